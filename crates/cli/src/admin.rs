@@ -1,8 +1,8 @@
 //! Commands that administer a server: its agents, its inbox, its keys, its organisations, its audit, its webhooks, its
 //! booking network, its files.
 //!
-//! They work on the files of a server, whether it runs or not; one that runs reads a change before the command ends. A user
-//! who may read the data directory may administer it, so there is nothing to log in to.
+//! They work on the files of a server, whether it runs or not. A running server reads a change before the command
+//! ends. A user who may read the data directory may administer it, so there is nothing to log in to.
 
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -31,7 +31,7 @@ use sabir_server::Config;
 use sabir_server::admin::{Admin, AdminError, ChangeError, CopyError, Expect, Looked, OpenError, user};
 use std::path::PathBuf;
 
-/// Whose files.
+/// The options that name the files of a server.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Configuration file of the server; ./sabir.toml if there is one.
@@ -43,7 +43,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The same, for commands whose own flags are called otherwise.
+    /// Builds the options for a command whose own flags have other names.
     pub(crate) const fn new(config: Option<PathBuf>, data: Option<PathBuf>) -> Self {
         Self { config, data }
     }
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// What went wrong, and what to type next.
+/// Converts an error into a problem with a hint that says what to type next.
 fn problem(error: AdminError) -> Problem {
     let (code, hint) = match &error {
         AdminError::NoStore(_) => (
@@ -108,7 +108,7 @@ fn problem(error: AdminError) -> Problem {
 
 const EXISTS_HINT: &str = "a copy gets a name of its own; sabir restore --replace puts what is there aside";
 
-/// Shows how far the store is read or copied, where a person watches.
+/// Shows how far the store is read or copied, if standard error is a terminal.
 fn tell(out: &Output) -> impl FnMut(Looked) {
     let mut turn = 0;
     move |looked| {

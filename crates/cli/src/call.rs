@@ -1,13 +1,13 @@
-//! Commands that talk to an agent, and those about doing so.
+//! Commands that talk to an agent, and commands that support them.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
 //! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
 //! | `signer`, `job` | an account of XPR Network that signs, and its jobs |
 //! | `target` | the agent as an argument |
-//! | `trust` | whether a card is believed before its agent is called |
-//! | `explain`, `resume` | what is said when it fails, and the command to go on with |
-//! | `parts`, `report`, `follow` | what is sent, what is shown, following to the end |
+//! | `trust` | checks a card before its agent is called |
+//! | `explain`, `resume` | the report of a failure, and the command that continues |
+//! | `parts`, `report`, `follow` | the parts to send, the printed result, following a task to its end |
 //! | the rest | one file per command |
 
 pub(crate) mod auth;

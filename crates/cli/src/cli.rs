@@ -1,4 +1,4 @@
-//! The commands: one table from which come the parser, the groups of `help`, the manual and the dispatch.
+//! The commands: the parser, the groups of `help`, the manual and the dispatch all come from one table.
 
 use crate::problem::{Outcome, Problem};
 use crate::settings::{Layers, arguments, output_alone};
@@ -6,10 +6,10 @@ use crate::{Invocation, admin, call, completion, look, manual, mcp, run};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command};
 
-/// How wide help is. Fixed, because what is printed does not depend on where.
+/// The width of help. Fixed, so that help prints the same text on every terminal.
 const HELP_COLUMNS: usize = 110;
 
-/// A command: arguments, and what they do.
+/// A command: its arguments, and the function that runs it.
 pub(crate) trait Verb: Args {
     fn run(self, invocation: Invocation) -> Outcome;
 }
@@ -22,24 +22,24 @@ pub(crate) enum Group {
     Run,
     Administer,
     Tool,
-    /// Not shown.
+    /// Help does not list the command.
     Hidden,
 }
 
 /// Which settings a command takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// Every setting that is global, and its own.
+    /// Every global setting, and the settings of the command.
     Settings,
-    /// The format of the result: it talks to nobody, but has something to say.
+    /// Only the output format: the command calls no agent but prints a result.
     Output,
-    /// None: it talks to nobody.
+    /// None: the command calls no agent.
     Nothing,
 }
 
-/// One line of the table.
+/// One command in [`COMMANDS`].
 pub(crate) struct Entry {
-    /// As it is typed.
+    /// The words of the command, such as `task get`.
     pub(crate) path: &'static str,
     pub(crate) group: Group,
     takes: Takes,
@@ -48,7 +48,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether what is configured matters to it.
+    /// Whether the command reads the settings.
     pub(crate) fn takes_settings(&self) -> bool {
         self.takes == Takes::Settings
     }
@@ -160,7 +160,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
 ];
 
-/// Commands that only hold others, with what is said about them.
+/// Commands that only group subcommands, with the line that help shows for each.
 const FAMILIES: &[(&str, &str)] = &[
     ("card", "Read cards, check who vouches for them, and vouch for one's own"),
     ("task", "Look at tasks and steer them"),
@@ -183,16 +183,16 @@ const FAMILIES: &[(&str, &str)] = &[
     ("db", "Look after the files of a server"),
 ];
 
-/// How much `sabir help` tells.
+/// How much `sabir help` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HelpLength {
-    /// The commands of the first day.
+    /// The commands a new user needs first.
     Short,
     /// Every command and every option.
     Full,
 }
 
-/// The commands that the short help shows, by what a person wants to do.
+/// The commands that the short help shows, grouped by what a user wants to do.
 const FIRST_DAY: &[(&str, &[&str])] = &[
     ("Talk to an agent", &["chat", "send", "card get", "task get", "task list"]),
     ("Find out what is wrong", &["doctor", "call", "explain"]),
@@ -200,13 +200,13 @@ const FIRST_DAY: &[(&str, &[&str])] = &[
     ("Look after a server", &["agent add", "key create", "inbox list"]),
 ];
 
-/// Whether the whole help is wanted: `sabir help all`, `sabir help --all` or `sabir --help --all`.
+/// Whether the user asks for the full help: `sabir help all`, `sabir help --all` or `sabir --help --all`.
 pub(crate) fn wants_full_help(arguments: &[String]) -> bool {
     let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     matches!(words.as_slice(), ["help" | "--help" | "-h", "all" | "--all"] | ["--all", "--help" | "-h"])
 }
 
-/// The parser. What is configured now is shown in its help.
+/// Builds the parser. Its help shows the values that are configured now.
 pub(crate) fn command(layers: &Layers, length: HelpLength) -> Command {
     let root = Command::new("sabir")
         .about("Talk to agents, look into them and run them: every dialect of A2A behind one command")
@@ -233,13 +233,13 @@ pub(crate) fn command(layers: &Layers, length: HelpLength) -> Command {
     })
 }
 
-/// `-v`, in lower case: the specification gives it to the version.
+/// `-v`, in lower case: the CLI specification assigns it to the version.
 fn version() -> Arg {
     let version = Arg::new("version").short('v').long("version").action(ArgAction::Version);
     version.visible_short_alias('V').help("Print the version").help_heading("Global options")
 }
 
-/// Puts a command in its place, with the families on the way there.
+/// Adds a command to the tree, and the group commands above it.
 fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, layers: &Layers) -> Command {
     let [word, rest @ ..] = words else { return parent };
     let path = format!("{above} {word}").trim_start().to_owned();
@@ -265,7 +265,7 @@ fn about(entry: &Entry) -> String {
     (entry.build)(Command::new("")).get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The commands of the first day, and how to see the others.
+/// The text of the short help: the first commands, and how to list all of them.
 fn overview() -> String {
     let mut text = String::new();
     for (heading, paths) in FIRST_DAY {
@@ -317,7 +317,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Entry, Vec<&ArgMa
     entry.map(|entry| (entry, chain)).ok_or_else(|| Problem::usage("no command was given").hint("sabir help"))
 }
 
-/// What the parser refuses, in the words of the envelope.
+/// Converts a parser error into a problem.
 pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
     let path = path_of(arguments);
     let help = format!("sabir {path} --help").replace("  ", " ");
@@ -359,14 +359,14 @@ const OTHER_TOOLS: [(&str, &str); 5] = [
     ("run", "sabir serve --exec COMMAND serves a command as an agent"),
 ];
 
-/// Whether one word is so near another that it was probably meant: at most a third of its letters are wrong.
+/// Whether the typed word is probably a misspelling of `meant`: at most a third of its letters are wrong.
 fn is_slip(typed: &str, meant: &str) -> bool {
     let letters = |word: &str| -> Vec<char> { word.trim_start_matches('-').chars().collect() };
     let (typed, meant) = (letters(typed), letters(meant));
     edits(&typed, &meant) <= (meant.len().max(typed.len()) / 3).max(1)
 }
 
-/// How many letters have to be put in, taken out, replaced or swapped with the next to make one word of another.
+/// The edit distance: insertions, deletions, replacements and swaps of neighbouring letters.
 fn edits(from: &[char], to: &[char]) -> usize {
     let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
     for (at, letter) in from.iter().enumerate() {
@@ -384,7 +384,7 @@ fn edits(from: &[char], to: &[char]) -> usize {
     rows[from.len()][to.len()]
 }
 
-/// Whether what was typed is a command with no use for the settings; its `--config` is then a file of its own.
+/// Whether the typed command reads no settings; its `--config` then names another kind of file.
 pub(crate) fn is_apart(arguments: &[String]) -> bool {
     let path = path_of(arguments);
     COMMANDS.iter().any(|entry| entry.path == path && !entry.takes_settings())

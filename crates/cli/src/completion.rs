@@ -70,7 +70,7 @@ fn program() -> String {
     std::path::absolute(&typed).map_or(typed, |path| path.display().to_string())
 }
 
-/// Prints candidates, where a shell asks for them. Returns whether it did.
+/// Prints the candidates if a shell asks for them. Returns whether it did.
 pub(crate) fn answered() -> bool {
     if std::env::var_os(VARIABLE).is_none() {
         return false;
@@ -83,7 +83,7 @@ pub(crate) fn answered() -> bool {
     asked.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()).unwrap_or(true)
 }
 
-/// Says for every argument of every command where its candidates come from. This is the only place that decides it.
+/// Assigns a source of candidates to each argument of each command. No other place does this.
 fn with_candidates(command: Command, path: &str) -> Command {
     let here = format!("{path} {}", command.get_name()).trim_start_matches(" sabir").trim_start().to_owned();
     let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
@@ -103,7 +103,7 @@ fn with_candidates(command: Command, path: &str) -> Command {
             ("key rotate" | "key revoke", "id", _) => keys,
             (other, "name", _) if other.starts_with("agent ") && is_positional => agent_names,
             (_, "agent", "NAME") => agent_names,
-            // The agent may be left out where it is configured: the task stands in its place then.
+            // If an agent is configured, the user may leave it out: the first word is then the task.
             (_, _, "AGENT") if names.iter().any(|name| name == "TASK_ID") => agents_or_tasks,
             (_, _, "AGENT") if is_positional => agents,
             _ => return argument,
@@ -112,7 +112,7 @@ fn with_candidates(command: Command, path: &str) -> Command {
     })
 }
 
-/// One value that may be typed, and what it is.
+/// One value that the user may type, and its description.
 #[derive(Debug)]
 struct Candidate {
     value: String,
@@ -250,7 +250,7 @@ fn run(words: &[&str]) -> Option<Value> {
     });
     let is_done = ended_in_time(&mut child);
     if !is_done {
-        // It may have ended in this moment; waiting takes it off the list of processes either way.
+        // The command may have ended in the meantime; waiting removes the process entry in both cases.
         drop(child.kill());
         drop(child.wait());
     }

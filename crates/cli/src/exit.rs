@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// The tool did its job and reported the answer, whatever the answer was.
     Done,
-    /// It could not, and nothing more precise fits.
+    /// The command failed, and no more precise status fits.
     Failed,
     /// Bad argument, flag or combination.
     Usage,
@@ -36,7 +36,7 @@ const STATES: [(&str, &str, Exit); 5] = [
     ("auth-required", "TASK_STATE_AUTH_REQUIRED", Exit::TaskAuthRequired),
     ("canceled", "TASK_STATE_CANCELED", Exit::TaskCanceled),
 ];
-/// All of them.
+/// The word of `--fail-on` that means every state in `STATES`.
 const ANY_STATE: &str = "any";
 
 impl Exit {

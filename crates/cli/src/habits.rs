@@ -1,7 +1,7 @@
-//! Habits: what people type because another tool taught them, turned into today's words before anything is parsed.
+//! Translates the commands of the older `a2a` tool into today's commands, before anything is parsed.
 //!
 //! The older `a2a` tool took the agent's address as the first argument of each verb. Here the agent is always
-//! `--agent-card`, so the words are moved; every other word stays where it is. None of this is in the help.
+//! `--agent-card`, so only that word moves. The help does not mention the old commands.
 
 /// Old verbs: the words typed, today's words, and how many positional arguments follow the address.
 const VERBS: [(&[&str], &[&str]); 10] = [
@@ -17,7 +17,7 @@ const VERBS: [(&[&str], &[&str]); 10] = [
     (&["stream"], &["send", "--stream"]),
 ];
 
-/// The arguments in today's words.
+/// Rewrites the arguments in today's syntax.
 pub(crate) fn rewrite(mut arguments: Vec<String>) -> Vec<String> {
     let rest: Vec<String> = arguments.split_off(arguments.len().min(1));
     arguments.extend(translated(rest));
@@ -43,7 +43,7 @@ fn translated(words: Vec<String>) -> Vec<String> {
     }
 }
 
-/// With the first address as `--agent-card`.
+/// Puts `--agent-card` before the first word if it is an address.
 fn addressed(mut words: Vec<String>) -> Vec<String> {
     if words.first().is_some_and(|word| is_address(word)) {
         words.insert(0, "--agent-card".to_owned());
@@ -55,8 +55,8 @@ fn is_address(word: &str) -> bool {
     ["http://", "https://", "file://"].iter().any(|scheme| word.starts_with(scheme))
 }
 
-/// What has to be known before the arguments are parsed: in which format to say that they cannot be, and which file
-/// holds the settings that help shows.
+/// The options that are read before the arguments are parsed: the format of a parser error, and the file with the
+/// settings that help shows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) output: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) fn of(arguments: &[String]) -> Self {
         let mut scan = Self::default();
-        // The file of `serve` is another one, which it reads itself; and so with others that talk to no agent.
+        // `serve` and other commands that call no agent read the file of their `--config` themselves.
         let apart = crate::cli::is_apart(arguments);
         let mut words = arguments.iter().skip(1).map(String::as_str);
         while let Some(word) = words.next() {

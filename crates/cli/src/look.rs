@@ -1,4 +1,4 @@
-//! Commands that look at something and change nothing.
+//! Commands that inspect an agent or a file: diagnose, compare, measure, record, convert.
 
 pub(crate) mod bench;
 pub(crate) mod call;

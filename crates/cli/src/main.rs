@@ -28,17 +28,17 @@ use settings::{Layers, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// What a command is started with: the settings of this run, and where to write.
+/// The input of a command: the settings of this run, and the output writers.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) settings: Settings,
     pub(crate) out: Output,
-    /// The command, as it is typed.
+    /// The words of the command, such as `task get`.
     pub(crate) path: &'static str,
 }
 
 impl Invocation {
-    /// The same for an agent that was given as an argument. An agent that was given by a flag must be the same one.
+    /// Sets the agent that was given as an argument. An agent that was given by a flag must be the same one.
     pub(crate) fn aim(mut self, agent: Option<&str>) -> Result<Self, Problem> {
         let Some(agent) = agent else { return Ok(self) };
         if self.settings.typed("agent-card") && self.settings.text("agent-card") != Some(agent) {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             return Exit::Usage.into();
         }
     };
-    // A file that cannot be read is only the business of commands that take settings.
+    // A settings file that cannot be read is an error only for commands that take settings.
     let layers = Layers::load(scan.config.as_deref());
     let configured = |typed: Option<String>, flag: &str, variable: &str| {
         typed.or_else(|| match &layers {
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was typed, in the words of today, and what has to be known before it is parsed.
+/// The typed arguments in today's syntax, and the options that are read before parsing.
 fn arguments() -> Result<(Vec<String>, habits::Scan), Problem> {
     let typed: Result<Vec<String>, _> = std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let typed =
@@ -114,7 +114,7 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
     }
     let matches = match cli::command(known, HelpLength::Short).try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        // However it was asked for, it is the version of the one program there is.
+        // Every way to ask for the version prints the version of this program.
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {
             out.payload(concat!("sabir ", env!("CARGO_PKG_VERSION"), "\n"))?;
             return Ok(Exit::Done);
@@ -146,7 +146,7 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
     (entry.run)(last, Invocation { settings, out, path: entry.path })
 }
 
-/// A panic is a fault of ours; its message may quote what it was working on.
+/// Reports a panic with secrets redacted: its message may quote the data that was being processed.
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {
     Output::plain(redact::process().clone()).note(&format!("panicked: {info}"));
 }

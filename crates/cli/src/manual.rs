@@ -42,7 +42,7 @@ impl Verb for Manual {
     }
 }
 
-/// The commands without any settings: what is configured on this machine does not belong in a manual.
+/// The commands without settings: values that are configured on this machine do not belong in a manual.
 fn definitions() -> Command {
     command(&Layers::default(), HelpLength::Full)
 }
@@ -67,7 +67,7 @@ fn man_pages(root: &Command, directory: &Path) -> std::io::Result<usize> {
     Ok(commands.len())
 }
 
-/// The parser wants names that live as long as the program, which this one soon does not.
+/// The parser requires `'static` names. The program ends soon, so leaking them is harmless.
 fn leak(name: &str) -> &'static str {
     Box::leak(name.to_owned().into_boxed_str())
 }

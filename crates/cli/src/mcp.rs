@@ -1,14 +1,14 @@
-//! `sabir mcp`: agents as tools of whoever speaks MCP.
+//! `sabir mcp`: offers agents as tools to MCP clients.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
-//! | `tools` | which tools there are, what they take, and which of them only look |
-//! | `desk` | what they do: finding an agent, and one call to it |
+//! | `tools` | the table of tools, their arguments, and which of them only read |
+//! | `mcp_tools` | runs a tool: finds an agent, and makes one call to it |
 //! | `handler` | MCP, by the official SDK |
 //! | `web` | the same over HTTP |
 //!
-//! Whoever uses the tools is most often a model, and what it names is not to be trusted: credentials of this run are shown
-//! to the agent of `--agent-card` and to nobody else, and only public addresses are called besides those that were allowed.
+//! The client is most often a model, and the agents it names are not to be trusted: credentials of this run are sent
+//! only to the agent of `--agent-card`, and tools may call only public addresses and those that were allowed.
 
 mod desk;
 mod handler;
@@ -71,11 +71,11 @@ pub(crate) struct Mcp {
 
 impl Verb for Mcp {
     fn run(self, invocation: Invocation) -> Outcome {
-        // The SDK starts tasks of its own, which must not wait for a tool that waits for an agent.
+        // The SDK starts its own tasks, which must not wait while a tool waits for an agent.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
         let outcome = runtime.block_on(self.serve(invocation));
-        // Somebody may still be reading standard input, which nothing can interrupt.
+        // A thread may still be reading standard input, which nothing can interrupt.
         runtime.shutdown_background();
         outcome
     }
@@ -108,7 +108,7 @@ impl Mcp {
     }
 }
 
-/// Serves until the other side closes our standard input.
+/// Serves until the client closes standard input.
 async fn stdio(handler: Handler) -> Outcome {
     let failed =
         |error: String| Stop::from(Problem::new(Code::Vendor("SABIR_ERR_MCP"), error).hint("sabir mcp --help"));

@@ -1,9 +1,9 @@
-//! Output: two writers, and the only place that knows which stream is which.
+//! Output: the only module that decides what goes to standard output and what to standard error.
 //!
-//! What was asked for is *payload* and goes to standard output; everything else is a *note* and goes to standard error,
-//! without secrets. Text and JSON look the same wherever they go. The pretty form is for people: it is chosen by
-//! `-o pretty`, and without any choice where standard output is a terminal. Every line is flushed: a pipe would otherwise
-//! hold back the events of a stream until it is full.
+//! The result is *payload* and goes to standard output; everything else is a *note* and goes to standard error, without
+//! secrets. Text and JSON look the same on a terminal and in a pipe. The pretty form is for people: `-o pretty` selects
+//! it, and it is the default if standard output is a terminal. Every line is flushed, since a pipe would otherwise hold
+//! back the events of a stream until its buffer is full.
 
 use crate::problem::{Problem, Stop};
 use crate::redact::Redactor;
@@ -26,7 +26,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What the name stands for. Without a name: pretty on a terminal, text everywhere else.
+    /// Reads the name of a format. Without a name: pretty on a terminal, text everywhere else.
     pub(crate) fn read(name: Option<&str>) -> Self {
         match name {
             Some("json") => Self::Json,
@@ -37,14 +37,14 @@ impl Format {
     }
 }
 
-/// Where results and remarks go.
+/// Writes results to standard output and notes to standard error.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) format: Format,
-    /// One object per physical line.
+    /// JSON: one object per line.
     pub(crate) lines: bool,
     pub(crate) verbose: bool,
-    /// The answer alone.
+    /// `--quiet`: print only the text of the answer.
     pub(crate) quiet: bool,
     pub(crate) redactor: Arc<Redactor>,
     /// Colour on standard output.
@@ -53,19 +53,19 @@ pub(crate) struct Output {
     pub(crate) note_paint: Paint,
 }
 
-/// How many columns of the terminal the progress line takes; it has to go before anything else is written.
+/// The columns of the current progress line, which is erased before anything else is written. 0 if there is none.
 static PROGRESS: AtomicUsize = AtomicUsize::new(0);
-/// Whether standard output stands behind text, in the middle of a line of running text.
+/// Whether the last line on standard output is running text without its line end.
 static MID_LINE: AtomicBool = AtomicBool::new(false);
-/// The turns of the spinner.
+/// The frames of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long a progress bar is.
+/// The width of a progress bar.
 const BAR_COLUMNS: u64 = 20;
-/// How wide a terminal is that does not say.
+/// The assumed width of a terminal that does not report one.
 const COLUMNS_DEFAULT: usize = 80;
 
 impl Output {
-    /// Concise, one document, with colour where `choice` and the format allow it.
+    /// Output that is not verbose, one document, with colour if `choice` and the format allow it.
     pub(crate) fn new(format: Format, choice: ColorChoice, redactor: Arc<Redactor>) -> Self {
         let pretty = format == Format::Pretty;
         let paint = Paint { on: pretty && choice.allows(&io::stdout()) };
@@ -91,7 +91,7 @@ impl Output {
         self.is_pretty() || self.quiet
     }
 
-    /// Prints fields, where JSON was not asked for.
+    /// Prints fields, unless the format is JSON.
     pub(crate) fn text(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
         if self.is_json() {
             return Ok(());
@@ -101,7 +101,7 @@ impl Output {
         self.fields(floor)
     }
 
-    /// Prints fields: a line each, or the way people read them.
+    /// Prints fields: one line each, or in the pretty layout.
     pub(crate) fn fields(&self, floor: Floor) -> Result<(), Stop> {
         if self.is_pretty() {
             return self.payload(&floor.pretty(self.paint, columns_of(&io::stdout())));
@@ -109,7 +109,7 @@ impl Output {
         self.payload(&floor.finish())
     }
 
-    /// A result as it stands, with its line ends.
+    /// Writes a result unchanged, with its line ends.
     pub(crate) fn payload(&self, text: &str) -> Result<(), Stop> {
         if text.is_empty() {
             return Ok(());
@@ -120,7 +120,7 @@ impl Output {
         written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
     }
 
-    /// Ends a line of running text, where one is begun: whatever comes next begins a line.
+    /// Ends an unfinished line of running text, so that the next output begins a line.
     pub(crate) fn end_line(&self) {
         self.clear_progress();
         if MID_LINE.swap(false, Ordering::Relaxed) {
@@ -129,19 +129,19 @@ impl Output {
         }
     }
 
-    /// A JSON result: indented, or on one line where lines are asked for. The text is laid out anew and otherwise the
-    /// agent's: numbers, order and unknown members stay.
+    /// Writes a JSON result: indented, or on one line if `lines` is set. Only whitespace changes: numbers, order and
+    /// unknown members stay.
     pub(crate) fn document(&self, json: &str) -> Result<(), Stop> {
         let text = if self.lines { compact(json) } else { indented(json) };
         self.payload(&(text + "\n"))
     }
 
-    /// One line of JSON, whatever was asked for.
+    /// Writes one line of JSON, in every format.
     pub(crate) fn line(&self, json: &str) -> Result<(), Stop> {
         self.payload(&(compact(json) + "\n"))
     }
 
-    /// A remark on standard error. A closed standard error is no reason to fail.
+    /// Writes a note to standard error. A closed standard error is not a failure.
     pub(crate) fn note(&self, text: &str) {
         self.remark(Tone::Dim, text);
     }
@@ -156,7 +156,7 @@ impl Output {
         _ = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// Reports a failure.
+    /// Prints a problem: in JSON on standard output, else on standard error.
     pub(crate) fn report(&self, problem: &Problem) {
         self.end_line();
         let pretty = self.is_pretty() && io::stderr().is_terminal();
@@ -164,7 +164,7 @@ impl Output {
         if self.is_json() {
             let text = problem.printed(Format::Json, &self.redactor);
             let mut stdout = io::stdout().lock();
-            // Standard output may be what the problem is about.
+            // The problem may be that standard output cannot be written.
             if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok() {
                 return;
             }
@@ -180,12 +180,12 @@ impl Output {
         !self.is_json() && io::stderr().is_terminal()
     }
 
-    /// Whether a person sits at both ends, and may type.
+    /// Whether standard input and standard error are terminals, so that the command may ask questions.
     pub(crate) fn attended(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// The progress line, in place of the last one. It never takes more than the line it is on.
+    /// Replaces the progress line. It never takes more than one line.
     pub(crate) fn progress(&self, text: &str) {
         if MID_LINE.load(Ordering::Relaxed) {
             return;
@@ -194,25 +194,25 @@ impl Output {
         let text = cut(&text, columns_of(&io::stderr()).unwrap_or(COLUMNS_DEFAULT).saturating_sub(4));
         self.clear_progress();
         let mut stderr = io::stderr().lock();
-        // A Ctrl-C that the terminal echoed may stand where this goes, and goes with it.
+        // The terminal may have echoed `^C` on this line; the progress line overwrites it.
         if write!(stderr, "\r{}", self.note_paint.tint(Tone::Dim, &text)).and_then(|()| stderr.flush()).is_ok() {
             PROGRESS.store(text.width() + 2, Ordering::Relaxed);
         }
     }
 
-    /// The progress line with a bar: how much is done, of how much, and what.
+    /// Shows the progress line with a bar: `done` of `of`, and what is counted.
     pub(crate) fn bar(&self, done: u64, of: u64, what: &str) {
         let filled = done.min(of) * BAR_COLUMNS / of.max(1);
         let bar: String = (0..BAR_COLUMNS).map(|at| if at < filled { '█' } else { '░' }).collect();
         self.progress(&format!("{bar} {done} of {of} {what}"));
     }
 
-    /// The progress line with a spinner in front, which is at its `tick`th turn.
+    /// Shows the progress line with a spinner at frame `tick`.
     pub(crate) fn spin(&self, tick: usize, text: &str) {
         self.progress(&format!("{} {text}", FRAMES[tick % FRAMES.len()]));
     }
 
-    /// Takes the progress line away.
+    /// Erases the progress line.
     pub(crate) fn clear_progress(&self) {
         let width = PROGRESS.swap(0, Ordering::Relaxed);
         if width > 0 {
@@ -228,7 +228,7 @@ pub(crate) fn columns_of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Opti
     (columns > 0).then_some(columns.into())
 }
 
-/// What became of a write: a reader that has seen enough is no failure, a full disk is one.
+/// The result of a write: a reader that closed the pipe is not a failure, a full disk is one.
 fn written(outcome: io::Result<()>) -> Result<(), Stop> {
     match outcome {
         Ok(()) => Ok(()),
@@ -239,17 +239,17 @@ fn written(outcome: io::Result<()>) -> Result<(), Stop> {
     }
 }
 
-/// JSON on one line.
+/// Formats JSON on one line, without changing its values.
 pub(crate) fn compact(json: &str) -> String {
     layout(json, None)
 }
 
-/// JSON with two spaces per level.
+/// Formats JSON with two spaces per level.
 pub(crate) fn indented(json: &str) -> String {
     layout(json, Some(2))
 }
 
-/// Lays valid JSON out anew, token by token. Characters that would steer a terminal are escaped as JSON allows.
+/// Formats valid JSON, token by token. Characters that could control a terminal are escaped as JSON allows.
 fn layout(json: &str, indent: Option<usize>) -> String {
     let mut text = String::with_capacity(json.len());
     let (mut depth, mut quoted, mut escaped) = (0, false, false);

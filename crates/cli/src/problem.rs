@@ -1,8 +1,8 @@
-//! Problems: what a person and a script are told when something did not work.
+//! Problems: how a failure is reported to a person and to a script.
 //!
-//! There are two layers that never mix. What the protocol names keeps its name (`TaskNotFoundError`); what happens
-//! outside a request is one of the eight codes of the CLI specification, which is a closed list; and the few things that
-//! only this tool does have codes of their own (`SABIR_ERR_…`). The exit code follows from the code alone.
+//! An error of the protocol keeps its protocol name (`TaskNotFoundError`). A failure outside a request has one of the
+//! codes of the CLI specification, which is a closed list. A failure of something that only this tool does has its own
+//! code (`SABIR_ERR_…`). The exit code follows from the code alone.
 
 use crate::exit::Exit;
 use crate::output::Format;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What kind of problem it is.
+/// The kind of problem, which also decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Bad argument, flag or combination.
@@ -25,9 +25,9 @@ pub(crate) enum Code {
     Unreachable,
     /// A server answered that it cannot serve now: HTTP 503, gRPC `UNAVAILABLE`.
     Unavailable,
-    /// The agent wants a credential and none was given.
+    /// The agent requires a credential and the user gave none.
     CredentialsMissing,
-    /// A credential was given and refused.
+    /// The agent refused the credential.
     AuthFailed,
     /// `--timeout` ran out.
     Timeout,
@@ -86,11 +86,11 @@ impl fmt::Display for Transport {
     }
 }
 
-/// One problem.
+/// A failure, as it is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) code: Code,
-    /// For people.
+    /// The sentence that a person reads.
     pub(crate) message: String,
     /// What to do next, best a command.
     pub(crate) hint: Option<String>,
@@ -110,7 +110,7 @@ impl Problem {
         Self::new(Code::Internal, message)
     }
 
-    /// With the next step, unless one is there already: whoever was closer knew better.
+    /// Adds a hint unless there is one: the code closer to the failure knows better.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert(hint.into());
         self
@@ -121,7 +121,7 @@ impl Problem {
         self
     }
 
-    /// The envelope, as one line of JSON.
+    /// The error object of the CLI specification, as one line of JSON.
     fn json(&self, redactor: &Redactor) -> String {
         #[derive(Serialize)]
         struct Envelope {
@@ -149,7 +149,7 @@ impl Problem {
         serde_json::to_string(&Envelope { error }).expect("strings and numbers are JSON")
     }
 
-    /// What a person reads at a terminal: what went wrong, what to do next, and the code for a search.
+    /// The pretty form: the message, the hint, and the code, which the user can search for.
     pub(crate) fn pretty(&self, paint: Paint, redactor: &Redactor) -> String {
         let line = |text: &str| escape(&redactor.text(text));
         let mut text = format!("{} {}\n", paint.tint(Tone::Bad, "error:"), line(self.message.trim_end()));
@@ -160,8 +160,8 @@ impl Problem {
         text + &paint.tint(Tone::Dim, &format!("({}{transport})", self.code.name())) + "\n"
     }
 
-    /// What is printed: on standard output in JSON, on standard error in text. One line of JSON even without `--stream`:
-    /// it may be the last line of many.
+    /// The printed text: JSON goes to standard output, text to standard error. JSON is one line even without `--stream`:
+    /// it may follow other lines.
     pub(crate) fn printed(&self, format: Format, redactor: &Redactor) -> String {
         match format {
             Format::Json => crate::output::compact(&self.json(redactor)) + "\n",
@@ -181,16 +181,16 @@ impl Problem {
     }
 }
 
-/// Why a command ended before its end.
+/// Why a command stopped early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// To be reported.
+    /// A failure that `main` reports.
     Problem(Box<Problem>),
-    /// Nobody reads standard output any more (`| head`): a quiet end.
+    /// The reader closed standard output (`| head`): the program ends without a message.
     ReaderGone,
 }
 
-/// How a command ends.
+/// The result of a command: an exit status, or the reason why it stopped early.
 pub(crate) type Outcome = Result<Exit, Stop>;
 
 impl From<Problem> for Stop {

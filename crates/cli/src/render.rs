@@ -1,10 +1,10 @@
-//! Text output: the floor every result can stand on.
+//! Text output: every result can be rendered as labelled fields.
 //!
-//! One `Label: value` per line; what needs several lines is a block: the label alone, the content indented by two spaces,
-//! one blank line. So a script can read it line by line, and no agent can forge a field by sending line ends. Characters
-//! that would steer a terminal are shown escaped, whoever wrote them.
+//! One `Label: value` per line; a value of several lines is a block: the label alone, the content indented by two
+//! spaces, one blank line. So a script can read it line by line, and no agent can forge a field by sending line ends.
+//! Characters that could control a terminal are always escaped.
 //!
-//! Everything is rendered from the JSON as it was received, so that what we do not know is shown as it came.
+//! Everything is rendered from the JSON as it was received, so that unknown members are shown unchanged.
 
 mod answer;
 mod card;
@@ -48,30 +48,30 @@ impl Floor {
         self.fields.push(Field { label: label.to_owned(), value: Value::Line(value) });
     }
 
-    /// A field that is only there if there is something to say.
+    /// Adds a field if there is a value.
     pub(crate) fn maybe(&mut self, label: &str, value: Option<&str>) {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             self.field(label, value);
         }
     }
 
-    /// `Label:`, the lines of the content, a blank line.
+    /// Adds a block: `Label:`, the lines of the content, a blank line.
     pub(crate) fn block(&mut self, label: &str, content: &str) {
         self.fields.push(Field { label: label.to_owned(), value: Value::Block(escape(content)) });
     }
 
-    /// The text that programs read.
+    /// The plain text form, which programs read.
     pub(crate) fn finish(self) -> String {
         layout::plain(&self.fields)
     }
 
-    /// The text that people read, in so many columns.
+    /// The pretty form, which people read, fitted to `columns`.
     pub(crate) fn pretty(&self, paint: Paint, columns: Option<usize>) -> String {
         layout::pretty(&self.fields, paint, columns)
     }
 }
 
-/// Whether a character would do something to a terminal, or to whoever reads line by line, instead of being shown.
+/// Whether a character could control a terminal, or end a line for a program that reads line by line.
 pub(crate) fn dangerous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -85,7 +85,7 @@ pub(crate) fn dangerous(c: char) -> bool {
     }
 }
 
-/// A text that can be shown: `\x1b` in place of an escape character.
+/// Replaces dangerous characters by their escapes: `\x1b` in place of an escape character.
 pub(crate) fn escape(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -100,15 +100,15 @@ pub(crate) fn escape(text: &str) -> String {
     shown
 }
 
-/// The same for running text on a terminal. Characters that show nothing and join nothing are shown as well: an agent
-/// could hide words behind them.
+/// Escapes running text for a terminal. Invisible characters that join nothing are escaped as well: an agent could hide
+/// words behind them.
 pub(crate) fn visible(text: &str) -> String {
     let escaped = escape(text);
     let mut shown = String::with_capacity(escaped.len());
     let mut chars = escaped.chars().peekable();
     let mut before = ' ';
     while let Some(c) = chars.next() {
-        // Scripts and pictures are joined by these two; between letters of ASCII they do nothing but hide.
+        // These two join letters of some scripts and emoji; between ASCII letters they only hide text.
         let joins =
             matches!(c, '\u{200c}' | '\u{200d}') && !before.is_ascii() && chars.peek().is_some_and(|c| !c.is_ascii());
         let empty = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}');
@@ -122,7 +122,7 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// A word for the shell of whoever copies a command.
+/// Quotes a word, so that a user can paste the command into a shell.
 pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,~[]".contains(c);
     let bare = !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') && !word.contains(['[', ']']);

@@ -1,11 +1,11 @@
 //! Settings: every option that may also come from a variable or a file, in one table.
 //!
-//! From the table come the arguments of the parser, the variables, what `--help` says about defaults, `config show` and
-//! the documentation; an option is added by adding a line. A value is looked for in five places, the nearest first:
-//! flag, environment, local file, global file, built-in default. Where it was found is kept with it, because people ask.
+//! The arguments of the parser, the variables, the defaults in `--help`, `config show` and the documentation all come
+//! from the table; a new line adds an option. A value is looked for in five places, the nearest first: flag, environment,
+//! local file, global file, built-in default. The place is kept with the value, so that `config show` can print it.
 //!
-//! `--stream` is in the table so that it is documented, and its reach says that it comes from the command line alone.
-//! What belongs to one operation only (`--validate`, `--status`) is an argument of its command and not here.
+//! `--stream` is in the table so that it is documented; its `AllowedSources` permits only the command line. An option of
+//! a single operation (`--validate`, `--status`) is an argument of its command and not in the table.
 
 mod dotenv;
 mod help;
@@ -22,7 +22,7 @@ pub(crate) use resolve::{Settings, Source, Waiting, configured};
 pub(crate) use show::{json, show};
 pub(crate) use table::{SETTINGS, find};
 
-/// One option.
+/// One option of the table.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// The canonical long flag without its dashes, which is also its name everywhere else.
@@ -32,7 +32,7 @@ pub(crate) struct Setting {
     pub(crate) aliases: &'static [&'static str],
     pub(crate) kind: Kind,
     pub(crate) reach: Reach,
-    /// What is said where nothing was given; not a value to be parsed.
+    /// The description of the built-in default; not a value to be parsed.
     pub(crate) default: &'static str,
     pub(crate) secret: bool,
     pub(crate) repeatable: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Setting {
     pub(crate) help: &'static str,
 }
 
-/// Where a setting may come from.
+/// The places that may set an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// All five places.

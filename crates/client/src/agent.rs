@@ -17,13 +17,13 @@ use sabir_proto::{
 use sabir_wire::Dialect;
 use std::sync::{Arc, OnceLock};
 
-/// An agent and a line to it. Cheap to clone.
+/// An agent and the transport to one of its interfaces. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     client: Client,
     found: Arc<Found>,
     line: Arc<Line>,
-    /// The line in 0.1, once the agent has shown that it speaks nothing later.
+    /// The transport that speaks 0.1, set once the agent has shown that it speaks nothing later.
     in_v01: Arc<OnceLock<Arc<Line>>>,
     /// Its card leaves open which version it speaks, and the caller does not insist on one.
     may_be_v01: bool,
@@ -38,12 +38,12 @@ impl Agent {
         Self { client, found, line, in_v01: Arc::default(), may_be_v01, tenant }
     }
 
-    /// The line that is used.
+    /// The transport that is in use.
     pub(crate) fn line(&self) -> &Arc<Line> {
         self.in_v01.get().unwrap_or(&self.line)
     }
 
-    /// Its card.
+    /// The card of the agent.
     pub fn card(&self) -> &AgentCard {
         &self.found.card
     }
@@ -63,7 +63,7 @@ impl Agent {
         self.line().chosen.binding
     }
 
-    /// What is spoken.
+    /// The dialect of A2A that the agent is called in.
     pub fn dialect(&self) -> Dialect {
         self.line().chosen.dialect
     }
@@ -78,14 +78,14 @@ impl Agent {
         self.dialect().reach().streams && self.card().capabilities.streaming.unwrap_or(false)
     }
 
-    /// Whether a stream tells as much as asking does. Those of agent-native name their task late, and tell a question as
-    /// if it were the answer.
+    /// Whether a stream tells as much as polling does. Streams of agent-native name their task late, and report a
+    /// question as if it were the answer.
     pub fn streams_faithfully(&self) -> bool {
         self.streams() && self.dialect() != Dialect::Native
     }
 
-    /// The same agent, spoken to in 0.1. A card that names no version may be of that, and whoever speaks it knows nothing
-    /// of later methods and has done nothing with them. `None` where the card says otherwise.
+    /// The same agent, called in 0.1. An agent whose card names no version may speak 0.1; such an agent does not know
+    /// later methods and has done nothing with them. `None` where the card names a version.
     pub fn in_the_first_version(&self) -> Option<Self> {
         if !matches!(self.dialect(), Dialect::V03 | Dialect::V02) {
             return None;
@@ -93,7 +93,7 @@ impl Agent {
         self.client.speaking(Version::Exactly(Dialect::V01)).agent((*self.found).clone()).ok()
     }
 
-    /// The same agent, which is shown that a task was handed over for us.
+    /// The same agent; its requests carry the claim of a task that was handed over for us.
     pub fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
         Ok(Self { line: Arc::new(self.line().claiming(claim)?), in_v01: Arc::default(), ..self.clone() })
     }
@@ -126,7 +126,7 @@ impl Agent {
         Box::pin(Events::send(self.clone(), request, follow))
     }
 
-    /// Follows a task.
+    /// Follows a task: by a stream where the agent has them, otherwise by polling.
     pub async fn subscribe(&self, task: TaskRef, follow: Follow) -> Result<Events, Error> {
         self.resume(task, None, follow).await
     }
@@ -137,7 +137,7 @@ impl Agent {
         Box::pin(Events::subscribe(self.clone(), task, after, follow)).await
     }
 
-    /// Reads a task.
+    /// Reads a task with the options of `GetTaskRequest`.
     pub async fn get(&self, request: GetTask) -> Result<Said<TheirTask>, Error> {
         let id = request.id.clone();
         self.call(Call::Get(request)).await?.try_map(|answer| this_task(&id, answer))
@@ -148,12 +148,12 @@ impl Agent {
         self.get(GetTask { tenant: Tenant::none(), id: id.clone(), history_length: None }).await
     }
 
-    /// Lists tasks.
+    /// Lists tasks; see [`ListTasks`] for the filters.
     pub async fn list(&self, request: ListTasks) -> Result<Said<Answer>, Error> {
         self.call(Call::List(request)).await
     }
 
-    /// Cancels a task.
+    /// Cancels a task and returns its state afterwards.
     pub async fn cancel(&self, request: CancelTask) -> Result<Said<TheirTask>, Error> {
         let id = request.id.clone();
         self.call(Call::Cancel(request)).await?.try_map(|answer| this_task(&id, answer))
@@ -185,12 +185,13 @@ impl Agent {
         })
     }
 
-    /// Removes a webhook.
+    /// Removes a webhook from a task.
     pub async fn delete_push(&self, request: DeletePush) -> Result<(), Error> {
         self.call(Call::DeletePush(request)).await.map(drop)
     }
 
-    /// Reads the card for authenticated callers. It is believed as the public one was ([`Client::believe`]).
+    /// Reads the card for authenticated callers, and applies the same trust rules as to the public one
+    /// ([`Client::apply_trust`]).
     pub async fn extended_card(&self) -> Result<Said<AgentCard>, Error> {
         self.call(Call::ExtendedCard { tenant: Tenant::none() }).await?.try_map(|answer| match answer {
             Answer::Card(card) => Ok(*card),
@@ -198,20 +199,20 @@ impl Agent {
         })
     }
 
-    /// Reads a task once: for those who ask again anyway.
+    /// Reads a task without retries: for callers that poll anyway.
     pub(crate) async fn task_once(&self, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
         let call = Call::Get(GetTask { tenant: self.tenant.clone(), id: id.clone(), history_length: None });
         self.line().ask(&call, None).await?.try_map(|answer| this_task(id, answer))
     }
 
-    /// Makes any call that has one answer. What is safe to repeat is repeated when it fails in passing.
+    /// Makes any call that has one answer. A passing failure is retried where that is safe.
     pub fn call(&self, call: Call) -> BoxFuture<'_, Result<Said<Answer>, Error>> {
-        // Boxed, and not `async` itself: a call is large, and every future around it would have room for it, twice.
+        // Boxed, and not `async` itself: a call is large, and every future around it would reserve its size twice.
         Box::pin(async move { self.make(call).await.map(|(said, _)| said) })
     }
 
-    /// The same agent in 0.1, where an error may mean that it speaks nothing later: it did not know the method, and so has
-    /// done nothing, or what it told of a task cannot be read.
+    /// The same agent in 0.1, where the error may mean that it speaks nothing later: it did not know the method, and so
+    /// has done nothing, or its task cannot be parsed.
     pub(crate) fn after(&self, error: &Error, is_read: bool) -> Option<Self> {
         let may_mean_it = is_unknown_to_it(error) || (is_read && is_code(error, Code::InvalidAgentResponse));
         if !self.may_be_v01 || self.in_v01.get().is_some() || !may_mean_it {
@@ -220,7 +221,7 @@ impl Agent {
         self.in_the_first_version()
     }
 
-    /// From now on 0.1 is spoken.
+    /// Switches this agent to 0.1 for all later calls.
     pub(crate) fn stay_in(&self, v01: &Self) {
         if self.in_v01.set(v01.line().clone()).is_ok() {
             self.client.warn("its card names no version, and it knows no method of A2A 0.3; it is called in 0.1");
@@ -239,7 +240,7 @@ impl Agent {
         };
         let Some(v01) = self.after(&error, matches!(call, Call::Get(_))) else { return Err(error) };
         match v01.make_in_version(call).await {
-            // It knows neither, so the first error says more.
+            // The agent knows neither method name, so the first error says more.
             Err(again) if is_unknown_to_it(&again) => Err(error),
             made => {
                 self.stay_in(&v01);
@@ -252,7 +253,7 @@ impl Agent {
         self.may(&call)?;
         *call.tenant_mut() = self.tenant.clone();
         let call = self.with_extensions(call);
-        // A dialect that names messages in its own way gets a retry key where it has a place for one.
+        // A dialect with its own message ids gets a retry key where it has a field for one.
         let key = match (&call, self.dialect()) {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
@@ -267,7 +268,7 @@ impl Agent {
         Ok((said, call))
     }
 
-    /// A call as it would leave, for those who want to send it by other means. Nothing is sent.
+    /// Previews a call as it would be sent, for callers that send it by other means. Nothing is sent.
     pub fn written(&self, mut call: Call) -> Result<Written, Error> {
         *call.tenant_mut() = self.tenant.clone();
         self.line().written(&self.with_extensions(call))
@@ -293,12 +294,12 @@ impl Agent {
         &self.tenant
     }
 
-    /// Tells the observer what the task is called, as soon as it is known.
+    /// Tells the observer the id of the task, as soon as it is known.
     pub(crate) fn known(&self, task: &TheirTask) {
         self.line().door.note(&Note::TaskKnown { task: &task.id, context: task.context_id.as_ref() });
     }
 
-    /// What the card rules out is refused here: no request leaves.
+    /// Refuses a call that the card rules out; no request is sent.
     pub(crate) fn may(&self, call: &Call) -> Result<(), Error> {
         let capabilities = &self.card().capabilities;
         let reach = self.dialect().reach();
@@ -349,8 +350,8 @@ pub fn message_id() -> MessageId {
     mint()
 }
 
-/// Whether an agent has answered that it does not know what it was asked for. Agents of 0.1 that check a request by the
-/// methods they know call it invalid.
+/// Whether an agent answered that it does not know the method. Agents of 0.1 that check a request against the methods
+/// they know call it invalid.
 pub(crate) fn is_unknown_to_it(error: &Error) -> bool {
     [Code::MethodNotFound, Code::InvalidRequest, Code::VersionNotSupported]
         .into_iter()
@@ -370,7 +371,7 @@ fn this_task(id: &TaskRef, answer: Answer) -> Result<TheirTask, Error> {
     }
 }
 
-/// What is said when an agent speaks of a task that is not the one in question.
+/// The error for an answer about another task than the one asked for.
 pub(crate) fn another_task(asked: &TaskRef, told: &TaskRef) -> Error {
     Error::local(Fault::InvalidAgentResponse(format!("it is about task {told}, not {asked}")))
 }

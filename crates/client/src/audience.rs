@@ -1,14 +1,14 @@
-//! Where what we show may go.
+//! The origins that may receive our credentials.
 //!
-//! A card says where its agent is, and whoever can change the card could have our credentials sent anywhere. So they go to
-//! the origin that the operator wrote down (scheme, host and port), and to other origins that are configured beside it. On
-//! a shared host another port is another tenant. Every line of a client is made in one place, which asks here first.
+//! A card says where its agent is, so an attacker that changes the card could have our credentials sent anywhere. So
+//! they go only to the origin that the operator wrote down (scheme, host and port), and to other configured origins. On
+//! a shared host another port is another tenant. A client makes every transport in one place, which checks this first.
 
 use crate::Error;
 use crate::choose::Chosen;
 use url::Url;
 
-/// Those who may see what we show.
+/// The origins that may receive the credentials of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audience {
     home: Url,
@@ -21,7 +21,7 @@ impl Audience {
         Self { home, origins: origins.into_iter().collect() }
     }
 
-    /// Refuses an interface that leads anywhere else.
+    /// Refuses an interface whose URL is at any other origin.
     pub(crate) fn admit(&self, chosen: &Chosen) -> Result<(), Error> {
         match std::iter::once(&chosen.url).chain(&chosen.others).find(|url| !self.includes(url)) {
             None => Ok(()),

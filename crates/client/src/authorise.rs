@@ -1,8 +1,8 @@
 //! Credentials that are made for one request, at the last moment: signatures over its bytes, tokens that grow old.
 //!
-//! A transport asks here when a request is complete and about to leave, so that a signature is over exactly what goes
-//! out, and asks again for every repetition: nothing that was made for one request is sent with another. What is made
-//! goes to the origin of the interface that was chosen, and no redirect is followed with it.
+//! A transport calls this when a request is complete and about to be sent, so a signature covers exactly the bytes
+//! sent. It calls again for every retry: headers made for one request are never sent with another. They go to the
+//! origin of the chosen interface, and no redirect is followed with them.
 
 use crate::Error;
 use http::{HeaderMap, Method};
@@ -12,39 +12,39 @@ use std::future::Future;
 use std::pin::Pin;
 use url::Url;
 
-/// A request that is about to leave, as whoever authorises it sees it.
+/// A request that is about to be sent, as [`Authorise`] sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving<'a> {
-    /// Its method.
+    /// The HTTP method; `POST` for gRPC.
     pub method: &'a Method,
-    /// Where it goes, without credentials.
+    /// The URL of the request, without credentials.
     pub url: &'a Url,
-    /// Its body, to the byte, and empty where it has none; `None` over gRPC, where bodies cannot be signed.
+    /// The exact bytes of the body, empty where there is none; `None` over gRPC, where bodies cannot be signed.
     pub body: Option<&'a [u8]>,
 }
 
-/// Headers in the making.
+/// The future of the headers that authorise one request.
 pub type Proof<'a> = Pin<Box<dyn Future<Output = Result<HeaderMap, Error>> + Send + 'a>>;
 
 /// A credential that is made for each request.
 pub trait Authorise: Send + Sync + fmt::Debug {
-    /// The headers that authorise this request. What is secret about them, or could be used again, is marked sensitive;
-    /// whatever else the request had under these names is replaced.
+    /// The headers that authorise this request. Secret or reusable values are marked sensitive. They replace all other
+    /// headers of the same names.
     fn authorise<'a>(&'a self, request: Leaving<'a>) -> Proof<'a>;
 
-    /// The same headers without anything that is worth something: for rehearsals, which show what would be sent. Values
-    /// that are only known later are sensitive.
+    /// The same headers without secret values, for a dry run that shows what would be sent. Values that are only known
+    /// when sending are marked sensitive.
     fn rehearse(&self) -> HeaderMap;
 
-    /// Whether this is what a scheme of a card asks for.
+    /// Whether this credential satisfies a security scheme of a card.
     fn fits(&self, scheme: &SecurityScheme) -> bool;
 
-    /// Told that these headers were not accepted; true where asking again may give better ones, as of a token that was
-    /// taken back before its time.
+    /// Called when the agent did not accept these headers. Returns true where calling [`Authorise::authorise`] again
+    /// may give better ones, for instance after a token was revoked early.
     fn refused<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Whether it is over the bytes of the body, so that it cannot be shown over gRPC.
+    /// Whether the credential is a signature over the body, which cannot be sent over gRPC.
     fn signs_bodies(&self) -> bool;
 }

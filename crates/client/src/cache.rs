@@ -1,6 +1,6 @@
-//! Cards that were fetched before: kept for as long as their server allows, then asked for by ETag.
+//! The cache of fetched cards: kept for as long as their server allows, then revalidated by ETag.
 //!
-//! The cache is a convenience and treated as one: what cannot be read or written is fetched, and nothing fails.
+//! The cache is optional: if it cannot be read or written, the card is fetched and nothing fails.
 
 use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// A card is asked for anew after this long, whatever its server says.
+/// A card is fetched again after this long, whatever its server allows.
 const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where cards are kept.
+/// A directory of cached cards.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     directory: PathBuf,
-    /// What else decides what a server shows, and whether it is to be believed: our version, and whom we trust.
+    /// What else the cached card depends on: our protocol version and the certificate authorities we trust.
     terms: String,
 }
 
-/// A card as it was kept.
+/// A card as it is stored in the cache.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     url: String,
@@ -31,8 +31,8 @@ pub(crate) struct Kept {
 }
 
 impl Cache {
-    /// Keeps cards that are shown to a client of this version which trusts these authorities. There is none where
-    /// anybody is believed: what a stranger showed once must not be believed later.
+    /// A cache for a client of this version that trusts these authorities. `None` where every certificate is accepted:
+    /// a card from an unverified server must not be believed later.
     pub(crate) fn new(directory: PathBuf, version: &str, tls: &crate::Tls) -> Option<Self> {
         if tls.insecure {
             return None;
@@ -45,13 +45,13 @@ impl Cache {
         self.directory.join(hex(format!("{} {url}", self.terms).as_bytes(), 16) + ".json")
     }
 
-    /// What is kept of a URL.
+    /// The cached card of a URL.
     pub(crate) fn find(&self, url: &Url) -> Option<Kept> {
         let kept: Kept = serde_json::from_slice(&std::fs::read(self.file(url)).ok()?).ok()?;
         (kept.url == url.as_str()).then_some(kept)
     }
 
-    /// Keeps a card, if its server allows it. `old` is what the server says still holds.
+    /// Stores a card, if its server allows it. `old` is the cached card that the server says is still current.
     pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap, body: &str, old: Option<&Kept>) {
         let control = headers.get(header::CACHE_CONTROL).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let directives = || control.split(',').map(str::trim);
@@ -73,7 +73,7 @@ impl Cache {
         let _ = self.write(&self.file(url), &kept);
     }
 
-    /// Written beside and renamed, so that two processes never see half a card.
+    /// Writes a temporary file and renames it, so that another process never reads half a card.
     fn write(&self, file: &Path, kept: &Kept) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.directory)?;
         let draft = file.with_extension(format!("{}.tmp", uuid::Uuid::now_v7().simple()));
@@ -83,12 +83,12 @@ impl Cache {
 }
 
 impl Kept {
-    /// Whether it may be used without asking.
+    /// Whether the card may be used without asking the server.
     pub(crate) fn is_fresh(&self) -> bool {
         now() < self.fresh_until
     }
 
-    /// The header that asks whether it still holds.
+    /// The `If-None-Match` value that asks the server whether the card is still current.
     pub(crate) fn condition(&self) -> Option<HeaderValue> {
         self.etag.as_deref().and_then(|tag| HeaderValue::from_str(tag).ok())
     }
@@ -103,7 +103,7 @@ fn hex(bytes: &[u8], length: usize) -> String {
     })
 }
 
-/// What the program that answered calls itself: the framework it says it runs on, or else its server.
+/// The name of the program that answered: the framework it names, or else its `Server` header.
 pub(crate) fn server(headers: &HeaderMap) -> Option<String> {
     let said = headers.get("x-powered-by").or_else(|| headers.get(header::SERVER));
     said.and_then(|v| v.to_str().ok()).map(str::to_owned)

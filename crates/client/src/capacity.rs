@@ -1,21 +1,21 @@
-//! How much of what others send may be held at the same time, by all together: answers of agents here, and requests of
-//! callers where a server counts them with the same.
+//! A shared limit on the bytes of incoming messages held in memory: answers of agents here, and requests of callers
+//! where a server counts them against the same limit.
 //!
-//! Each for itself is bounded where it is read; a hundred of them that are never finished are not. Bytes are counted as
-//! they arrive, whatever was announced, and given back when nobody waits for the rest any more. Whoever finds no room fails
-//! alone. What is small always finds some before what is large does, so a few large ones cannot keep out everybody.
+//! Each message has its own bound where it is read, but a hundred unfinished messages have none together. Bytes count
+//! as they arrive, whatever length was announced, and are given back when their reader drops the rest. A message that
+//! finds no capacity fails alone. Small messages have a reserve, so a few large ones cannot block them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Whoever holds no more than this may use all that there is, in bytes.
+/// A message of at most this many bytes may use the whole capacity.
 const SMALL: usize = 64 << 10;
-/// The part that larger ones leave to the small ones.
+/// One part in this many is reserved for small messages.
 const RESERVE: usize = 8;
-/// The part that one peer leaves to all others.
+/// One part in this many stays free of a single peer's messages.
 const OTHERS: usize = 4;
 
-/// Room for bytes. Cheap to clone, and clones share it.
+/// A limit in bytes. Cheap to clone; clones share the limit.
 #[derive(Debug, Clone)]
 pub struct Capacity(Arc<Count>);
 
@@ -23,42 +23,42 @@ pub struct Capacity(Arc<Count>);
 struct Count {
     most: usize,
     used: AtomicUsize,
-    /// What this is a part of.
+    /// The capacity that this one is a part of.
     whole: Option<Capacity>,
 }
 
 impl Default for Capacity {
-    /// As much as anybody wants.
+    /// No limit.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
 impl Capacity {
-    /// Room for so many bytes.
+    /// A capacity of at most `most` bytes.
     pub fn new(most: usize) -> Self {
         Self(Arc::new(Count { most, used: AtomicUsize::new(0), whole: None }))
     }
 
-    /// The part of it that one peer may use: most of it, and never all.
+    /// The part that one peer may use: most of the capacity, never all of it.
     #[must_use]
     pub fn part(&self) -> Self {
         let most = self.0.most - self.0.most / OTHERS;
         Self(Arc::new(Count { most, used: AtomicUsize::new(0), whole: Some(self.clone()) }))
     }
 
-    /// What a large one finds, if it is alone.
+    /// The bytes that one large message may use when no other message is held.
     pub const fn for_large(most: usize) -> usize {
         most - most / RESERVE
     }
 
-    /// A share of it, for one request or answer.
+    /// A new, empty share for one request or answer.
     pub fn share(&self) -> Share {
         Share { of: self.clone(), bytes: 0 }
     }
 }
 
-/// What one request or answer holds, given back when this is dropped.
+/// The bytes that one request or answer holds; given back when dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Capacity,
@@ -66,7 +66,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts bytes that have come; whether there was room for them. They count until this is dropped, room or not.
+    /// Counts bytes that have arrived; false if they exceed the capacity. They count until this is dropped, in either
+    /// case.
     #[must_use]
     pub fn add(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
@@ -80,7 +81,7 @@ impl Share {
         room
     }
 
-    /// Counts as many bytes as are held now, whatever it was before; whether there was room for them.
+    /// Sets the number of bytes that are held now; false if they exceed the capacity.
     #[must_use]
     pub fn hold(&mut self, bytes: usize) -> bool {
         match bytes.checked_sub(self.bytes) {
@@ -93,7 +94,7 @@ impl Share {
         }
     }
 
-    /// How many it counts for.
+    /// The number of bytes this share holds.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -155,7 +156,7 @@ mod tests {
         let mut shares: Vec<Share> = (0..20).map(|_| greedy.share()).collect();
         let taken = shares.iter_mut().filter_map(|share| share.add(MIB).then_some(())).count();
         assert_eq!(taken, 10, "seven eighths of three quarters");
-        // Who was refused has gone.
+        // The refused shares are dropped.
         shares.truncate(10);
         let mut large = other.share();
         assert!(large.add(3 * MIB));

@@ -14,11 +14,11 @@ const CARD_TYPE: &str = "application/a2a-agent-card+json";
 /// The media type of an entry that is a catalog again.
 const CATALOG_TYPE: &str = "application/ai-catalog+json";
 
-/// Where an entry leads.
+/// Where the card of a catalog entry is.
 pub(crate) enum Entry {
-    /// To a document.
+    /// The document at this URL.
     At(Url),
-    /// It is here.
+    /// The card is inline in the catalog.
     Inline(String),
 }
 

@@ -1,4 +1,4 @@
-//! Which of a card's interfaces to call: the card's order, the caller's wishes, and what we speak.
+//! Chooses the interface of a card to call, from the card's order, the caller's preferences and what we speak.
 
 use crate::discover::Found;
 use crate::{Error, reference};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use url::Url;
 
-/// How requests travel.
+/// How requests are sent to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Binding {
     /// JSON-RPC over HTTP.
@@ -27,7 +27,7 @@ impl Binding {
     /// Every binding of A2A.
     pub const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
 
-    /// The name on cards.
+    /// The value of `protocolBinding` on cards.
     pub const fn name(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -52,7 +52,7 @@ pub struct UnknownBinding(pub String);
 impl FromStr for Binding {
     type Err = UnknownBinding;
 
-    /// As cards write it, and as people do.
+    /// Accepts the spelling of cards and the usual spellings of people.
     fn from_str(text: &str) -> Result<Self, UnknownBinding> {
         let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         match plain.as_str() {
@@ -75,7 +75,7 @@ pub enum Version {
     Exactly(Dialect),
     /// 1.0 where the agent offers it, otherwise the newest older version of A2A that it offers.
     Newest,
-    /// Whatever the agent speaks, old or new.
+    /// Any dialect that the agent speaks, old or new.
     Any,
 }
 
@@ -93,26 +93,26 @@ impl Version {
 /// The interface that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// As the card lists it.
+    /// The interface as the card lists it.
     pub interface: Interface,
     /// How requests travel.
     pub binding: Binding,
-    /// What is spoken.
+    /// The dialect of A2A for this interface.
     pub dialect: Dialect,
-    /// Where to.
+    /// The URL that requests are sent to.
     pub url: Url,
-    /// Where else, should nobody be there: agent-native servers answer at one of several paths.
+    /// Other URLs to try if the first has no agent: agent-native servers answer at one of several paths.
     pub others: Vec<Url>,
 }
 
-/// Chooses an interface. With wishes, the first binding that is wished for and offered; otherwise, and if none is, the
-/// first entry of the card that we speak.
+/// Chooses an interface: the first binding in `wishes` that the card offers; otherwise the first entry of the card that
+/// we speak.
 pub fn choose(found: &Found, wishes: &[Binding], version: Version) -> Result<Chosen, Error> {
     choose_among(found, wishes, version, |_| true)
 }
 
-/// The same for somebody whose credential may be a signature over bodies, which gRPC cannot carry: it is taken only where
-/// nothing else was wished for, or is there, and that is then the end of the matter.
+/// The same for a caller whose credential may be a signature over bodies, which gRPC cannot carry: gRPC is chosen only
+/// where the caller asked for nothing else, or the card offers nothing else, and the call then fails.
 pub(crate) fn choose_for(
     found: &Found,
     wishes: &[Binding],
@@ -168,13 +168,13 @@ fn choose_among(
     }
 }
 
-/// What an interface speaks. A card of an older form says it by its form; agent-native and XPR cards have a version
+/// The dialect of an interface. Cards of older forms tell it by their form; agent-native and XPR cards have a version
 /// number of their own, which is not A2A's.
 fn dialect(form: Form, interface: &Interface, wanted: Version) -> Option<Dialect> {
     match (form, wanted) {
         (Form::Native | Form::Xpr | Form::V01, _) => Some(form.dialect()),
-        // A card of that time may be anybody's: of 0.2 or 0.1, which have no version on it, of agent-native or XPR. Who
-        // asks for one of them by name knows.
+        // A card of that form may be of 0.2 or 0.1, which have no version on it, of agent-native or of XPR. A caller
+        // that asks for one of them by name knows which.
         (
             Form::V03 | Form::V02,
             Version::Exactly(wanted @ (Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr)),
@@ -220,7 +220,7 @@ fn chosen(found: &Found, interface: &Interface, binding: Binding, dialect: Diale
         Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01 => vec![url],
     };
     let url = addresses.remove(0);
-    // What is shown to one place is not shown to another.
+    // Credentials for one origin are not sent to another.
     addresses.retain(|other| other.origin() == url.origin());
     Ok(Chosen { interface: interface.clone(), binding, dialect, url, others: addresses })
 }
@@ -333,7 +333,7 @@ mod tests {
         let pick = |wishes: &[Binding]| choose(&found, wishes, Version::Highest).unwrap().binding;
         assert_eq!(pick(&[]), Binding::Grpc);
         assert_eq!(pick(&[Binding::HttpJson, Binding::JsonRpc]), Binding::JsonRpc);
-        // A wish that the card cannot grant is passed over.
+        // A preferred binding that the card does not offer is skipped.
         assert_eq!(pick(&[Binding::HttpJson]), Binding::Grpc);
         assert_eq!(choose(&found, &[], Version::Highest).unwrap().url.as_str(), "https://h/");
     }
@@ -363,7 +363,7 @@ mod tests {
         {
             assert!(matches!(&refused, Err(Error::Usage(why)) if why.contains("gRPC has no place")), "{refused:?}");
         }
-        // What is wrong with the card is said as ever.
+        // A faulty card is still reported as such.
         let old = card(&interface("JSONRPC", "0.3.0", "https://h/rpc"));
         assert!(matches!(pick(&old, &[]), Err(Error::Fault { fault: Fault::VersionNotSupported(_), .. })));
     }

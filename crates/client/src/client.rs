@@ -1,4 +1,4 @@
-//! The client: what is the same for every agent it calls.
+//! The client: the settings that all calls share, and how agents are found.
 
 use crate::agent::Agent;
 use crate::audience::Audience;
@@ -41,7 +41,7 @@ struct Settings {
     trust: signature::Trust,
 }
 
-/// A client in the making.
+/// Builds a [`Client`].
 #[derive(Default)]
 #[must_use]
 pub struct Builder {
@@ -57,7 +57,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Which addresses may be called; public ones unless said otherwise.
+    /// Which addresses may be called; by default only public ones.
     pub fn egress(mut self, egress: Egress) -> Self {
         self.egress = Some(egress);
         self
@@ -70,13 +70,13 @@ impl Builder {
         self
     }
 
-    /// How long to wait for what.
+    /// The timeouts of connections, answers and whole operations.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Room for all answers together; as much as they want, unless said otherwise. An answer that finds none is
+    /// The capacity for all answers together; unlimited by default. An answer that exceeds it fails with
     /// [`Error::Crowded`].
     pub fn room(mut self, room: Capacity) -> Self {
         self.room = room;
@@ -95,27 +95,28 @@ impl Builder {
         self
     }
 
-    /// What to show agents that ask for it.
+    /// The credentials for agents that ask for them.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         let certificate = self.settings.credentials.certificate || credentials.certificate;
         self.settings.credentials = Credentials { certificate, ..credentials };
         self
     }
 
-    /// Who may see them; whoever is called, unless said otherwise. A card that leads to somebody else makes no line.
+    /// The origins that may receive the credentials; by default that of each called agent. Any other interface is
+    /// refused.
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = Some(audience);
         self
     }
 
-    /// The habits of the vendor whose agents are called. Where its cards are shown to nobody without credentials, those
-    /// of this client are shown for them, to the host of the agent's URL.
+    /// The profile of the vendor whose agents are called. Where the vendor serves cards only to authenticated callers,
+    /// the client sends its credentials for a card, to the host of the agent's URL.
     pub fn profile(mut self, profile: &'static Profile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Makes every request once: for callers that count their calls and decide about repetitions themselves.
+    /// Sends every request once, without retries: for callers that count calls and retry themselves.
     pub fn once(mut self) -> Self {
         self.settings.once = true;
         self
@@ -139,25 +140,26 @@ impl Builder {
         self
     }
 
-    /// What is asked of cards, and whom to believe about them. Where a card came from and the time are filled in.
+    /// How card signatures are checked, and which keys are trusted. The client fills in the URL of the card and the
+    /// time.
     pub fn trust(mut self, mode: signature::Mode, trust: signature::Trust) -> Self {
         (self.settings.mode, self.settings.trust) = (mode, trust);
         self
     }
 
-    /// A directory to keep cards in.
+    /// The directory of the card cache; `None` for no cache.
     pub fn cache(mut self, directory: Option<PathBuf>) -> Self {
         self.cache = directory;
         self
     }
 
-    /// Somebody who watches.
+    /// The observer of requests, answers, retries and warnings.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Makes the client.
+    /// Builds the client; fails if a setting cannot be used.
     pub fn build(mut self) -> Result<Client, Error> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
@@ -185,12 +187,12 @@ impl Builder {
 }
 
 impl Client {
-    /// Begins a client.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The same client, for other dialects.
+    /// The same client with other dialects allowed.
     pub(crate) fn speaking(&self, version: Version) -> Self {
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { version, ..(*self.settings).clone() }) }
     }
@@ -202,14 +204,15 @@ impl Client {
         Self { finder: self.finder.clone(), settings: Arc::new(Settings { extensions, ..(*self.settings).clone() }) }
     }
 
-    /// Finds the card of an agent. No credential is shown for it unless [`Builder::profile`] says so. It is believed as [`Client::believe`] has it.
+    /// Finds the card of an agent and applies [`Client::apply_trust`] to it. No credential is sent unless
+    /// [`Builder::profile`] says so.
     pub async fn card(&self, reference: &Reference) -> Result<Found, Error> {
         let found = async { self.believe(self.finder.find(reference).await?).await };
         self.finder.door.within(found).await
     }
 
-    /// As much of a card as [`Builder::trust`] lets pass: of a signed one what its signature covers. A card that more
-    /// is asked of is refused. For cards that came another way than by [`Client::card`].
+    /// The part of a card that [`Builder::trust`] allows: of a signed card what its signature covers. A card that does
+    /// not meet the mode is refused. For cards that did not come from [`Client::card`].
     pub async fn believe(&self, found: Found) -> Result<Found, Error> {
         let settings = &*self.settings;
         let trust = signature::Trust { card_url: found.url.clone(), now: WallClock.now(), ..settings.trust.clone() };
@@ -218,7 +221,7 @@ impl Client {
         admitted.map_err(|distrust| Error::CardUntrusted { at, reason: Box::new(distrust) })
     }
 
-    /// The same for the card that an agent shows to authenticated callers, which is judged as its public one was.
+    /// The same for the extended card of an agent, which must meet the same mode as its public card.
     pub(crate) async fn believe_said(&self, public: &Found, said: Said<Answer>) -> Result<Said<Answer>, Error> {
         if self.settings.mode == signature::Mode::Off || !matches!(said.value, Answer::Card(_)) {
             return Ok(said);
@@ -227,20 +230,20 @@ impl Client {
         Ok(Said::new(Answer::Card(Box::new(found.card.clone())), found.json(), said.losses().clone()))
     }
 
-    /// Finds an agent and makes a line to it.
+    /// Finds the card of an agent and prepares the transport to it.
     pub async fn connect(&self, reference: &Reference) -> Result<Agent, Error> {
         let found = self.card(reference).await?;
         self.agent(found)
     }
 
-    /// Makes a line to the agent of a card: chooses the interface, and looks whether we hold what it asks for. The card
-    /// is taken as it is; one that did not come from [`Client::card`] is for [`Client::believe`] first.
+    /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
+    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
     pub fn agent(&self, found: Found) -> Result<Agent, Error> {
         self.agent_with(found, &self.settings.credentials)
     }
 
-    /// The same with credentials for this agent, in place of the client's own. Whether there is a certificate to show
-    /// is the client's to say.
+    /// The same with credentials for this agent, in place of the client's own. Whether a certificate is sent is still
+    /// the client's setting.
     pub fn agent_with(&self, found: Found, credentials: &Credentials) -> Result<Agent, Error> {
         let settings = &*self.settings;
         let certificate = settings.credentials.certificate;
@@ -257,7 +260,7 @@ impl Client {
         {
             audience.admit(&chosen)?;
         }
-        // Cards of XPR have no word for its signatures, which are how its agents are called.
+        // XPR cards cannot declare its signatures, which are how its agents are called.
         let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
         if attached.unasked && !usual {
             self.warn(match found.card.security_schemes.is_empty() {
@@ -285,18 +288,19 @@ impl Client {
         Ok(Agent::new(self.clone(), found, line))
     }
 
-    /// Refuses a card by which credentials would go where they may not, whether or not there are any yet.
+    /// Refuses a card whose interface is at an origin that may not receive credentials, whether or not there are any
+    /// yet.
     pub fn admit(&self, found: &Found) -> Result<(), Error> {
         let settings = &*self.settings;
         match (&settings.audience, choose_for(found, &settings.prefer, settings.version, false)) {
             (Some(audience), Ok(chosen)) => audience.admit(&chosen),
-            // What cannot be called at all is said by whoever calls it.
+            // A card without a usable interface fails later, in `agent`.
             _ => Ok(()),
         }
     }
 
-    /// The extensions to ask for: those the caller supports and the agent offers. One that the agent requires and the
-    /// caller does not support ends the matter.
+    /// The extensions to ask for: those that the caller supports and the agent offers. An extension that the agent
+    /// requires and the caller does not support is an error.
     fn activate(&self, found: &Found) -> Result<Option<HeaderValue>, Error> {
         let supported = &self.settings.extensions;
         let offered = &found.card.capabilities.extensions;
@@ -313,7 +317,7 @@ impl Client {
             .map_err(|_| Error::Usage("an extension's URI holds characters that no header can carry".into()))
     }
 
-    /// Downloads a file that an agent points to, without showing who we are.
+    /// Downloads a file that an agent points to, without sending credentials.
     pub async fn download(&self, url: &Url) -> Result<Download, Error> {
         let answer = self.finder.door.fetch(url, HeaderMap::new(), Redirects::Anywhere).await?;
         if !answer.status.is_success() {
@@ -328,8 +332,8 @@ impl Client {
         self.finder.door.clone()
     }
 
-    /// Whether an agent may be called in another version than the one its card was taken for. Whoever counts calls makes
-    /// each by itself.
+    /// Whether an agent may be called in another version than the one its card was read as. A caller that counts calls
+    /// makes each by itself.
     pub(crate) fn tries_versions(&self) -> bool {
         !self.settings.once && matches!(self.settings.version, Version::Newest | Version::Any)
     }
@@ -339,23 +343,23 @@ impl Client {
     }
 }
 
-/// A file on its way.
+/// A file that is being downloaded.
 pub struct Download {
-    /// What its server says it is.
+    /// The media type that the server names.
     pub media_type: Option<String>,
-    /// How long its server says it is.
+    /// The length in bytes that the server announces.
     pub length: Option<u64>,
     answer: Incoming,
 }
 
 impl Download {
-    /// Reads on; `None` at the end.
+    /// The next bytes of the file; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.answer.next_chunk().await
     }
 }
 
-/// Key sets of card signatures are fetched like cards: without credentials, and from nowhere but where they are said to be.
+/// Fetches the key sets of card signatures as cards are fetched: without credentials and without leaving their origin.
 impl signature::FetchKeys for Client {
     async fn fetch(&self, url: &Url) -> Result<Vec<u8>, String> {
         let answer = self.finder.door.send(Outgoing::get(url.clone()), As::Nobody).await.map_err(|e| e.to_string())?;
@@ -367,8 +371,8 @@ impl signature::FetchKeys for Client {
     }
 }
 
-/// Authorization servers are spoken to through the same door. Their requests and answers hold secrets, so the observer
-/// sees neither.
+/// Calls authorization servers with the same HTTP client. These requests and answers hold secrets, so the observer does
+/// not see them.
 impl oauth::Http for Client {
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, oauth::BoxError> {
         let (head, body) = request.into_parts();

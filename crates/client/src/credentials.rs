@@ -1,7 +1,7 @@
-//! Credentials: what we hold, and where a card wants it.
+//! The credentials of a client, and where a card wants them placed.
 //!
-//! A card lists alternatives; all schemes of one alternative are needed together. The first alternative that we can
-//! satisfy is taken, and a credential goes exactly where its scheme says, to that agent and no other.
+//! A card lists alternatives; all schemes of one alternative are needed together. The first alternative that our
+//! credentials satisfy is taken. A credential is sent only where its scheme says, to that agent and no other.
 
 use crate::authorise::Authorise;
 use crate::door::sensitive;
@@ -15,10 +15,10 @@ use sabir_proto::transfer::{CLAIM_HEADER, Claim};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What we can show.
+/// The credentials that a client may send to an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// A bearer token, for whichever scheme takes one.
+    /// A bearer token, for any scheme that takes one.
     pub bearer: Option<Secret>,
     /// An API key, put where the scheme says.
     pub api_key: Option<Secret>,
@@ -30,47 +30,48 @@ pub struct Credentials {
     pub tokens: BTreeMap<String, Secret>,
     /// Our TLS configuration holds a certificate.
     pub certificate: bool,
-    /// What shows that a task was handed over for us. Beside everything else: it says nothing of who we are.
+    /// The claim to a task that was handed over for us. Sent beside all others: it does not identify the caller.
     pub claim: Option<Claim>,
-    /// A credential that is made for each request. It is shown where a scheme asks for it, and where nothing else that
-    /// we hold satisfies the card: cards cannot declare every kind of signature.
+    /// A credential that is made for each request. It is sent where a scheme asks for it, and where no other credential
+    /// satisfies the card: cards cannot declare every kind of signature.
     pub signer: Option<Arc<dyn Authorise>>,
-    /// What envelopes to a booking network are signed with, beside everything else. It is good for nothing but envelopes.
+    /// The key that signs envelopes to a booking network, in addition to the other credentials. It signs nothing else.
+    /// envelopes.
     pub seal: Option<Arc<SealKey>>,
 }
 
-/// Credentials in their places.
+/// Credentials placed where the card wants them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attached {
     pub(crate) headers: HeaderMap,
     pub(crate) query: Vec<(String, Secret)>,
-    /// Something is sent, or shown.
+    /// At least one credential is sent.
     pub(crate) any: bool,
     /// The card did not ask for what is sent.
     pub(crate) unasked: bool,
-    /// Our certificate may be shown.
+    /// Our TLS certificate may be sent.
     pub(crate) certificate: bool,
-    /// Made for each request when it leaves.
+    /// Makes a credential for each request when it is sent.
     pub(crate) signer: Option<Arc<dyn Authorise>>,
-    /// Signs envelopes.
+    /// The key that signs envelopes to a booking network.
     pub(crate) seal: Option<Arc<SealKey>>,
 }
 
 impl Attached {
-    /// The same, with what shows that a task was handed over for us.
+    /// The same, with the claim to a task that was handed over for us.
     pub(crate) fn claiming(mut self, claim: &Claim) -> Result<Self, Error> {
         self.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive(claim.expose())?);
         Ok(self)
     }
 
-    /// Whether it can only travel where bodies are bytes.
+    /// Whether a credential is a signature over the body, so that gRPC cannot carry it.
     pub(crate) fn signs_bodies(&self) -> bool {
         self.signer.as_ref().is_some_and(|signer| signer.signs_bodies())
     }
 }
 
 impl Credentials {
-    /// Whether there is anything to show.
+    /// Whether there is no credential at all.
     pub fn is_empty(&self) -> bool {
         self.bearer.is_none()
             && self.api_key.is_none()
@@ -81,7 +82,7 @@ impl Credentials {
             && self.seal.is_none()
     }
 
-    /// Has a redactor know all of them, so that nothing which an agent says or a log keeps repeats them.
+    /// Registers all of them with a redactor, so that no agent text and no log line repeats them.
     pub(crate) fn teach(&self, redactor: &Redactor) {
         let given = self.bearer.iter().chain(&self.api_key).chain(self.tokens.values());
         given.for_each(|secret| redactor.learn(secret.expose()));
@@ -91,7 +92,7 @@ impl Credentials {
         }
     }
 
-    /// Puts credentials where the card wants them.
+    /// Places the credentials where the card wants them.
     pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
         let mut attached = self.attach_as_asked(card)?;
         attached.seal.clone_from(&self.seal);
@@ -115,7 +116,7 @@ impl Credentials {
         if !anonymous {
             return self.undeclared().unwrap_or_else(|| Err(self.missing(card)));
         }
-        // Nothing is demanded; what fits a declared scheme is shown all the same.
+        // The card demands nothing; a credential that fits a declared scheme is sent anyway.
         let fitting = card.security_schemes.iter().find(|(name, scheme)| self.holds(name, scheme));
         match fitting {
             Some((name, scheme)) => {
@@ -128,12 +129,13 @@ impl Credentials {
         }
     }
 
-    /// What is shown although the card does not say that it is taken: somebody else has said so.
+    /// Credentials that are sent although the card does not declare them: the configuration says that the agent takes
+    /// them.
     fn undeclared(&self) -> Option<Result<Attached, Error>> {
         self.undeclared_signer().map(Ok).or_else(|| self.undeclared_key())
     }
 
-    /// A key in the header that is known for it.
+    /// An API key in the header that the vendor profile names.
     fn undeclared_key(&self) -> Option<Result<Attached, Error>> {
         let (key, name) = (self.api_key.as_ref()?, self.key_header?);
         Some(sensitive(key.expose()).map(|value| {
@@ -142,7 +144,8 @@ impl Credentials {
         }))
     }
 
-    /// What is shown to whoever keeps a card for those who show something: no scheme can say how.
+    /// The credentials for a vendor that serves its card only to authenticated callers; no scheme can say where they
+    /// go.
     pub(crate) fn attach_to_card(&self) -> Result<Attached, Error> {
         match self.is_empty() {
             true => Ok(Attached::default()),
@@ -150,15 +153,16 @@ impl Credentials {
         }
     }
 
-    /// What is made for each request, for a card that does not say that it is taken.
+    /// The per-request credential, for a card that does not declare it.
     fn undeclared_signer(&self) -> Option<Attached> {
         let signer = self.signer.clone()?;
         Some(Attached { signer: Some(signer), any: true, unasked: true, ..Attached::default() })
     }
 
-    /// A card without schemes: many agents want a token and do not say so, but nobody can guess where a key goes.
+    /// For a card without schemes: many agents want a token and do not declare it, but a client cannot guess where a
+    /// key goes.
     fn attach_undeclared(&self) -> Result<Attached, Error> {
-        // Before all others: two credentials at once are none.
+        // The per-request credential goes first: agents reject two credentials at once.
         if let Some(attached) = self.undeclared_signer() {
             return Ok(Attached { certificate: self.certificate, ..attached });
         }
@@ -205,7 +209,7 @@ impl Credentials {
             return true;
         }
         match scheme {
-            // What is made of each request cannot be held.
+            // A credential computed from each request cannot be stored.
             SecurityScheme::ApiKey { name: header, .. } if crate::xpr::is_header(header) => false,
             SecurityScheme::ApiKey { location, .. } => {
                 matches!(location.as_str(), "header" | "query" | "cookie") && (self.api_key.is_some() || token)
@@ -214,14 +218,14 @@ impl Credentials {
             SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer") => {
                 self.bearer.is_some() || token
             }
-            // Schemes nobody registered: a token given for exactly this one is sent under its name.
+            // For an unregistered scheme, only a token given for exactly this scheme is sent, under its name.
             SecurityScheme::HttpAuth { .. } => token,
             SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => self.bearer.is_some() || token,
             SecurityScheme::MutualTls { .. } => self.certificate,
         }
     }
 
-    /// Whether a scheme asks for what is made for each request.
+    /// Whether a scheme asks for the per-request credential.
     fn signs(&self, scheme: &SecurityScheme) -> bool {
         self.signer.as_ref().is_some_and(|signer| signer.fits(scheme))
     }
@@ -232,7 +236,7 @@ impl Credentials {
             attached.signer.clone_from(&self.signer);
             return Ok(());
         }
-        // What was given for this call goes before what was stored for the scheme.
+        // A token given for this call takes precedence over one stored for the scheme.
         let token = || self.bearer.as_ref().or_else(|| self.tokens.get(name));
         match scheme {
             SecurityScheme::ApiKey { location, name: member, .. } => {
@@ -294,7 +298,7 @@ impl Credentials {
     }
 }
 
-/// A scheme for a person: its name, its kind, and where it goes.
+/// Describes a scheme for a person: its name, its kind, and where the credential goes.
 pub fn describe(name: &str, scheme: &SecurityScheme) -> String {
     match scheme {
         SecurityScheme::ApiKey { location, name: member, .. } => format!("{name} (apiKey in {location} {member})"),
@@ -320,7 +324,7 @@ fn basic(user: &str, password: &Secret, headers: &mut HeaderMap) -> Result<(), E
     Ok(())
 }
 
-/// A name and a password as they travel (RFC 7617).
+/// Encodes a name and a password for Basic authentication (RFC 7617).
 fn pair(user: &str, password: &Secret) -> String {
     sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes())
 }

@@ -1,8 +1,9 @@
-//! Work passed on to another agent: its task is created, followed and mirrored, and cancelled when ours is.
+//! Delegates work to another agent: creates a task there, follows and mirrors it, and cancels it when ours is
+//! cancelled.
 //!
 //! A delegation outlives its turns: when the other agent asks for something, the turn ends with the question, and the
-//! answer is the next turn of the same task there. A turn gives its events one by one, so that whoever mirrors them can
-//! commit each before taking the next.
+//! answer is the next turn of the same task there. A turn returns its events one by one, so that the caller can commit
+//! each before taking the next.
 
 use crate::agent::{Agent, send_message};
 use crate::events::{Events, Follow};
@@ -20,61 +21,61 @@ pub struct Delegation {
     agent: Agent,
     follow: Follow,
     cancel_grace: Duration,
-    /// Theirs, while it is open.
+    /// The task at the other agent, while it is open.
     task: Option<TaskRef>,
     context: Option<ContextId>,
 }
 
-/// One exchange: from a message to what came of it.
+/// One exchange: from a message to its outcome.
 ///
-/// A turn that is dropped half-way, as an engine does with an agent whose task is cancelled, sends a cancellation after
-/// it, once and without waiting for the answer. A turn that failed does not: the other agent may well be at work.
+/// A turn that is dropped before its end, as the engine does when an agent's task is cancelled, sends one cancellation
+/// and does not wait for the answer. A turn that failed sends none: the other agent may still be at work.
 pub struct Turn<'a> {
     delegation: &'a mut Delegation,
     events: Events,
     reply: Option<Message>,
-    /// Cancelled, and until when its end is waited for.
+    /// Set when the turn was cancelled: the time until which its end is awaited.
     canceled: Option<tokio::time::Instant>,
     over: bool,
 }
 
 impl Delegation {
-    /// Delegates to an agent.
+    /// A delegation to an agent, without a task yet.
     pub fn to(agent: Agent) -> Self {
         let cancel_grace = Duration::from_secs(10);
         Self { agent, follow: Follow::default(), cancel_grace, task: None, context: None }
     }
 
-    /// Takes up a delegation that another process began.
+    /// Resumes a delegation that another process began.
     pub fn rejoin(agent: Agent, task: TaskRef, context: Option<ContextId>) -> Self {
         Self { task: Some(task), context, ..Self::to(agent) }
     }
 
-    /// How their task is followed.
+    /// Sets how the task at the other agent is followed.
     #[must_use]
     pub const fn following(mut self, follow: Follow) -> Self {
         self.follow = follow;
         self
     }
 
-    /// How long their task may take to settle after we cancelled it.
+    /// Sets how long the task at the other agent may take to settle after it was cancelled.
     #[must_use]
     pub const fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace;
         self
     }
 
-    /// Their task, while it is open.
+    /// The task at the other agent, while it is open.
     pub const fn task(&self) -> Option<&TaskRef> {
         self.task.as_ref()
     }
 
-    /// Their conversation.
+    /// The context id at the other agent, once it is known.
     pub const fn context(&self) -> Option<&ContextId> {
         self.context.as_ref()
     }
 
-    /// Begins a turn: passes a message on, to the open task if there is one.
+    /// Begins a turn: sends a message to the other agent, to the open task if there is one.
     pub async fn begin(&mut self, mut message: Message) -> Result<Turn<'_>, Error> {
         message.task_id.clone_from(&self.task);
         message.context_id.clone_from(&self.context);
@@ -82,7 +83,7 @@ impl Delegation {
         Ok(Turn { delegation: self, events, reply: None, canceled: None, over: false })
     }
 
-    /// Goes on with the open task without a message, after the event at which [`Turn::resume_point`] was.
+    /// Continues the open task without a message, after the event at [`Turn::resume_point`].
     pub async fn resume(&mut self, after: Option<String>) -> Result<Turn<'_>, Error> {
         let Some(task) = self.task.clone() else {
             return Err(Error::Usage("there is no open task to go on with".into()));
@@ -91,8 +92,9 @@ impl Delegation {
         Ok(Turn { delegation: self, events, reply: None, canceled: None, over: false })
     }
 
-    /// A whole turn at once: mirrors what they do until their task settles or asks for something. When `canceled` comes
-    /// first, theirs is cancelled too; the outcome is the state it reached, which may be a completion that was faster.
+    /// Runs a whole turn: mirrors the events of the task there until it settles or asks for something. When `canceled`
+    /// completes first, that task is cancelled too; the outcome is the state it reached, which may be an earlier
+    /// completion.
     pub async fn turn(
         &mut self,
         message: Message,
@@ -136,7 +138,7 @@ impl Turn<'_> {
                     self.reply = Some(message.clone());
                 }
                 self.remember();
-                // Its name was not known when it was to be cancelled.
+                // The task id was not known when the cancellation was requested.
                 let named_late = self.canceled.is_some() && !matches!(said.value, TheirEvent::Message(_));
                 if named_late && let Err(error) = self.send_cancel().await {
                     self.over = true;
@@ -149,7 +151,8 @@ impl Turn<'_> {
         next
     }
 
-    /// Cancels their task. How it ends is told by the events that follow, for as long as the delegation's grace.
+    /// Cancels the task at the other agent. The events that follow tell how it ends, within the delegation's grace
+    /// period.
     pub async fn cancel(&mut self) -> Result<(), Error> {
         if self.canceled.is_none() {
             self.canceled = Some(tokio::time::Instant::now() + self.delegation.cancel_grace);
@@ -165,22 +168,22 @@ impl Turn<'_> {
         let Some(id) = self.events.task().map(|t| t.id.clone()) else { return Ok(()) };
         self.over = true;
         match self.delegation.agent.cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }).await {
-            // It was done before we said so; the task tells how.
+            // The task ended before the cancellation arrived; its state tells how.
             Err(Error::Fault { fault, .. }) if fault.code() == Code::TaskNotCancelable => {}
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        // A question does not end what was cancelled, and a stream may keep quiet about it.
+        // A question does not end a cancelled turn, and the stream may stay silent about it.
         self.events.wait_for_the_end(SETTLING);
         Ok(())
     }
 
-    /// After which event to go on, where the agent numbers them.
+    /// The event after which to resume, where the agent numbers its events.
     pub fn resume_point(&self) -> Option<&str> {
         self.events.resume_point()
     }
 
-    /// What the turn came to, once it is over.
+    /// The outcome of the turn, once it is over.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
         self.over = true;
         match (self.events.task().cloned().and_then(Outcome::of), self.reply.take()) {

@@ -1,8 +1,8 @@
-//! Finding an agent's card: well-known places old and new, files, catalogs, and what was found before.
+//! Finds the card of an agent: well-known paths old and new, files, catalogs and the card cache.
 //!
-//! No credential travels to a card: the door is used without our certificate, and no header of the caller's is sent
-//! along, only the version we speak. The one exception is a vendor that shows cards to nobody otherwise, where somebody
-//! has said that the agent is that vendor's; then the place of the card is known, too, and nothing else is asked.
+//! No credential is sent for a card: the HTTP client connects without our certificate, and no header of the caller is
+//! sent, only the version we speak. The one exception is a vendor that serves cards only to authenticated callers,
+//! where the configuration names that vendor; then the path of the card is known too, and no other path is tried.
 
 use crate::authorise::Leaving;
 use crate::cache::{Cache, Kept};
@@ -24,36 +24,36 @@ use std::io::Read as _;
 use std::sync::Arc;
 use url::Url;
 
-/// Where cards are, in the order in which they are looked for: since 0.3, and before.
+/// The well-known paths of cards, in the order in which they are tried: since 0.3, and before.
 pub const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 /// A card that was found.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// What it says.
+    /// The card, converted to the 1.0 structure.
     pub card: AgentCard,
-    /// What it looks like.
+    /// The form in which the card was written.
     pub form: Form,
-    /// Where it is; `None` for a file.
+    /// The URL of the card; `None` for a file.
     pub url: Option<Url>,
-    /// Where it departs from the rules of its form.
+    /// The deviations from the rules of its form.
     pub lint: Vec<Lint>,
-    /// What 1.0 has no place for.
+    /// The members that 1.0 has no field for.
     pub losses: Losses,
-    /// Who the agent is on the XPR network, if it is there.
+    /// The agent's identity on the XPR network, if the card has one.
     pub xpr: Option<XprIdentity>,
-    /// What the program that served it calls itself.
+    /// The name of the program that served the card, as it gives it.
     pub server: Option<String>,
     json: String,
 }
 
 impl Found {
-    /// Reads a card.
+    /// Parses a card in any form; `at` names its place in errors.
     pub fn read(json: &[u8], url: Option<Url>, at: &str) -> Result<Self, Error> {
         let invalid = |reason: String| Error::CardInvalid { at: at.into(), reason };
         let text = std::str::from_utf8(json).map_err(|_| invalid("it is not UTF-8".into()))?;
         let read = card::read(json).map_err(|fault| invalid(fault.to_string()))?;
-        // Much can be missing from a card and the agent be of use all the same; an address cannot.
+        // An agent whose card lacks other members can still be used; one without an address cannot.
         if read.card.supported_interfaces.is_empty() {
             let lacking: Vec<String> = read.lint.iter().map(ToString::to_string).collect();
             let more = if lacking.is_empty() { String::new() } else { format!("; {}", lacking.join("; ")) };
@@ -64,8 +64,8 @@ impl Found {
         Ok(Self { card: read.card, form: read.form, url, lint, losses, xpr, server: None, json })
     }
 
-    /// Whether the card leaves open which version of A2A is spoken. Cards of 0.1 name none, and neither do some of 0.2 and
-    /// 0.3; which it is shows when the agent is called.
+    /// Whether the card leaves open which version of A2A the agent speaks. Cards of 0.1 name none, and neither do some
+    /// of 0.2 and 0.3; the version shows when the agent is called.
     pub fn is_version_open(&self) -> bool {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -76,7 +76,7 @@ impl Found {
         self.form == Form::V03 && stated.is_ok_and(|card| card.protocol_version.is_none())
     }
 
-    /// An endpoint that is called without a card: somebody has said where it is and what it speaks.
+    /// A card for an endpoint without one, made from its URL and its dialect, which the caller knows.
     pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
         let reach = dialect.reach();
         let card = AgentCard {
@@ -110,7 +110,7 @@ impl Found {
         Self { card, form, url, lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
-    /// A booking network, as the agent that it is to those who speak A2A: its intents are skills.
+    /// A card for a booking network, as an A2A agent: its intents are the skills.
     fn of_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
         const KEY: &str = "bearer";
         let skill = |intent: Intent| Skill {
@@ -140,18 +140,18 @@ impl Found {
         found
     }
 
-    /// What other JSON says about the same agent, found at the same place.
+    /// Parses other JSON about the same agent, from the same place.
     pub(crate) fn anew(&self, json: &str) -> Result<Self, Error> {
         let at = self.url.as_ref().map_or("the card", Url::as_str);
         Ok(Self { server: self.server.clone(), ..Self::read(json.as_bytes(), self.url.clone(), at)? })
     }
 
-    /// The card as it was found; of one that somebody vouches for, what was signed.
+    /// The card as it was found; for a card with a verified signature, the signed members.
     pub fn as_found(&self) -> &str {
         &self.json
     }
 
-    /// The card as A2A 1.0 JSON: as it was found where it is of that form.
+    /// The card as A2A 1.0 JSON: unchanged where it was found in that form.
     pub fn json(&self) -> String {
         match self.form {
             Form::V1 | Form::Hybrid => self.json.clone(),
@@ -163,19 +163,19 @@ impl Found {
     }
 }
 
-/// Looks for cards.
+/// Finds cards by reference: reads files, fetches URLs, uses the cache.
 #[derive(Clone)]
 pub(crate) struct Finder {
     pub(crate) door: Door,
     pub(crate) cache: Option<Cache>,
     pub(crate) version: HeaderValue,
-    /// The vendor whose agents are looked for.
+    /// The profile of the vendor whose agents are searched for.
     pub(crate) profile: Option<&'static Profile>,
-    /// What is shown at the place where that vendor keeps a card.
+    /// The credentials for the path where that vendor serves a card.
     pub(crate) shown: Option<Arc<Attached>>,
 }
 
-/// What a document turned out to be.
+/// The kinds of document that a URL may return.
 enum Document {
     Card(Box<Found>),
     Catalog(String),
@@ -199,10 +199,10 @@ impl Finder {
         }
     }
 
-    /// The card at the one place where a vendor has it.
+    /// Fetches the card from the one path where the vendor serves it.
     async fn at_its_place(&self, at: &Url) -> Result<Found, Error> {
         let text = match &self.shown {
-            // What is shown to us alone is not kept for others.
+            // A card that needs credentials is not cached for other clients.
             Some(shown) => self.fetch_showing(at, shown).await?,
             None => self.text(at).await?,
         };
@@ -211,7 +211,7 @@ impl Finder {
         Ok(Found { server: text.server, ..found })
     }
 
-    /// A document for those who show something. A credential that was taken back is made anew, once.
+    /// Fetches a document with credentials. A credential that was revoked is renewed once.
     async fn fetch_showing(&self, at: &Url, shown: &Attached) -> Result<Fetched, Error> {
         let headers = self.shown_for(shown, at).await?;
         let fetched = self.fetch(at, headers.clone(), None).await;
@@ -239,7 +239,7 @@ impl Finder {
                 let missing = |e: std::io::Error| Error::CardNotFound { at: at.clone(), reason: e.to_string() };
                 let mut bytes = Vec::new();
                 let file = std::fs::File::open(path).map_err(missing)?;
-                // Read no further than a card may reach: a file may be a device.
+                // Reads no more bytes than a card may have: a file may be a device.
                 file.take(CARD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(missing)?;
                 if bytes.len() > CARD_BYTES_MAX {
                     return Err(Error::TooLarge { what: "the agent card", limit: CARD_BYTES_MAX });
@@ -247,12 +247,12 @@ impl Finder {
                 Found::read(&bytes, None, &at)
             }
             Reference::Origin(origin) => self.well_known(origin, None).await,
-            // A network is told by its path, and has no card.
+            // A booking network is recognised by its path, and has no card.
             Reference::At(url) if url.path().ends_with(agnt::PATH) => self.network(url).await,
             Reference::At(url) => match self.document(url).await {
                 Ok(Document::Card(found)) => Ok(*found),
                 Ok(Document::Catalog(text)) => self.in_catalog(url, text).await,
-                // An agent rather than its card: the card is below it.
+                // The URL is that of the agent rather than its card: the card is below it.
                 Err(first @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) if url.fragment().is_none() => {
                     self.well_known(url, Some(first)).await
                 }
@@ -261,7 +261,7 @@ impl Finder {
         }
     }
 
-    /// A booking network: it says what it is called and what it takes, and the rest is the same for all of them.
+    /// The card of a booking network: the network gives its name and intents, the rest is the same for all networks.
     async fn network(&self, url: &Url) -> Result<Found, Error> {
         #[derive(serde::Deserialize)]
         struct Status {
@@ -281,7 +281,7 @@ impl Finder {
         Ok(Found::of_network(url, (&status.network, &status.network_version), intents))
     }
 
-    /// Looks at the well-known places below a URL. `first` is what was at the URL itself.
+    /// Tries the well-known paths below a URL. `first` is the error of the URL itself.
     async fn well_known(&self, base: &Url, first: Option<Error>) -> Result<Found, Error> {
         let mut missing = None;
         for path in WELL_KNOWN.into_iter().chain([catalog::WELL_KNOWN]) {
@@ -289,11 +289,11 @@ impl Finder {
             match self.document(&at).await {
                 Ok(Document::Card(found)) => return Ok(*found),
                 Ok(Document::Catalog(text)) => return self.in_catalog(&at, text).await,
-                // Many servers answer every path with the page of an application.
+                // Many servers answer every path with the HTML page of an application.
                 Err(error @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) => {
                     missing.get_or_insert(error);
                 }
-                // What was found at the better place says more than trouble at the lesser one.
+                // The error of the preferred path says more than the error of the fallback.
                 Err(other) => return Err(missing.unwrap_or(other)),
             }
         }
@@ -330,7 +330,7 @@ impl Finder {
         Ok(Document::Card(Box::new(Found { server: text.server, ..found })))
     }
 
-    /// Fetches a document, from the cache if it may be.
+    /// Returns a document, from the cache if it is still fresh.
     async fn text(&self, url: &Url) -> Result<Fetched, Error> {
         let mut target = url.clone();
         target.set_fragment(None);
@@ -341,7 +341,7 @@ impl Finder {
         self.fetch(&target, HeaderMap::new(), kept.as_ref()).await
     }
 
-    /// Fetches a document, or finds that the one that is kept is still good.
+    /// Fetches a document, or confirms that the cached one is still current.
     async fn fetch(&self, target: &Url, mut headers: HeaderMap, kept: Option<&Kept>) -> Result<Fetched, Error> {
         let is_for_all = headers.is_empty();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
@@ -376,16 +376,16 @@ impl Finder {
     }
 }
 
-/// A document that was fetched, or found where it was kept.
+/// A document that was fetched or read from the cache.
 struct Fetched {
     text: String,
     server: Option<String>,
-    /// Where from and how it came, if it came now.
+    /// The URL and the response headers, if the document was fetched now.
     fresh: Option<(Url, HeaderMap)>,
 }
 
 impl Fetched {
-    /// Keeps it for the next time, now that it is known to be of use.
+    /// Stores the document in the cache, now that it is known to be a card or a catalog.
     fn keep(&self, finder: &Finder) {
         if let (Some(cache), Some((url, headers))) = (&finder.cache, &self.fresh) {
             cache.keep(url, headers, &self.text, None);

@@ -1,9 +1,8 @@
-//! Small documents of strangers: asked for or posted through the same door as calls, and bounded in every direction.
+//! Exchanges small documents with untrusted servers over the same HTTP client as calls, with a bound on size and time.
 //!
-//! This is the way out for whoever needs a key set, a table of a chain or the ear of a webhook, and should not know how
-//! connections are made. The address policy and TLS are those of calls. Nothing of ours is shown: no certificate, and no
-//! header but those of the request. A redirect is an answer like any other, and it is not followed: whoever sends a
-//! secret, or believes what comes back, meant this address.
+//! For callers that need a key set, a table of a chain or a webhook delivery, and not an agent. The address policy and
+//! TLS are those of calls. No certificate of ours is sent, and no header but those of the request. A redirect is
+//! returned as an answer and not followed: a caller that sends a secret, or trusts the answer, meant this address.
 
 use crate::door::{As, Door, Outgoing, Timeouts};
 use crate::{Egress, Error, Tls};
@@ -12,18 +11,18 @@ use http::{Request, Response, StatusCode};
 use std::time::Duration;
 use url::Url;
 
-/// What is left of an answer whose body nobody wants.
+/// The part of an answer that is kept when the caller does not want the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
-    /// Its status.
+    /// The HTTP status of the answer.
     pub status: StatusCode,
-    /// How long it asks us to stay away.
+    /// The `Retry-After` delay, if the server sent one.
     pub retry_after: Option<Duration>,
 }
 
-/// How much of a body that nobody wants is read, so that the connection can be used again; one with more is closed.
+/// The bytes of an unwanted body that are read, so that the connection can be reused; a longer body closes it.
 const UNWANTED_BYTES_MAX: usize = 64 * 1024;
-/// How long that may take: whoever waits for us is told the status meanwhile.
+/// The time that reading an unwanted body may take; the caller waits for the status meanwhile.
 const UNWANTED_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// Exchanges small documents. Cheap to clone, and connections are shared between clones.
@@ -33,16 +32,16 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// A way out under a policy. `patience` is for a whole exchange, from the look-up of the name to the last byte.
+    /// A client under an address policy. `patience` limits a whole exchange, from the name look-up to the last byte.
     pub fn new(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
         let timeouts = Timeouts { connect: patience, answer: patience, idle: patience, total: Some(patience) };
-        // What is exchanged here may be secret, so nobody watches.
+        // The documents may be secret, so there is no observer.
         let door = Door::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)?;
         Ok(Self { door })
     }
 
     /// Sends a request and reads its answer, whatever its status. An answer of more than `bytes_max` bytes, when it is
-    /// unpacked, is [`Error::TooLarge`]: half a document is none.
+    /// unpacked, is [`Error::TooLarge`]: a truncated document is of no use.
     pub async fn exchange(&self, request: Request<Bytes>, bytes_max: usize) -> Result<Response<Bytes>, Error> {
         let outgoing = outgoing(request)?;
         self.door
@@ -56,8 +55,8 @@ impl Documents {
             })
             .await
     }
-    /// Sends a request of which only the status of its answer matters. What else comes is thrown away, however much it is
-    /// and however it ends: whoever has said that it has the document has said all.
+    /// Sends a request of which only the status of the answer matters. The body is discarded, whatever its size and
+    /// however it ends: a server that answers with a status has received the document.
     pub async fn hand_over(&self, request: Request<Bytes>) -> Result<Receipt, Error> {
         let answer = self.door.within(self.door.send(outgoing(request)?, As::Nobody)).await?;
         let receipt = Receipt { status: answer.status, retry_after: answer.retry_after() };

@@ -25,8 +25,8 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest refusal that is read.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
-/// How many connections to one host are kept for later, and for how long. As many as a busy hub has calls under way to one
-/// agent: a connection that is not kept costs more than the call.
+/// How many connections to one host are kept for later, and for how long. As many as a busy hub has calls under way to
+/// one agent: a connection that is not kept costs more than the call.
 const IDLE: (usize, Duration) = (256, Duration::from_secs(90));
 /// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
 /// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.

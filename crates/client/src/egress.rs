@@ -247,9 +247,9 @@ impl Egress {
         self
     }
 
-    /// The place of this URL as well: its scheme, its address and its port, and no other port of that address. A place is
-    /// named by an address, or is `localhost`; any other name leads where its owner wants, and is judged as ever. An address
-    /// where clouds hand out credentials is no place.
+    /// The place of this URL as well: its scheme, its address and its port, and no other port of that address. A place
+    /// is named by an address, or is `localhost`; any other name leads where its owner wants, and is judged as ever. An
+    /// address where clouds hand out credentials is no place.
     #[must_use]
     pub fn and_place(mut self, url: &Url) -> Self {
         let is_fixed = match url.host() {
@@ -295,7 +295,8 @@ impl Egress {
         }
     }
 
-    /// Judges a name by itself, as far as that goes: the names under which clouds hand out credentials lead nowhere else.
+    /// Judges a name by itself, as far as that goes: the names under which clouds hand out credentials lead nowhere
+    /// else.
     fn check_name(&self, name: &str) -> Result<(), Refusal> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&Class::Metadata);

@@ -1,8 +1,9 @@
 //! Endpoints that are no agents: a URL that takes a document and answers with one, or with a stream of events.
 //!
-//! This is the way out for whoever makes an agent of somebody's HTTP interface. The address policy, TLS and timeouts are
-//! those of calls, and so is what happens to a request that nobody waits for any more: dropping it closes it. Nothing of
-//! ours is shown but the headers of the request, and redirects are answers like any other, since a key goes with it.
+//! This is the way out for whoever makes an agent of somebody's HTTP interface. The address policy, TLS and timeouts
+//! are those of calls, and so is what happens to a request that nobody waits for any more: dropping it closes it.
+//! Nothing of ours is shown but the headers of the request, and redirects are answers like any other, since a key goes
+//! with it.
 
 use crate::door::{As, Door, Incoming, Outgoing, Timeouts, sensitive};
 use crate::{Capacity, Egress, Error, Secret, Tls};
@@ -50,7 +51,8 @@ impl Endpoint {
         self.door.clone()
     }
 
-    /// Sends a request and waits for the head of its answer, whatever its status. `bytes_max` bounds all that may follow.
+    /// Sends a request and waits for the head of its answer, whatever its status. `bytes_max` bounds all that may
+    /// follow.
     pub async fn send(&self, asking: Asking, bytes_max: usize) -> Result<Arriving, Error> {
         let answer = self.door.send(asking.outgoing, As::Nobody).await?;
         Ok(Arriving { answer, parser: Parser::new(bytes_max), bytes: 0, bytes_max })

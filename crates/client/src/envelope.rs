@@ -1,8 +1,8 @@
 //! Envelopes of AGNT's booking network, sent and answered.
 //!
-//! An envelope is stamped once and sent until it is answered: sender, intent and timestamp are how the network knows that
-//! a second envelope is the first one again, so a retry carries the same timestamp, and nothing is done twice. What is
-//! signed is signed anew for each attempt, since a signature is good for one.
+//! An envelope is stamped once and sent until it is answered: sender, intent and timestamp are how the network knows
+//! that a second envelope is the first one again, so a retry carries the same timestamp, and nothing is done twice.
+//! What is signed is signed anew for each attempt, since a signature is good for one.
 //!
 //! Timestamps of one sender rise by at least a microsecond, or two different bookings of one instant would be taken for
 //! one.
@@ -114,7 +114,8 @@ impl Post {
         Self { door: self.door.with_room(room) }
     }
 
-    /// Sends an envelope once, as it is, and waits this long for its answer. Redirects are not followed: a key goes with it.
+    /// Sends an envelope once, as it is, and waits this long for its answer. Redirects are not followed: a key goes
+    /// with it.
     pub async fn exchange(
         &self,
         at: &Url,

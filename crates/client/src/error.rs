@@ -5,7 +5,7 @@ use sabir_proto::{Fault, TaskRef};
 use std::fmt;
 use std::time::Duration;
 
-/// Where a failure came from, in the transport's own numbers.
+/// The error number of the transport that reported the failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportCode {
     /// A JSON-RPC error number.
@@ -26,14 +26,14 @@ impl fmt::Display for TransportCode {
     }
 }
 
-/// Whose fault it is that somebody cannot be reached.
+/// The side that causes a connection failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Whose {
     /// This machine's: no sockets left, no network.
     Ours,
-    /// Theirs alone: their host is there, and refuses, hangs up or answers for somebody who is not.
+    /// The peer alone: its host is there, and refuses, hangs up or answers in place of a server that is down.
     Theirs,
-    /// Nobody can tell: there is no such name, or no answer.
+    /// The cause is unknown: the name does not resolve, or there is no answer.
     #[default]
     Unknown,
 }
@@ -46,7 +46,7 @@ impl Whose {
             AddrNotAvailable, ConnectionAborted, ConnectionRefused, ConnectionReset, NetworkDown, OutOfMemory,
             UnexpectedEof,
         };
-        // Too many open files, of this process or of all, have no kind of their own.
+        // Too many open files, of this process or of the system, have no `ErrorKind` of their own.
         const FILES: [i32; 2] = [23, 24];
         match error.kind() {
             AddrNotAvailable | NetworkDown | OutOfMemory => Self::Ours,
@@ -56,13 +56,13 @@ impl Whose {
         }
     }
 
-    /// What two errors of one failure say together.
+    /// Combines the sides of two errors of one failure.
     pub(crate) fn or(self, other: Self) -> Self {
         if self == Self::Unknown { other } else { self }
     }
 }
 
-/// What kept a request from its server, as far as it can be told.
+/// The reason why a request did not reach its server, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnreachableCause {
     /// The host refuses connections at this port.
@@ -79,7 +79,7 @@ pub enum UnreachableCause {
 }
 
 impl UnreachableCause {
-    /// What an error of the system says about it.
+    /// Derives the cause from an error of the system.
     pub(crate) fn of(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::ConnectionRefused => Self::ConnectionRefused,
@@ -97,142 +97,142 @@ impl UnreachableCause {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something that was given to us cannot be used: a reference, a certificate, a header.
+    /// An argument of the caller cannot be used: a reference, a certificate, a header.
     #[error("{0}")]
     Usage(String),
-    /// Nobody there: DNS, connection, TLS, or a proxy that found nobody.
+    /// The peer cannot be reached: DNS, connection, TLS, or a proxy without a server behind it.
     #[error("{host} cannot be reached: {reason}")]
     Unreachable {
-        /// Who.
+        /// The host of the request.
         host: String,
-        /// What happened.
+        /// The words for a person.
         reason: String,
-        /// The request cannot have arrived, so that it may be repeated.
+        /// True if the request cannot have arrived, so that it may be repeated.
         safe: bool,
-        /// Whose fault that is, as far as it can be told.
+        /// The side that causes the failure, as far as it is known.
         whose: Whose,
-        /// What kept the request from its server.
+        /// The reason why the request did not reach its server.
         cause: UnreachableCause,
-        /// How long it asks us to stay away.
+        /// The `Retry-After` delay of a proxy, if it sent one.
         retry_after: Option<Duration>,
     },
-    /// The address may not be called.
+    /// The address policy does not allow the address.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no card.
+    /// No card was found.
     #[error("no agent card at {at}: {reason}")]
     CardNotFound {
-        /// Where we looked.
+        /// The URL that was tried.
         at: String,
-        /// What was there.
+        /// What was found there instead.
         reason: String,
     },
-    /// A document is said to be elsewhere, where we were not sent by the caller.
+    /// A document redirects to an origin that the caller did not name.
     #[error("{at} redirects to {to}")]
     Elsewhere {
-        /// Where we looked.
+        /// The URL that was tried.
         at: String,
-        /// Where it leads.
+        /// The target of the redirect.
         to: String,
     },
-    /// The card is shown to some only.
+    /// The server shows the card only to authorised callers.
     #[error("the agent card at {at} is not public: HTTP {status}")]
     CardForbidden {
-        /// Where we looked.
+        /// The URL of the card.
         at: String,
         /// 401 or 403.
         status: u16,
     },
-    /// There is something, and it is not a card.
+    /// The document is not a valid card.
     #[error("{at} is not a valid agent card: {reason}")]
     CardInvalid {
-        /// Where it is.
+        /// The URL or the path of the document.
         at: String,
-        /// What is wrong with it.
+        /// The fault that makes it invalid.
         reason: String,
     },
-    /// Nobody we believe vouches for the card.
+    /// The card has no signature that meets the configured mode.
     #[error("the agent card at {at} cannot be trusted: {reason}")]
     CardUntrusted {
-        /// Where it is.
+        /// The URL or the path of the card.
         at: String,
-        /// Why not.
+        /// The reason why the signatures do not suffice.
         reason: Box<crate::signature::Distrust>,
     },
-    /// The card offers nothing that we speak.
+    /// The card offers no interface that we speak.
     #[error("the card offers no interface that can be used: {}", if offered.is_empty() { "it lists none".into() } else { offered.join(", ") })]
     NoInterface {
-        /// What it offers.
+        /// The interfaces that the card offers.
         offered: Vec<String>,
     },
     /// The card asks for credentials that we do not have.
     #[error("the agent asks for credentials: {}", wanted.join(" or "))]
     CredentialsMissing {
-        /// The ways in, as the card has them.
+        /// The alternatives of the card, in words.
         wanted: Vec<String>,
-        /// What the transport said, if it was asked.
+        /// The error of the transport; `None` if nothing was sent.
         transport: Option<TransportCode>,
     },
     /// Our credentials were not accepted.
     #[error("the agent did not accept the credentials: {reason}")]
     AuthFailed {
-        /// What it said.
+        /// The message of the agent.
         reason: String,
-        /// What the transport said.
+        /// The error of the transport.
         transport: Option<TransportCode>,
     },
-    /// It took too long.
+    /// A time limit was reached.
     #[error("{what} took longer than {after:?}")]
     Timeout {
-        /// What did.
+        /// The step that took too long.
         what: &'static str,
-        /// How long we waited.
+        /// The limit that was reached.
         after: Duration,
     },
-    /// The agent said no, or we know from its card that it would.
+    /// The agent refused, or its card says that it would.
     #[error("{fault}")]
     Fault {
-        /// Why.
+        /// The fault as the protocol defines it.
         fault: Fault,
-        /// How the transport put it; `None` when nothing was sent.
+        /// The error of the transport; `None` when nothing was sent.
         transport: Option<TransportCode>,
-        /// How long it asks us to stay away.
+        /// The `Retry-After` delay, if the agent sent one.
         retry_after: Option<Duration>,
     },
-    /// A stream ended before its task did, and could not be taken up again.
+    /// A stream ended before its task did, and could not be resumed.
     #[error("the stream ended early: {reason}")]
     StreamLost {
-        /// Whose.
+        /// The task that was followed, if it is known.
         task: Option<TaskRef>,
-        /// What happened.
+        /// The reason why the stream ended.
         reason: String,
     },
-    /// There was no room for its answer beside those of others. The request has arrived.
+    /// The answer exceeds the shared capacity for answers. The request has arrived.
     #[error("more is on its way from agents than there is room for")]
     Crowded,
-    /// More than we take.
+    /// A document or an answer exceeds its limit.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What is.
+        /// The document that is too large.
         what: &'static str,
-        /// The bound.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
 impl Error {
-    /// A fault that we find by ourselves, before anything is sent.
+    /// A fault that the client finds itself, before anything is sent.
     pub(crate) const fn local(fault: Fault) -> Self {
         Self::Fault { fault, transport: None, retry_after: None }
     }
 
-    /// Nobody is there.
+    /// The peer cannot be reached.
     pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
         let (host, reason, whose, cause) = (host.into(), reason.into(), Whose::Unknown, UnreachableCause::Other);
         Self::Unreachable { host, reason, safe, whose, cause, retry_after: None }
     }
 
-    /// The same with what kept the request from its server.
+    /// The same error with a known cause.
     #[must_use]
     pub(crate) fn caused_by(mut self, known: UnreachableCause) -> Self {
         if let Self::Unreachable { cause, .. } = &mut self {
@@ -241,7 +241,7 @@ impl Error {
         self
     }
 
-    /// The same, going by what the system said.
+    /// The same error with the side that the system's error tells.
     #[must_use]
     pub(crate) fn because(mut self, said: Whose) -> Self {
         if let Self::Unreachable { whose, .. } = &mut self {
@@ -250,7 +250,7 @@ impl Error {
         self
     }
 
-    /// How long the other side asks us to stay away.
+    /// The delay that the peer asks for before the next attempt.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Fault { retry_after, .. } | Self::Unreachable { retry_after, .. } => *retry_after,
@@ -258,12 +258,12 @@ impl Error {
         }
     }
 
-    /// Whether the same request may be sent again although it may change something: it cannot have arrived.
+    /// Whether the same request may be sent again although it changes something: it cannot have arrived.
     pub const fn cannot_have_arrived(&self) -> bool {
         matches!(self, Self::Unreachable { safe: true, .. })
     }
 
-    /// Whether a request that changes nothing is worth repeating.
+    /// Whether a retry of a read-only request may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } | Self::Crowded => true,

@@ -33,6 +33,8 @@
 //!
 //! Absent on purpose: our stores, our engine, and anything that outlives the process.
 
+#![warn(missing_docs)]
+
 mod agent;
 mod audience;
 mod authorise;

@@ -5,8 +5,8 @@
 //! endpoints must be https (or loopback), answers are bounded, nothing follows a redirect, and what a server says about
 //! itself is compared with where we asked.
 //!
-//! The network is behind [`Http`] and time is behind [`Clock`]; tests bring their own. The one socket opened here is the
-//! loopback listener that receives a browser's redirect. Storing tokens is the business of [`crate::tokens`].
+//! The network is behind [`Http`] and time is behind [`Clock`]; tests bring their own. The one socket opened here is
+//! the loopback listener that receives a browser's redirect. Storing tokens is the business of [`crate::tokens`].
 
 mod code;
 mod device;

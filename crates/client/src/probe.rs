@@ -57,7 +57,8 @@ impl Client {
 }
 
 impl Probe {
-    /// Whether requests to a URL go through a proxy of the environment, so that its name and address are not our business.
+    /// Whether requests to a URL go through a proxy of the environment, so that its name and address are not our
+    /// business.
     pub fn is_proxied(&self, url: &Url) -> bool {
         let Ok(uri) = url.as_str().parse() else { return false };
         self.door.egress().trusts_proxies() && Matcher::from_env().intercept(&uri).is_some()

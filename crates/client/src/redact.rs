@@ -1,12 +1,13 @@
 //! Redaction: what never appears in anything diagnostic, whatever flags are set.
 //!
 //! Three nets. The first knows places: headers, query parameters and members of bodies that hold secrets by their name.
-//! The second knows values: every secret of this process is learnt when it is read, and wherever it shows up again (also
-//! in base64, in JSON or percent-encoded) it is taken out. The third knows forms: what follows `Bearer` or `Basic`, and
-//! JSON Web Tokens. Nothing here can be switched off, so there is no switch to forget.
+//! The second knows values: every secret of this process is learnt when it is read, and wherever it shows up again
+//! (also in base64, in JSON or percent-encoded) it is taken out. The third knows forms: what follows `Bearer` or
+//! `Basic`, and JSON Web Tokens. Nothing here can be switched off, so there is no switch to forget.
 //!
-//! A process has one redactor, [`process`], as it has one log: where a configuration is read, where a credential is added
-//! and where one is minted it learns, and logs, records of the wire, errors and the words of agents elsewhere pass it.
+//! A process has one redactor, [`process`], as it has one log: where a configuration is read, where a credential is
+//! added and where one is minted it learns, and logs, records of the wire, errors and the words of agents elsewhere
+//! pass it.
 
 mod forms;
 mod values;
@@ -59,7 +60,8 @@ const OPEN_HEADERS: [&str; 33] = [
     "x-request-id",
     "x-trace-id",
 ];
-/// Members of bodies whose queries are hidden in a record of the wire: webhooks and files are often called with a key there.
+/// Members of bodies whose queries are hidden in a record of the wire: webhooks and files are often called with a key
+/// there.
 const LINK_MEMBERS: [&str; 2] = ["url", "uri"];
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
@@ -119,8 +121,8 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// From now on this value is taken out of every text, as it is and in the forms that it takes on its way. One of less
-    /// than [`SECRET_BYTES_MIN`] bytes is taken out only where it follows the scheme of a credential.
+    /// From now on this value is taken out of every text, as it is and in the forms that it takes on its way. One of
+    /// less than [`SECRET_BYTES_MIN`] bytes is taken out only where it follows the scheme of a credential.
     pub fn learn(&self, secret: &str) {
         self.values.write().unwrap_or_else(PoisonError::into_inner).learn(secret);
     }
@@ -165,8 +167,8 @@ impl Redactor {
         }
     }
 
-    /// The beginning of a body as a record of the wire keeps it, of at most so many bytes. Nothing is left of a secret that
-    /// stands across the end.
+    /// The beginning of a body as a record of the wire keeps it, of at most so many bytes. Nothing is left of a secret
+    /// that stands across the end.
     pub fn record(&self, body: &str, bytes_max: usize) -> String {
         let end = (0..=bytes_max.min(body.len())).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
         let end = self.values.read().unwrap_or_else(PoisonError::into_inner).cut_before(body, end);

@@ -1,21 +1,22 @@
 //! Card signatures: whether somebody we can name vouches for a card.
 //!
-//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are three outcomes and no fourth: [`Verdict::Absent`],
-//! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which says by which key,
-//! and where that key came from. One good signature is enough.
+//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are three outcomes and no fourth:
+//! [`Verdict::Absent`], which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`],
+//! which says by which key, and where that key came from. One good signature is enough.
 //!
 //! Whom we believe is in [`Trust`], and a key is looked for in this order, the surest first:
 //!
 //! 1. [`Trust::keys`]: pinned keys. A name that is among them is looked for nowhere else.
-//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's host.
+//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's
+//! host.
 //! 3. [`Trust::registry`]: the keys that a registry has for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both are URLs chosen by a stranger, so they are followed
-//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host and
-//!    port.
+//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host
+//! and    port.
 //!
-//! A verdict is about a signature. What of a card may be used because of it is for [`vouched`] to say: what was covered,
-//! read anew, and only if that tells where the agent is and what it asks for. How much of this somebody wants is their
-//! [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses cards by it.
+//! A verdict is about a signature. What of a card may be used because of it is for [`vouched`] to say: what was
+//! covered, read anew, and only if that tells where the agent is and what it asks for. How much of this somebody wants
+//! is their [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses cards by it.
 //!
 //! ```no_run
 //! # async fn example(found: sabir_client::Found, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,8 +35,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What is signed is defined in [`sabir_proto::digest`], and the verdict repeats what was covered: a reading that leaves
-//! unknown members out says nothing about them. No socket is opened here; [`FetchKeys`] does that for us.
+//! What is signed is defined in [`sabir_proto::digest`], and the verdict repeats what was covered: a reading that
+//! leaves unknown members out says nothing about them. No socket is opened here; [`FetchKeys`] does that for us.
 
 mod chain;
 mod header;
@@ -361,8 +362,8 @@ impl<F: FetchKeys> Verifier<'_, F> {
         })
     }
 
-    /// The keys to check a signature with, and where they are from. A root that does not help leaves it to the next, and
-    /// what it said is the reason if none does.
+    /// The keys to check a signature with, and where they are from. A root that does not help leaves it to the next,
+    /// and what it said is the reason if none does.
     async fn keys(&mut self, header: &Header) -> Result<(Jwks, Source), Reason> {
         if self.trust.keys.knows(&header.key) {
             return Ok((self.trust.keys.clone(), Source::Given));

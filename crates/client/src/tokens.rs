@@ -1,9 +1,9 @@
 //! The token store: what a login leaves behind for the next call.
 //!
-//! One small file per (card origin, scheme, client id), readable by its owner only, in a directory of its own. Names are
-//! hashes, since origins and scheme names come from strangers and have no business in a path. A file is replaced as a
-//! whole, so a reader sees the old document or the new one. Renewing happens under a lock per file: servers that rotate
-//! refresh tokens take a second use of the old one for theft and revoke everything.
+//! One small file per (card origin, scheme, client id), readable by its owner only, in a directory of its own. Names
+//! are hashes, since origins and scheme names come from strangers and have no business in a path. A file is replaced as
+//! a whole, so a reader sees the old document or the new one. Renewing happens under a lock per file: servers that
+//! rotate refresh tokens take a second use of the old one for theft and revoke everything.
 //!
 //! Nothing here is encrypted. Whoever can read the user's files can also read the user's keys; a passphrase for
 //! unattended use would only lie beside it.

@@ -70,8 +70,8 @@ pub fn is_confidential(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
-/// A card without other interfaces than the one that a task went to: nobody else is shown the claim to it. `None` for the
-/// card of somebody else, who does not offer it.
+/// A card without other interfaces than the one that a task went to: nobody else is shown the claim to it. `None` for
+/// the card of somebody else, who does not offer it.
 pub fn offering(transfer: &Transfer, mut found: Found) -> Option<Found> {
     let interfaces = &mut found.card.supported_interfaces;
     interfaces.retain(|interface| same_agent(&interface.url, &transfer.agent_endpoint));
@@ -79,8 +79,8 @@ pub fn offering(transfer: &Transfer, mut found: Found) -> Option<Found> {
 }
 
 impl Client {
-    /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the server
-    /// that names it: whoever hands a task over chooses where the next line leads.
+    /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the
+    /// server that names it: whoever hands a task over chooses where the next line leads.
     pub async fn successor(
         &self,
         transfer: &Transfer,

@@ -1,9 +1,9 @@
 //! Signing requests as an account of XPR Network.
 //!
 //! A signed request has three more headers: the account, the time, and a signature over both and the body. The body is
-//! signed as it goes out, to the byte, so signing is the last thing that happens to a request. What is signed is defined
-//! in [`sabir_proto::digest::k1`]; it does not name the receiver, so a signed request is good at any agent for as long
-//! as its time is.
+//! signed as it goes out, to the byte, so signing is the last thing that happens to a request. What is signed is
+//! defined in [`sabir_proto::digest::k1`]; it does not name the receiver, so a signed request is good at any agent for
+//! as long as its time is.
 //!
 //! [`Signer`] is the arithmetic, [`Account`] the credential of a client: it signs each request when it leaves.
 
@@ -28,7 +28,8 @@ pub const TIMESTAMP: &str = "x-xpr-timestamp";
 /// `X-XPR-Signature`
 pub const SIGNATURE: &str = "x-xpr-signature";
 
-/// Whether a header belongs to a signature. A card can only call that an API key, and no key of ours has its place there.
+/// Whether a header belongs to a signature. A card can only call that an API key, and no key of ours has its place
+/// there.
 pub fn is_header(name: &str) -> bool {
     [ACCOUNT, TIMESTAMP, SIGNATURE].iter().any(|known| known.eq_ignore_ascii_case(name))
 }

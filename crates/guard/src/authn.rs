@@ -1,15 +1,15 @@
-//! Who is calling: one verifier for each way to say it.
+//! One verifier for each kind of credential.
 //!
 //! | Verifier | Credential |
 //! |---|---|
-//! | [`k1`], with keys from [`chain`] and standing from [`trust`] | a request signed by an XPR account |
-//! | [`native_jwt`], [`process_token`] | tokens of agent-native, under a shared secret |
+//! | [`k1`], with keys from [`chain`] and the trust score from [`trust`] | a request signed by an XPR account |
+//! | [`native_jwt`], [`process_token`] | an agent-native token under a shared secret |
 //! | [`agnt`] | a payload signed under the network's key |
 //! | [`oidc`], with keys from [`jwks`] | a token of an issuer with a published key set |
 //! | [`api_key`], [`basic`], [`legacy`] | a secret that is the credential itself |
 //! | [`mtls`] | the certificate of the connection |
 //!
-//! Which of them are asked, in which order, and what becomes of a refusal is decided by the caller of this module.
+//! The caller of this module decides which verifiers run, in which order, and what happens after a refusal.
 
 pub mod agnt;
 pub mod api_key;
@@ -33,7 +33,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt;
 
-/// The way in which a caller proved who it is.
+/// The kind of credential by which a caller proved its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// A request signed by an XPR account.
@@ -55,11 +55,11 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Every one.
+    /// Every scheme, in the order of the variants.
     pub const ALL: [Self; 8] =
         [Self::Xpr, Self::Native, Self::Agnt, Self::Jwt, Self::ApiKey, Self::Basic, Self::Legacy, Self::Mtls];
 
-    /// A short name, as it stands in front of caller names.
+    /// The short name of the scheme, used as the prefix of caller names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xpr => "xpr",
@@ -74,25 +74,25 @@ impl Scheme {
     }
 }
 
-/// Who is calling, as one verifier has proven it.
+/// The caller that a verifier has authenticated.
 ///
-/// Printed, it is the name under which the caller's tasks are kept. The scheme is part of that name: the account `ana`
-/// of a chain and the user `ana` of an issuer are strangers to each other.
+/// Its `Display` form is the owner name under which the caller's tasks are stored. The scheme is part of that name: the
+/// account `ana` of a chain and the user `ana` of an issuer are different callers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Who {
-    /// How it was proven.
+    /// The kind of credential that proved the identity.
     pub scheme: Scheme,
     /// The name within the scheme.
     pub name: String,
 }
 
 impl Who {
-    /// Puts the two together.
+    /// Builds a principal from its scheme and its name.
     pub fn new(scheme: Scheme, name: impl Into<String>) -> Self {
         Self { scheme, name: name.into() }
     }
 
-    /// Reads a printed one.
+    /// Parses the `Display` form.
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, name) = text.split_once(':')?;
         let scheme = Scheme::ALL.into_iter().find(|one| one.name() == scheme)?;
@@ -106,8 +106,8 @@ impl fmt::Display for Who {
     }
 }
 
-/// The token of an `Authorization: Bearer` header, as agent-native peers read one: the scheme in any letter case, white
-/// space around the token dropped, a token with a blank inside kept (and refused by whoever looks at it).
+/// The token of an `Authorization: Bearer` header, read as agent-native peers read it: the scheme in any letter case,
+/// white space around the token dropped, a token with a blank inside kept (the verifier refuses it).
 pub fn bearer(header: &str) -> Option<&str> {
     let (scheme, rest) = header.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case("bearer") || !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
@@ -116,22 +116,22 @@ pub fn bearer(header: &str) -> Option<&str> {
     Some(rest.trim()).filter(|token| !token.is_empty())
 }
 
-/// Whether a text has the form of a signed token, good or bad.
+/// Whether a text has the form of a signed token, valid or not.
 pub(crate) fn is_token(text: &str) -> bool {
     jws::Jws::parse(text).is_ok()
 }
 
-/// The longest name of a user in a token, in bytes: as long as an address of email may be. OpenID Connect allows 255 for
-/// `sub`. It is the owner of every task and stands in the log, in lists and in the environment of commands.
+/// The longest user name in a token, in bytes: the longest legal email address. OpenID Connect allows 255 for `sub`.
+/// The name owns every task and appears in logs, in lists and in the environment of commands.
 const NAME_BYTES_MAX: usize = 320;
 
-/// Whether what a token calls its user can be a name: bounded, and without what changes how a line reads.
+/// Whether the user name in a token is acceptable: bounded, trimmed, and without control characters.
 fn is_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.trim() == text && !text.contains(char::is_control)
 }
 
-/// Reads an integer the way JavaScript's `parseInt(text, 10)` does: white space and a sign in front, and anything
-/// behind. Peers sign the number they have read, so we must read the same one.
+/// Reads an integer as JavaScript's `parseInt(text, 10)` does: white space and a sign in front, and anything behind.
+/// Peers sign the number they have read, so we must read the same one.
 fn leading_integer(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = match text.strip_prefix(['-', '+']) {
@@ -143,18 +143,18 @@ fn leading_integer(text: &str) -> Option<i64> {
     if digits.is_empty() {
         return None;
     }
-    // A number with more digits is beyond every window and every scale it could be compared with.
+    // A number with more digits is larger than every window and scale it is compared with.
     let number = digits.parse().unwrap_or(i64::MAX);
     Some(if negative { -number } else { number })
 }
 
-/// Whether two secrets are the same, in a time that depends on neither: their hashes are compared, so not even the
-/// length of the one we know shows.
+/// Whether two secrets are equal, in constant time: their hashes are compared, so the time does not reveal even the
+/// length of the known one.
 fn same_secret(known: &[u8], given: &[u8]) -> bool {
     verify_slices_are_equal(digest(&SHA256, known).as_ref(), digest(&SHA256, given).as_ref()).is_ok()
 }
 
-/// The bytes that lower-case hex spells. Upper case is refused: peers compare such texts as texts.
+/// Decodes lower-case hex. Upper case is refused, because peers compare such texts byte by byte.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,20 +1,20 @@
-//! Who is calling, and may they: credentials, signatures, trust, and the signatures under our own cards.
+//! Authenticates callers, authorizes their calls, and signs our own cards and deliveries.
 //!
-//! | Room | What is there |
+//! | Module | Contents |
 //! |---|---|
-//! | [`Guard`] | the way of a request: admit, clear, permit |
-//! | [`authn`] | one verifier for each way to say who one is |
-//! | [`certificate`] | what a certificate says of itself |
-//! | [`entrance`] | which of them an agent takes, made from [`config`] |
-//! | [`policy`] | how often, with which scopes, how well trusted |
-//! | [`permit`] | what only the guard can make, and nobody gets past without |
-//! | [`explain`] | why a decision falls as it does |
-//! | [`fetch`] | the way out: key sets, metadata and chain tables are documents that somebody else fetches for us |
-//! | [`sign`] | signing cards and deliveries, and the keys for it |
+//! | [`Guard`] | the three steps of a request: admit, clear, permit |
+//! | [`authn`] | one verifier for each kind of credential |
+//! | [`certificate`] | the names and dates in a certificate |
+//! | [`authenticator`] | which credentials an agent takes, built from [`config`] |
+//! | [`policy`] | rate limits, scopes, tiers and trust |
+//! | [`permit`] | the types that prove that a request passed each step; only the guard can make them |
+//! | [`explain`] | which rule decides, and why |
+//! | [`fetch`] | the HTTP client interface: the server fetches key sets, metadata and chain tables for the guard |
+//! | [`sign`] | signing cards and deliveries, and the signing keys |
 //!
-//! A verifier is a function of the request, of what is configured and of the time it is given. It answers with who is
-//! calling, or with a reason, which is for our log: what a peer is told is decided elsewhere. No socket is opened here,
-//! no clock is read, and no secret is in any `Debug` or `Display`.
+//! A verifier is a function of the request, the configuration and the time that it is given. It returns the principal,
+//! or a reason for our log; [`Refusal`] decides what the peer is told. This crate opens no socket and reads no clock,
+//! and no secret appears in any `Debug` or `Display` output.
 
 pub mod authn;
 pub mod certificate;
@@ -42,7 +42,7 @@ pub use refusal::Refusal;
 
 use sabir_proto::Timestamp;
 
-/// Whole seconds since 1970, which is how most of our peers count.
+/// Whole seconds since 1970, the unit that most peers use.
 fn seconds(time: Timestamp) -> i64 {
     time.millis().div_euclid(1000)
 }

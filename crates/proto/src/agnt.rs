@@ -29,8 +29,8 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Every intent. `booking.status` is ours: the network's own description has a `booking_id` to track a booking by, and
-    /// no intent to do it with.
+    /// Every intent. `booking.status` is ours: the network's own description has a `booking_id` to track a booking by,
+    /// and no intent to do it with.
     pub const ALL: [Self; 6] = [
         Self::NetworkPing,
         Self::VenueList,

@@ -100,8 +100,8 @@ pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
 /// The header that says the same, for those who pass headers on and drop metadata.
 pub const LINEAGE_HEADER: &str = "sabir-lineage";
 
-/// Where a message to another agent of this server says what that agent may do with it, by the names of capabilities. Such
-/// a list can only narrow what its reader may do.
+/// Where a message to another agent of this server says what that agent may do with it, by the names of capabilities.
+/// Such a list can only narrow what its reader may do.
 pub const SCOPE: &str = "urn:sabir:ext:scope:v1";
 
 /// Under which name callers of one dialect say in metadata who they are, which nobody has checked.
@@ -122,8 +122,8 @@ pub struct Terms {
     pub lineage: Option<String>,
     /// What shows that a task was handed over for this caller.
     pub claim: Option<Claim>,
-    /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody was
-    /// heard.
+    /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody
+    /// was heard.
     pub dialect: &'static str,
 }
 

@@ -37,7 +37,8 @@ pub fn read(text: &str) -> Result<Value, CanonFault> {
     json.read().map_err(|e| CanonFault::Json(JsonFault::Syntax(e.to_string())))
 }
 
-/// Writes a value in its canonical form. Integers beyond [`INTEGER_MAX`] are rounded here; [`read`] does not let them in.
+/// Writes a value in its canonical form. Integers beyond [`INTEGER_MAX`] are rounded here; [`read`] does not let them
+/// in.
 pub fn jcs<T: Serialize>(value: &T) -> Result<Vec<u8>, CanonFault> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| CanonFault::Value(e.to_string()))
 }

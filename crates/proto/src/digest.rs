@@ -4,8 +4,8 @@
 //! is where implementations part: A2A 1.0 §8.4.1 keeps REQUIRED members even when they are empty, the Python and
 //! JavaScript SDKs drop everything that is empty, and plain JSON tools sign what they see. For a card without empty
 //! members all three give the same bytes. A verifier tries each [`Form`]; a signer makes a signature for
-//! each that reads the card differently and still covers its addresses and what it asks of callers. [`card_agreed`] tells
-//! where they agree.
+//! each that reads the card differently and still covers its addresses and what it asks of callers. [`card_agreed`]
+//! tells where they agree.
 //!
 //! An XPR account signs the bytes of a request ([`k1`]); AGNT signs a payload in a canonical form of its own
 //! ([`agnt_signed`]), and two payloads are the same event when their [`agnt_content`] is.

@@ -1,7 +1,7 @@
 //! Direct messages that a task stands for.
 //!
-//! An agent elsewhere may answer with a message instead of a task. The log has only tasks, so such an answer is kept as a
-//! task that completed with it, and the metadata of that task says so. A caller whose dialect has direct replies is
+//! An agent elsewhere may answer with a message instead of a task. The log has only tasks, so such an answer is kept as
+//! a task that completed with it, and the metadata of that task says so. A caller whose dialect has direct replies is
 //! answered with the message alone; who reads or lists the task sees a completed one.
 
 use crate::{FrozenTask, Json, Message, Object, Task, TaskState};

@@ -72,8 +72,8 @@ impl FrozenTask {
         serde_json::from_slice(&head).ok()
     }
 
-    /// The task after this one: the head of `after`, this history with that of `after` behind it, and the same artifacts.
-    /// Costs a copy of the bytes and never parses them.
+    /// The task after this one: the head of `after`, this history with that of `after` behind it, and the same
+    /// artifacts. Costs a copy of the bytes and never parses them.
     #[must_use]
     pub fn continued(&self, after: &Task) -> Self {
         let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);

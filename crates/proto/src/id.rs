@@ -321,8 +321,8 @@ pub fn is_unique_by_form(text: &str) -> bool {
 }
 
 impl MessageId {
-    /// Whether the id was made to be unique. Only such ids may serve as retry keys: tutorials and test kits send `msg-1`
-    /// for every message they ever send.
+    /// Whether the id was made to be unique. Only such ids may serve as retry keys: tutorials and test kits send
+    /// `msg-1` for every message they ever send.
     pub fn is_unique_by_form(&self) -> bool {
         is_unique_by_form(&self.0)
     }

@@ -275,9 +275,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Checks what the grammar leaves open of a text that is JSON: how deep it nests, members that are named twice, and what
-/// no reader can take, which are numbers beyond a double and halves of surrogate pairs. White space outside strings goes:
-/// `None` means there is none, which is the usual case and costs no copy.
+/// Checks what the grammar leaves open of a text that is JSON: how deep it nests, members that are named twice, and
+/// what no reader can take, which are numbers beyond a double and halves of surrogate pairs. White space outside
+/// strings goes: `None` means there is none, which is the usual case and costs no copy.
 fn tidy(text: &str) -> Result<Option<String>, JsonFault> {
     let bytes = text.as_bytes();
     let mut out: Option<String> = None;

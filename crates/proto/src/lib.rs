@@ -17,6 +17,8 @@
 //!
 //! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
 
+#![warn(missing_docs)]
+
 pub mod agnt;
 pub mod canon;
 pub mod card;

@@ -52,8 +52,8 @@ pub struct Message {
     pub reference_task_ids: Vec<String>,
 }
 
-/// A message as it is read. What comes with a task that is handed over may stand beside the other members, in the literal
-/// form of the extension.
+/// A message as it is read. What comes with a task that is handed over may stand beside the other members, in the
+/// literal form of the extension.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", rename = "Message")]
 struct Read {

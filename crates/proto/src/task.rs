@@ -14,8 +14,8 @@ use std::fmt;
 /// `Transferred` is ours: the task left for another server. No dialect's encoder may show it without saying so; the
 /// log writes it as `TASK_STATE_TRANSFERRED`.
 ///
-/// `Unspecified` is never ours: another server says that it does not know, or says something that we do not know. Such a
-/// task has not settled and asks for nothing, so whoever waits goes on waiting.
+/// `Unspecified` is never ours: another server says that it does not know, or says something that we do not know. Such
+/// a task has not settled and asks for nothing, so whoever waits goes on waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the specification's own")]
 pub enum TaskState {

@@ -1,9 +1,9 @@
 //! Turns parts, messages, artifacts and tasks into plain text.
 //!
 //! This is the only place that decides where line breaks go. The parts of a message are separate lines. In an artifact,
-//! plain text that follows plain text goes on in the same line: most servers keep what an agent streamed as one part per
-//! chunk, and nothing else tells chunks from paragraphs. A line break inside a word does more harm than a missing one
-//! between two paragraphs. Our own log has one part there, because [`Artifact::append`] joins chunks.
+//! plain text that follows plain text goes on in the same line: most servers keep what an agent streamed as one part
+//! per chunk, and nothing else tells chunks from paragraphs. A line break inside a word does more harm than a missing
+//! one between two paragraphs. Our own log has one part there, because [`Artifact::append`] joins chunks.
 
 use crate::{Artifact, Content, Maybe, Message, Part, Task};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Handoff: a task leaves for another server, and the conversation goes on there.
 //!
-//! A2A has no word for it, so everything stands where extensions stand: in `metadata` below the extension's URI, with the
-//! URI in the message's `extensions`. Three things are said there:
+//! A2A has no word for it, so everything stands where extensions stand: in `metadata` below the extension's URI, with
+//! the URI in the message's `extensions`. Three things are said there:
 //!
 //! | Who says it | What |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | that server, to the next one | [`TransferContext`]: what the next one needs to know, with `hold` |
 //! | the same, once its own task is over | `activate`, with the same `transfer_id` |
 //!
-//! What is in a [`TransferContext`] is a claim of a stranger: limited in size and depth, kept apart from the receiver's own
-//! memory, never instructions and never a proof of who somebody is. Secrets are refused before they are sent.
+//! What is in a [`TransferContext`] is a claim of a stranger: limited in size and depth, kept apart from the receiver's
+//! own memory, never instructions and never a proof of who somebody is. Secrets are refused before they are sent.
 
 mod claim;
 mod context;
@@ -161,7 +161,8 @@ impl Transfer {
     }
 }
 
-/// Takes a context that stands beside the other members of a message to where the extension has it, unless one is there.
+/// Takes a context that stands beside the other members of a message to where the extension has it, unless one is
+/// there.
 pub fn take_literal(message: &mut Message, context: &Json) {
     let said = message.metadata.as_ref().is_some_and(|metadata| metadata.get(HANDOFF).is_some());
     let Ok(context) = context.read::<Value>() else { return };
@@ -218,8 +219,8 @@ impl ChainFault {
     }
 }
 
-/// Whether a task that came along `chain` may go to `target` for these skills. An agent that has had it may have it once
-/// more, for something else.
+/// Whether a task that came along `chain` may go to `target` for these skills. An agent that has had it may have it
+/// once more, for something else.
 pub fn check_chain(chain: &[Hop], target: &str, skills: &[String], depth_max: usize) -> Result<(), ChainFault> {
     if chain.len() > depth_max.min(DEPTH_MAX) {
         return Err(ChainFault::Depth(chain.len() - 1));

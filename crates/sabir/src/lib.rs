@@ -52,6 +52,8 @@
 //!
 //! The other crates (`sabir-engine`, `sabir-server` and so on) are internal. What an author needs of them is here.
 
+#![warn(missing_docs)]
+
 pub mod testing;
 
 mod process;

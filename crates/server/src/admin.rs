@@ -1,10 +1,10 @@
 //! Administration: agents, keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
 //! that work with or without a server running.
 //!
-//! A command opens the guard's file beside the task log, makes one change and has a server that runs on the same file read
-//! it before the command ends. Every change is in the audit, with the name of the operator.
+//! A command opens the guard's file next to the task log and makes one change. If a server runs on the same file, the
+//! command makes it read the change before it ends. Every change is in the audit, with the name of the operator.
 //!
-//! Absent on purpose: what is printed and how. A key's text is made here, given back once, and kept nowhere.
+//! Absent on purpose: what is printed and how. A key's text is made here, returned once, and never stored.
 
 mod agents;
 mod billing;
@@ -56,26 +56,26 @@ use sabir_store::{Audit as _, By, Organisations as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How we know who administers: by sitting at this machine.
+/// The authentication scheme of an operator in the audit: local access to this machine.
 const SCHEME: &str = "local";
-/// Entries that are read at a time while looking for some.
+/// Audit entries that are read at a time during a search.
 const PAGE: usize = 1000;
 
-/// Why a command could not do what it was asked.
+/// Why an administrative command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// Nothing is kept, so there is nothing to administer.
+    /// The store is in memory, so there is nothing to administer.
     #[error(
         "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
     )]
     Memory,
-    /// `store.url` is something else.
+    /// `store.url` cannot be read.
     #[error("{0}")]
     Url(String),
-    /// No server was ever here.
+    /// There is no store at this path, because no server has run here.
     #[error("there is no store at {}", .0.display())]
     NoStore(PathBuf),
-    /// No key can be made without it.
+    /// The operating system gave no random numbers, so no key can be made.
     #[error("the operating system gives no random numbers: {0}")]
     Chance(String),
     /// The file cannot be opened.
@@ -84,29 +84,29 @@ pub enum AdminError {
     /// The files cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
-    /// A server has the file, and does not answer its operator.
+    /// A server has the task log open and does not answer on its operator socket.
     #[error("a server has the task log, and does not answer at {}: {reason}", socket.display())]
     Operator {
-        /// Where it should.
+        /// The path of the socket.
         socket: PathBuf,
-        /// What happened.
+        /// Why the connection failed.
         reason: String,
     },
     /// The running server cannot read a secret.
     #[error("the running server cannot read {secret}: {reason}")]
     Secret {
-        /// The reference.
+        /// The reference to the secret.
         secret: String,
-        /// What the server found.
+        /// The error that the server reported.
         reason: String,
     },
-    /// What was asked for could not be done.
+    /// The request failed.
     #[error("{0}")]
     Failed(String),
     /// The change was refused.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// Nothing can be done with that agent.
+    /// The agent cannot be added or changed.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// The store failed.
@@ -114,16 +114,16 @@ pub enum AdminError {
     Store(#[from] StoreError),
 }
 
-/// Whether there must be a store already.
+/// Whether a store must exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Looking at nothing is a mistake: most likely the directory is another one.
+    /// The store must exist. A missing one is an error: most likely the directory is wrong.
     Existing,
-    /// The first key may be made before the first start.
+    /// The store may be created: an operator may make the first key before the first start.
     Any,
 }
 
-/// The guard's store of one server, open for a command.
+/// The guard's store of one server, opened by a command.
 #[derive(Debug)]
 pub struct Admin {
     store: Arc<SqliteGuard>,
@@ -133,7 +133,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Opens the store of a configuration; `user` is who sits here, as the operating system knows them.
+    /// Opens the store of a configuration. `user` is the operator's name, as the operating system has it.
     pub fn open(config: &Config, user: &str, expect: Expect) -> Result<Self, AdminError> {
         let task_log = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
         let path = SqliteGuard::path_beside(&task_log);
@@ -146,23 +146,23 @@ impl Admin {
         }
         let durability = config.store.durability.into();
         let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
-        // Whoever types may call themselves anything, so the number that the system knows stands beside it.
+        // An operator can set `USER` to anything, so the user id of the operating system is added.
         let by = Caller::named(&format!("operator:{user}/{}", uid()));
         let socket = operator::socket_beside(&task_log);
         Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator: by, socket })
     }
 
-    /// The file.
+    /// The path of the guard's file.
     pub fn path(&self) -> &Path {
         self.store.path()
     }
 
-    /// Whoever administers, now.
+    /// The operator and the present time, for the audit.
     fn by(&self) -> By {
         By { caller: self.operator.clone(), scheme: SCHEME, at: now() }
     }
 
-    /// Adds an organisation, or gives one another secret; gives the one it replaced.
+    /// Adds an organisation, or changes its secret. Returns the entry that it replaced.
     pub async fn add_organisation(
         &self,
         domain: Domain,
@@ -179,15 +179,15 @@ impl Admin {
         Ok(self.store.organisations().await?)
     }
 
-    /// Removes an organisation; gives it, or nothing if there was none.
+    /// Removes an organisation and returns it; `None` if there was none.
     pub async fn remove_organisation(&self, domain: Domain) -> Result<Option<Organisation>, AdminError> {
         let removed = self.store.remove(domain, self.by()).await?;
         self.refresh_server().await;
         Ok(removed)
     }
 
-    /// The last entries of the audit that are wanted, at most so many, oldest first; and the number after which to
-    /// [look](Self::entries_after) for those to come.
+    /// The last `count` audit entries that match `wanted`, oldest first, and the number after which
+    /// [`Self::entries_after`] finds later ones.
     pub async fn last_entries(
         &self,
         count: usize,
@@ -207,18 +207,18 @@ impl Admin {
         Ok((found.split_off(surplus), end))
     }
 
-    /// Entries of the audit after this number, oldest first, as many as are read at a time.
+    /// The next page of audit entries after this number, oldest first.
     pub async fn entries_after(&self, after: u64) -> Result<Vec<Linked>, AdminError> {
         Ok(self.store.entries(after, PAGE).await?)
     }
 
-    /// Follows the audit from its first entry to its last.
+    /// Verifies the hash chain of the audit, from its first entry to its last.
     pub async fn verify_audit(&self, known: Option<Known>) -> Result<Verified, AdminError> {
         Ok(self.store.verify(known).await?)
     }
 }
 
-/// Who sits at this machine, as far as it knows.
+/// The name of the user at this machine, as the environment has it.
 pub fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     named.filter(|name| !name.is_empty()).unwrap_or_else(uid)
@@ -228,7 +228,7 @@ fn uid() -> String {
     format!("uid-{}", rustix::process::getuid().as_raw())
 }
 
-/// The time of day, by the clock that the engine is given.
+/// The present time, from the same clock as the engine's.
 fn now() -> Timestamp {
     TokioHost.now()
 }

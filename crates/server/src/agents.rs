@@ -1,4 +1,4 @@
-//! Built-in agents, made from configuration; and the one of the demo server, which is made by its command alone.
+//! The built-in agents, made from configuration; and the agent of the demo server, which only `sabir demo` makes.
 
 mod chunks;
 pub(crate) mod delegation;
@@ -41,25 +41,25 @@ pub use script::Script;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What agents are made from besides their own configuration.
+/// What agents are made from besides their own configuration: limits, secrets, policies and shared services.
 pub(crate) struct Ground<'a> {
     /// How streamed text is cut into chunks.
     pub(crate) chunks: ChunkLimits,
-    /// How long commands get to clean up.
+    /// How long a command gets to clean up after SIGTERM.
     pub(crate) cancel_grace: Duration,
-    /// Where the turns of commands are written down.
+    /// The journal of running commands; `None` where the store is in memory.
     pub(crate) ledger: Option<&'a Arc<Ledger>>,
-    /// How many commands of all agents run at the same time.
+    /// The limit on the commands of all agents that run at the same time.
     pub(crate) processes: &'a Arc<ProcessLimit>,
-    /// Where credentials are.
+    /// Resolves the references to credentials.
     pub(crate) secrets: &'a dyn Secrets,
-    /// Where agents may call.
+    /// Which addresses agents may call.
     pub(crate) egress: &'a EgressConfig,
-    /// Room for what agents are answered, together.
+    /// The memory budget for the answers that all agents receive.
     pub(crate) answers: &'a Capacity,
-    /// Who else is here.
+    /// The other agents of this server.
     pub(crate) roster: &'a Arc<Roster>,
-    /// Where commands and endpoints delegate.
+    /// The service through which commands and endpoints delegate.
     pub(crate) delegations: &'a Arc<Delegations>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn make(
     elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
-    // Which kinds a key is for: one that is misplaced was meant to do something, and would do nothing.
+    // Which kinds a key is for. A misplaced key would have no effect, so it is an error.
     let keys: [(&str, bool, &[Kind]); 20] = [
         ("rule", !config.rule.is_empty(), &[Rules]),
         ("command", config.command.is_some(), &[Command]),

@@ -42,10 +42,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 
-/// How long a start waits for a store that somebody else has, and how often it tries.
+/// How long a start waits for a store that another process has locked, and how often it tries.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// How long whoever asks after our health waits for the disk.
+/// How long a request for readiness waits for the disk.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Why a server did not start.
@@ -63,9 +63,8 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {reason}")]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
 }
@@ -80,11 +79,11 @@ pub struct Server {
     drain: Duration,
     keeper: Option<Keeper>,
     registrar: Registrar,
-    /// The booking network, as it is configured.
+    /// The configuration of the booking network.
     section: Option<booking::NetworkConfig>,
 }
 
-/// What every request sees.
+/// The parts of the server that every request uses.
 pub(crate) struct App {
     pub(crate) guard: Guard,
     pub(crate) route: Arc<Route>,
@@ -100,20 +99,20 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
-    /// Whether a request that a proxy did not take over TLS is refused: this is production, and that proxy speaks TLS for
-    /// this server.
+    /// Whether a request that reached its proxy without TLS is refused: this is production, and the proxy terminates
+    /// TLS for this server.
     pub(crate) https_only: bool,
     pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
     pulse: Arc<dyn Pulse>,
-    /// What agent-native servers call themselves back with.
+    /// The secret with which agent-native servers call themselves back.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
-    /// Where what is said to us and by us is kept.
+    /// Records requests and responses, of callers and of upstreams.
     pub(crate) wire: WireLog,
-    /// The booking network, if there is one here.
+    /// The booking network, if one is configured.
     pub(crate) network: Option<Arc<Network>>,
-    /// Where we are reached, as cards say.
+    /// The public address of this server, as cards have it.
     pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
@@ -126,19 +125,19 @@ impl std::fmt::Debug for App {
 }
 
 impl Server {
-    /// Opens the store, listens, and takes up what a crash interrupted.
+    /// Opens the store, listens, and resumes the tasks that a crash interrupted.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         Self::start_with(config, HashMap::new()).await
     }
 
-    /// The same, with agents written in Rust beside those of the configuration: each is named by an `[[agent]]` entry
-    /// of its own, whose kind it replaces.
+    /// Like [`Server::start`], with agents written in Rust. Each replaces the kind of the `[[agent]]` entry that has
+    /// its name.
     pub async fn start_with(config: Config, own: HashMap<String, Arc<dyn AnyAgent>>) -> Result<Self, StartError> {
         Self::compose(config, own, None).await
     }
 
-    /// Finds what would keep a server with this configuration from starting: it is built on a store in memory, does not
-    /// listen at its address, and serves nothing. What is in the real store is not looked at.
+    /// Finds what would keep a server with this configuration from starting. It builds the server on a store in memory,
+    /// does not listen at its address and serves nothing. It does not read the real store.
     pub async fn check(config: Config) -> Result<(), StartError> {
         store_path(&config).map_err(StartError::Config)?;
         let store = StoreConfig { url: "memory:".into(), ..config.store };
@@ -146,7 +145,7 @@ impl Server {
         Self::compose_at(somewhere, Config { store, ..config }, HashMap::new(), None).await.map(drop)
     }
 
-    /// The same as [`Server::start_with`], with something before everything that is served.
+    /// Like [`Server::start_with`], with an interceptor before everything that is served.
     pub(crate) async fn compose(
         config: Config,
         own: HashMap<String, Arc<dyn AnyAgent>>,
@@ -221,7 +220,7 @@ impl Server {
         let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
             .with_registry(kept_for_guard, ours.clone());
         let registrar = Registrar::open(workshop).await?;
-        // Before turns are taken up that may delegate.
+        // Before turns are resumed, because they may delegate.
         let delegations = match registrar.workshop().delegations() {
             Some(delegations) => {
                 let reason = |e: std::io::Error| format!("for programs that delegate: {e}");
@@ -290,7 +289,7 @@ impl Server {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
-    /// The same as a URL.
+    /// The address it listens on, as a URL.
     pub fn url(&self) -> String {
         url(self.app.tls.is_some(), self.address())
     }
@@ -299,7 +298,7 @@ impl Server {
         &self.app
     }
 
-    /// Serves until `stop` completes; then lets requests and streams finish for a while, and parks agents.
+    /// Serves until `stop` completes. Then requests and streams may finish for the drain time, and agents are parked.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
@@ -353,8 +352,8 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Why nothing can be stored, if so. Where it was so, it is tried whether it still is: while nobody sends, nobody
-    /// else would find out.
+    /// Why the store cannot write, if it cannot. If its last write failed, this probes the store again: while no caller
+    /// sends, nothing else would notice the recovery.
     pub(crate) async fn trouble(&self) -> Option<StoreError> {
         let known = self.pulse.trouble()?;
         match tokio::time::timeout(PROBE_TIME_MAX, self.pulse.probe()).await {
@@ -364,17 +363,17 @@ impl App {
         }
     }
 
-    /// What was found damaged in the store since the start.
+    /// The damage that was found in the store since the start.
     pub(crate) fn damage(&self) -> Option<StoreError> {
         self.pulse.damage()
     }
 
-    /// Whether nothing could be stored when it was last tried.
+    /// Whether the last write of the store failed.
     pub(crate) fn is_troubled(&self) -> bool {
         self.pulse.trouble().is_some()
     }
 
-    /// Takes a new certificate when there is one; never ends.
+    /// Loads a new certificate when the files change; never ends.
     async fn follow_certificate(self: Arc<Self>) {
         match &self.tls {
             Some(tls) => tls.clone().follow(&self.metrics).await,
@@ -391,7 +390,7 @@ impl App {
     }
 }
 
-/// One store, as each sees it who uses it.
+/// One store, as the trait objects that its users need.
 struct Opened {
     log: Arc<dyn TaskLog>,
     kept: Arc<dyn Retention>,
@@ -417,7 +416,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     let begun = Instant::now();
     let log = loop {
         match SqliteLog::open(&path, options.clone()) {
-            // A command that looks into the store without a server has it for a moment.
+            // A command that reads the store without a server holds the lock for a moment.
             Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => tokio::time::sleep(LOCK_PAUSE).await,
             opened => break Arc::new(opened?),
         }
@@ -427,7 +426,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     Ok(Opened::new(log))
 }
 
-/// The booking network, where one is configured.
+/// Opens the booking network, if one is configured.
 async fn open_network(
     config: &Config,
     gate: &Gate,
@@ -447,7 +446,7 @@ async fn open_network(
     Ok(Some(Arc::new(network.paying(section.payments.is_taken()))))
 }
 
-/// The socket for commands of operators. A server without one serves as well as any.
+/// Opens the socket for commands of operators. A server works without one, too.
 fn listen_to_operator(
     config: &Config,
     log: Arc<dyn TaskLog>,
@@ -465,19 +464,19 @@ fn listen_to_operator(
     }
 }
 
-/// Makes the data directory, readable by its owner alone: it holds everything anybody ever said.
+/// Creates the data directory, readable by its owner alone: it holds the messages of all callers.
 pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     if directory.as_os_str().is_empty() || directory.is_dir() {
         return Ok(());
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // The mask may have taken bits away from the mode above, or a parent was made with it; this one is certain.
+    // The umask may have changed the mode above, and parents were created with it; this call sets it for certain.
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Ends the commands that a server left behind which was killed, and gives the place where those to come are written
-/// down. The store is ours by now, so no other server has commands in there.
+/// Ends the commands that a killed server left running, and returns the ledger for new ones. This process has locked
+/// the store, so no other server has commands in the ledger.
 async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartError> {
     let Some(store) = store_path(config).map_err(StartError::Config)? else { return Ok(None) };
     let ledger = Arc::new(Ledger::beside(&store));
@@ -514,7 +513,7 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> PublicAddr
     }
 }
 
-/// Where a server listens, as a URL.
+/// The URL of a server that listens at an address.
 fn url(secured: bool, address: SocketAddr) -> String {
     format!("{}://{address}", if secured { "https" } else { "http" })
 }

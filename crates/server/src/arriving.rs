@@ -1,7 +1,7 @@
-//! Requests on their way in: no longer than a limit, no slower than a limit, and not too many at once.
+//! Request bodies on their way in: the limits of size, of time, and of all bodies together.
 //!
-//! Strangers can send, so what they send is bounded for all of them together before anybody asks who they are. Bytes are
-//! counted as they arrive, whatever was announced, and given back when the request is decoded or gone.
+//! A caller can send a body before it is authenticated, so all such bodies share one budget. Bytes are counted as they
+//! arrive, whatever length was declared, and released when the request is decoded or dropped.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -13,14 +13,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// A body that has arrived, counted until it is decoded.
+/// A complete body, counted until it is decoded.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) body: Bytes,
     pub(crate) held: Share,
 }
 
-/// Why a body is not taken.
+/// Why a body was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
     #[error("the body is too large")]
@@ -33,7 +33,7 @@ pub(crate) enum Trouble {
     Broken(#[from] hyper::Error),
 }
 
-/// The bounds of one body.
+/// The limits of one body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) bytes_max: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Arriving {
     body: Incoming,
     held: Share,
     bounds: Bounds,
-    /// Until when; there is one once something had to be waited for.
+    /// The timeout; set when the body has to be waited for the first time.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -55,7 +55,7 @@ impl Arriving {
         Self { body, held: room.share(), bounds, late: None }
     }
 
-    /// What it counts for.
+    /// Its share of the budget.
     pub(crate) fn into_held(self) -> Share {
         self.held
     }
@@ -81,7 +81,7 @@ impl Body for Arriving {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                // A small body is here with its head; no clock is asked and no timer set for it.
+                // A small body arrives together with its head; no timer is set for it.
                 let time_max = this.bounds.time_max;
                 let late = this.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(time_max)));
                 late.as_mut().poll(cx).map(|()| Some(Err(Trouble::Late)))

@@ -1,38 +1,54 @@
-//! Composition: everything that listens, and the order in which a request meets what guards it.
+//! Composition: the listeners, and the order of the checks that a request passes.
 //!
-//! | Room | What is decided there |
+//! | Module | What is decided there |
 //! |---|---|
 //! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
-//! | `files` | how many connections the system lets us have |
-//! | `tls` | the certificate of this server, and whose certificates it takes |
-//! | `peer` | who is at the other end of a connection, as far as sockets can tell |
-//! | `summary` | what a server that has started serves, for people |
+//! | `process` | the limit of open files, the signals that stop the process, and the log |
+//! | `tls` | the server's certificate, and which client certificates it accepts |
+//! | `peer` | what the sockets know about the other end of a connection |
+//! | `summary` | what a started server serves, for the person who started it |
 //! | `stack` | the order of HTTP checks, and which binding a path belongs to |
-//! | `front` | what may stand before everything that is served; nothing, in `serve` |
-//! | `door` | who may speak to a listener that asks for no credentials |
+//! | `interceptor` | what may run before everything that is served; `serve` has none |
+//! | `origin_check` | the checks of `Host`, `Origin` and content type that keep web pages out |
 //! | `cors` | which web pages may call |
-//! | `proxies` | whom proxies speak for, and which of them are believed |
-//! | `accept` | media types, by what a client says that it reads |
-//! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, ask, encode |
-//! | `gate` | what the guard stands on: its store, secrets, way out, and the rules of each agent |
+//! | `proxies` | which proxies are trusted, and which client they name |
+//! | `accept_header` | media types, by the client's `Accept` header |
+//! | `incoming_body` | the limits of request bodies: size, time, and all of them together |
+//! | `body` | response bodies, and the budget of those that are not written yet |
+//! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, call, encode |
+//! | `auth_setup` | the guard's store, secrets and HTTP client, and the rules of each agent |
 //! | `call` | the order of policies on a call |
-//! | `handed` | tasks that others hand to us: whether they may |
-//! | `route` | the way from a permit to the engine, and the only one |
-//! | [`explain`] | why a caller may or may not |
+//! | `guessable_names` | which names callers without a credential may choose |
+//! | `handoff_check` | whether a caller may hand a task over to an agent here |
+//! | `engine_access` | the only way from a permit to the engine |
+//! | `authorized_stream` | a task's events, for as long as the reader's credential is valid |
+//! | `tokio_host` | the clock, randomness and task spawning that the engine uses |
+//! | [`explain`] | why a caller may or may not make a call |
 //! | `card` | well-known documents |
-//! | `catalog` | who is served here, for programs and for people |
-//! | `directory` | who is served, now; agents come and go |
-//! | `deliver` | webhooks: who delivers, where to, and what is written |
-//! | [`admin`] | keys, organisations and the audit, for commands |
-//! | `operator` | the socket through which commands ask a running server |
+//! | `catalog` | the list of the agents served here, as JSON and as a page |
+//! | `directory` | which agents are served now; agents come and go |
+//! | [`rank`] | which agent a message would be passed on to |
+//! | `webhook_delivery` | webhooks: the transport, its policy, and the bodies it sends |
+//! | `booking` | the agent of the booking network, its venues and subscriptions |
+//! | `network` | the booking network: its name, keys and records |
+//! | `federation` | the networks next to this one, and this network's own record |
+//! | `registry` | the HTTP interface of the registry of networks |
+//! | `billing_jobs` | payments, expired holds, and the nightly billing |
+//! | `xpr_registry` | what the chain of XPR Network stores about an agent |
+//! | [`admin`] | keys, organisations, the audit and more, for commands |
+//! | `operator_socket` | the socket through which commands call a running server |
+//! | `retention` | when old tasks are deleted |
 //! | `sse` | event streams |
+//! | `metrics` | the counters and gauges of the server |
+//! | `losses` | what a dialect could not carry: the log, a counter, and a note at the task |
+//! | `exchange_log` | which requests and responses of callers are recorded |
 //! | [`lattice`] | workflows in files, and what they can come to |
-//! | [`stage`] | plain HTTP for those who are no server of agents: recorders and mocks |
-//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch, those elsewhere, and the demo |
+//! | [`local_server`] | plain HTTP on this machine for programs that are no A2A server: recorders and mocks |
+//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch, remote agents, and the demo |
 //!
-//! Absent on purpose: business rules. Every one of them lives in the crate that owns its subject.
+//! Absent on purpose: business rules. Each of them is in the crate that owns its subject.
 
 pub mod admin;
 pub mod agents;
@@ -86,7 +102,7 @@ pub use config::Config;
 #[cfg(feature = "logging")]
 pub use process::init_logging;
 pub use process::{is_json_log, raise_file_limit, stop_signal, survive_file_size_limit};
-/// What the crate `sabir` offers to authors of agents: passing work on, and the store that their tests run on.
+/// The part that the crate `sabir` re-exports for authors of agents: delegation, and the store that their tests use.
 pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
 pub use sabir_store::memory::MemoryLog;
 pub use sabir_store::{Effect, Scope};

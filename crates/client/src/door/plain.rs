@@ -153,8 +153,8 @@ impl Plain {
         Ok(wire)
     }
 
-    /// Connects to the first address that somebody is at. Addresses were judged where the URL has one, and are here where
-    /// it has a name.
+    /// Connects to the first address that somebody is at. Addresses were judged where the URL has one, and are here
+    /// where it has a name.
     async fn open(&self, url: &Url) -> Result<TcpStream, Box<dyn std::error::Error + Send + Sync>> {
         let port = url.port_or_known_default().unwrap_or(80);
         let addresses = match url.host() {
@@ -183,8 +183,8 @@ impl Plain {
         }
     }
 
-    /// Closes connections that were not used for long, now and then. Whoever makes any call does it: health checks do so
-    /// where nobody else does.
+    /// Closes connections that were not used for long, now and then. Whoever makes any call does it: health checks do
+    /// so where nobody else does.
     pub(super) fn sweep(&self) {
         let (age, mut swept) = (self.0.keeps.1, lock(&self.0.swept));
         if swept.elapsed() < age / 2 {

@@ -33,7 +33,8 @@ pub(super) struct Granted {
 
 impl Granted {
     pub(super) fn into_token(self, asked: &[String], now: u64) -> Result<Token, Error> {
-        // Left out by some servers, and then `bearer` is meant; another one (`DPoP`, `mac`) would need a proof we cannot give.
+        // Left out by some servers, and then `bearer` is meant; another one (`DPoP`, `mac`) would need a proof we
+        // cannot give.
         if let Some(kind) = self.token_type.filter(|kind| !kind.eq_ignore_ascii_case("bearer")) {
             return Err(Error::TokenType(fit_to_show(&kind)));
         }

@@ -1,4 +1,5 @@
-//! The grants that need nobody: client credentials, renewing what we already have, and exchanging it for something narrower.
+//! The grants that need nobody: client credentials, renewing what we already have, and exchanging it for something
+//! narrower.
 
 use super::{Client, Clock, Error, Http, Token};
 use crate::secret::Secret;
@@ -15,8 +16,8 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
     }
 
-    /// A token for one place, in exchange for one that says on whose behalf it is (RFC 8693). Who acts is always said as
-    /// well: a token that hides who carries it is somebody else's identity.
+    /// A token for one place, in exchange for one that says on whose behalf it is (RFC 8693). Who acts is always said
+    /// as well: a token that hides who carries it is somebody else's identity.
     pub async fn exchange_token(
         &self,
         token_url: &Url,

@@ -1,7 +1,7 @@
 //! The secrets that are known by their value, and finding them in a text in one pass.
 //!
-//! Each secret is looked for in every form that it takes on its way: as it is, percent-encoded, in JSON and in base64. A
-//! text is read once, however many secrets there are: nearly all of its bytes begin no pattern, which one bit tells.
+//! Each secret is looked for in every form that it takes on its way: as it is, percent-encoded, in JSON and in base64.
+//! A text is read once, however many secrets there are: nearly all of its bytes begin no pattern, which one bit tells.
 
 use super::REDACTED;
 use base64::Engine;
@@ -13,15 +13,15 @@ use std::fmt::Write;
 /// Bytes of the shortest value that is looked for. A shorter one turns up in innocent words, so it is looked for only
 /// where it follows the scheme of an `Authorization` header.
 pub const SECRET_BYTES_MIN: usize = 8;
-/// Bytes below which a value of nothing but letters and digits is looked for as a whole word only: `password` is hidden,
-/// and `passwords` is left alone.
+/// Bytes below which a value of nothing but letters and digits is looked for as a whole word only: `password` is
+/// hidden, and `passwords` is left alone.
 pub const WORD_BYTES_MAX: usize = 16;
 /// Bytes of the longest value that is looked for: no header carries more, and what is longer is a file and no secret.
 const SECRET_BYTES_MAX: usize = 8192;
 /// Characters of a line of a key file that is looked for by itself.
 const LINE_BYTES_MIN: usize = 16;
-/// Credentials that are made for a while and then forgotten. More of them are under way at a time on very large hubs only;
-/// there the oldest are no longer looked for.
+/// Credentials that are made for a while and then forgotten. More of them are under way at a time on very large hubs
+/// only; there the oldest are no longer looked for.
 const PASSING_MAX: usize = 64;
 
 /// Text that is looked for.

@@ -98,8 +98,8 @@ pub(super) enum Kind {
     Ed25519,
 }
 
-/// Opens a `SubjectPublicKeyInfo`: the kind of key, and the key itself as its kind has it. `None` for a key of a kind that
-/// signs no cards.
+/// Opens a `SubjectPublicKeyInfo`: the kind of key, and the key itself as its kind has it. `None` for a key of a kind
+/// that signs no cards.
 fn open(spki: &[u8]) -> Option<(Kind, Vec<u8>)> {
     const KINDS: [(AlgorithmIdentifier, Kind); 3] =
         [(alg_id::ECDSA_P256, Kind::P256), (alg_id::RSA_ENCRYPTION, Kind::Rsa), (alg_id::ED25519, Kind::Ed25519)];

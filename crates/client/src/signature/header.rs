@@ -7,7 +7,8 @@ use jsonwebtoken::Algorithm;
 use sabir_proto::canon;
 use serde_json::Value;
 
-/// What a signature may be made with. Anything else, `none` and the HMAC family above all, is refused by not being here.
+/// What a signature may be made with. Anything else, `none` and the HMAC family above all, is refused by not being
+/// here.
 const ALGORITHMS: [(&str, Algorithm); 3] =
     [("ES256", Algorithm::ES256), ("RS256", Algorithm::RS256), ("EdDSA", Algorithm::EdDSA)];
 

@@ -79,8 +79,8 @@ async fn every_vector_has_its_stated_verdict() {
     }
 }
 
-/// Where our client asks for more than the verdict: nowhere, since every card of the vectors is of 1.0, where each reading
-/// covers addresses and schemes. What is used of them is what was covered.
+/// Where our client asks for more than the verdict: nowhere, since every card of the vectors is of 1.0, where each
+/// reading covers addresses and schemes. What is used of them is what was covered.
 #[tokio::test]
 async fn of_every_vector_the_client_uses_what_was_covered() {
     const STRICTER: [&str; 0] = [];

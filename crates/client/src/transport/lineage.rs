@@ -1,7 +1,7 @@
 //! What came before a message, said once more beside it.
 //!
-//! Where a task comes from travels in the metadata of messages, and whoever stands between two servers may drop metadata
-//! and pass headers on. So the same claim goes in a header as well, where it fits into one.
+//! Where a task comes from travels in the metadata of messages, and whoever stands between two servers may drop
+//! metadata and pass headers on. So the same claim goes in a header as well, where it fits into one.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_proto::{Call, LINEAGE, LINEAGE_HEADER};

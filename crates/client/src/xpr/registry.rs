@@ -1,7 +1,7 @@
 //! What XPR Network knows of agents and jobs: where an account is reached, and what was agreed in escrow.
 //!
-//! Rows are asked of a node of the chain and believed as far as the node is. Nothing is written: assignment, payment and
-//! delivery of a job stay with its parties.
+//! Rows are asked of a node of the chain and believed as far as the node is. Nothing is written: assignment, payment
+//! and delivery of a job stay with its parties.
 
 use crate::{Documents, Egress, Error, Tls};
 use bytes::Bytes;

@@ -1,12 +1,12 @@
 //! Payloads signed under AGNT's key: an HMAC over the canonical payload, which carries its own time and sender.
 //!
-//! The key belongs to the network and not to one sender, and the MAC covers neither intent nor recipient. So a signature
-//! says that the payload is from inside the network and that it is fresh; who sent it is also the business of the API key
-//! beside it, and a payload that is sent again under another intent is found out by [`replay`]. A signer may put
-//! `_intent`, `_to` and `_nonce` into the payload; where they are present they bind.
+//! The key belongs to the network, not to one sender, and the MAC covers neither intent nor recipient. So a signature
+//! proves that the payload comes from inside the network and is fresh. The API key of the request authenticates the
+//! sender, and [`replay`] detects a payload that is sent again under another intent. A signer may put `_intent`, `_to`
+//! and `_nonce` into the payload; if present, they are checked against the envelope.
 //!
-//! Order: shape, then MAC, then time, as in the vectors. What is wrong is for our log; the peer hears that the signature
-//! is invalid, and no more.
+//! The checks run in this order, as in the vectors: shape, MAC, time. The detailed reason goes to our log; the peer
+//! only learns that the signature is invalid.
 
 mod memory;
 mod ring;
@@ -22,68 +22,69 @@ use sabir_proto::{Timestamp, digest};
 use std::future::Future;
 use std::time::Duration;
 
-/// How old a payload may be; exactly this old is not too old.
+/// The maximum age of a payload; exactly this age is still accepted.
 pub const AGE_MAX: Duration = Duration::from_secs(300);
-/// How far ahead of our clock its time may be. Without a bound, a payload stamped an hour ahead could be replayed for
-/// an hour.
+/// How far the time of a payload may be ahead of our clock. Without this bound, a payload stamped an hour ahead could
+/// be replayed for an hour.
 pub const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// What stands around the payload, and what we ask of it.
+/// The envelope around the payload, and the binding rule to apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope<'a> {
-    /// The intent.
+    /// The intent that the envelope names.
     pub intent: &'a str,
-    /// The recipient.
+    /// The recipient that the envelope names.
     pub to: &'a str,
-    /// The id of the API key that came with it.
+    /// The id of the API key of the request.
     pub key: &'a str,
     /// Whether the payload must name intent and recipient itself.
     pub binding: Binding,
-    /// When it was sent, in nanoseconds, where it is done once for each moment: a signature for one is none for another.
+    /// The time of the envelope in nanoseconds, for intents that run once per timestamp: a signature seen with one
+    /// timestamp is refused with another.
     pub moment: Option<i64>,
 }
 
 /// Whether the payload must name intent and recipient itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Binding {
-    /// Where it does, they must be right.
+    /// The members may be absent; if present, they must match the envelope.
     #[default]
     IfPresent,
-    /// It must name them, and a nonce.
+    /// The payload must have both members, and a nonce.
     Required,
 }
 
-/// A payload from inside the network.
+/// A payload whose MAC, time and binding are verified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
-    /// Who says to have sent it.
+    /// The sender that the payload names (`_from`).
     pub from: String,
-    /// When, in Unix seconds.
+    /// The time that was signed (`_ts`), in Unix seconds.
     pub timestamp: f64,
-    /// Which key it was signed with.
+    /// The key that made the MAC.
     pub slot: Slot,
-    /// The payload without the members of the envelope.
+    /// The payload without the members that begin with `_`.
     pub payload: Payload,
-    /// The MAC, by which a copy is recognised.
+    /// The MAC, which identifies a copy.
     mac: String,
-    /// What its signer has promised to use once.
+    /// The nonce of the signer (`_nonce`), if any.
     nonce: Option<String>,
-    /// What it says, to whom, with which intent, under which API key, and when if that counts.
+    /// The hash of content, recipient, intent, API key and, if given, the envelope's timestamp.
     meaning: [u8; 32],
 }
 
 impl Signed {
-    /// The sender as it names itself.
+    /// The sender that the payload names, as a principal.
     pub fn who(&self) -> Who {
         Who::new(Scheme::Agnt, self.from.as_str())
     }
 }
 
-/// Why a payload is not what it says.
+/// Why a payload is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Not a JSON object, or one that two readers could read differently.
+    /// Not a JSON object, or JSON that two readers could read differently.
     #[error("malformed payload: {0}")]
     Malformed(#[from] CanonFault),
     /// No `_sig`.
@@ -95,7 +96,7 @@ pub enum Reason {
     /// No `_from`.
     #[error("the payload has no sender")]
     NoSender,
-    /// A member of the envelope that we do not know, and that its signer will have meant something by.
+    /// An unknown member that begins with `_`; its signer may rely on a meaning that we do not know.
     #[error("reserved member {0:?}")]
     Reserved(String),
     /// No key gives this MAC.
@@ -107,19 +108,19 @@ pub enum Reason {
     /// Further ahead than [`AHEAD_MAX`].
     #[error("from the future")]
     Future,
-    /// Signed for another intent or another recipient, or not saying for which.
+    /// The payload names another intent or recipient, or omits a member that the binding rule requires.
     #[error("the payload is bound to another {0}")]
     Bound(&'static str),
     /// The same signature, or the same nonce, was sent before with another intent, recipient, content or API key.
     #[error("the signature was used for something else")]
     Reused,
-    /// Whether it was sent before cannot be found out.
+    /// The replay memory does not answer, so the check is impossible.
     #[error("replays cannot be checked: {0}")]
     ReplayUnavailable(String),
 }
 
 impl Reason {
-    /// A short name for programs, the one of the vectors where they have one.
+    /// A short, stable name for programs; the name used in the vectors where they have one.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
@@ -139,7 +140,7 @@ impl Reason {
 
 pub(crate) const RESERVED: [&str; 6] = ["_sig", "_ts", "_from", "_to", "_intent", "_nonce"];
 
-/// Whether the text of a payload is signed, unchanged and fresh.
+/// Verifies the signature, the time and the binding of a payload.
 pub fn verify(text: &str, envelope: Envelope<'_>, ring: &Ring, now: Timestamp) -> Result<Signed, Reason> {
     let mut payload = Payload::read(text)?;
     let mac = payload.text("_sig").ok_or(Reason::NoSignature)?;
@@ -163,7 +164,7 @@ fn check_time(timestamp: f64, now: Timestamp) -> Result<(), Reason> {
     if age > AGE_MAX.as_secs_f64() {
         return Err(Reason::Stale);
     }
-    // Also what is no number at all ends here.
+    // NaN also ends here.
     if age >= -AHEAD_MAX.as_secs_f64() { Ok(()) } else { Err(Reason::Future) }
 }
 
@@ -182,12 +183,12 @@ fn check_binding(payload: &Payload, envelope: Envelope<'_>) -> Result<(), Reason
     Ok(())
 }
 
-/// A number as JSON; `true` and `"1"` are none.
+/// Parses a JSON number; `true` and `"1"` are not numbers.
 fn number(json: &str) -> Option<f64> {
     serde_json::from_str::<serde_json::Number>(json).ok()?.as_f64()
 }
 
-/// Each part with its length, so that no two lists of parts give the same bytes.
+/// Hashes each part with its length, so that no two lists of parts give the same bytes.
 fn meaning(payload: &Payload, envelope: Envelope<'_>) -> [u8; 32] {
     let content = digest::agnt_content(payload);
     let moment = envelope.moment.map(i64::to_be_bytes);
@@ -203,10 +204,10 @@ fn meaning(payload: &Payload, envelope: Envelope<'_>) -> [u8; 32] {
     meaning
 }
 
-/// A memory of what was signed.
+/// Remembers which signatures and nonces were used, and for what.
 pub trait Replay: Send + Sync {
-    /// Notes that `key` stands for `digest`, unless it stands for something already. Of several calls at the same time
-    /// exactly one is the first. What is noted is kept at least until `until`.
+    /// Records `key` with `digest`, unless `key` is recorded already. Of several concurrent calls exactly one gets
+    /// [`ReplayOutcome::First`]. The record is kept at least until `until`.
     fn seen(
         &self,
         key: &str,
@@ -216,28 +217,28 @@ pub trait Replay: Send + Sync {
     ) -> impl Future<Output = Result<Seen, String>> + Send;
 }
 
-/// Whether it was seen before.
+/// Whether a key was recorded before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// No; it is now.
+    /// The key is new and is recorded now.
     First,
-    /// Yes, and it stood for the same.
+    /// The key is recorded with the same digest.
     Same,
-    /// Yes, and it stood for something else.
+    /// The key is recorded with another digest.
     Different,
 }
 
 /// Whether a payload is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Novelty {
-    /// It is; go on.
+    /// The payload is new; process it.
     New,
-    /// It is the same event as one before, so it has no second effect: the first answer is given again.
+    /// The payload repeats an earlier event: process nothing and return the first answer again.
     Duplicate,
 }
 
-/// Whether a payload was sent before. The memory outlives every payload it is asked about: one that is stamped ahead
-/// stays fresh for longer than [`AGE_MAX`] from when it is first seen.
+/// Checks whether a payload was sent before. The memory keeps records longer than [`AGE_MAX`], because a payload that
+/// is stamped ahead stays fresh for longer than that.
 pub async fn replay(signed: &Signed, memory: &impl Replay, now: Timestamp) -> Result<Novelty, Reason> {
     let life = i64::try_from((AGE_MAX + AHEAD_MAX).as_millis()).unwrap_or(i64::MAX);
     let until = Timestamp::from_millis(now.millis().saturating_add(life));
@@ -248,7 +249,7 @@ pub async fn replay(signed: &Signed, memory: &impl Replay, now: Timestamp) -> Re
         Err(why) => Err(Reason::ReplayUnavailable(why)),
     };
     if let Some(nonce) = &signed.nonce {
-        // A retry may be signed anew with it, and says the same.
+        // A retry may be signed again with the same nonce, if its meaning is the same.
         seen(format!("agnt-nonce:{}:{}:{nonce}", signed.from.len(), signed.from)).await?;
     }
     seen(format!("agnt:{}", signed.mac)).await

@@ -1,8 +1,9 @@
-//! API keys: their text, and what is kept of it.
+//! API keys: their text form, and what the store keeps of them.
 //!
-//! A key is 128 random bits behind a prefix that says what it is for. It is shown once; what is kept is its SHA-256, by
-//! which it is found, and its first characters, by which people tell keys apart. A fast hash is enough, since there is
-//! nothing to guess; and because keys are found by their hash, the time taken says nothing about how close a guess was.
+//! A key is 128 random bits behind a prefix that names its kind. It is shown once. The store keeps its SHA-256, which
+//! is the lookup key, and its first characters, by which operators tell keys apart. A fast hash is enough, since 128
+//! random bits cannot be guessed; and because keys are looked up by hash, the time taken does not tell how close a
+//! guess was.
 
 use super::{Scheme, Who};
 use sabir_proto::Secret;
@@ -10,14 +11,14 @@ use sabir_store::Imprint;
 
 const BODY_CHARS: usize = 32;
 
-/// What a key is for.
+/// The kind of a key, which its prefix names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Our own.
+    /// A key of this server.
     Sabir,
-    /// With a tier, for AGNT callers.
+    /// A key of an AGNT caller, with a tier.
     AgntLive,
-    /// The same for trying things out.
+    /// An AGNT key for tests.
     AgntTest,
 }
 
@@ -32,7 +33,8 @@ impl Kind {
         }
     }
 
-    /// What a text is for that has the form of a key. AGNT's keys may have letters of both cases; ours are hex.
+    /// The kind of a text that has the form of a key. AGNT keys may contain letters of both cases; ours are lower-case
+    /// hex.
     pub fn of(text: &str) -> Option<Self> {
         let kind = Self::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
         let body = &text[kind.prefix().len()..];
@@ -44,17 +46,17 @@ impl Kind {
     }
 }
 
-/// Makes a key from 16 bytes that nobody can guess.
+/// Makes the text of a key from 16 random bytes.
 pub fn make(kind: Kind, random: [u8; 16]) -> Secret {
     Secret::new(format!("{}{}", kind.prefix(), sabir_proto::digest::hex(&random)))
 }
 
-/// What is kept of a text that has the form of a key; no other text is looked up at all.
+/// What the store keeps of a key; `None` for a text that does not have the form of a key, which is never looked up.
 pub fn imprint(text: &str) -> Option<Imprint> {
     Kind::of(text).map(|_| Imprint::of(text))
 }
 
-/// The caller behind a key, by the key's id: a rotated key is the same caller, and an owner's two keys are two.
+/// The caller behind a key id: a rotated key stays the same caller, and two keys of one owner are two callers.
 pub fn who(key_id: &str) -> Who {
     Who::new(Scheme::ApiKey, key_id)
 }

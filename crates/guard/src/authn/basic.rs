@@ -1,47 +1,45 @@
-//! User name and password (RFC 7617), over TLS only: the header is the password.
+//! User name and password (RFC 7617), over TLS only, because the header contains the password.
 
 use super::{Scheme, Who, same_secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sabir_proto::Secret;
 
-/// The longest header we look at.
+/// The longest header that is parsed, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;
 
-/// What the request came over.
+/// The transport of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// TLS, here or at a proxy that we trust to say so.
+    /// TLS, terminated here or at a trusted proxy.
     Tls,
-    /// Anything else.
+    /// Any other transport.
     Plain,
 }
 
-/// A user and its password.
+/// A configured user.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// The name.
     pub name: String,
-    /// The password.
     pub password: Secret,
 }
 
-/// Why nobody is named.
+/// Why no user is authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The password has just been sent over an open line.
+    /// The password was sent over an unencrypted connection.
     #[error("passwords are taken over TLS only")]
     Plain,
-    /// Not a name, a colon and a password in base64.
+    /// Not base64 of a name, a colon and a password.
     #[error("malformed credentials")]
     Malformed,
-    /// No such user, or another password; there is no telling which.
+    /// No such user, or a wrong password; the two are not told apart.
     #[error("wrong user name or password")]
     Wrong,
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// A short, stable name for programs.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Plain => "basic_plain",
@@ -51,9 +49,9 @@ impl Reason {
     }
 }
 
-/// Who an `Authorization: Basic` header names; `None` for a header of another scheme.
+/// The user that an `Authorization: Basic` header names; `None` for a header of another scheme.
 ///
-/// Every configured user is compared, so that the time taken is the same for a wrong password and a wrong name.
+/// Every configured user is compared, so that a wrong password takes as long as a wrong name.
 pub fn verify(header: &str, channel: Channel, users: &[User]) -> Option<Result<Who, Reason>> {
     let encoded = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))?.1;
     Some(judge(encoded.trim(), channel, users))

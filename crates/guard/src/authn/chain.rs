@@ -1,7 +1,7 @@
-//! Asking the chain: who holds an account's keys, and what its tables say about it.
+//! Queries the chain: the keys of an account, and the rows about it in four tables.
 //!
-//! Answers are remembered for five minutes, and serve for a bounded while longer when the chain is away. A node is a
-//! stranger as well: what it says about another account than the one we asked for is not believed.
+//! Answers are cached for five minutes, and longer (bounded) while the chain is unreachable. The node is not trusted:
+//! an answer about another account than the requested one is refused.
 
 use super::trust::{Agent, Reading, Rows, Standing};
 use crate::fetch::{self, Fetch, Method, Request};
@@ -13,43 +13,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// How long an answer is taken for the truth; the network's own server uses the same.
+/// How long a cached answer is fresh; the network's own server uses the same value.
 pub const FRESH: Duration = Duration::from_secs(5 * 60);
-/// How old an answer may be while the chain cannot be asked. A key that was taken off an account keeps its power no
-/// longer than this, and an outage of the chain locks nobody out before.
+/// How old a cached answer may be while the chain is unreachable. A key that was removed from an account stays valid no
+/// longer than this, and an outage locks no caller out before.
 pub const STALE_MAX: Duration = Duration::from_secs(30 * 60);
-/// How long a chain that failed, and an account that does not exist, are left alone.
+/// How long no request is made after a failure, or for an account that does not exist.
 pub const PAUSE: Duration = Duration::from_secs(10);
-/// How many accounts are remembered, in keys and in each table.
+/// The maximum number of cached accounts, for keys and for each table.
 pub const ACCOUNTS_MAX: usize = 10_000;
-/// How many questions may be out at a time: strangers choose which accounts we ask for.
+/// The maximum number of concurrent requests: unauthenticated callers choose which accounts we look up.
 pub const LOOKUPS_MAX: usize = 32;
-/// The longest answer. An account with a hundred permissions fits.
+/// The longest answer, in bytes. An account with a hundred permissions fits.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// More keys than any account has.
+/// The maximum number of keys read per account; more than any account has.
 const KEYS_MAX: usize = 256;
-/// What the network's own library sends, bodies and all.
+/// The content type that the network's own library sends.
 const CONTENT_TYPE: &str = "text/plain;charset=UTF-8";
 
-/// Who may speak for an account: its active permission.
+/// The active permission of an account: the keys that may sign for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
-    /// The weight that must come together.
+    /// The total weight that a signature needs.
     pub threshold: u64,
-    /// Keys and their weights.
+    /// Keys with their weights.
     pub keys: Vec<(PublicKey, u64)>,
 }
 
-/// Why the chain told us nothing.
+/// Why the chain gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// The chain knows no such account, or has no such row.
+    /// The account or the row does not exist.
     #[error("not on the chain")]
     Absent,
     /// The account has no active permission.
     #[error("no active permission")]
     NoPermission,
-    /// The chain could not be asked, or its answer makes no sense.
+    /// The node is unreachable, or its answer is invalid.
     #[error("the chain cannot be asked: {0}")]
     Unavailable(String),
 }
@@ -63,16 +63,16 @@ impl From<Miss> for ChainFault {
     }
 }
 
-/// The tables we read, each by the name of an account.
+/// The tables that we read, keyed by account name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
     /// Registered agents.
     Agents,
-    /// What others said about an agent.
+    /// Feedback about an agent.
     Scores,
-    /// What is known about a person.
+    /// KYC of a person.
     Users,
-    /// What an account has staked.
+    /// The stake of an account.
     Voters,
 }
 
@@ -88,19 +88,19 @@ impl Table {
     }
 }
 
-/// A chain, behind one of its nodes.
+/// A chain, reached through one of its nodes, with its cache.
 pub struct Chain<F> {
     account: Url,
     rows: Url,
     fetch: F,
     fresh: Duration,
-    /// `None` for an account without active permission, which is an answer.
+    /// `None` for an account without an active permission, which is a valid answer.
     authorities: Memo<String, Option<Arc<Authority>>>,
     tables: Memo<(Table, String), Arc<Value>>,
 }
 
 impl<F: Fetch> Chain<F> {
-    /// A chain whose node answers below this URL.
+    /// A chain whose node has this base URL.
     pub fn new(node: &Url, fetch: F) -> Result<Self, url::ParseError> {
         let base = node.as_str().trim_end_matches('/');
         let limits = Limits { stale: STALE_MAX, pause: PAUSE, entries_max: ACCOUNTS_MAX, loads_max: LOOKUPS_MAX };
@@ -114,7 +114,7 @@ impl<F: Fetch> Chain<F> {
         })
     }
 
-    /// The same, where answers are taken for the truth for another while than [`FRESH`].
+    /// Sets how long answers are fresh, instead of [`FRESH`].
     pub fn fresh_for(self, fresh: Duration) -> Self {
         Self { fresh, ..self }
     }
@@ -129,7 +129,7 @@ impl<F: Fetch> Chain<F> {
         authority.ok_or(ChainFault::NoPermission)
     }
 
-    /// The row of a table that belongs to an account.
+    /// The row of an account in a table.
     pub async fn row(&self, table: Table, account: &str, now: Timestamp) -> Result<Arc<Value>, ChainFault> {
         let load = async {
             let answer = self.ask(&self.rows, rows_request(table, account)).await?;
@@ -138,13 +138,13 @@ impl<F: Fetch> Chain<F> {
         Ok(self.tables.get(&(table, account.to_owned()), self.fresh, Meanwhile::Serve, now, load).await?)
     }
 
-    /// What an agent says about itself.
+    /// The registration of an agent.
     pub async fn agent(&self, account: &str, now: Timestamp) -> Result<Agent, ChainFault> {
         Ok(Agent::from_row(account, &*self.row(Table::Agents, account, now).await?))
     }
 
-    /// How an agent stands. Without its registration there is none; of the other tables each that cannot be read
-    /// counts as empty, which only ever lowers the score.
+    /// The trust score of an agent; an error without a registration. Any other table that cannot be read counts as
+    /// empty, which can only lower the score.
     pub async fn standing(&self, account: &str, reading: Reading, now: Timestamp) -> Result<Standing, ChainFault> {
         let agent = self.row(Table::Agents, account, now).await?;
         let owner = Agent::from_row(account, &agent).owner;
@@ -171,7 +171,7 @@ impl<F: Fetch> Chain<F> {
         let answer = fetch::bounded(&self.fetch, request).await.map_err(|e| unavailable(e.to_string()))?;
         let value: Value = serde_json::from_slice(&answer.body)
             .map_err(|_| unavailable(format!("status {}, and not JSON", answer.status)))?;
-        // Nodes say what went wrong in the body, whatever the status.
+        // Nodes report errors in the body, whatever the status.
         let code = value.get("code").and_then(Value::as_u64);
         if answer.status == 200 && code.is_none_or(|code| code < 400) {
             return Ok(value);
@@ -187,7 +187,7 @@ impl<F: Fetch> Chain<F> {
     }
 }
 
-/// To the byte what the network's own library sends.
+/// The request body, byte for byte as the network's own library sends it.
 fn rows_request(table: Table, account: &str) -> String {
     let (code, table, _) = table.place();
     // Account names need no escaping, and serde would sort the members.
@@ -206,12 +206,12 @@ fn read_authority(answer: &Value, account: &str) -> Result<Option<Arc<Authority>
     let Some(auth) = active.and_then(|active| active.get("required_auth")) else { return Ok(None) };
     let keys = auth.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let key = |one: &Value| {
-        // A key of a kind we do not know cannot have made a signature we can read.
+        // A key of an unknown kind cannot have made a signature that we can read.
         let key = PublicKey::parse(one.get("key")?.as_str()?).ok()?;
         Some((key, one.get("weight").and_then(unsigned).unwrap_or(0)))
     };
     Ok(Some(Arc::new(Authority {
-        // A permission that does not say how much it takes cannot be fulfilled.
+        // A permission without a threshold can never be satisfied.
         threshold: auth.get("threshold").and_then(unsigned).unwrap_or(u64::MAX),
         keys: keys.iter().take(KEYS_MAX).filter_map(key).collect(),
     })))
@@ -227,7 +227,7 @@ fn read_row(mut answer: Value, table: Table, account: &str) -> Result<Arc<Value>
     Ok(Arc::new(row))
 }
 
-/// An answer about somebody else is no answer.
+/// Refuses an answer about another account.
 fn check_subject(value: &Value, member: &str, account: &str) -> Result<(), Miss> {
     match value.get(member) {
         Some(subject) if subject.as_str() != Some(account) => {
@@ -237,7 +237,7 @@ fn check_subject(value: &Value, member: &str, account: &str) -> Result<(), Miss>
     }
 }
 
-/// 64-bit numbers come as numbers or as text.
+/// Reads a 64-bit number, which nodes send as a number or as text.
 fn unsigned(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

@@ -1,7 +1,7 @@
-//! Key sets (RFC 7517) of those whose tokens we take.
+//! Key sets (RFC 7517) of the issuers whose tokens we accept.
 //!
-//! A set comes from a stranger's server, so it is bounded, and keys that we cannot use are passed over. Symmetric keys do
-//! not exist here, nor do algorithms that would use one: whoever can verify with such a key could have signed with it.
+//! A set comes from a server that we do not control, so its size is bounded, and keys that we cannot use are skipped.
+//! Symmetric keys and their algorithms are not supported: a verifier with such a key could also have signed with it.
 //! Each key takes only algorithms of its own kind, whatever a token claims.
 
 use crate::fetch::{self, Fetch, Method, Request};
@@ -11,14 +11,14 @@ use serde_json::Value;
 use std::fmt;
 use url::Url;
 
-/// The largest set we read.
+/// The largest key set that is read, in bytes.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// The most keys a set may have. Rotation needs three.
+/// The maximum number of keys in a set. Rotation needs three.
 pub const KEYS_MAX: usize = 100;
-/// How many keys of one name we try.
+/// The maximum number of keys with the same id that are tried.
 const SAME_NAME_MAX: usize = 4;
 
-/// What a token may be signed with. There is no `none` and no HMAC.
+/// The algorithms that a signature may use. There is no `none` and no HMAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
 pub enum Algorithm {
@@ -34,7 +34,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// Every supported algorithm.
     pub const ALL: [Self; 9] = [
         Self::ES256,
         Self::ES384,
@@ -47,7 +47,7 @@ impl Algorithm {
         Self::EdDSA,
     ];
 
-    /// The name in tokens.
+    /// The `alg` value in tokens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ES256 => "ES256",
@@ -62,7 +62,7 @@ impl Algorithm {
         }
     }
 
-    /// By its name, exactly as it is written in tokens.
+    /// Parses an `alg` value, exactly as tokens write it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
@@ -82,14 +82,14 @@ impl Algorithm {
     }
 }
 
-/// Why no key vouches for a signature.
+/// Why no key verifies a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyFault {
-    /// No key of that name, or no way to choose one without a name.
+    /// No key has this id, or the token names no key and there are several.
     Unknown,
     /// The key is not for this algorithm.
     Mismatch,
-    /// The key fits and says no.
+    /// The key fits the algorithm, and the signature is wrong.
     Wrong,
 }
 
@@ -107,7 +107,7 @@ struct Key {
 }
 
 impl KeySet {
-    /// Reads a set, or says what is wrong with it.
+    /// Parses a set; the error says what is wrong with it.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         if text.len() > BYTES_MAX {
             return Err("the key set is too long");
@@ -120,22 +120,22 @@ impl KeySet {
         Ok(Self { keys: keys.iter().filter_map(Key::read).collect() })
     }
 
-    /// How many keys we can use.
+    /// The number of usable keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set has no usable key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether a key of this name made the signature, which is base64url.
+    /// Whether a key with this id made the signature (base64url).
     pub fn vouches(&self, id: &str, algorithm: Algorithm, input: &[u8], signature: &str) -> bool {
         self.check(Some(id), algorithm, input, signature).is_ok()
     }
 
-    /// Whether a key of this name made the signature, which is base64url. Without a name there must be no choice.
+    /// Whether a key with this id made the signature (base64url). Without an id, exactly one key must fit.
     pub(super) fn check(
         &self,
         id: Option<&str>,
@@ -160,7 +160,7 @@ impl KeySet {
     }
 }
 
-/// Names only: a set is public, but pages of numbers help nobody.
+/// Prints the ids only: the keys are public, but their numbers would only fill the log.
 impl fmt::Debug for KeySet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_list().entries(self.keys.iter().map(|key| key.id.as_deref().unwrap_or("(unnamed)"))).finish()
@@ -183,20 +183,20 @@ impl Key {
         let common = jwk.common;
         let signs = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
             && common.key_operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-        // A key that names its algorithm is for that one alone, also when it is one we do not know.
+        // A key that names its algorithm is for that one alone, also if we do not know it.
         let pinned = |algorithm: &&Known| common.key_algorithm.is_none_or(|only| only == (**algorithm).into());
         let algorithms = if signs { fit.iter().filter(pinned).copied().collect() } else { Vec::new() };
         Some(Self { id: common.key_id, algorithms, key })
     }
 }
 
-/// Fetches a set.
+/// Fetches and parses a key set.
 pub(super) async fn fetch(url: &Url, fetch: &impl Fetch) -> Result<KeySet, String> {
     let body = document(url, BYTES_MAX, fetch).await?;
     KeySet::parse(&body).map_err(str::to_owned)
 }
 
-/// Fetches a document that must be there.
+/// Fetches a document; any status but 200 is an error.
 pub(super) async fn document(url: &Url, bytes_max: usize, fetch: &impl Fetch) -> Result<bytes::Bytes, String> {
     let request = Request { url: url.clone(), method: Method::Get, bytes_max };
     let answer = fetch::bounded(fetch, request).await.map_err(|fault| fault.to_string())?;

@@ -1,41 +1,42 @@
-//! Tokens in three parts: read strictly, and nothing believed yet.
+//! Parses a signed token (JWS) strictly. Nothing is verified here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sabir_proto::Json;
 use serde_json::{Map, Value};
 
-/// The longest token we look at. Honest ones stay below the 8 KiB that most servers allow for all headers.
+/// The longest token that is parsed, in bytes. Honest ones stay below the 8 KiB that most servers allow for all
+/// headers.
 pub(super) const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// Why a text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JwsFault {
-    /// Longer than any honest token.
+    /// Longer than [`TOKEN_BYTES_MAX`], which no honest token reaches.
     #[error("the token is too long")]
     TooLong,
-    /// Not three parts of base64url, or not JSON in them, or a member given twice.
+    /// Not three base64url parts, not JSON, or JSON with a duplicate member.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
-    /// We know no extension, so whatever is critical is something we do not understand (RFC 7515 §4.1.11).
+    /// We support no extension, so every critical header parameter is refused (RFC 7515 §4.1.11).
     #[error("critical header parameters are not understood")]
     Critical,
 }
 
-/// A token, taken apart. Its claims are what somebody says; who, the signature will tell.
+/// A parsed token. Its claims are unverified until the signature is checked.
 pub(super) struct Jws<'a> {
-    /// `alg`
+    /// The `alg` header.
     pub(super) algorithm: String,
-    /// `kid`
+    /// The `kid` header: the id of the key.
     pub(super) key: Option<String>,
-    /// `typ`, in lower case and without `application/`, which may be left out.
+    /// The `typ` header, in lower case and without the optional `application/`.
     pub(super) kind: Option<String>,
     pub(super) claims: Claims,
-    /// What the signature is over.
+    /// The bytes that the signature covers.
     pub(super) input: &'a [u8],
-    /// As bytes.
+    /// The decoded signature.
     pub(super) signature: Vec<u8>,
-    /// As it was written.
+    /// The signature as base64url, as the token writes it.
     pub(super) signature_text: &'a str,
 }
 
@@ -70,7 +71,7 @@ impl<'a> Jws<'a> {
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// A claim that is a string and not empty.
+    /// A claim that is a non-empty string.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str().filter(|text| !text.is_empty())
     }
@@ -79,7 +80,7 @@ impl Claims {
         self.0.get(name)
     }
 
-    /// A claim that is a time. One that is there and is no number is a fault, not an absence.
+    /// A claim that is a time. A claim that is present but not a number is an error, not an absence.
     pub(super) fn time(&self, name: &'static str) -> Result<Option<f64>, JwsFault> {
         match self.0.get(name) {
             None => Ok(None),
@@ -87,7 +88,7 @@ impl Claims {
         }
     }
 
-    /// Who the token is for, or `None` when it does not say. One or many; whatever is no text is nobody.
+    /// The audience of the token, one or several; `None` if the claim is absent. Entries that are not text are skipped.
     pub(super) fn audience(&self) -> Option<Vec<&str>> {
         Some(match self.0.get("aud")? {
             Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
@@ -96,7 +97,7 @@ impl Claims {
     }
 }
 
-/// A part of a token. Members given twice are refused: two readers could read either one.
+/// Decodes a part of a token. Duplicate members are refused, because two readers could take either one.
 fn object(part: &str) -> Option<Map<String, Value>> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(part).ok()?).ok()?;
     Json::parse(&text).ok()?.read().ok()

@@ -1,14 +1,14 @@
 //! Requests signed by an XPR account: three headers, and a signature over account, time and body.
 //!
-//! There is no public key in the request. The signature gives one back (recovery), and the account is who it says it is
-//! when that key is among the active keys of the account on the chain. What is signed is defined in
-//! [`sabir_proto::digest::k1`].
+//! The request contains no public key. The key is recovered from the signature, and it must be among the active keys of
+//! the account on the chain. [`sabir_proto::digest::k1`] defines the signed bytes.
 //!
-//! We accept everything that the network's own client sends, and are stricter than its server in what no honest client
-//! does: only secp256k1, only low s, only recovery bytes 31 to 34, only names an account can have, and the body hashed
-//! as it is, without mending invalid UTF-8 first.
+//! We accept everything that the network's own client sends, and are stricter than its server about what no honest
+//! client does: only secp256k1, only low s, only recovery bytes 31 to 34, only legal account names, and the body hashed
+//! as it is, without replacing invalid UTF-8 first.
 //!
-//! A signature is not an id: the holder of a key can make many for one request. A replay is found by [`Signed::digest`].
+//! A signature is not an id: the holder of a key can make many for one request. [`SignedRequest::digest`] identifies a
+//! replay.
 
 use super::chain::{Authority, Chain, ChainFault};
 use super::{Scheme, Who, leading_integer};
@@ -18,31 +18,32 @@ use k256::ecdsa::{RecoveryId, Signature as Ecdsa, VerifyingKey};
 use sabir_proto::k1::{Curve, K1Fault, PublicKey, Signature, is_account_name};
 use sabir_proto::{Timestamp, digest};
 
-/// How far the time in a request may be from ours, in seconds, in either direction; both ends belong to the window.
+/// How far the request time may differ from ours, in seconds, in either direction; both ends are accepted.
 pub const WINDOW: i64 = 300;
 
-/// The three headers, as far as they were sent.
+/// The values of the three headers; `None` for a header that is absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headers<'a> {
-    /// `X-XPR-Account`
+    /// The `X-XPR-Account` header.
     pub account: Option<&'a str>,
-    /// `X-XPR-Timestamp`
+    /// The `X-XPR-Timestamp` header: Unix seconds.
     pub timestamp: Option<&'a str>,
-    /// `X-XPR-Signature`
+    /// The `X-XPR-Signature` header.
     pub signature: Option<&'a str>,
 }
 
-/// Whether one key is enough.
+/// Whether one key of an account is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weight {
-    /// Any active key speaks for the account, as at the network's own server.
+    /// Any active key may sign for the account, as at the network's own server.
     #[default]
     AnyKey,
-    /// The key alone must reach the threshold of the account's active permission: one key of a 2-of-2 does not.
+    /// The weight of the key alone must reach the threshold of the active permission: one key of a 2-of-2 does not.
     Threshold,
 }
 
-/// A request whose signature we have read: whoever holds this key signed it.
+/// A request with the key recovered from its signature. The holder of that key signed it; the account is not checked
+/// yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     /// The account that the request claims.
@@ -51,30 +52,30 @@ pub struct Signed {
     pub key: PublicKey,
     /// The time that was signed, in Unix seconds.
     pub timestamp: i64,
-    /// What was signed. The same for every signature under the same request.
+    /// The signed digest. It is the same for every signature over the same request.
     pub digest: [u8; 32],
 }
 
-/// An account that has proven to be the sender.
+/// An account that is proven to have signed the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The request as it was signed.
+    /// The request that the account signed.
     pub signed: Signed,
 }
 
 impl Account {
-    /// The caller.
+    /// The account as a principal.
     pub fn who(&self) -> Who {
         Who::new(Scheme::Xpr, self.signed.account.as_str())
     }
 
-    /// The last moment at which the same request would still be accepted, and until which it must be remembered.
+    /// The last moment at which the same request would be accepted; a replay must be remembered until then.
     pub fn until(&self) -> Timestamp {
         Timestamp::from_millis((self.signed.timestamp + WINDOW + 1) * 1000)
     }
 }
 
-/// Why a request is not from the account it names.
+/// Why a request is not accepted as from the account it names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -84,42 +85,42 @@ pub enum Reason {
     /// No account can have this name.
     #[error("not an account name")]
     AccountName,
-    /// Not a number.
+    /// The timestamp is not a number.
     #[error("the timestamp is not a Unix timestamp")]
     Timestamp,
     /// Outside of [`WINDOW`].
     #[error("the timestamp is {0} s away from our time")]
     Window(i64),
-    /// Not a signature, or not one from which a key can be recovered.
+    /// Not a signature, or no key can be recovered from it.
     #[error("the signature cannot be read: {0}")]
     Unreadable(&'static str),
     /// A signature on another curve.
     #[error("only K1 signatures are accepted")]
     Curve,
-    /// Somebody can have made this from a good signature without the key.
+    /// A third party can derive this from a valid signature without the key.
     #[error("the signature is not in its canonical form")]
     Malleable,
-    /// Signed by another key than the account's.
+    /// The recovered key is not a key of the account.
     #[error("the key is none of the account's active keys")]
     WrongKey,
-    /// The key is right, and not enough.
+    /// The key belongs to the account, but its weight is too low.
     #[error("the key has weight {weight}, and the account asks for {threshold}")]
     TooLight {
-        /// What the key brings.
+        /// The weight of the key.
         weight: u64,
-        /// What the permission asks for.
+        /// The threshold of the permission.
         threshold: u64,
     },
-    /// There is nothing to compare with.
+    /// The account has no keys to compare with.
     #[error("the account has no active keys")]
     NoKeys,
-    /// The account's keys could not be had, or the chain knows no such account.
+    /// The chain is unreachable, or it knows no such account.
     #[error(transparent)]
     Chain(#[from] ChainFault),
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Incomplete => "xpr_incomplete",
@@ -138,7 +139,7 @@ impl Reason {
     }
 }
 
-/// Whether the request is from the account it names. The chain is asked last: a request that is wrong in itself costs
+/// Verifies that the request is from the account it names. The chain is queried last, so that an invalid request costs
 /// no lookup.
 pub async fn verify<F: Fetch>(
     headers: Headers<'_>,
@@ -152,7 +153,7 @@ pub async fn verify<F: Fetch>(
     authorize(signed, &authority, weight)
 }
 
-/// Everything that can be said without the chain. The order of checks is that of the network's own server.
+/// All checks that need no chain lookup, in the order of the network's own server.
 pub fn recover(headers: Headers<'_>, body: &[u8], now: Timestamp) -> Result<Signed, Reason> {
     let given = |header: Option<&str>| header.filter(|text| !text.is_empty()).map(str::to_owned);
     let (Some(account), Some(timestamp), Some(signature)) =
@@ -163,7 +164,7 @@ pub fn recover(headers: Headers<'_>, body: &[u8], now: Timestamp) -> Result<Sign
     if !is_account_name(&account) {
         return Err(Reason::AccountName);
     }
-    // The number enters the digest, not its text.
+    // The digest contains the number, not its text.
     let timestamp = leading_integer(&timestamp).ok_or(Reason::Timestamp)?;
     let distance = timestamp.saturating_sub(seconds(now)).saturating_abs();
     if distance > WINDOW {
@@ -178,7 +179,7 @@ pub fn recover(headers: Headers<'_>, body: &[u8], now: Timestamp) -> Result<Sign
     Ok(Signed { account, key, timestamp, digest })
 }
 
-/// Whether the key that signed may speak for the account.
+/// Checks whether the recovered key may sign for the account.
 pub fn authorize(signed: Signed, authority: &Authority, weight: Weight) -> Result<Account, Reason> {
     if authority.keys.is_empty() {
         return Err(Reason::NoKeys);
@@ -195,11 +196,12 @@ fn recovered(signature: &Signature, digest: &[u8; 32]) -> Result<PublicKey, Reas
     if signature.curve != Curve::K1 {
         return Err(Reason::Curve);
     }
-    // 27 to 30 mean the same for uncompressed keys, and the peer's arithmetic makes something of every other byte.
+    // 27 to 30 mean the same for uncompressed keys, and the peer's arithmetic accepts every other byte in some way.
     let id = signature.recovery.checked_sub(31).and_then(RecoveryId::from_byte).ok_or(Reason::Malleable)?;
     // Refuses r and s that are zero or beyond the order of the curve.
     let ecdsa = Ecdsa::from_slice(&signature.rs).map_err(|_| Reason::Unreadable("r or s out of range"))?;
-    // The twin with the other s recovers the same key: anybody can make it, so it must not count as another request.
+    // The signature with the other s recovers the same key, and a third party can derive it: it must not count as
+    // another request.
     if ecdsa.normalize_s() != ecdsa {
         return Err(Reason::Malleable);
     }

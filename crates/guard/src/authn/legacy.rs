@@ -1,22 +1,22 @@
-//! One static bearer token, for older peers that know nothing else.
+//! One static bearer token, for older peers that support nothing else.
 //!
-//! Whoever has it is one and the same caller, and it never ends. That is what older peers have; it is a scheme of its
-//! own so that nobody mistakes it for a key.
+//! All holders of the token are one caller, and the token never expires. It is a separate scheme, so that it is not
+//! mistaken for an API key.
 
 use super::{Scheme, Who, same_secret};
 use sabir_proto::Secret;
 
-/// The token, and what we call those who have it.
+/// The static token and the caller name of its holders.
 #[derive(Debug, Clone)]
 pub struct LegacyKey {
-    /// The name of the caller.
+    /// The caller name of every holder of the token.
     pub name: String,
-    /// The token.
+    /// The configured token.
     pub token: Secret,
 }
 
 impl LegacyKey {
-    /// The caller, if this is the token. White space around the configured value does not count: it comes from files and
+    /// The caller, if the token matches. White space around the configured value is ignored: it comes from files and
     /// environment variables, and no header could carry it.
     pub fn verify(&self, token: &str) -> Option<Who> {
         let expected = self.token.expose().trim();

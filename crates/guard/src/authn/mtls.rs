@@ -1,50 +1,50 @@
-//! Client certificates: from the certificate of a connection to a caller.
+//! Reads the caller from the client certificate of a connection.
 //!
-//! That the certificate is genuine was decided by TLS, against the configured authorities. Here it is only read. The
-//! caller is a subject alternative name: a URI if there is one (SPIFFE), else an email address, else a host. The common
-//! name is not used; it has been deprecated for this for twenty years, and has no form.
+//! TLS has already verified the certificate against the configured authorities; this module only reads it. The caller
+//! is a subject alternative name: a URI if there is one (SPIFFE), else an email address, else a host. The common name
+//! is not used: it has been deprecated for this purpose for twenty years, and has no form.
 
 use super::{Scheme, Who};
 use aws_lc_rs::digest::{SHA256, digest};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-/// The longest name we take.
+/// The longest accepted name, in bytes.
 const NAME_BYTES_MAX: usize = 512;
 
-/// Who a certificate is for.
+/// The caller that a certificate names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certified {
     /// The caller's name: `uri:…`, `email:…` or `dns:…`.
     pub name: String,
-    /// All names of the certificate that could be one, in the order in which they count.
+    /// All usable names of the certificate, in order of precedence.
     pub names: Vec<String>,
-    /// SHA-256 of the certificate. For our log.
+    /// SHA-256 of the certificate, for the log.
     pub fingerprint: [u8; 32],
 }
 
 impl Certified {
-    /// The caller.
+    /// The caller as a principal.
     pub fn who(&self) -> Who {
         Who::new(Scheme::Mtls, self.name.as_str())
     }
 }
 
-/// Why a certificate names nobody.
+/// Why a certificate names no caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Not a certificate.
+    /// Not a certificate in DER.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// No subject alternative name that could be a caller.
+    /// No subject alternative name that can be a caller.
     #[error("the certificate names nobody: it has no subject alternative name of a kind we use")]
     Nobody,
-    /// SPIFFE allows one, and with two we would have to guess.
+    /// More than one URI: SPIFFE allows one, and we do not guess.
     #[error("the certificate names more than one URI")]
     Ambiguous,
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// A short, stable name for programs.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Unreadable => "certificate_unreadable",
@@ -54,7 +54,7 @@ impl Reason {
     }
 }
 
-/// Whom the certificate of a connection names.
+/// Reads the caller that the certificate of a connection names.
 pub fn read(der: &[u8]) -> Result<Certified, Reason> {
     let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| Reason::Unreadable)?;
     if !rest.is_empty() {
@@ -62,12 +62,12 @@ pub fn read(der: &[u8]) -> Result<Certified, Reason> {
     }
     let extension = certificate.subject_alternative_name().map_err(|_| Reason::Unreadable)?.ok_or(Reason::Nobody)?;
     let general_names = &extension.value.general_names;
-    // A URI says who it is; one that we cannot take must not make a caller of what stands beside it.
+    // A URI identifies the caller; if it is unusable, no other name may take its place.
     if general_names.iter().any(|one| matches!(one, GeneralName::URI(_)) && name(one).is_none()) {
         return Err(Reason::Nobody);
     }
     let mut names: Vec<(u8, String)> = general_names.iter().filter_map(name).collect();
-    // Stable, so that within a kind the order of the certificate counts.
+    // Stable, so that names of one kind keep the order of the certificate.
     names.sort_by_key(|(rank, _)| *rank);
     if names.iter().filter(|(rank, _)| *rank == 0).count() > 1 {
         return Err(Reason::Ambiguous);
@@ -79,7 +79,7 @@ pub fn read(der: &[u8]) -> Result<Certified, Reason> {
     Ok(Certified { name, names, fingerprint })
 }
 
-/// A name that could be a caller, and how much it counts. A wildcard is many hosts, so it is nobody.
+/// A usable name with its rank (0 is best). A wildcard stands for many hosts, so it is no caller.
 fn name(name: &GeneralName<'_>) -> Option<(u8, String)> {
     let fit = |text: &str| {
         !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic() && b != b'*')
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(read(&good[..good.len() - 1]), Err(Reason::Unreadable));
         assert_eq!(read(&[&good[..], b"x"].concat()), Err(Reason::Unreadable));
         for at in 0..good.len() {
-            // Whatever comes out, nothing breaks.
+            // Any result is fine, as long as nothing panics.
             let mut changed = good.clone();
             changed[at] ^= 0x55;
             let _ = read(&changed);

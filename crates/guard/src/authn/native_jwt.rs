@@ -1,11 +1,11 @@
-//! Tokens of agent-native peers: a JWT that names a user, under a secret both sides hold.
+//! Tokens of agent-native peers: a JWT that names a user, under a secret that both sides hold.
 //!
-//! There are two kinds of secret. The shared one (`A2A_SECRET`) is tried first; the secret of an organisation is found
-//! by the `org_domain` that the token claims, so it is looked up before anything is proven. Both are always computed,
-//! known organisation or not, so that the time taken does not tell which domains are known here.
+//! There are two kinds of secret. The shared one (`A2A_SECRET`) is tried first. The secret of an organisation is found
+//! by the `org_domain` that the token claims, so the lookup happens before anything is proven. Both MACs are always
+//! computed, so that the time taken does not tell which domains are known here.
 //!
-//! We are stricter than the peer: HS256 and nothing else, an expiry unless a compatibility switch waives it, and known
-//! issuers where issuers are configured. Its own signer makes nothing that we refuse.
+//! We are stricter than the peer: HS256 only, an expiry unless a compatibility switch waives it, and known issuers if
+//! issuers are configured. The peer's own signer makes nothing that we refuse.
 
 use super::jws::{Claims, Jws, JwsFault};
 use super::{Scheme, Who, is_name};
@@ -13,69 +13,69 @@ use crate::seconds;
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp};
 
-/// How long a secret is stood in for when there is none, in bytes; any will do.
+/// The key that stands in for an absent secret, so that the time taken is the same; any bytes will do.
 const NO_SECRET: [u8; 32] = [0; 32];
 
-/// What a token must fulfil.
+/// The requirements on a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// `A2A_SECRET`; white space around it does not count, as at the peer.
+    /// `A2A_SECRET`; white space around it is ignored, as at the peer.
     pub secret: Option<&'a Secret>,
-    /// What we are called, exactly. A token that names an audience must name one of these; when there are none, such a
+    /// Our own names, compared exactly. A token with an audience must name one of these; if the list is empty, such a
     /// token is refused.
     pub audiences: &'a [String],
-    /// Whose tokens we take; empty for anybody's, as at the peer.
+    /// The accepted issuers; empty accepts every issuer, as at the peer.
     pub issuers: &'a [String],
-    /// Whether a token may live for ever.
+    /// Whether a token needs an expiry.
     pub expiry: Expiry,
 }
 
-/// Whether a token may live for ever.
+/// Whether a token needs an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expiry {
-    /// It may not.
+    /// A token without an expiry is refused.
     #[default]
     Required,
-    /// It may, as at the peer. For compatibility.
+    /// A token without an expiry is accepted, as at the peer. For compatibility.
     Optional,
 }
 
-/// A user who was named by somebody with the secret.
+/// A user that a holder of the secret has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// `sub`
+    /// The `sub` claim.
     pub email: String,
-    /// `org_domain`, which is only a claim when [`User::under`] is the shared secret.
+    /// The `org_domain` claim; only a claim if [`NativeUser::secret_kind`] is the shared secret.
     pub org_domain: Option<String>,
-    /// `org_id`, without white space around it.
+    /// The `org_id` claim, trimmed.
     pub org_id: Option<String>,
-    /// Which secret it was.
+    /// The kind of secret that verified the token.
     pub under: Under,
-    /// Whether the token was made for us and nobody else: it names an audience, and we are it.
+    /// Whether the token was made for this server only: it names an audience, and we are in it.
     pub bound: bool,
-    /// Not good from this moment on; `None` for ever, where that is allowed.
+    /// The moment from which the token is invalid; `None` for a token without an expiry.
     pub until: Option<Timestamp>,
 }
 
 /// Which secret a token was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Under {
-    /// The one that all peers share.
+    /// The secret that all peers share.
     Shared,
-    /// That of the organisation that the token names.
+    /// The secret of the organisation that the token names.
     Organisation,
 }
 
 impl User {
-    /// The caller. Whoever holds the secret of an organisation can name any user, so such users are kept apart from
-    /// those of others, and of the shared secret; the first word cannot be imitated by an address. Addresses are the
-    /// same however they are spelled, as at the peer.
+    /// The user as a principal. The holder of an organisation's secret can name any user, so such users are kept apart
+    /// from those of other organisations and of the shared secret; an email address cannot imitate the first word.
+    /// Addresses are compared without case, as at the peer.
     pub fn who(&self) -> Who {
         let email = self.email.to_lowercase();
         let domain = self.org_domain.as_ref().map(|domain| domain.to_ascii_lowercase());
         let name = match (self.under, domain) {
             (Under::Organisation, Some(domain)) => format!("org:{domain}/{email}"),
-            // Only a claim, but one that its maker made every time: the peer keeps such users apart as well.
+            // Only a claim, but its maker repeats it every time: the peer keeps such users apart as well.
             (_, Some(domain)) => format!("user:{email}#{domain}"),
             (_, None) => format!("user:{email}"),
         };
@@ -83,7 +83,8 @@ impl User {
     }
 }
 
-/// The email and the organisation's domain of a caller that [`User::who`] made; none for callers of another kind.
+/// The email and the organisation's domain of a principal that [`NativeUser::principal`] made; `None` for other
+/// schemes.
 pub fn user_of(who: &Who) -> Option<(String, Option<String>)> {
     if who.scheme != Scheme::Native {
         return None;
@@ -98,44 +99,44 @@ pub fn user_of(who: &Who) -> Option<(String, Option<String>)> {
     }
 }
 
-/// Why a token names nobody.
+/// Why a token names no user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// Not a token.
     #[error(transparent)]
     Token(#[from] JwsFault),
-    /// `none`, another HMAC, or something else.
+    /// Any algorithm but HS256, such as `none` or another HMAC.
     #[error("only HS256 is accepted")]
     Algorithm,
     /// Neither a shared secret nor one of the organisation is configured.
     #[error("there is no secret to verify with")]
     NoSecret,
-    /// No secret gives this signature.
+    /// No known secret gives this signature.
     #[error("the signature is wrong")]
     Signature,
-    /// Its time is over.
+    /// The token has expired.
     #[error("expired")]
     Expired,
-    /// It would live for ever.
+    /// The token has no expiry, and one is required.
     #[error("the token has no expiry")]
     NoExpiry,
-    /// Its time has not come.
+    /// The `nbf` time has not come yet.
     #[error("not valid yet")]
     NotYet,
-    /// For somebody else.
+    /// The token is for another audience.
     #[error("for another audience")]
     Audience,
-    /// From somebody we do not know.
+    /// The issuer is not in the configured list.
     #[error("from an issuer that is not configured")]
     Issuer,
-    /// It names no user.
+    /// The token names no user.
     #[error("the token names nobody")]
     Nobody,
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Token(JwsFault::TooLong | JwsFault::Malformed(_)) => "token_malformed",
@@ -153,13 +154,13 @@ impl Reason {
     }
 }
 
-/// The organisation that a token claims, in lower case, for those who must look its secret up before they call
-/// [`verify`]. Nothing is proven yet.
+/// The organisation that a token claims, in lower case; callers look up its secret before they call [`verify`]. Nothing
+/// is proven yet.
 pub fn claimed_organisation(token: &str) -> Option<String> {
     Jws::parse(token).ok().and_then(|jws| organisation_of(&jws.claims))
 }
 
-/// Whom a token names. `organisation` gives the secret of a domain, which comes in lower case.
+/// Verifies a token and returns the user it names. `organisation` returns the secret of a domain, given in lower case.
 pub fn verify(
     token: &str,
     settings: Settings<'_>,
@@ -185,7 +186,7 @@ pub fn verify(
     };
     check_claims(&jws.claims, settings, now)?;
     let owned = |name: &str| jws.claims.text(name).map(str::to_owned);
-    // It becomes a part of the name.
+    // The domain becomes a part of the caller name.
     if jws.claims.text("org_domain").is_some_and(|domain| !is_name(domain)) {
         return Err(Reason::Nobody);
     }
@@ -194,13 +195,13 @@ pub fn verify(
         org_domain: owned("org_domain"),
         org_id: owned("org_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
         under,
-        // One that names another audience was refused above.
+        // A token that names another audience was refused above.
         bound: jws.claims.audience().is_some(),
         until: jws.claims.time("exp")?.map(from_seconds),
     })
 }
 
-/// The first moment that is in no second before these; whole seconds are what counts here.
+/// The time in milliseconds, rounded up to whole seconds, which is the resolution that counts here.
 #[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
 fn from_seconds(seconds: f64) -> Timestamp {
     Timestamp::from_millis((seconds.ceil() * 1000.0) as i64)
@@ -210,7 +211,7 @@ fn organisation_of(claims: &Claims) -> Option<String> {
     claims.text("org_domain").map(str::to_ascii_lowercase)
 }
 
-/// Computed also where there is no secret, and false then.
+/// Computes the MAC also without a secret; the result is false then.
 fn signed(jws: &Jws<'_>, secret: Option<&[u8]>) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.unwrap_or(&NO_SECRET));
     let same = hmac::verify(&key, jws.input, &jws.signature).is_ok();
@@ -242,8 +243,8 @@ fn check_claims(claims: &Claims, settings: Settings<'_>, now: Timestamp) -> Resu
     Ok(())
 }
 
-/// What we are called where nothing is configured, as the peer works it out: from the `Host` of the request, by https
-/// unless a proxy says otherwise.
+/// Our name if none is configured, derived as the peer derives it: from the `Host` of the request, with https unless a
+/// proxy says otherwise.
 pub fn own_audience(configured: Option<&str>, host: Option<&str>, forwarded_proto: Option<&str>) -> Option<String> {
     let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
     if let Some(url) = given(configured) {

@@ -12,8 +12,8 @@ pub const ASIDE: &str = "urn:sabir:agnt";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aside {
-    /// The number of its passage through the door: by it the agent gets the record that goes with a booking, and the door
-    /// tells a first answer from one that is given again.
+    /// The number of its passage through the door: by it the agent gets the record that goes with a booking, and the
+    /// door tells a first answer from one that is given again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage: Option<u64>,
     /// The sender: as its envelope says, else the agent its key is bound to.

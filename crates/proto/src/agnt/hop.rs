@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One who passed an envelope on. Only the last one is proven, by the key it shares with us; the others are what that one
-/// says.
+/// One who passed an envelope on. Only the last one is proven, by the key it shares with us; the others are what that
+/// one says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {

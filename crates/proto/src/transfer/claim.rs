@@ -1,9 +1,9 @@
 //! Whose a task is that one server makes at another.
 //!
-//! The server that hands a task over creates it there as itself, so there it is its own. The caller it is for may be known
-//! there by another name, or by none that the first server could say. So the first one makes up a word, tells the other
-//! server what it looks like (its digest), and tells its caller the word. Whoever shows it has the task from then on; it
-//! works once.
+//! The server that hands a task over creates it there as itself, so there it is its own. The caller it is for may be
+//! known there by another name, or by none that the first server could say. So the first one makes up a word, tells the
+//! other server what it looks like (its digest), and tells its caller the word. Whoever shows it has the task from then
+//! on; it works once.
 
 use crate::Secret;
 use crate::digest::hex;

@@ -1,10 +1,10 @@
-//! Agents: adding one that is elsewhere, looking at those there are, and deciding about their cards.
+//! Agents: adding a remote agent, listing all agents, and deciding about their cards.
 //!
-//! What is added is looked at first: its card is searched for, where that leads is held to the policy, and its interfaces
-//! are tried out until one answers. That one is pinned, with the card as it was. The same steps look again later.
+//! Before an agent is added, the command finds its card, checks the addresses in it against the policy, and tries its
+//! interfaces until one answers. That interface is pinned, together with the card. A refresh repeats the same steps.
 //!
-//! Agents of the file are shown here as well, and their cards are kept and approved like all others; they come and go
-//! with the file.
+//! Agents of the configuration file are listed too, and their cards are stored and approved like all others. They are
+//! added and removed in the file.
 
 use super::{Admin, AdminError, now};
 use crate::agents::NoBooks;
@@ -26,39 +26,39 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Longest name that is made from a card's.
+/// Longest name that is derived from a card, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
-/// Why nothing can be done with an agent.
+/// Why an agent cannot be added or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// No agent of this name, in the file or added.
+    /// No agent has this name, in the file or added.
     #[error("there is no agent {0}")]
     Unknown(String),
-    /// The name is in the file.
+    /// The configuration file has an agent with this name.
     #[error("there is an agent {name} in the configuration{}", .url.as_deref().map(|url| format!(" ({url})")).unwrap_or_default())]
     InFile {
-        /// The name.
+        /// The agent's name.
         name: String,
-        /// Where that one is.
+        /// The URL of the agent in the file.
         url: Option<String>,
     },
-    /// Not a name.
+    /// The text is not a legal name of an agent.
     #[error("{0:?} cannot be the name of an agent: {1}")]
     Name(String, String),
-    /// There is no agent elsewhere behind it.
+    /// The agent is not a remote one.
     #[error("{0} is not an agent elsewhere; it has no card but ours")]
     NotElsewhere(String),
     /// No card was found.
     #[error("{0}")]
     NoCard(String),
-    /// The card is not taken.
+    /// The card or an interface was refused.
     #[error("{0}")]
     Unfit(String),
-    /// What was given for it cannot be used.
+    /// The settings are not legal.
     #[error("{0}")]
     Settings(String),
-    /// Nothing waits to be approved.
+    /// No card waits for approval.
     #[error("no card of {0} is held")]
     NothingHeld(String),
 }
@@ -66,75 +66,74 @@ pub enum AgentError {
 /// An agent to be added.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOrder {
-    /// Where it is.
+    /// The agent's URL.
     pub url: String,
-    /// What it shall be called; made from its card where nothing is said.
+    /// The name under which it is served; derived from its card when absent.
     pub name: Option<String>,
-    /// The vendor's habits that it follows.
+    /// The vendor profile that it follows.
     pub profile: Option<String>,
     /// The other keys of its section: references to secrets, never secrets.
     pub settings: Map<String, Value>,
-    /// Its interfaces are not tried out, and what they are shown need not be known here.
+    /// Skips trying its interfaces; its secrets need not be readable here then.
     pub untried: bool,
 }
 
-/// An agent that was added, and what was seen of it.
+/// The result of adding an agent.
 #[derive(Debug)]
 pub struct Arrival {
-    /// As it is kept.
+    /// The stored registration.
     pub agent: Enlisted,
-    /// The card that is pinned.
+    /// The pinned card.
     pub card: KeptCard,
-    /// What became of the card's signature, in words.
+    /// The result of the check of the card's signature, in words.
     pub signature: String,
-    /// Which interfaces were tried, and what became of that.
+    /// The interfaces that were tried, with the result of each.
     pub tried: Vec<Tried>,
-    /// Where the card departs from the rules.
+    /// Where the card breaks the rules of the specification.
     pub remarks: Vec<String>,
 }
 
-/// Where an agent comes from.
+/// Where the registration of an agent comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The configuration.
+    /// The configuration file.
     File,
-    /// It was added.
+    /// A command at run time.
     Added,
 }
 
 /// An agent as it is listed.
 #[derive(Debug, Clone)]
 pub struct AgentView {
-    /// What it is called.
     pub name: String,
-    /// What stands behind it, as a section has it.
+    /// The kind, as the configuration file writes it.
     pub kind: String,
-    /// Where it is, if elsewhere.
+    /// The URL of a remote agent.
     pub url: Option<String>,
-    /// Where it comes from.
     pub origin: Origin,
-    /// As it was added.
+    /// The stored registration of an agent that was added at run time.
     pub added: Option<Enlisted>,
-    /// The cards it has shown, oldest first.
+    /// The stored cards, oldest first.
     pub cards: Vec<KeptCard>,
 }
 
 impl AgentView {
-    /// The card of this standing.
+    /// The card with this standing.
     pub fn card(&self, standing: CardStanding) -> Option<&KeptCard> {
         self.cards.iter().find(|kept| kept.seen.standing == standing)
     }
 }
 
 impl Admin {
-    /// Looks at an agent, and adds it.
+    /// Checks a remote agent and adds it.
     pub async fn add_agent(&self, config: &Config, order: AgentOrder) -> Result<Arrival, AdminError> {
         let workshop = self.workshop(config)?;
         if !order.untried {
             revealed(config, &Value::Object(order.settings.clone()))?;
         }
         let asked = order.name.as_deref().map(parse).transpose()?;
-        // Whose address it is today is kept, so that nobody has to wonder later how it is called.
+        // The profile that the URL has today is stored, so that a later change of the profiles does not change this
+        // agent.
         let recognised = || Some(Profile::recognised(&url::Url::parse(&order.url).ok()?)?.name.to_owned());
         let mut agent = Enlisted {
             name: asked.clone().unwrap_or(parse("new")?),
@@ -151,7 +150,7 @@ impl Admin {
             agent.name = parse(&suggested(&found, &agent.url))?;
         }
         refuse_open(config, &section(&agent).map_err(AgentError::Settings)?).map_err(AgentError::Settings)?;
-        // Whatever was thought of it: two with one name are one too many.
+        // Checked in every case: two agents cannot share one name.
         if let Some(entry) = config.agent.iter().find(|entry| entry.name == agent.name.as_str()) {
             return Err(AgentError::InFile { name: entry.name.clone(), url: entry.url.clone() }.into());
         }
@@ -190,7 +189,6 @@ impl Admin {
         Ok(views)
     }
 
-    /// One agent.
     pub async fn agent(&self, config: &Config, name: &str) -> Result<AgentView, AdminError> {
         let found = self.agents(config).await?.into_iter().find(|view| view.name == name);
         Ok(found.ok_or_else(|| AgentError::Unknown(name.into()))?)
@@ -202,13 +200,13 @@ impl Admin {
         Ok(self.store.delist(parse(name)?, self.by()).await?)
     }
 
-    /// Has an agent that was added served, or not.
+    /// Enables or disables an agent that was added.
     pub async fn enable_agent(&self, config: &Config, name: &str, enabled: bool) -> Result<Enlisted, AdminError> {
         self.added(config, name).await?;
         Ok(self.store.enable(parse(name)?, enabled, self.by()).await?)
     }
 
-    /// Looks at an agent again, and decides about its card as a server would.
+    /// Fetches the card of an agent again, and decides about it as a server would.
     pub async fn refresh_agent(&self, config: &Config, name: &str) -> Result<crate::card::Settled, AdminError> {
         let (view, entry) = self.entry(config, name).await?;
         let workshop = self.workshop(config)?;
@@ -217,7 +215,7 @@ impl Admin {
         let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
         let (found, voucher) = look(&workshop, &remote).await?;
         let scout = remote.scout();
-        // What is pinned first is tried out before, as a server does.
+        // The first interface that is pinned is tried before, as a server does.
         let found = match keeper.used() {
             Some(_) => found,
             None => match scout.try_out(&found).await {
@@ -229,14 +227,14 @@ impl Admin {
         Ok(keeper.weigh(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
     }
 
-    /// Has the card that is held used from now on.
+    /// Puts the card that is held for approval into use.
     pub async fn approve_agent(&self, config: &Config, name: &str) -> Result<KeptCard, AdminError> {
         self.agent(config, name).await?;
         let approved = self.store.approve(parse(name)?, self.by()).await?;
         Ok(approved.ok_or_else(|| AgentError::NothingHeld(name.into()))?)
     }
 
-    /// The card of an agent as it would be shown, as JSON in one of the forms.
+    /// The card of an agent as a server would serve it, as JSON in one of the forms.
     pub async fn agent_card(&self, config: &Config, name: &str, form: Form) -> Result<String, AdminError> {
         let (view, entry) = self.entry(config, name).await?;
         let workshop = self.workshop(config)?;
@@ -245,7 +243,7 @@ impl Admin {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// An agent with its section.
+    /// An agent with its configuration section.
     async fn entry(&self, config: &Config, name: &str) -> Result<(AgentView, AgentConfig), AdminError> {
         let view = self.agent(config, name).await?;
         let entry = match &view.added {
@@ -265,7 +263,7 @@ impl Admin {
         }
     }
 
-    /// What agents are made with here. Secrets of callers need not be known: nobody is let in by it.
+    /// The factory for agents of this command. The secrets of callers need not be readable: it authenticates no caller.
     fn workshop(&self, config: &Config) -> Result<Workshop, AdminError> {
         let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
         let wrong = |problem: String| AdminError::from(AgentError::Settings(problem));
@@ -279,7 +277,7 @@ impl Admin {
     }
 }
 
-/// Refuses references that lead nowhere: what is not known here cannot be tried out here.
+/// Refuses references to secrets that cannot be read: without them the agent cannot be tried here.
 fn revealed(config: &Config, settings: &Value) -> Result<(), AgentError> {
     let secrets = ConfiguredSecrets::new(config);
     match settings {
@@ -297,7 +295,7 @@ fn revealed(config: &Config, settings: &Value) -> Result<(), AgentError> {
     }
 }
 
-/// The card of an agent and who vouches for it, if it leads nowhere it should not.
+/// The card of an agent and the check of its signature. An error when the policy forbids an address in the card.
 async fn look(workshop: &Workshop, remote: &RemoteAgent) -> Result<(Found, Voucher), AdminError> {
     let scout = remote.scout();
     let found = scout.find().await.map_err(|error| AgentError::NoCard(error.to_string()))?;
@@ -329,7 +327,7 @@ fn parse(name: &str) -> Result<AgentName, AgentError> {
     AgentName::parse(name).map_err(|fault| AgentError::Name(name.into(), fault.to_string()))
 }
 
-/// A name for an agent that was given none: its own, in letters that can stand in a path; else its host.
+/// The default name of an agent: the name in its card, in characters that a path allows, or else its host.
 fn suggested(found: &Found, url: &str) -> String {
     let plain = |text: &str| {
         let mut name = String::new();
@@ -352,12 +350,12 @@ fn suggested(found: &Found, url: &str) -> String {
     host.filter(|host| !host.is_empty()).unwrap_or_else(|| "agent".into())
 }
 
-/// A kind as it is written in the file.
+/// A kind as the configuration file writes it.
 fn word(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
-/// The form of a card by the name that people have for it.
+/// The form of a card with this name.
 pub fn as_form(text: &str) -> Option<Form> {
     Form::ALL.into_iter().find(|form| form.name() == text)
 }

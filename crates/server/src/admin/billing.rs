@@ -1,20 +1,20 @@
-//! Billing, for operators: what a run came to, and whether the books agree.
+//! Billing, for operators: the result of a run, and whether bookings and billing records agree.
 
 use sabir_network::billing::{self, Run};
 use sabir_proto::Timestamp;
 use sabir_store::{Batch, DAY_MS, Tally};
 use serde::{Deserialize, Serialize};
 
-/// A batch as operators see it.
+/// A billing batch as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchView {
     /// Its name; the biller knows it as `agnt-` and this.
     pub batch_id: String,
-    /// Who pays.
+    /// The customer who pays.
     pub customer: String,
-    /// The day of UTC.
+    /// The day of the bookings, in UTC.
     pub day: String,
-    /// How many bookings.
+    /// The number of bookings in the batch.
     pub count: u64,
     /// `synced`, `open` or `manual`; `would_be_sent` where nothing was sent.
     pub status: String,
@@ -23,7 +23,7 @@ pub struct BatchView {
     pub reason: Option<String>,
 }
 
-/// How far the books agree.
+/// How far bookings and billing records agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are those of the tally")]
 pub struct TallyView {
@@ -34,7 +34,7 @@ pub struct TallyView {
     pub without_customer: u64,
     pub open_batches: u64,
     pub manual_batches: u64,
-    /// Nothing drifts, and nothing waits for somebody.
+    /// Nothing drifts, and no batch waits for an operator.
     pub whole: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The booking network, for operators: venues, bookings and subscriptions.
 //!
-//! The ledger is in the task log's file, which belongs to one process. Where a server runs it is asked through its socket,
-//! and where none does the file is opened here; the answers are the same.
+//! The ledger is in the task log's file, which one process has open. If a server runs, the command sends the request to
+//! its socket; otherwise the command opens the file itself. The responses are the same.
 
 use super::billing::{self as bills, BatchView, TallyView};
 use super::{AdminError, EnvelopeQuery, EnvelopeView};
@@ -27,140 +27,124 @@ use std::time::{Duration, Instant};
 
 /// Venues, bookings or subscriptions in one answer, at most.
 pub const ROWS_MAX: usize = 1000;
-/// How long a command waits for a server that has the store and does not listen yet, and how often it asks.
+/// How long a command waits for a server that has locked the store and does not listen yet, and how often it tries.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// What an operator wants of the network.
+/// An operator's request about the booking network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum NetworkOrder {
-    /// Take venues from a file, all of them or none.
+    /// Import venues from a file, all of them or none.
     ImportVenues {
-        /// The file, from the root.
+        /// The absolute path of the file.
         path: PathBuf,
     },
-    /// Take one venue, as a row of such a file.
+    /// Import one venue, given as a row of such a file.
     AddVenue {
         /// The row.
         row: Value,
     },
-    /// Venues, active or not.
+    /// List venues, active or not.
     Venues {
-        /// Words to find them by.
+        /// Words to search for.
         terms: Vec<String>,
-        /// Of this category.
+        /// Only venues of this category.
         category: Option<String>,
-        /// In this place.
+        /// Only venues in this place.
         location: Option<String>,
-        /// At most so many.
+        /// The maximum number of venues in the response.
         limit: usize,
     },
-    /// Have a venue found and booked, or not.
-    EnableVenue {
-        /// Its slug.
-        slug: String,
-        /// Or not.
-        active: bool,
-    },
-    /// Bookings, the latest first.
+    /// Activate or deactivate a venue; an inactive one is not found and not booked.
+    EnableVenue { slug: String, active: bool },
+    /// List bookings, the latest first.
     Bookings {
-        /// Of the venue of this slug.
+        /// Only of the venue with this slug.
         venue: Option<String>,
-        /// Made with this key.
+        /// Only made with this key.
         key: Option<String>,
-        /// That stand like this.
+        /// Only with this status.
         status: Option<BookingStatus>,
-        /// Made before this one.
+        /// Only made before this booking.
         before: Option<String>,
-        /// At most so many.
+        /// The maximum number of bookings in the response.
         limit: usize,
     },
-    /// One booking.
-    ShowBooking {
-        /// Its id.
-        id: String,
-    },
-    /// Move a booking.
+    /// Show one booking.
+    ShowBooking { id: String },
+    /// Change the status of a booking.
     MoveBooking {
-        /// Its id.
         id: String,
-        /// Where to.
+        /// The new status.
         to: BookingStatus,
-        /// Who says so.
+        /// The name of the operator.
         by: String,
     },
-    /// Have somebody told of what happens to the bookings of a key.
+    /// Subscribe a webhook to the events of the bookings of a key.
     Subscribe {
-        /// The key.
+        /// The id of the key.
         key: String,
-        /// Where it is told.
+        /// The URL of the webhook.
         url: String,
-        /// Of what; of everything when empty.
+        /// The events to deliver; all when empty.
         events: Vec<String>,
     },
-    /// Who is told.
+    /// List the subscriptions.
     Subscriptions {
-        /// Of the bookings of this key.
+        /// Only for bookings of this key.
         key: Option<String>,
     },
-    /// Give a subscription another secret.
+    /// Give a subscription a new secret.
     RotateSubscription {
-        /// Its id.
         id: String,
-        /// For how long the present one signs as well.
+        /// For how long the present secret signs too, in seconds.
         overlap_seconds: u64,
     },
-    /// Have it told no more.
-    Unsubscribe {
-        /// Its id.
-        id: String,
-    },
-    /// Send what was counted to the biller.
+    /// Remove a subscription.
+    Unsubscribe { id: String },
+    /// Send the counted bookings to the biller.
     Bill {
-        /// Or only say what would be sent.
+        /// Only report what would be sent.
         dry_run: bool,
     },
-    /// Compare what was booked with what was counted.
+    /// Compare the bookings with the counted events.
     Tally,
-    /// Records of envelopes, the latest first.
+    /// List records of envelopes, the latest first.
     Envelopes(EnvelopeQuery),
 }
 
-/// What an order comes to.
+/// The response to a [`NetworkRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum NetworkSaid {
-    /// Venues were taken.
+    /// Venues were imported.
     Imported {
-        /// That were not known.
+        /// The number of new venues.
         added: u64,
-        /// That were.
+        /// The number of venues that existed before.
         replaced: u64,
     },
-    /// Venues.
     Venues(Vec<VenueView>),
-    /// One venue; `None` where there is none of that name.
+    /// One venue; `None` if there is none of that slug.
     Venue(Option<Box<VenueView>>),
-    /// Bookings.
     Bookings(Vec<BookingView>),
-    /// One booking; `None` where there is none of that name.
+    /// One booking; `None` if there is none of that id.
     Booking(Option<Box<BookingView>>),
-    /// Subscriptions.
     Subscriptions(Vec<SubscriptionView>),
-    /// One subscription; `None` where there is none of that name.
+    /// One subscription; `None` if there is none of that id.
     Subscription(Option<Box<SubscriptionView>>),
-    /// Batches, and what became of them.
+    /// Batches, with the result of each.
     Billed(Vec<BatchView>),
-    /// How far the books agree.
+    /// How far bookings and billing records agree.
     Tallied(TallyView),
     /// Records of envelopes.
     Envelopes(Vec<EnvelopeView>),
-    /// It could not be done.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// A venue as operators see it.
+/// A venue as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are those of the file of venues")]
@@ -188,7 +172,7 @@ pub struct VenueView {
     pub slots: Vec<SlotView>,
 }
 
-/// A slot as operators see it.
+/// A slot as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are those of the file of venues")]
 pub struct SlotView {
@@ -198,85 +182,79 @@ pub struct SlotView {
     pub taken: u32,
 }
 
-/// A booking as operators see it.
+/// A booking as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingView {
-    /// Its id, and its task's.
+    /// The id of the booking, which is the id of its task.
     pub booking_id: String,
-    /// The slug of its venue, or its id where the venue is gone.
+    /// The slug of its venue, or the venue's id where the venue was removed.
     pub venue: String,
-    /// Where it stands.
     pub status: BookingStatus,
-    /// Its slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_id: Option<String>,
-    /// When.
+    /// The time that was booked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// For how many.
+    /// The number of guests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub party_size: Option<u32>,
-    /// What the venue should know.
+    /// The guest's note to the venue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_note: Option<String>,
-    /// The key it was made with.
+    /// The id of the key that made the booking.
     pub key: String,
-    /// The agent that made it.
+    /// The agent that made the booking.
     pub from: String,
-    /// What that agent knows it by.
+    /// That agent's own id for the booking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// Everywhere it has stood since.
+    /// All changes of the status since then.
     pub moves: Vec<MoveView>,
 }
 
-/// A move as operators see it.
+/// A change of the status of a booking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveView {
-    /// Where to.
+    /// The new status.
     pub to: BookingStatus,
-    /// When.
     pub at: Timestamp,
 }
 
-/// A subscription as it is shown: without its secrets, but for the one that was just made.
+/// A subscription without its secrets, except a secret that was just made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscriptionView {
-    /// Its id.
     pub id: String,
-    /// The key whose bookings it is told of.
+    /// The id of the key whose bookings are reported.
     pub key: String,
-    /// Where.
+    /// The URL of the webhook.
     pub url: String,
-    /// Of what; of everything when empty.
+    /// The events to deliver; all when empty.
     pub events: Vec<String>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// Until when the secret before this one signs as well.
+    /// Until when the previous secret signs too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_until: Option<Timestamp>,
-    /// Why it is told no more.
+    /// Why deliveries have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// What deliveries are signed with: shown once, when it is made.
+    /// The secret that signs deliveries; only in the response that creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// What orders are carried out with.
+/// Handles the requests of operators about the booking network.
 #[derive(Clone)]
 pub(crate) struct Bureau {
     pub(crate) terms: Terms,
     pub(crate) office: Office,
     pub(crate) production: bool,
-    /// Whoever bills what was counted.
+    /// The biller of the counted bookings, if one is configured.
     pub(crate) biller: Option<Arc<dyn Biller>>,
 }
 
 impl Bureau {
-    /// With what a server has; the terms are the usual ones where no network is configured.
+    /// Built from the parts of a server. Without a configured network the terms are the default ones.
     pub(crate) fn new(
         config: &Config,
         engine: Engine,
@@ -292,7 +270,7 @@ impl Bureau {
     }
 }
 
-/// Has an order carried out, by the server if one runs.
+/// Runs a request: in the server if one runs, otherwise on the opened file.
 pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid, AdminError> {
     let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
     if let Some(directory) = path.parent() {
@@ -319,7 +297,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
     })
 }
 
-/// Carries out an order where no server runs.
+/// Runs a request where no server runs.
 async fn alone(config: &Config, log: Arc<SqliteLog>, order: NetworkOrder) -> Result<NetworkSaid, AdminError> {
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
     let keys = gate::store(config, sqlite::Writing::Inline, Default::default());
@@ -330,7 +308,6 @@ async fn alone(config: &Config, log: Arc<SqliteLog>, order: NetworkOrder) -> Res
 }
 
 impl Bureau {
-    /// Carries out an order.
     pub(crate) async fn carry_out(&self, order: NetworkOrder) -> NetworkSaid {
         self.attempt(order).await.unwrap_or_else(NetworkSaid::Failed)
     }

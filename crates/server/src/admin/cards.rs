@@ -1,4 +1,4 @@
-//! Signing cards by hand, and showing the keys that do it.
+//! Signing cards by hand, and showing the public keys.
 
 use crate::card::{WELL_KNOWN_KEYS, read_reference};
 use crate::config::Config;
@@ -12,26 +12,27 @@ use std::io::Write as _;
 use std::path::Path;
 use url::Url;
 
-/// Private keys for cards.
+/// Private keys that sign cards.
 #[derive(Debug)]
 pub struct CardKeys(Vec<SigningKey>);
 
 impl CardKeys {
-    /// Reads key files, each a path, `file:PATH` or `env:NAME`. What is wrong is said with the place it is at.
+    /// Reads key files, each a path, `file:PATH` or `env:NAME`. An error names the reference that is wrong.
     pub fn read(references: &[String]) -> Result<Self, String> {
         let base = Config::default();
         let one = |reference: &String| read_reference(&base, &spelled(reference), |text| SigningKey::read(text, None));
         Ok(Self(references.iter().map(one).collect::<Result<_, _>>()?))
     }
 
-    /// The signatures of a card, those that others made among them.
+    /// Signs a card. Returns all its signatures, including those that were there before.
     pub fn sign(&self, card: &str, keys_url: Option<&Url>) -> Result<Value, String> {
         let mut signed = sign(card, &self.0, keys_url).map_err(|fault| fault.to_string())?;
         Ok(signed.get_mut("signatures").map(Value::take).unwrap_or_default())
     }
 }
 
-/// The record by which a network takes itself out of registries: the one it has, made anew, saying so, and signed.
+/// Makes the signed record that withdraws a network from registries: its present record, renewed and marked
+/// `withdrawn`.
 pub fn withdrawal(record: &str, key: &str) -> Result<String, String> {
     let record: Record = serde_json::from_str(record).map_err(|error| format!("not a record of a network: {error}"))?;
     let key = read_reference(&Config::default(), &spelled(key), |text| SigningKey::read(text, None))?;
@@ -44,14 +45,14 @@ pub fn withdrawal(record: &str, key: &str) -> Result<String, String> {
     }
 }
 
-/// The key set of key files; public ones will do.
+/// The public key set of key files, which may hold private or public keys.
 pub fn key_set_of(references: &[String]) -> Result<Value, String> {
     let base = Config::default();
     let one = |reference: &String| read_reference(&base, &spelled(reference), published);
     Ok(json!({"keys": references.iter().map(one).collect::<Result<Vec<_>, _>>()?}))
 }
 
-/// The key set that a server with this configuration publishes, and where.
+/// The key set that a server with this configuration publishes, and its URL.
 pub fn key_set_at(config: &Config) -> Result<(Value, String), String> {
     let signing = &config.server.signing;
     let mut keys: Vec<Value> = Vec::new();
@@ -65,7 +66,7 @@ pub fn key_set_at(config: &Config) -> Result<(Value, String), String> {
     Ok((json!({"keys": keys}), format!("{base}{WELL_KNOWN_KEYS}")))
 }
 
-/// Makes a key for ES256 in a new file that only its owner may read, and gives its key set.
+/// Makes a key for ES256 in a new file that only its owner can read. Returns its public key set.
 pub fn make_key(path: &Path) -> Result<Value, String> {
     use std::os::unix::fs::OpenOptionsExt;
     let wrong = |what: String| format!("{}: {what}", path.display());
@@ -76,7 +77,7 @@ pub fn make_key(path: &Path) -> Result<Value, String> {
     Ok(key_set(&[key]))
 }
 
-/// A path alone is a file.
+/// Adds `file:` to a path without a scheme.
 fn spelled(reference: &str) -> String {
     match reference.split_once(':') {
         Some(("env" | "file", _)) => reference.to_owned(),

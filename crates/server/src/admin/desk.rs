@@ -1,8 +1,8 @@
-//! The operator's desk: what waits for somebody, and the switch that ends a family of tasks.
+//! The inbox of the operator: the tasks that wait for an answer, and the cancel of a whole family of tasks.
 //!
-//! Where a server runs it is asked through its socket, and where none does the file is opened here. Looking and canceling
-//! work either way; an answer needs the agent that asked, and so its server. What is canceled without a server is canceled
-//! in the log alone: agents elsewhere are not told.
+//! If a server runs, the command sends the request to its socket; otherwise the command opens the file itself. Reading
+//! and canceling work either way. An answer needs the agent that asked, and so its server. A cancel without a server
+//! changes the log alone: remote agents do not get it.
 
 use super::{AdminError, user};
 use crate::config::{Config, store_path};
@@ -15,89 +15,85 @@ use sabir_store::sqlite::{self, SqliteLog};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Questions on one page, at most.
+/// Maximum number of questions on one page.
 pub const QUESTIONS_MAX: usize = 200;
 
-/// What an operator wants.
+/// An operator's request about waiting tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DeskOrder {
-    /// What waits for somebody, the longest waiting first.
+    /// List the tasks that wait for an answer, the longest waiting first.
     Inbox {
-        /// Only after this place.
+        /// Only tasks after this cursor.
         after: Option<u64>,
-        /// At most so many, and never more than [`QUESTIONS_MAX`].
+        /// Maximum number of tasks in the response, capped at [`QUESTIONS_MAX`].
         limit: usize,
     },
-    /// One question, with all that was said before it.
+    /// Show one question, with the whole task.
     Question {
-        /// Its task.
+        /// The id of its task.
         task: String,
     },
-    /// Answer a question in its caller's place.
+    /// Answer a question in place of its caller.
     Reply {
-        /// Its task.
+        /// The id of its task.
         task: String,
-        /// The answer.
+        /// The text of the answer.
         text: String,
-        /// Who answers.
+        /// The name of the operator.
         by: String,
     },
-    /// Cancel a task, and everything of the family it belongs to.
+    /// Cancel a task and all tasks of its family: its root and all subtasks of that.
     CancelTree {
-        /// Any of its tasks.
+        /// The id of any of these tasks.
         task: String,
     },
 }
 
-/// What an order comes to.
+/// The response to an [`InboxRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DeskSaid {
-    /// To a list.
+    /// The response to `Inbox`.
     Inbox {
-        /// The questions.
         questions: Vec<Waiting>,
-        /// Where to go on; absent at the end.
+        /// The cursor of the next page; absent at the end.
         next: Option<u64>,
     },
-    /// To a question.
+    /// The response to `Question`.
     Question {
-        /// It, in short.
+        /// The question in short.
         question: Box<Waiting>,
-        /// The task, in the form of A2A 1.0.
+        /// The task, in the JSON of A2A 1.0.
         task: Json,
     },
-    /// To an answer: where the task stands then.
+    /// The response to `Reply`: the state of the task after the answer.
     Replied {
-        /// The task that heard it.
+        /// The id of the task that got the answer.
         task: String,
-        /// Its state.
         state: String,
     },
-    /// To a cancel: what was canceled.
+    /// The response to `CancelTree`: the canceled tasks.
     Canceled(Vec<Ended>),
-    /// It could not be done.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// A task that waits for somebody, in short.
+/// A task that waits for an answer, in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// The task.
     pub task_id: String,
-    /// Its conversation.
     pub context_id: String,
     /// The agent that asks.
     pub agent: String,
-    /// Whose task it is.
+    /// The caller that owns the task.
     pub caller: String,
     /// `input-required` or `auth-required`.
     pub state: String,
-    /// Since when.
+    /// When the agent asked.
     pub since: Timestamp,
-    /// What is asked.
+    /// The text of the question.
     pub question: String,
 }
 
@@ -105,12 +101,10 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// The task.
     pub task_id: String,
-    /// The task it was opened for, unless it is the root.
+    /// The parent task; absent for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
-    /// Its agent.
     pub agent: String,
 }
 
@@ -129,12 +123,12 @@ impl From<&Question> for Waiting {
     }
 }
 
-/// Who is at the keyboard, for answers.
+/// The name under which the user at this machine answers.
 pub fn whoever_sits_here() -> String {
     format!("operator:{}", user())
 }
 
-/// Has an order carried out, by the server if one runs.
+/// Runs a request: in the server if one runs, otherwise on the opened file.
 pub async fn desk(config: &Config, order: DeskOrder) -> Result<DeskSaid, AdminError> {
     let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
     if !path.exists() {
@@ -156,7 +150,7 @@ pub async fn desk(config: &Config, order: DeskOrder) -> Result<DeskSaid, AdminEr
     })
 }
 
-/// Carries out an order with an engine at hand.
+/// Handles a request with an open engine.
 pub(crate) async fn see_to(engine: &Engine, order: DeskOrder) -> DeskSaid {
     attempt(engine, order).await.unwrap_or_else(|fault| DeskSaid::Failed(fault.to_string()))
 }

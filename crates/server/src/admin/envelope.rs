@@ -1,36 +1,36 @@
-//! Records of envelopes, as operators see them.
+//! Records of envelopes, as the admin commands show them.
 
 use sabir_proto::{Json, Timestamp};
 use sabir_store::{Interaction, InteractionQuery};
 use serde::{Deserialize, Serialize};
 
-/// Which records an operator wants to see.
+/// The filter of a list of records.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeQuery {
-    /// Since then.
+    /// Only records received since this time.
     pub since: Option<Timestamp>,
-    /// With this key, by its id.
+    /// Only records with this key id.
     pub key: Option<String>,
-    /// From this agent.
+    /// Only records from this agent.
     pub from: Option<String>,
-    /// With this intent.
+    /// Only records with this intent.
     pub intent: Option<String>,
-    /// That ended like this: `ok`, `duplicate`, or the code of a problem.
+    /// Only records with this status: `ok`, `duplicate`, or the code of a problem.
     pub status: Option<String>,
-    /// At most so many.
+    /// Maximum number of records.
     pub limit: usize,
 }
 
 impl EnvelopeQuery {
-    /// As the ledger is asked.
+    /// The query for the ledger, limited to `most` records.
     pub(crate) fn query(self, most: usize) -> InteractionQuery {
         let Self { since, key, from, intent, status, limit } = self;
         InteractionQuery { since, key, from_agent: from, intent, status, limit: limit.clamp(1, most) }
     }
 }
 
-/// A record as operators see it.
+/// A record as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are those of the columns")]

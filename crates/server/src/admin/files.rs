@@ -1,7 +1,7 @@
-//! The files of a server as a whole: copying them, putting copies back, looking whether they are whole, forgetting tasks.
+//! A server's files as a whole: backup, restore, check, and deleting old tasks.
 //!
-//! Copying and looking work beside a server that runs. Putting a copy back and forgetting need the store to themselves; a
-//! server that runs forgets by itself, see `[retention]`.
+//! Backup and check work while a server runs. Restoring and deleting need the store for themselves; a running server
+//! deletes old tasks itself, see `[retention]`.
 
 use super::{AdminError, now};
 use crate::config::{Config, store_path};
@@ -14,30 +14,30 @@ use sabir_store::{OpenError, Retention as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What was kept of what was said about a task, oldest first, as JSON.
+/// The recorded requests and responses about a task, oldest first, as JSON.
 pub fn exchanges(config: &Config, task: &str) -> Result<Vec<serde_json::Value>, AdminError> {
     let path = config.wire_directory().map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
     Ok(wire::read(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
 }
 
-/// Where the store of a configuration is.
+/// The path of the store of a configuration.
 pub fn store_at(config: &Config) -> Result<PathBuf, AdminError> {
     store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)
 }
 
-/// The same, where there must be one.
+/// The path of the store; an error if it does not exist.
 fn existing(config: &Config) -> Result<PathBuf, AdminError> {
     let task_log = store_at(config)?;
     // A directory where the first key was made before the first start has no task log yet.
     if task_log.exists() { Ok(task_log) } else { Err(AdminError::NoStore(task_log)) }
 }
 
-/// Copies the store of a configuration, whether a server works on it or not.
+/// Copies the store of a configuration. A server may run meanwhile.
 pub fn backup(config: &Config, into: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Copied, AdminError> {
     Ok(sqlite::backup(&existing(config)?, into, looked)?)
 }
 
-/// Puts a copy where the configuration has its store. With `replace` a store that is there is put aside.
+/// Copies a backup to where the configuration has its store. With `replace` an existing store is renamed first.
 pub fn restore(
     config: &Config,
     copy: &Path,
@@ -52,13 +52,13 @@ pub fn restore(
         crate::app::make_private(directory)
             .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
-    // Letters and digits alone, so that the name needs no quotes.
+    // Only letters and digits, so that the file name needs no quotes in a shell.
     let moment: String = now().to_string().chars().filter(char::is_ascii_alphanumeric).collect();
     let over = if replace { Over::Aside(format!(".before-{moment}")) } else { Over::Nothing };
     Ok(sqlite::restore(copy, &task_log, &over, looked)?)
 }
 
-/// Looks at every row of both files.
+/// Checks every row of both files.
 pub fn check(config: &Config, looked: &mut dyn FnMut(Looked)) -> Result<Checked, AdminError> {
     Ok(sqlite::check(&existing(config)?, looked)?)
 }
@@ -68,12 +68,13 @@ pub fn guard_beside(task_log: &Path) -> PathBuf {
     SqliteGuard::path_beside(task_log)
 }
 
-/// How many settled tasks of each agent had their last status longer ago than this, and are owed to nobody.
+/// How many settled tasks of each agent have a last status older than `age` and no pending delivery.
 pub fn prunable(config: &Config, age: Duration) -> Result<Vec<(AgentName, u64)>, AdminError> {
     Ok(sqlite::forgettable(&existing(config)?, before(age))?)
 }
 
-/// Forgets them, of all agents or of one, and says how many there were; `told` hears of it on the way.
+/// Deletes these tasks, of all agents or of one, and returns their number; `told` gets the number so far after each
+/// step.
 pub async fn prune(
     config: &Config,
     age: Duration,

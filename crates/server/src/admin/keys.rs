@@ -8,45 +8,44 @@ use sabir_proto::{Secret, Timestamp};
 use sabir_store::{ApiKey, ChangeError, Imprint, KeyId, KeyTerms, Keys as _};
 use std::time::Duration;
 
-/// How often an id is drawn before something is taken to be wrong with the draw.
+/// How often a random id may be taken already before the command fails: the random numbers are wrong then.
 const DRAWS_MAX: usize = 8;
 
-/// What a new key shall be good for.
+/// The properties of a new key.
 #[derive(Debug, Clone, Default)]
 pub struct KeyOrder {
-    /// Whose key it is.
+    /// The owner of the key.
     pub owner: String,
-    /// What people call it.
+    /// A name for operators.
     pub name: Option<String>,
-    /// The tier; keys with one are written `agnt_…`.
+    /// The tier. The text of a key with a tier begins with `agnt_`.
     pub tier: Option<String>,
-    /// Of a tier, for trying things out.
+    /// Whether a key with a tier is a test key.
     pub test: bool,
-    /// What it may be used for; empty for everything.
+    /// The scopes; all when empty.
     pub scopes: Vec<String>,
-    /// The agents it is tied to; empty for all.
+    /// The agents that the key may send as; all when empty.
     pub agents: Vec<String>,
-    /// Whether envelopes under it must be signed as well.
+    /// Whether envelopes with this key must be signed too.
     pub require_signature: bool,
-    /// Whether it belongs to a relay, which speaks for others.
+    /// Whether the key belongs to a relay, which forwards the envelopes of other agents.
     pub relay: bool,
-    /// The customer at the payment processor who pays for what it books.
+    /// The customer at the payment processor who pays for bookings made with it.
     pub customer: Option<String>,
-    /// Valid before this moment.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key with its text, which is seen here and never again.
+/// A key with its text, which is shown once and not stored.
 #[derive(Debug)]
 pub struct Issued {
-    /// What is kept.
+    /// The stored part.
     pub key: ApiKey,
-    /// What is not.
+    /// The text of the key, which callers present.
     pub text: Secret,
 }
 
 impl Admin {
-    /// Makes a key.
     pub async fn create_key(&self, order: KeyOrder) -> Result<Issued, AdminError> {
         let kind = match (&order.tier, order.test) {
             (None, _) => Kind::Sabir,
@@ -75,18 +74,18 @@ impl Admin {
         Ok(self.store.list().await?)
     }
 
-    /// Ends a key for good.
+    /// Revokes a key for good.
     pub async fn revoke_key(&self, id: KeyId) -> Result<ApiKey, AdminError> {
         let key = self.store.revoke(id, self.by()).await?;
         self.refresh_server().await;
         Ok(key)
     }
 
-    /// Gives a key another text; the one before stays valid for `grace`.
+    /// Gives a key a new text; the previous one stays valid for `grace`.
     pub async fn rotate_key(&self, id: KeyId, grace: Duration) -> Result<Issued, AdminError> {
         let keys = self.store.list().await?;
         let old = keys.into_iter().find(|key| key.id == id).ok_or_else(|| ChangeError::NoSuchKey(id.clone()))?;
-        // The new text is of the kind of the old one, whose prefix is all that is left of it.
+        // The new text has the kind of the old one. Of that only the prefix is stored.
         let kind = match &old.imprint.prefix {
             prefix if prefix.starts_with("agnt_test_") => Kind::AgntTest,
             prefix if prefix.starts_with("agnt_live_") => Kind::AgntLive,
@@ -102,20 +101,20 @@ impl Admin {
     }
 }
 
-/// A new text, straight from the operating system.
+/// A new random text, from the operating system.
 fn draw(kind: Kind) -> Result<Secret, AdminError> {
     let mut random = [0; 16];
     SysRng.try_fill_bytes(&mut random).map_err(|e| AdminError::Chance(e.to_string()))?;
     Ok(api_key::make(kind, random))
 }
 
-/// A new id: short enough to be typed, and drawn again where it is taken.
+/// A new random id: short enough to type. The caller draws again when it is taken.
 fn id() -> KeyId {
     let text = format!("k{:010x}", rand::random::<u64>() >> 24);
     KeyId::parse(&text).expect("hexadecimal digits are legal in an id")
 }
 
-/// How a key stands, in a word.
+/// The standing of a key: `valid`, `expired` or `revoked`.
 pub fn standing(key: &ApiKey) -> &'static str {
     match key {
         ApiKey { revoked_at: Some(_), .. } => "revoked",

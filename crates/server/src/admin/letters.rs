@@ -15,110 +15,100 @@ use sabir_store::{Letters, OpenError, StoreError};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Letters on one page, at most.
+/// Maximum number of deliveries on one page.
 pub const LETTERS_MAX: usize = 1000;
 
-/// What an operator wants.
+/// An operator's request about the webhook deliveries in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Order {
-    /// Letters by number.
+    /// List deliveries by number.
     List {
-        /// Dead ones, or those that wait.
+        /// Dead letters, or else pending deliveries.
         dead: bool,
-        /// Only of this task.
+        /// Only deliveries of this task.
         task: Option<String>,
-        /// Only with higher numbers.
+        /// Only deliveries with a higher number.
         after: i64,
-        /// At most so many, and never more than [`LETTERS_MAX`].
+        /// Maximum number of deliveries in the response, capped at [`DELIVERIES_MAX`].
         limit: usize,
     },
-    /// One letter.
-    Show {
-        /// Its number.
-        number: i64,
-    },
-    /// Try a letter now, with fresh patience.
-    Retry {
-        /// Its number.
-        number: i64,
-    },
-    /// Forget a letter.
-    Drop {
-        /// Its number.
-        number: i64,
-    },
+    /// Show one delivery.
+    Show { number: i64 },
+    /// Attempt a delivery now, and begin its retries anew.
+    Retry { number: i64 },
+    /// Delete a delivery.
+    Drop { number: i64 },
 }
 
-/// A letter as it is shown.
+/// A webhook delivery, pending or dead, as the admin commands show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Letter {
-    /// Its number.
+    /// The number of the delivery in the outbox.
     pub number: i64,
-    /// The task.
     pub task_id: String,
-    /// The registration.
+    /// The id of the push configuration that registered the webhook.
     pub config_id: String,
-    /// Where to: scheme, host and port. The rest of a webhook's URL may be secret.
+    /// Scheme, host and port of the webhook. The rest of its URL may be secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<String>,
-    /// The dialect of the registration.
+    /// The dialect in which the webhook was registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
-    /// The oldest event it holds.
+    /// The oldest event of the delivery.
     pub first_event: u64,
-    /// The last one.
+    /// The newest event of the delivery.
     pub last_event: u64,
-    /// When they happened.
+    /// When the events happened.
     pub at: Timestamp,
-    /// When it is tried next.
+    /// When the outbox tries it next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// How often it was tried.
+    /// The number of attempts so far.
     pub attempts: u32,
     /// The latest attempts, oldest first.
     pub tries: Vec<Try>,
-    /// When it was given up.
+    /// When it became a dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buried: Option<Timestamp>,
-    /// Why it was given up.
+    /// Why it became a dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// One attempt.
+/// One attempt of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Try {
-    /// When it ended.
+    /// When the attempt ended.
     pub at: Timestamp,
-    /// How long it took.
+    /// How long the attempt took, in milliseconds.
     pub took_ms: u64,
-    /// What the receiver answered.
+    /// The HTTP status of the receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What went wrong.
+    /// Why the attempt failed.
     pub problem: String,
 }
 
-/// What an order comes to.
+/// The response to an [`OutboxRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Said {
-    /// To a list: the letters.
+    /// The response to `List`: the deliveries.
     Letters(Vec<Letter>),
-    /// To anything else: the letter, as it stood before; `None` when there is none of that number.
+    /// The response to the others: the delivery as it was before; `None` if there is none of that number.
     Letter(Option<Box<Letter>>),
-    /// It could not be done.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// How long a command waits for a server that has the store and does not listen yet, and how often it asks.
+/// How long a command waits for a server that has locked the store and does not listen yet, and how often it tries.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Has an order carried out, by the server if one runs.
+/// Runs a request: in the server if one runs, otherwise on the opened file.
 pub async fn order(config: &Config, order: Order) -> Result<Said, AdminError> {
     let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
     if !path.exists() {
@@ -149,7 +139,7 @@ pub async fn order(config: &Config, order: Order) -> Result<Said, AdminError> {
     }
 }
 
-/// Carries out an order on an open log.
+/// Handles a request on an open log.
 pub(crate) async fn carry_out(log: &dyn TaskLog, order: Order) -> Said {
     attempt(log, order).await.unwrap_or_else(|error| Said::Failed(error.to_string()))
 }
@@ -181,7 +171,7 @@ async fn attempt(log: &dyn TaskLog, order: Order) -> Result<Said, StoreError> {
 }
 
 async fn shown(log: &dyn TaskLog, letter: sabir_store::Letter) -> Result<Letter, StoreError> {
-    // What cannot be read is shown all the same, so that it can be dropped.
+    // A delivery whose receiver cannot be read is shown too, so that an operator can delete it.
     let receiver = match log.receiver(letter.task, &letter.config).await {
         Err(StoreError::Corrupt(_)) => None,
         read => read?,

@@ -1,7 +1,7 @@
-//! What a command asks of the server that runs on its files.
+//! The requests about the guard's file that a command sends to the server that runs on it.
 //!
-//! A server looks for changes in the guard's file four times a second. A script that makes a key and uses it at once would
-//! be refused, so a command that has changed the file has the server look now, and answers after that.
+//! A server looks for changes in the guard's file four times a second. A script that makes a key and uses it at once
+//! would be refused. So a command that has changed the file makes the server read it now, and ends after that.
 
 use super::{Admin, AdminError};
 
@@ -16,18 +16,18 @@ use std::sync::Arc;
 pub(crate) enum GuardRequest {
     /// Read the guard's file now.
     RefreshGuard,
-    /// Say whether the secret behind a reference can be read.
+    /// Check whether the secret of a reference can be read.
     ResolveSecret(String),
 }
 
-/// Its answer.
+/// The response to a [`GuardRequest`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum GuardResponse {
     Done,
     Refused(String),
 }
 
-/// What the running server answers with.
+/// Answers a [`GuardRequest`] in the running server.
 pub(crate) struct GuardDesk {
     pub(crate) store: Arc<dyn GuardStore>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -46,16 +46,16 @@ impl GuardDesk {
 }
 
 impl Admin {
-    /// Has a running server read what was changed, so that it counts before the command ends. Without an answer the server
-    /// notices it by itself within a second.
+    /// Makes a running server read the change, so that it is in force before the command ends. Without an answer the
+    /// server notices it by itself within a second.
     pub(super) async fn refresh_server(&self) {
         if let Ok(GuardResponse::Refused(reason)) = self.ask_server(&GuardRequest::RefreshGuard).await {
             tracing::warn!(reason, "the running server could not read the change yet");
         }
     }
 
-    /// Refuses a variable that a running server does not have: its environment cannot change any more. A file may come
-    /// later, so a missing one is not refused.
+    /// Refuses an environment variable that a running server does not have: its environment cannot change any more. A
+    /// file may be created later, so a missing one is not refused.
     pub(super) async fn check_secret(&self, secret: &SecretRef) -> Result<(), AdminError> {
         if !matches!(secret, SecretRef::Env(_)) {
             return Ok(());

@@ -1,9 +1,10 @@
-//! The words that a key's terms may have. A misspelt scope would be a key that opens nothing, found out by its owner.
+//! The scopes that a key may have. A misspelt scope would make a key that allows nothing, and only its owner would
+//! notice.
 
 use sabir_guard::policy::scope::WORDS;
 use sabir_proto::AgentName;
 
-/// What is wrong with a scope, in words.
+/// The reason why a scope is not legal, in words.
 pub fn scope_fault(scope: &str) -> Option<String> {
     let known = || format!("the scopes are {}, skill:ID, agent:NAME and from:ID", WORDS.join(", "));
     match scope.split_once(':') {

@@ -1,5 +1,4 @@
-//! Trying a webhook: one delivery of something that never happened, under the same policy and the same signatures as
-//! those that did.
+//! Trying a webhook: one sample delivery, under the same policy and with the same signatures as a real one.
 
 use crate::app::public_address;
 use crate::config::Config;
@@ -22,18 +21,18 @@ use std::sync::Arc;
 /// A webhook as its client would register it.
 #[derive(Debug, Clone, Default)]
 pub struct Webhook {
-    /// Where it is.
+    /// The URL of the webhook.
     pub url: String,
-    /// What is echoed to it.
+    /// The token that each delivery carries.
     pub token: Option<SecretRef>,
-    /// How to authenticate there.
+    /// The authentication scheme of the receiver.
     pub scheme: Option<String>,
-    /// What to authenticate with.
+    /// The credentials for that scheme.
     pub credentials: Option<SecretRef>,
 }
 
 impl Webhook {
-    /// What it would be registered as.
+    /// The push configuration that such a client would register.
     fn register(self, secrets: &ConfiguredSecrets) -> Result<PushConfig, String> {
         let reveal = |what: Option<SecretRef>| what.map(|what| secrets.reveal(&what)).transpose();
         let text = |secret: Secret| secret.expose().to_owned();
@@ -48,19 +47,18 @@ impl Webhook {
     }
 }
 
-/// What a sample delivery was, and what became of it.
+/// A sample delivery and its result.
 #[derive(Debug)]
 pub struct Tried {
     /// The id of the delivery.
     pub id: String,
-    /// The body.
+    /// The body that was sent.
     pub body: String,
-    /// What became of it.
+    /// The result of the attempt.
     pub delivered: Delivered,
 }
 
-/// Sends a sample to a webhook, as a server of this configuration would. What is wrong with the configuration is said
-/// with the place it is at.
+/// Sends a sample to a webhook, as a server with this configuration would. An error names the configuration key.
 pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<Tried, String> {
     let public = public_address(config, config.server.listen);
     let metrics = Metrics::register(&mut Registry::default());
@@ -71,7 +69,7 @@ pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<Tried, Str
     Ok(Tried { id, body, delivered: courier.deliver(parcel).await })
 }
 
-/// The end of a task that there never was.
+/// The completion of a task that does not exist.
 fn sample(config: PushConfig) -> Result<Parcel, String> {
     let now = TokioHost.now();
     let task = TaskId::new(Stamp::first_of(now), TokioHost.random());

@@ -18,16 +18,16 @@ const FIRST_CHUNK_BYTES_MAX: usize = 32 << 10;
 /// How long text waits for more text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkLimits {
-    /// The first chunk of an artifact leaves so long after its text began.
+    /// The longest wait of the first chunk of an artifact, from the arrival of its text.
     pub(crate) first_delay: Duration,
-    /// A later chunk leaves so long after its text began.
+    /// The longest wait of a later chunk, from the arrival of its text.
     pub(crate) delay: Duration,
-    /// A later chunk leaves as soon as it has so many bytes.
+    /// The size in bytes at which a later chunk waits no longer.
     pub(crate) bytes: usize,
 }
 
 impl ChunkLimits {
-    /// What the configuration says for one agent.
+    /// The limits of one agent: its own settings, else those of the server.
     pub(crate) fn new(usual: &LimitsConfig, own: &AgentLimits) -> Self {
         let delay = Duration::from_millis(own.chunk_delay_ms.unwrap_or(usual.chunk_delay_ms));
         let bytes = own.chunk_bytes.unwrap_or(usual.chunk_bytes);
@@ -94,7 +94,7 @@ impl<'a> TextChunks<'a> {
         self.report(parts, None, false).await
     }
 
-    /// Waits until gathered text has to be reported; for ever while there is none. May be dropped and asked again.
+    /// Waits until gathered text has to be reported; for ever while there is none. Cancel-safe.
     pub(super) async fn due(&self) {
         match self.due {
             Some(due) => sleep_until(due).await,

@@ -1,12 +1,12 @@
-//! Delegation for agents that are programs of their own: commands, and endpoints behind `kind = "http"`.
+//! Delegation for agents that are separate programs: commands, and endpoints behind `kind = "http"`.
 //!
-//! An agent in Rust delegates with [`Context::delegate`]. A program is given an address on this machine and a token, and
-//! posts to it what another agent is to do; the answer comes when that agent's task rests. What it may ask is decided in
-//! the turn that the token belongs to, so a child is counted, limited and canceled like any other child of its task.
-//! `docs/guides/delegation.md` is this contract in its users' words.
+//! An agent in Rust delegates with [`Context::delegate`]. A program gets an address on this machine and a token. It posts
+//! the work for another agent to that address, and gets the answer when that agent's task rests. The turn that owns the
+//! token decides what the program may ask, so a child is counted, limited and canceled like any other child of its task.
+//! `docs/guides/delegation.md` describes this contract for users.
 //!
-//! The token is made for one turn and forgotten with it. Here it is kept as a hash, it is written to no log, and a
-//! request without it learns only that it is not valid.
+//! A token is valid for one turn. The server keeps only its hash and writes it to no log. A request without a valid token
+//! learns only that the token is not valid.
 
 use crate::stage::{Content, Play, Stage};
 use bytes::Bytes;
@@ -23,14 +23,14 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
-/// Where requests are posted.
+/// The path to which programs post requests.
 const PATH: &str = "/delegate";
-/// Where a message names the skill that it asks for.
+/// The metadata member by which a message names the skill that it asks for.
 const SKILL: &str = "urn:sabir:ext:skill:v1";
-/// Delegations of one turn that are under way at the same time. More wait, in their connections.
+/// Delegations of one turn that run at the same time. Further requests wait on their connections.
 const AT_ONCE_MAX: usize = 16;
 
-/// The turns that may delegate now, and where they do.
+/// The turns that may delegate now, and the URL at which they do.
 #[derive(Debug, Default)]
 pub(crate) struct Delegations {
     url: OnceLock<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Delegations {
 
 type TokenHash = [u8; 32];
 
-/// What a program posts.
+/// The JSON document that a program posts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DelegationRequest {
@@ -57,7 +57,7 @@ struct DelegationRequest {
     /// Metadata of the message.
     #[serde(default)]
     metadata: Option<Map<String, Value>>,
-    /// The name of the child within its task: asking twice under one key is asking once.
+    /// The name of the child within its task: two requests under one key open one child.
     #[serde(default)]
     key: Option<String>,
     /// The message answers the question of the child of this key.
@@ -72,7 +72,7 @@ struct DelegationCall {
     reply: oneshot::Sender<Result<Value, Refusal>>,
 }
 
-/// Why something is not delegated.
+/// Why a request is not delegated, as the HTTP response states it.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
@@ -90,7 +90,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
     }
 
-    /// Of a token that is unknown, or whose turn has ended.
+    /// The refusal of a token that is unknown, or whose turn has ended.
     fn token() -> Self {
         let message = "the token is not valid; it ends with the turn it was made for";
         Self::new(StatusCode::UNAUTHORIZED, "TOKEN_INVALID", message)
@@ -115,7 +115,7 @@ impl From<Fault> for Refusal {
 }
 
 impl Delegations {
-    /// Says where requests are taken. Only the first time counts.
+    /// Sets the address at which requests are accepted. Only the first call has an effect.
     fn listen_at(&self, address: std::net::SocketAddr) {
         // A server listens once.
         drop(self.url.set(format!("http://{address}{PATH}")));
@@ -137,7 +137,7 @@ impl Delegations {
         let request = request.map_err(|error| Refusal::invalid(format!("the body cannot be read: {error}")))?;
         let (reply, answer) = oneshot::channel();
         turn.send(DelegationCall { request, reply }).await.map_err(|_| Refusal::token())?;
-        // Held no longer than needed: the turn ends when it wants to.
+        // Dropped at once, so that this sender does not outlive the turn.
         drop(turn);
         answer.await.unwrap_or_else(|_| Err(Refusal::token()))
     }
@@ -167,7 +167,7 @@ impl Play for Delegations {
     }
 }
 
-/// A free port of this machine, where programs delegate.
+/// The listener on a free local port, where programs delegate.
 #[derive(Debug)]
 pub(crate) struct DelegationListener {
     stage: Stage,
@@ -175,20 +175,20 @@ pub(crate) struct DelegationListener {
 }
 
 impl DelegationListener {
-    /// Listens; from now on turns may delegate.
+    /// Starts to listen; from now on turns may delegate.
     pub(crate) async fn open(delegations: &Arc<Delegations>) -> std::io::Result<Self> {
         let stage = Stage::open(0).await?;
         delegations.listen_at(stage.address());
         Ok(Self { stage, delegations: delegations.clone() })
     }
 
-    /// Takes requests; never ends.
+    /// Serves requests; never returns.
     pub(crate) async fn serve(self) {
         self.stage.run(self.delegations, std::future::pending()).await;
     }
 }
 
-/// To which agents the programs of one agent may delegate.
+/// The agents to which the programs of one agent may delegate.
 #[derive(Debug, Clone)]
 pub(crate) struct DelegatesTo {
     agents: Arc<[AgentName]>,
@@ -196,7 +196,7 @@ pub(crate) struct DelegatesTo {
 }
 
 impl DelegatesTo {
-    /// None where the list is empty.
+    /// `None` where the list is empty.
     pub(crate) fn new(own: &str, names: &[String], delegations: &Arc<Delegations>) -> Result<Option<Self>, String> {
         let agents = super::peers::names("delegates_to", names)?;
         if agents.iter().any(|agent| agent.as_str() == own) {
@@ -206,7 +206,7 @@ impl DelegatesTo {
         Ok((!names.is_empty()).then(all))
     }
 
-    /// The right of a turn to delegate, until it is dropped. None where nothing listens.
+    /// The right of a turn to delegate, until it is dropped. `None` where no listener runs.
     pub(crate) fn open(&self, cx: &Context) -> Option<TurnDelegation> {
         let url = self.delegations.url.get()?.clone();
         let token: String = (0..4).map(|_| format!("{:016x}", cx.random())).collect();
@@ -225,12 +225,12 @@ pub(crate) struct TurnDelegation {
     key: TokenHash,
     calls: mpsc::Receiver<DelegationCall>,
     to: DelegatesTo,
-    /// How often the same was asked without a key.
+    /// How often the same request came without a key.
     asked: HashMap<TokenHash, u32>,
 }
 
 impl TurnDelegation {
-    /// Does what programs ask, for as long as the work of the turn lasts.
+    /// Serves the requests of programs for as long as the work of the turn lasts.
     pub(crate) async fn beside<T>(this: Option<Self>, cx: &Context, work: impl Future<Output = T>) -> T {
         let Some(mut this) = this else { return work.await };
         tokio::select! {
@@ -245,11 +245,11 @@ impl TurnDelegation {
         loop {
             tokio::select! {
                 call = self.calls.recv(), if under_way.len() < AT_ONCE_MAX => {
-                    // The registry has a sender for as long as this is there.
+                    // `Delegations` holds a sender for as long as this value exists.
                     let Some(DelegationCall { request, reply }) = call else { return std::future::pending().await };
                     let (key, to) = (key(&mut self.asked, cx, &request), self.to.agents.clone());
                     under_way.push(async move {
-                        // A program that has hung up wants no answer; its child goes on.
+                        // A program that has disconnected gets no answer; its child continues.
                         drop(reply.send(delegate(cx, &to, request, key).await));
                     });
                 }
@@ -265,7 +265,7 @@ impl Drop for TurnDelegation {
     }
 }
 
-/// The key of a child: the program's own, or one that is the same when the turn is begun again and asks the same again.
+/// The key of a child: the program's own, or one derived from the request, so that a repeated turn gets the same key.
 fn key(asked: &mut HashMap<TokenHash, u32>, cx: &Context, request: &DelegationRequest) -> String {
     if let Some(key) = &request.key {
         return format!("delegate/{key}");
@@ -277,7 +277,7 @@ fn key(asked: &mut HashMap<TokenHash, u32>, cx: &Context, request: &DelegationRe
     format!("delegate/{}/{}/{count}", cx.turn_id(), sabir_proto::digest::hex(&what[..16]))
 }
 
-/// Has another agent do something, and waits until its task rests.
+/// Opens a child task with another agent, or answers its question, and waits until that task rests.
 async fn delegate(cx: &Context, to: &[AgentName], request: DelegationRequest, key: String) -> Result<Value, Refusal> {
     let DelegationRequest { agent, text, mut parts, skill, metadata, answer, .. } = request;
     let Some(agent) = to.iter().find(|name| name.as_str() == agent) else {

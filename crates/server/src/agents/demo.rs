@@ -1,11 +1,11 @@
-//! The demo server: an agent to practise on, and a front that misbehaves when it is asked to.
+//! The demo server: an agent to practise on, and an interceptor that injects faults on request.
 //!
-//! The first word of a message picks a `scenario`. Most are an ordinary agent's doing (`agent`). Some are not
-//! about tasks but about HTTP: a stream that breaks, a refusal with 401, a state that nobody knows. For those the agent
-//! leaves a wish at the `edge`, and the `front`, which stands between the sockets and the server, grants it when the
-//! answer passes by (`passage`). So the log never holds what never was, and `sabir serve` has none of this on its way.
+//! The first word of a message picks a `scenario`. An ordinary agent plays most of them (`agent`). Some are about HTTP and
+//! not about tasks: a stream that breaks, a refusal with 401, an unknown state. For those the agent registers a fault in
+//! `control`. The `interceptor`, which sits between the sockets and the server, injects it into the response
+//! (`altered_body`). So the task log holds only what really happened, and `sabir serve` runs none of this code.
 //!
-//! Nothing is kept: tasks live in memory and end with the process.
+//! The store is in memory: tasks end with the process.
 
 mod agent;
 mod desk;
@@ -34,9 +34,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The agent's name in paths. No name that somebody would try as a tenant: a tenant that names an agent is none.
+/// The agent's name in paths. An unlikely tenant name, because the server takes a tenant that names an agent for that agent.
 const NAME: &str = "sabir-demo";
-/// A demo that is stopped has nothing worth waiting for.
+/// Seconds that a stopped demo waits for open requests: one, because they are not worth a longer wait.
 const DRAIN_SECONDS: u64 = 1;
 
 /// How a demo server is set up.
@@ -46,41 +46,41 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Whether the agent streams.
     pub streaming: bool,
-    /// What opens the extended card, and everything else where it is demanded.
+    /// The test token: for the extended card, and for every call where [`Access::Bearer`] is set.
     pub token: Token,
     /// Who is served.
     pub access: Access,
-    /// Whether its card is signed, with a key made for the occasion.
+    /// Whether its card is signed, with a key that is generated at start.
     pub signed: bool,
 }
 
 /// Who is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody. The extended card still wants the token.
+    /// Every caller. Only the extended card needs the token.
     Open,
-    /// Whoever has the token. The public card is for everybody.
+    /// Only callers with the token. The public card needs none.
     Bearer,
 }
 
-/// A test token.
+/// The test token that callers send as a bearer token.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// A token that can stand in an `Authorization` header.
+    /// Accepts a token that an `Authorization` header can carry.
     pub fn parse(text: &str) -> Result<Self, String> {
         let legal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
         if legal { Ok(Self(text.into())) } else { Err("a token is made of visible ASCII characters".into()) }
     }
 
-    /// The token itself, for telling it to whoever is to use it.
+    /// The token itself, for the message that shows it to the operator.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
     fn is(&self, offered: &str) -> bool {
-        // Digests, so that the time it takes says nothing about how much of it was right.
+        // Compares digests, so that the time taken does not reveal how much of the token was right.
         Sha256::digest(&self.0) == Sha256::digest(offered)
     }
 }
@@ -104,7 +104,7 @@ impl fmt::Debug for Demo {
 }
 
 impl Demo {
-    /// Listens.
+    /// Starts the server: it listens when this returns.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let (edge, grants) = Edge::new();
         let edge = Arc::new(edge);
@@ -155,11 +155,11 @@ fn config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
     config.server.listen = listen;
     config.server.drain_seconds = DRAIN_SECONDS;
     config.store.url = "memory:".into();
-    // Whoever practises does so on one machine; strangers are not let at it from here.
+    // A local demo may call back to this machine. A demo that other machines can reach may not.
     if listen.ip().is_loopback() {
         config.egress.allow = Network::loopback();
     }
-    // Beyond this machine only for those who have the token.
+    // A server that other machines can reach is open only where callers need the token.
     config.auth.open = access == Access::Bearer;
     config
 }

@@ -1,9 +1,9 @@
-//! An agent that finds the right one: one message in, the best agent's answer out.
+//! An agent that passes each message to the agent that fits it best, and returns that agent's answer.
 //!
-//! Who fits is decided by the skill that a message names, else by what agents say about themselves, ranked by the store's
-//! full-text search. Where nobody is named for it, only those are thought of whom its caller could call. The scores and where they come from are told with the status. Two that are nearly as good are not
-//! guessed between: the caller is asked, and the answer chooses. The chosen agent's task is a child of this one; what it
-//! reports is ours, its questions go to the caller, and later messages go to it.
+//! The skill that a message names decides; else the store's full-text search ranks the agents' descriptions. Where the
+//! configuration lists no agents, the candidates are the agents that the caller may call. The status shows the scores and
+//! their sources. If two agents score nearly the same, the agent asks the caller to choose. The chosen agent's task is a
+//! child of this one: its reports become ours, its questions go to the caller, and later messages go to it.
 
 mod choice;
 #[cfg(test)]
@@ -22,14 +22,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Where a status says who was thought of, and why.
+/// The metadata member in which a status lists the candidates and their scores.
 pub(crate) const RANKING: &str = "urn:sabir:ext:ranking:v1";
-/// What the child is called: there is one.
+/// The key of the only child.
 const KEY: &str = "dispatch";
-/// Agents that are told with a status.
+/// The number of agents that a status lists.
 const TOLD_MAX: usize = 5;
 
-/// Passes messages on to whoever fits.
+/// Passes each message on to the agent that fits it best.
 pub struct Dispatch {
     own: AgentName,
     agents: Vec<AgentName>,
@@ -44,12 +44,12 @@ impl std::fmt::Debug for Dispatch {
     }
 }
 
-/// How far a task has come.
+/// How far a task has come, as its checkpoint stores it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Stage {
-    /// The caller was asked who is meant.
+    /// The caller was asked to choose among these agents.
     Asked(Vec<String>),
-    /// Somebody works on it.
+    /// This agent has the task.
     Passed(String),
 }
 
@@ -67,7 +67,7 @@ impl Dispatch {
         Ok(Self { own, agents, fallback, config: dispatch, roster: ground.roster.clone() })
     }
 
-    /// Whom this one may choose, as of now: those that are named for it, or else those that its caller could call.
+    /// The agents that may be chosen now: those that the configuration lists, or else those that the caller may call.
     async fn candidates(&self, cx: &Context) -> Candidates {
         let all = match self.agents.is_empty() {
             true => self.roster.open_to(cx.caller(), first(cx).skill()).await,
@@ -76,12 +76,12 @@ impl Dispatch {
         Candidates::new(all, Some(&self.own), &self.agents)
     }
 
-    /// Finds whoever fits, or asks.
+    /// Picks the agent that fits and passes the message on, or asks the caller to choose.
     async fn begin(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let candidates = self.candidates(cx).await;
         let message = cx.message().clone();
         let (config, skill, text) = (self.config.clone(), message.skill(), message.joined_text());
-        // The search is quick and does not wait, and still not for a thread that others wait for.
+        // The search is quick but it is synchronous, so it does not run on a thread of the async runtime.
         let ranked = tokio::task::spawn_blocking(move || {
             let verdict = candidates.judge(skill.as_deref(), &text, &config);
             (verdict, candidates)
@@ -118,12 +118,12 @@ impl Dispatch {
         Ok(Ending::AskInput(vec![question]))
     }
 
-    /// Takes the caller's answer to the question who is meant.
+    /// Reads the caller's answer to the question which agent is meant.
     async fn choose(&self, cx: &mut Context, asked: &[String]) -> Result<Ending, Failure> {
         let asked = names("the choice", asked).map_err(Failure)?;
         let candidates = self.candidates(cx).await;
         match choice::read(&cx.message().joined_text(), &asked) {
-            // What was offered a while ago may have been taken away since.
+            // An agent that was offered then may be gone now.
             Some(agent) if candidates.find(&agent).is_none() => {
                 Ok(Ending::reject(format!("{agent} is no longer there for this")))
             }
@@ -138,7 +138,7 @@ impl Dispatch {
         }
     }
 
-    /// Has an agent answer the first message of the task, or go on with whatever the caller has answered it.
+    /// Passes the first message of the task to an agent, or the caller's answer to that agent's question.
     async fn pass(&self, cx: &mut Context, agent: AgentName, message: Message) -> Result<Ending, Failure> {
         cx.set_checkpoint(serde_json::to_vec(&Stage::Passed(agent.to_string()))?);
         let answer = delegate(cx, &agent, KEY, message.parts, message.metadata, &Mirror::WHOLE).await?;
@@ -146,7 +146,7 @@ impl Dispatch {
     }
 }
 
-/// The message that began the task: what was said since is between the caller and whoever has it.
+/// The message that began the task: later messages are between the caller and the chosen agent.
 fn first(cx: &Context) -> Message {
     cx.before().and_then(|task| task.history.first()).unwrap_or_else(|| cx.message()).clone()
 }
@@ -177,7 +177,7 @@ fn question(words: &str, agents: &[AgentName], candidates: &Candidates) -> Strin
     words.to_owned() + &lines.collect::<String>()
 }
 
-/// Words with the scores behind them.
+/// A text part whose metadata has the scores.
 fn explained(words: String, fits: &[Fit]) -> Result<Part, Failure> {
     let round = |score: f64| (score * 100.0).round() / 100.0;
     let told = fits.iter().take(TOLD_MAX).map(|fit| {

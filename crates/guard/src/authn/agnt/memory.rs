@@ -1,9 +1,9 @@
-//! What was signed lately: in memory, and for whatever changes anything on disk as well.
+//! Remembers recent signatures: in memory, and in the store for intents that have an effect.
 //!
-//! A signature that is used for something else is refused for as long as it is fresh. For an envelope that only looks,
-//! that ends with the process: a copy finds what anyone with a key may look up. For one that has an effect the guard's
-//! store keeps the mark, because neither the key nor the time of the envelope around a signed payload is covered by its
-//! signature: after a restart, a copy in another envelope would be a second effect.
+//! A signature that is reused for something else is refused for as long as it is fresh. For a read-only envelope the
+//! memory ends with the process: a copy returns only what every key holder may read. For an envelope with an effect the
+//! guard's store keeps the mark, because the signature covers neither the API key nor the time of the envelope: after a
+//! restart, a copy in another envelope would cause a second effect.
 
 use super::{Replay, Seen};
 use sabir_proto::Timestamp;
@@ -11,10 +11,11 @@ use sabir_store::{Digest, GuardStore};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Signatures remembered at the same time, at about 150 bytes each. At six minutes, 2,700 signed envelopes a second.
+/// The maximum number of remembered signatures, at about 150 bytes each. With a lifetime of six minutes that is 2,700
+/// signed envelopes a second.
 pub const SIGNATURES_MAX: usize = 1_000_000;
 
-/// Signatures that were seen, and what they stood for.
+/// The signatures that were seen, with the hash of what each was used for.
 #[derive(Debug)]
 pub struct Signatures {
     inner: Mutex<Inner>,
@@ -24,7 +25,7 @@ pub struct Signatures {
 #[derive(Debug, Default)]
 struct Inner {
     known: HashMap<Box<str>, ([u8; 32], Timestamp)>,
-    /// By the second in which they end, so that the oldest are found without looking at all.
+    /// Keys by the second in which they expire, so that expiry does not scan all entries.
     ends: BTreeMap<i64, Vec<Box<str>>>,
 }
 
@@ -39,7 +40,7 @@ impl Signatures {
         Self { inner: Mutex::default(), max }
     }
 
-    /// What a signature stands for, if it was seen.
+    /// The digest recorded for a signature, if it was seen.
     fn meaning(&self, key: &str, now: Timestamp) -> Option<[u8; 32]> {
         let mut inner = self.lock();
         inner.forget_before(now);
@@ -67,11 +68,11 @@ impl Replay for Signatures {
     }
 }
 
-/// The marks of signed effects: those of this process beside those of the store, which outlive it.
+/// The marks of signed effects: those of this process, and those of the store, which survive a restart.
 pub(crate) struct EffectMarks<'a> {
     pub(crate) signatures: &'a Signatures,
     pub(crate) store: &'a dyn GuardStore,
-    /// Whose marks they are, so that one sender does not take the room of all.
+    /// The sender, which scopes the marks: one sender cannot fill the room of all.
     pub(crate) sender: &'a str,
 }
 
@@ -80,7 +81,8 @@ impl Replay for EffectMarks<'_> {
         if self.signatures.meaning(key, now).is_some_and(|known| known != digest) {
             return Ok(Seen::Different);
         }
-        // The store first: what it refuses must not be what this process remembers, or the sender's own retry would be refused.
+        // The store comes first: if it refuses, this process must not remember the signature, or the sender's retry
+        // would be refused.
         let kept = match self.keep(key, &digest, now, until).await? {
             Seen::Different => return Ok(Seen::Different),
             kept => kept,
@@ -106,7 +108,7 @@ impl EffectMarks<'_> {
     }
 }
 
-/// As much of a hash as the store keeps.
+/// Shortens a hash to the length that the store keeps.
 fn short(hash: &[u8]) -> Digest {
     let mut short = Digest::default();
     let length = short.len();
@@ -115,7 +117,7 @@ fn short(hash: &[u8]) -> Digest {
 }
 
 impl Inner {
-    /// Forgets what ended in seconds that have passed.
+    /// Removes entries whose expiry second has passed.
     fn forget_before(&mut self, now: Timestamp) {
         let this = now.millis().div_euclid(1000);
         while let Some(entry) = self.ends.first_entry()

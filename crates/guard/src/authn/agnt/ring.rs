@@ -1,48 +1,49 @@
-//! The keys of a network, while they are being changed.
+//! The signing keys of a network, including rotation.
 //!
-//! Two sides never change a key at the same moment. So there is one key that signs, there are keys that are accepted
-//! already, and keys that are accepted still, until a moment. The overlap is about keys; it never makes a payload fresh.
+//! Two sides never rotate a key at the same moment. So one key signs, and besides it the ring accepts keys that will
+//! sign next and, until a deadline, keys that signed before. The overlap concerns keys only; it does not extend the age
+//! of a payload.
 
 use aws_lc_rs::{hkdf, hmac};
 use sabir_proto::{Secret, Timestamp, digest};
 use std::fmt;
 use std::time::Duration;
 
-/// The shortest key, in bytes.
+/// The shortest accepted key, in bytes.
 pub const KEY_BYTES_MIN: usize = 32;
-/// How long a key is accepted after it was replaced: as long as a payload under it could be fresh.
+/// How long a key is accepted after its rotation by default: as long as a payload under it can be fresh.
 pub const OVERLAP: Duration = Duration::from_secs(360);
 /// The longest overlap, for slow roll-outs.
 pub const OVERLAP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many keys may be accepted at a time; each costs an HMAC for every payload.
+/// The maximum number of accepted keys; each costs one HMAC per payload.
 pub const KEYS_MAX: usize = 8;
 const INFO: &[u8] = b"agnt-a2a-signing-v1";
 
-/// How a configured value becomes a key.
+/// How a configured text becomes a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Derivation {
-    /// Its UTF-8 bytes.
+    /// The key is the UTF-8 bytes of the text.
     #[default]
     Raw,
-    /// The bytes it spells in hex.
+    /// The key is the decoded hex text.
     Hex,
-    /// HKDF-SHA-256 over its UTF-8 bytes.
+    /// The key is HKDF-SHA-256 over the UTF-8 bytes of the text.
     Hkdf,
 }
 
-/// Which key it was. For our metrics.
+/// The position of a key in the rotation; used in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// Not yet the one that signs.
+    /// Accepted already; does not sign yet.
     Next,
-    /// The one that signs.
+    /// The key that signs.
     Current,
-    /// No longer the one that signs.
+    /// Accepted until its deadline; does not sign any more.
     Previous,
 }
 
 impl Slot {
-    /// In a word.
+    /// The name of the slot, as metrics show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Next => "next",
@@ -52,24 +53,24 @@ impl Slot {
     }
 }
 
-/// Why there is no key. The value is not repeated.
+/// Why a key ring cannot be built. The message never repeats the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {
-    /// Too short to be safe.
+    /// Shorter than [`KEY_BYTES_MIN`].
     #[error("a signing key needs at least {KEY_BYTES_MIN} bytes")]
     TooShort,
-    /// Not hex.
+    /// The text is not hex.
     #[error("the signing key is not hex")]
     NotHex,
-    /// More than [`KEYS_MAX`].
+    /// More than [`KEYS_MAX`] keys.
     #[error("more than {KEYS_MAX} signing keys at a time")]
     TooMany,
-    /// Longer than [`OVERLAP_MAX`].
+    /// The overlap is longer than [`OVERLAP_MAX`].
     #[error("a key may be accepted for a day after it was replaced, and no longer")]
     OverlapTooLong,
 }
 
-/// The keys.
+/// The accepted keys of a network and the one that signs.
 pub struct Ring {
     current: hmac::Key,
     next: Vec<hmac::Key>,
@@ -77,7 +78,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring with the key that signs.
+    /// A ring with only the key that signs.
     pub fn new(current: &Secret, derivation: Derivation) -> Result<Self, RingFault> {
         Ok(Self { current: key(current, derivation)?, next: Vec::new(), previous: Vec::new() })
     }
@@ -89,7 +90,7 @@ impl Ring {
         Ok(self)
     }
 
-    /// Adds a key that was replaced at that moment, and is accepted for the overlap after it.
+    /// Adds a key that was replaced at `rotated_at` and is accepted for `overlap` after that.
     pub fn with_previous(
         mut self,
         previous: &Secret,
@@ -112,14 +113,14 @@ impl Ring {
         digest::hex(hmac::sign(&self.current, signed).as_ref())
     }
 
-    /// Which key made a MAC, for whoever reads what was signed elsewhere than in an envelope to us.
+    /// The key that made a MAC; for callers that verify something other than an envelope sent to us.
     pub fn slot_of(&self, signed: &[u8], mac: &str, now: Timestamp) -> Option<Slot> {
         self.verify(signed, mac, now)
     }
 
-    /// Which key made a MAC. All live keys are computed, so that the time taken does not tell which one it was.
+    /// The key that made a MAC. All live keys are tried, so that the time taken does not tell which one it was.
     pub(super) fn verify(&self, signed: &[u8], mac: &str, now: Timestamp) -> Option<Slot> {
-        // Its own text is compared by the peer, so upper-case hex is as wrong as any other.
+        // The peer compares hex texts byte by byte, so upper-case hex is invalid.
         let mac = super::super::unhex(mac)?;
         let live = |(_, not_after): &&(hmac::Key, Timestamp)| now <= *not_after;
         let previous = self.previous.iter().filter(live).map(|(key, _)| (key, Slot::Previous));
@@ -157,7 +158,7 @@ fn key(secret: &Secret, derivation: Derivation) -> Result<hmac::Key, RingFault> 
     let derived = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&bytes);
     let mut derived_bytes = [0; 32];
     let filled = derived.expand(&[INFO], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut derived_bytes));
-    // Only lengths can be wrong, and they are fixed.
+    // Only lengths can be wrong here, and they are fixed.
     filled.map_err(|_| RingFault::TooShort)?;
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &derived_bytes))
 }

@@ -59,7 +59,7 @@ fn with_previous(vectors: &Vectors, rotated_at: i64, overlap: u64) -> Ring {
     ring_of(vectors).with_previous(&previous, Derivation::Hex, at(rotated_at), Duration::from_secs(overlap)).unwrap()
 }
 
-/// Remembers as long as it is told to, and no longer.
+/// Keeps each record until its deadline, and no longer.
 #[derive(Default)]
 struct Memory(Mutex<HashMap<String, ([u8; 32], Timestamp)>>);
 
@@ -155,7 +155,7 @@ async fn a_signature_is_good_for_one_intent_recipient_key_and_content() {
         Envelope { to: "elsewhere", ..ENVELOPE },
         Envelope { key: "k2", ..ENVELOPE },
         Envelope { moment: Some(1), ..ENVELOPE },
-        // The parts do not run into each other.
+        // The parts are length-prefixed, so shifting a letter between them changes the hash.
         Envelope { intent: "venue.searchla-", to: "brisa", ..ENVELOPE },
     ] {
         assert_eq!(go(other).await, Err(Reason::Reused), "{other:?}");

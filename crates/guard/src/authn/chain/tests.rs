@@ -76,7 +76,7 @@ async fn an_account_that_was_removed_is_gone_even_while_its_keys_are_remembered(
 
 #[tokio::test]
 async fn a_node_that_lies_or_talks_nonsense_is_not_believed() {
-    // Good, but for the blanks behind it.
+    // Valid, except for the blanks behind it.
     let mut long = account("alice").unwrap().body.to_vec();
     long.resize(ANSWER_BYTES_MAX + 1, b' ');
     let huge = answer(200, long);
@@ -134,7 +134,7 @@ async fn the_full_standing_reads_four_tables_and_the_gate_two() {
     let gate = chain.standing("alice", Reading::Gate, at(0)).await.unwrap();
     assert_eq!((gate.score.total(), gate.kyc_level, fetch.times()), (10, 1, 5));
 
-    // A table that cannot be read only lowers the score; without a registration there is nothing to speak of.
+    // An unreadable table only lowers the score; without a registration there is no score.
     fetch.now(move |request| match body(request).contains("\"agents\"") {
         true => respond(request),
         false => Err(FetchFault::Timeout),

@@ -103,7 +103,7 @@ async fn every_valid_request_of_the_vectors_is_accepted() {
         let timestamp = case.timestamp.to_string();
         let headers =
             Headers { account: Some(&case.account), timestamp: Some(&timestamp), signature: Some(&case.signature) };
-        // In either way to write the key.
+        // In both forms of the key.
         for key in [&case.public_key_k1, &case.public_key_legacy] {
             let chain = chain_with(&case.account, std::slice::from_ref(key), 1);
             let proven = verify(headers, case.body_utf8.as_bytes(), Weight::Threshold, at(case.server_now), &chain);
@@ -147,7 +147,7 @@ async fn every_other_request_of_the_vectors_gets_its_verdict_or_is_refused_on_pu
     assert_eq!(stricter, STRICTER.len());
 }
 
-/// Whether the peer gives the same reason. It recovers a key from some signatures that we do not even read.
+/// Whether the peer gives the same reason. The peer recovers a key from some signatures that we refuse to parse.
 fn is_told_as(reason: &Reason, told: &str) -> bool {
     match reason {
         Reason::Incomplete => told.starts_with("Authentication required"),

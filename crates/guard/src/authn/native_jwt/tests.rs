@@ -190,7 +190,7 @@ fn the_stand_in_for_a_missing_secret_opens_nothing() {
         let settings = Settings { secret, audiences: &[], issuers: &[], expiry: Expiry::Required };
         assert_eq!(verify(&forged, settings, |_| None, Timestamp::from_millis(NOW * 1000)), Err(reason));
     }
-    // A secret of blanks is no secret.
+    // A secret of blanks counts as no secret.
     let blank = Secret::new(" \n");
     let settings = Settings { secret: Some(&blank), audiences: &[], issuers: &[], expiry: Expiry::Required };
     let refused = verify(&token_under("", &claims()), settings, |_| Some(Secret::new("")), Timestamp::from_millis(0));

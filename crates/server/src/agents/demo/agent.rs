@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Half a second: often enough to look alive, rarely enough to be read.
+/// The time between two progress reports: short enough to look live, long enough to be read.
 const PACE: Duration = Duration::from_millis(500);
 /// Longest work that may be asked for, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -40,8 +40,7 @@ impl Agent for Player {
     }
 
     fn nature(&self) -> Nature {
-        // Instant, or a direct reply would be a task first. The wishes it leaves at the edge hurt nobody if its task is
-        // never committed.
+        // Instant, or a direct reply would be a task first. An injected fault does no harm if its task is never committed.
         Nature { instant: true, recovery: Recovery::Fail, ..Nature::default() }
     }
 }
@@ -74,7 +73,7 @@ impl Player {
             }
             Scenario::Drop => self.broken_stream(cx).await?,
             Scenario::Refused => {
-                // The front knows the answer by these words and never lets it pass.
+                // The interceptor recognises the answer by these words and refuses it.
                 self.edge.ask(Trick::Refuse, cx.turn_id());
                 Ending::reply(format!("refused: {}", cx.turn_id()))
             }
@@ -124,7 +123,7 @@ impl Player {
 
     async fn broken_stream(&self, cx: &Context) -> Result<Ending, Failure> {
         cx.status("this stream will break once").await?;
-        // Kept to the end: whoever comes late, its stream breaks as well, if no other has.
+        // Held to the end: a stream that opens late breaks as well, if no other has broken.
         let mut wish = None;
         for n in 1..=DROP_CHUNKS {
             cx.sleep(PACE).await;

@@ -1,7 +1,7 @@
-//! Somebody else: the one who authorises a task by another way than a reply of its caller.
+//! Delayed authorisations: the demo itself authorises a task, so that its caller need not reply.
 //!
-//! To the agent it is a message like any other; it is sent from in here, by nobody who holds a connection. So a client
-//! that waits sees its task go on by itself.
+//! The agent receives a message like any other; this module sends it without a connection. So a waiting client sees
+//! its task continue by itself.
 
 use crate::app::App;
 use crate::bind::Head;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// An authorisation to come.
+/// An authorisation that is due later.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) task: TaskId,
@@ -23,7 +23,7 @@ pub(super) struct Grant {
     pub(super) after: Duration,
 }
 
-/// Authorises what it is asked to, for as long as it is polled.
+/// Authorises the tasks that arrive on the channel, for as long as it is polled.
 pub(super) async fn serve(app: Arc<App>, mut grants: mpsc::Receiver<Grant>) {
     let mut waiting = JoinSet::new();
     loop {
@@ -50,12 +50,12 @@ async fn authorise(app: Arc<App>, grant: Grant) {
         wants_task: false,
     };
     let call = Call::Send(Box::new(request));
-    // It comes in by the same door as everybody, which in the demo is open.
+    // It is authenticated like every other request; the demo is open.
     let (uri, headers, peer) = (Uri::default(), HeaderMap::new(), Peer::plain(SocketAddr::from(([127, 0, 0, 1], 0))));
     let knock = Head { uri: &uri, headers: &headers, peer: &peer }.knock(&app, None);
     let ask = Ask { at: None, knock, admitted: None, call, terms: Terms::default() };
     if let Err(fault) = app.call(ask).await {
-        // Its caller replied or cancelled before.
+        // The caller has replied or cancelled before.
         tracing::debug!(%fault, "an authorisation that nobody waits for any more");
     }
 }

@@ -1,40 +1,40 @@
-//! What the agent asks of the front: wishes about answers, recognised by an id that they contain.
+//! What the agent asks of the interceptor: faults to inject into answers, which it recognises by an id that they contain.
 //!
-//! Ids are the same bytes in JSON and in protobuf, so one look serves every binding. A task that goes by a name of its
-//! caller's choice, as in 0.1, is not recognised; its answers pass as they are.
+//! Ids are the same bytes in JSON and in protobuf, so one search serves every binding. A task with an id that its caller
+//! chose, as in 0.1, is not recognised; its answers pass unchanged.
 
 use super::desk::Grant;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::mpsc;
 
-/// Most wishes at a time. Beyond it the oldest is forgotten: its scenario then looks like an ordinary task.
+/// Most faults that are registered at a time. The oldest is dropped first: its scenario then looks like an ordinary task.
 const WISHES_MAX: usize = 1024;
-/// Most tasks that wait for an authorisation from elsewhere.
+/// Most tasks that wait for a delayed authorisation.
 const GRANTS_MAX: usize = 1024;
 
-/// What is to be done to an answer.
+/// What the interceptor does to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trick {
-    /// Answer with 401 instead. Once.
+    /// Responds with 401 instead, once.
     Refuse,
-    /// Break off in the middle of it. Once.
+    /// Breaks the stream in the middle of an event, once.
     Cut,
-    /// Say that the state is not known, for as long as the wish lives.
+    /// Shows the state as unknown, for as long as the [`FaultGuard`] lives.
     Blur,
 }
 
-/// Where agent and front meet.
+/// The state that the demo agent and the interceptor share.
 #[derive(Debug)]
 pub(super) struct Edge {
     wishes: Mutex<VecDeque<(Trick, Arc<str>)>>,
     grants: mpsc::Sender<Grant>,
     base: OnceLock<String>,
-    /// Stands in the extended card and nowhere else; by it the front knows the card when it passes.
+    /// A random text that only the extended card contains; the interceptor recognises the card by it.
     seal: String,
 }
 
-/// A wish that ends with the work it belongs to.
+/// Removes a registered fault when it is dropped.
 #[derive(Debug)]
 pub(super) struct Wish<'a> {
     edge: &'a Edge,
@@ -59,7 +59,7 @@ impl Edge {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wishes something for the answer with this id, until it comes by.
+    /// Registers a fault for the answer that contains this id. An answer that matches consumes it.
     pub(super) fn ask(&self, trick: Trick, about: impl Into<Arc<str>>) {
         let mut wishes = self.lock();
         if wishes.len() >= WISHES_MAX {
@@ -68,26 +68,26 @@ impl Edge {
         wishes.push_back((trick, about.into()));
     }
 
-    /// The same for no longer than the wish is held.
+    /// Registers a fault that ends when the guard is dropped.
     pub(super) fn wish(&self, trick: Trick, about: String) -> Wish<'_> {
         let about: Arc<str> = about.into();
         self.ask(trick, about.clone());
         Wish { edge: self, trick, about }
     }
 
-    /// Whether this is to be done to an answer; it is then done and not wished any more.
+    /// Whether this fault is registered for an answer; a match consumes it.
     pub(super) fn take(&self, trick: Trick, answer: &[u8]) -> bool {
         let mut wishes = self.lock();
         let found = wishes.iter().position(|(wished, about)| *wished == trick && contains(answer, about));
         found.is_some_and(|at| wishes.remove(at).is_some())
     }
 
-    /// Everything this is wished for.
+    /// The ids for which this fault is registered.
     pub(super) fn wished(&self, trick: Trick) -> Vec<Arc<str>> {
         self.lock().iter().filter(|(wished, _)| *wished == trick).map(|(_, about)| about.clone()).collect()
     }
 
-    /// Has a task authorised by somebody else, later. Where too many wait already, only a reply will do.
+    /// Queues a delayed authorisation. Where too many are queued, only a reply of the caller authorises the task.
     pub(super) fn authorise_later(&self, grant: Grant) {
         if self.grants.try_send(grant).is_err() {
             tracing::warn!("too many tasks wait for their authorisation; this one waits for a reply");
@@ -98,7 +98,7 @@ impl Edge {
         &self.seal
     }
 
-    /// Where this server is.
+    /// The URL of this server.
     pub(super) fn base(&self) -> &str {
         self.base.get().map_or("", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! The front of the demo server: who is let in, and what happens to answers on their way out.
+//! The interceptor of the demo server: it authenticates callers, and alters answers on their way out.
 
 use super::edge::{Edge, Trick, contains};
 use super::passage::{Passage, Script, blur};
@@ -24,29 +24,29 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where the key of a signed card is.
+/// The path of the key set that verifies a signed card.
 const KEY_SET: &str = "/.well-known/jwks.json";
 /// The scheme's name in the card.
 const SCHEME: &str = "bearer";
-/// An extended card is known by its seal within its first bytes; it is much smaller than this.
+/// The bytes of an answer that are searched for the mark of the extended card; every card is much smaller.
 const CARD_BYTES_MAX: usize = 64 << 10;
 
-/// Stands before the server.
+/// Handles each request before and after the server does.
 pub(super) struct DemoFront {
     pub(super) edge: Arc<Edge>,
     pub(super) token: Token,
     pub(super) access: Access,
-    /// What the card is signed with; its public half is at `/.well-known/jwks.json`.
+    /// The key that signs the card; its public half is at `/.well-known/jwks.json`.
     pub(super) key: Option<SigningKey>,
 }
 
-/// What the front has to know of a request once it is gone.
+/// The properties of a request that the interceptor needs when it has passed the request on.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     binding: Binding,
-    /// A method of gRPC that streams. In JSON, the answer tells.
+    /// Whether it is a gRPC method that streams. In JSON, the answer shows it.
     streams: bool,
-    /// Whether it came with the token.
+    /// Whether the request carried the right token.
     known: bool,
 }
 
@@ -99,7 +99,7 @@ impl Front for DemoFront {
     }
 }
 
-/// Signs a card. One that cannot be signed is shown without a signature, and the log says why.
+/// Signs a card. A card that cannot be signed is served without a signature, and the log says why.
 fn seal(card: &mut AgentCard, key: &SigningKey) {
     let json = write(card, Form::V1, &mut Losses::new());
     let signed = std::str::from_utf8(&json).ok().map(|json| sign(json, std::slice::from_ref(key), None));
@@ -114,7 +114,7 @@ fn seal(card: &mut AgentCard, key: &SigningKey) {
 }
 
 impl DemoFront {
-    /// Lets an answer out, or something else in its place.
+    /// Passes an answer on, altered or replaced where a fault is registered for it.
     async fn release(&self, asked: Asked, response: Response<Body>) -> Response<Body> {
         let (head, body) = response.into_parts();
         let (script, streams) = match (&body, asked.binding) {
@@ -135,11 +135,11 @@ impl DemoFront {
         {
             return refuse(asked, Some(first), why);
         }
-        // The one body that holds any other.
+        // The only variant of the body that can hold any other body.
         Response::from_parts(head, Body::Grpc(tonic::body::Body::new(passage)))
     }
 
-    /// Why an answer is not given.
+    /// Why an answer is refused; `None` where it is passed on.
     fn withheld(&self, asked: Asked, first: &[u8]) -> Option<&'static str> {
         let head = first.get(..CARD_BYTES_MAX).unwrap_or(first);
         if !asked.known && contains(head, self.edge.seal()) {
@@ -166,7 +166,7 @@ impl Asked {
     }
 }
 
-/// What everybody may see: the public card, and whether the server lives.
+/// Whether a path needs no token: the public card and the health checks.
 fn is_public(path: &str) -> bool {
     let below = stack::named(path).map_or(path, |(_, below)| below);
     matches!(below, "/.well-known/agent-card.json" | "/.well-known/agent.json" | "/healthz" | "/readyz")
@@ -177,7 +177,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// A refusal for want of credentials, as the binding has it. In JSON-RPC it answers the request whose answer it replaces.
+/// A 401 refusal in the form of the binding. In JSON-RPC it has the id of the request whose answer it replaces.
 fn refuse(asked: Asked, instead_of: Option<&[u8]>, why: &str) -> Response<Body> {
     let fault = Fault::Unauthenticated(why.into());
     let mut response = match asked.binding {
@@ -195,7 +195,7 @@ fn refuse(asked: Asked, instead_of: Option<&[u8]>, why: &str) -> Response<Body> 
     response
 }
 
-/// The id in an envelope, also one in the first frame of a stream.
+/// The id in a JSON-RPC response, also in the first frame of a stream.
 fn id_of(answer: &[u8]) -> Option<Box<str>> {
     #[derive(Deserialize)]
     struct Envelope<'a> {

@@ -1,4 +1,4 @@
-//! An answer on its way through the front: where streams break, and states become uncertain.
+//! The body of an answer that the interceptor alters: it breaks streams and replaces states by unknown ones.
 
 use super::edge::{Edge, Trick, contains};
 use crate::body::{Body, BodyError};
@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 /// How long the first half of a broken event has to reach the client before the connection closes.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// What an answer is written in.
+/// The encoding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
     Json,
@@ -30,9 +30,9 @@ pub(super) struct Passage {
     script: Script,
     /// Only streams break.
     streams: bool,
-    /// Taken out of `inner` already.
+    /// The first frame, where `peek` has taken it out of `inner`.
     first: Option<Result<Frame<Bytes>, BodyError>>,
-    /// Something has passed: nothing breaks before it began.
+    /// Whether a frame has passed: a stream breaks only after its first frame.
     begun: bool,
     cut: Option<Pin<Box<Sleep>>>,
 }
@@ -42,7 +42,7 @@ impl Passage {
         Self { inner, edge, script, streams, first: None, begun: false, cut: None }
     }
 
-    /// What is there to send at once, without waiting for anything.
+    /// The bytes that are ready now, without a wait.
     pub(super) async fn peek(&mut self) -> Option<&[u8]> {
         let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.inner).poll_frame(cx))).await;
         if let Poll::Ready(frame) = at_once {
@@ -88,7 +88,7 @@ impl http_body::Body for Passage {
     }
 }
 
-/// Takes the certainty out of the states of these tasks, where they are open.
+/// Replaces the open states of these tasks by the unknown state.
 pub(super) fn blur(data: &Bytes, tasks: &[Arc<str>], script: Script) -> Bytes {
     if !tasks.iter().any(|task| contains(data, task)) {
         return data.clone();
@@ -144,7 +144,7 @@ fn blur_protobuf(data: &Bytes, tasks: &[Arc<str>]) -> Bytes {
     blurred.into()
 }
 
-/// Reads a tag and a length; where what they are about begins, and how long it is.
+/// Reads a tag and a length; returns where the field's content begins, and its length.
 fn length(data: &[u8], at: usize, tag: u8) -> Option<(usize, usize)> {
     (data.get(at) == Some(&tag)).then_some(())?;
     let mut length = 0;

@@ -1,8 +1,8 @@
-//! What the demo has to give: files of every kind, names that no file should have, text that plays with terminals.
+//! Sample content of the demo: files of every kind, hostile file names, and text with terminal escape codes.
 
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Part};
 
-/// Colour, title, cursor, screen, hyperlink, C1 and carriage return: what a terminal must not get from a stranger.
+/// Colour, title, cursor, screen, hyperlink, C1 and carriage return: what a client must not print to a terminal unfiltered.
 pub(super) const ESCAPES: &str = "plain \u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{1b}[2J\u{1b}[H up\u{1b}[1A \
     \u{1b}]8;;http://example.com\u{1b}\\link\u{1b}]8;;\u{1b}\\ \u{9b}32mgreen \u{8}\u{7f} right-to-left \u{202e}txt.exe\
     \u{202c} over\rwritten end";
@@ -14,7 +14,7 @@ const PIXEL: [u8; 67] = [
     1, 0, 0x1c, 0xb0, 0x8c, 0x99, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// Names that lead elsewhere, mean a device, cannot be shown, or cannot be.
+/// Names that leave the directory, mean a device, cannot be displayed, or are not legal.
 const HOSTILE_NAMES: [&str; 16] = [
     "../../etc/passwd",
     "/etc/shadow",
@@ -51,7 +51,7 @@ pub(super) fn files(base: &str) -> Vec<Artifact> {
     ]
 }
 
-/// The same for clients that write files: every name is a trap.
+/// Artifacts with hostile names, to test clients that write files.
 pub(super) fn hostile() -> Vec<Artifact> {
     let long = "a".repeat(4096);
     let names = HOSTILE_NAMES.into_iter().chain([&*long, "same.txt", "same.txt", "SAME.TXT"]);
@@ -63,7 +63,7 @@ pub(super) fn hostile() -> Vec<Artifact> {
     traps.collect()
 }
 
-/// Lines of 64 bytes, numbered, so that a piece that is missing can be seen.
+/// Numbered lines of 64 bytes, so that a reader can see a missing piece.
 pub(super) fn text_of_kib(kib: usize) -> String {
     (0..kib * 16).map(|line| format!("{line:>8} {}\n", "sabir ".repeat(9))).collect()
 }

@@ -1,4 +1,4 @@
-//! The scenarios: their words, and what the card says of them. The card and the agent read the same table.
+//! The scenarios: their words and their descriptions in the card. The card and the agent read the same table.
 
 use sabir_proto::card::Skill;
 
@@ -20,7 +20,7 @@ pub(super) enum Scenario {
     Escape,
     Big,
     Hold,
-    /// Only the extended card tells of it.
+    /// Listed in the extended card only.
     Secret,
 }
 
@@ -87,18 +87,18 @@ impl Scenario {
         }
     }
 
-    /// Those of the public card.
+    /// The scenarios that the public card lists.
     pub(super) fn listed() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|scenario| *scenario != Self::Secret)
     }
 
-    /// The scenario of a first word.
+    /// The scenario that the first word of a message picks; an unknown word picks the echo.
     pub(super) fn named(word: &str) -> Self {
         let named = Self::ALL.into_iter().find(|scenario| scenario.row().0.eq_ignore_ascii_case(word));
         named.unwrap_or(Self::Echo)
     }
 
-    /// As the card has it.
+    /// The scenario as a skill of the card.
     pub(super) fn skill(self) -> Skill {
         let (word, name, example, description) = self.row();
         Skill {

@@ -1,4 +1,4 @@
-//! Who fits a message: the one place that decides.
+//! Which agent fits a message: the only place that decides.
 
 use crate::agents::peers::Peer;
 use crate::config::dispatch::DispatchConfig;
@@ -7,14 +7,14 @@ use sabir_proto::AgentName;
 use sabir_store::sqlite::FullText;
 use sabir_store::{Fit, Ranking};
 
-/// What a skill that was asked for by name counts: more than any number of words.
+/// The score of a skill that the message names: more than any number of matching words.
 const SKILL_SCORE: f64 = 1000.0;
 
-/// Whom one may choose.
+/// The agents that may be chosen.
 #[derive(Debug)]
 pub(crate) struct Candidates(Vec<Peer>);
 
-/// What came of judging.
+/// The result of the ranking.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Sure { agent: AgentName, fits: Vec<Fit> },
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 }
 
 impl Candidates {
-    /// Of everybody, those that may be chosen: the named ones, or else all that ask callers for nothing of their own.
+    /// Filters all agents: the named ones, or else all without authentication rules of their own.
     pub(crate) fn new(all: Vec<Peer>, own: Option<&AgentName>, named: &[AgentName]) -> Self {
         let may = |peer: &Peer| if named.is_empty() { !peer.guarded } else { named.contains(&peer.name) };
         Self(all.into_iter().filter(|peer| Some(&peer.name) != own && may(peer)).collect())
@@ -37,12 +37,12 @@ impl Candidates {
         self.0.iter().find(|peer| peer.name == *name)
     }
 
-    /// The first of them.
+    /// The names of the first candidates, in the order of the directory.
     pub(super) fn first(&self, most: usize) -> Vec<AgentName> {
         self.0.iter().take(most).map(|peer| peer.name.clone()).collect()
     }
 
-    /// Scores for a text, best first.
+    /// The scores of the candidates for a text, best first.
     pub(crate) fn rank(&self, skill: Option<&str>, text: &str) -> Result<Vec<Fit>, Failure> {
         let described: Vec<_> = self.0.iter().map(Peer::described).collect();
         let mut fits = FullText.rank(text, &described)?;
@@ -61,7 +61,7 @@ impl Candidates {
         Ok(fits)
     }
 
-    /// Who fits a message.
+    /// Decides whether one, several or no agent fits a message.
     pub(crate) fn judge(&self, skill: Option<&str>, text: &str, config: &DispatchConfig) -> Result<Verdict, Failure> {
         let fits = self.rank(skill, text)?;
         let good: Vec<&Fit> = fits.iter().filter(|fit| fit.score >= config.score_min).collect();
@@ -76,7 +76,7 @@ impl Candidates {
     }
 }
 
-/// Whom an answer means: by number, by name, or by a name that is in it.
+/// The agent that an answer means: by number, by name, or by a name that it contains.
 pub(super) fn read(answer: &str, asked: &[AgentName]) -> Option<AgentName> {
     let answer = answer.trim().trim_start_matches('@').trim_end_matches(['.', '!', ')']);
     if let Ok(number) = answer.parse::<usize>() {
@@ -88,7 +88,7 @@ pub(super) fn read(answer: &str, asked: &[AgentName]) -> Option<AgentName> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     let words: Vec<String> = answer.split(|c: char| !word(c)).map(str::to_ascii_lowercase).collect();
     let mut meant = asked.iter().filter(|name| words.contains(&name.as_str().to_ascii_lowercase()));
-    // Two names are no choice.
+    // An answer that contains two names chooses neither.
     meant.next().filter(|_| meant.next().is_none()).cloned()
 }
 

@@ -6,7 +6,7 @@ use crate::agents::mention::MENTION;
 use sabir_proto::{Event, Json, Message, Object, TaskState, ToolMode};
 use serde_json::{Value, json};
 
-/// A ledger, a travel desk that asks back, and somebody for the rest.
+/// A ledger agent, a travel agent that asks back, a clerk as the fallback, and a private agent.
 const OTHERS: &str = r#"
 [[agent]]
 name = "ledger"
@@ -61,7 +61,7 @@ async fn company(dispatch: &str) -> Company {
     Company::of(&format!("{OTHERS}\n[[agent]]\nname = \"desk\"\nkind = \"dispatch\"\n{dispatch}")).await
 }
 
-/// The scores that a status told.
+/// The scores that a status lists.
 fn ranking(events: &[Event]) -> Value {
     let statuses = events.iter().filter_map(|event| match event {
         Event::StatusUpdate(update) => update.status.message.as_ref(),
@@ -144,7 +144,7 @@ async fn the_mentioned_are_asked_first_and_heard_before_the_message() {
     let whose = parts[0].metadata.as_ref().unwrap().get(MENTION).unwrap();
     assert_eq!((&whose["agent"], &whose["state"]), (&json!("ledger"), &json!("TASK_STATE_COMPLETED")));
     assert_eq!(parts[1].as_text(), Some("@ledger is all well? Say it back."));
-    // What was said is kept as it was said, and who may not be mentioned is a word like others.
+    // The history keeps the message unchanged, and an agent that may not be mentioned is a plain word.
     assert_eq!(task.history[0].parts.len(), 1);
     let task = company.say("echo", "@travel to Oslo").await;
     assert_eq!(task.artifacts[0].parts.len(), 1);
