@@ -2,7 +2,7 @@
 //!
 //! | Module | What it contains |
 //! |---|---|
-//! | `session`, `watch`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
+//! | `session`, `observer`, `curl` | one run against one agent: client, timeout, Ctrl-C, wire log |
 //! | `signer`, `job` | an account of XPR Network that signs, and its jobs |
 //! | `target` | the agent as an argument |
 //! | `trust` | checks a card before its agent is called |
@@ -21,6 +21,7 @@ mod follow;
 mod handoff;
 mod job;
 pub(crate) mod network;
+mod observer;
 mod parts;
 pub(crate) mod push;
 mod report;
@@ -31,8 +32,7 @@ mod signer;
 pub(crate) mod target;
 pub(crate) mod task;
 mod trust;
-mod watch;
 
-pub(crate) use explain::named;
+pub(crate) use explain::problem_of;
 pub(crate) use session::{Interrupts, Session, drive, tls};
-pub(crate) use trust::Believed;
+pub(crate) use trust::TrustedCard;

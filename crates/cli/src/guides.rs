@@ -7,7 +7,7 @@
 mod shell;
 
 use crate::cli::{self, HelpLength};
-use crate::habits;
+use crate::legacy_commands;
 use crate::settings::Layers;
 use sabir_server::Config;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn of_sabir(words: Vec<String>) -> Option<Vec<String>> {
 
 /// What the parser says against a command.
 fn refusal(words: &[String]) -> Option<String> {
-    let words = habits::rewrite(words.to_vec());
+    let words = legacy_commands::rewrite(words.to_vec());
     match cli::command(&Layers::default(), HelpLength::Short).try_get_matches_from(&words) {
         Err(error) if error.use_stderr() => Some(error.to_string()),
         _ => None,

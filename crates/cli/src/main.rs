@@ -1,19 +1,25 @@
 //! The `sabir` binary: parse, run, exit code.
 
 mod admin;
+mod bench;
 mod call;
+mod cassette;
 mod cli;
 mod completion;
+mod conformance;
+mod convert;
+mod doctor;
 mod exit;
 #[cfg(test)]
 mod guides;
-mod habits;
 mod input;
-mod look;
+mod lattice;
+mod legacy_commands;
 mod manual;
 mod mcp;
 mod output;
 mod problem;
+mod raw_call;
 mod render;
 mod run;
 mod settings;
@@ -39,7 +45,7 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     /// Sets the agent that was given as an argument. An agent that was given by a flag must be the same one.
-    pub(crate) fn aim(mut self, agent: Option<&str>) -> Result<Self, Problem> {
+    pub(crate) fn with_agent(mut self, agent: Option<&str>) -> Result<Self, Problem> {
         let Some(agent) = agent else { return Ok(self) };
         if self.settings.typed("agent-card") && self.settings.text("agent-card") != Some(agent) {
             return Err(Problem::usage("two different agents were given, one as an argument and one by --agent-card")
@@ -91,12 +97,12 @@ fn main() -> ExitCode {
 }
 
 /// The typed arguments in today's syntax, and the options that are read before parsing.
-fn arguments() -> Result<(Vec<String>, habits::Scan), Problem> {
+fn arguments() -> Result<(Vec<String>, legacy_commands::Scan), Problem> {
     let typed: Result<Vec<String>, _> = std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let typed =
         typed.map_err(|word| Problem::usage(format!("{} is not UTF-8", word.to_string_lossy())).hint("sabir help"))?;
-    let arguments = habits::rewrite(typed);
-    let scan = habits::Scan::of(&arguments);
+    let arguments = legacy_commands::rewrite(typed);
+    let scan = legacy_commands::Scan::of(&arguments);
     Ok((arguments, scan))
 }
 

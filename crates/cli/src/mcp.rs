@@ -10,26 +10,26 @@
 //! The client is most often a model, and the agents it names are not to be trusted: credentials of this run are sent
 //! only to the agent of `--agent-card`, and tools may call only public addresses and those that were allowed.
 
-mod desk;
+mod catalog;
 mod handler;
-mod tools;
-mod web;
+mod http;
+mod mcp_tools;
 
 use crate::Invocation;
 use crate::call::Session;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
+use catalog::OfferedTools;
 use clap::Args;
-use desk::Desk;
-use handler::Handler;
+use handler::McpHandler;
+use mcp_tools::McpTools;
 use rmcp::ServiceExt;
 use sabir_proto::ToolMode;
 use sabir_server::config::network::Network;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tools::Offer;
 use url::Url;
 
 /// Offer agents as tools over MCP: on standard input and output, or by HTTP.
@@ -98,18 +98,18 @@ impl Mcp {
         }
         let session = Session::new(invocation)?;
         let confirm = !self.no_confirm;
-        let desk = Desk::new(session, &self.allow, node.as_ref(), confirm)?;
-        let offer = Offer { mode, chain: node.is_some() };
-        let handler = Handler::new(Arc::new(desk), offer);
+        let tools = McpTools::new(session, &self.allow, node.as_ref(), confirm)?;
+        let offered = OfferedTools { mode, chain: node.is_some() };
+        let handler = McpHandler::new(Arc::new(tools), offered);
         match self.http {
             None => stdio(handler).await,
-            Some(address) => web::serve(address, handler).await,
+            Some(address) => http::serve(address, handler).await,
         }
     }
 }
 
 /// Serves until the client closes standard input.
-async fn stdio(handler: Handler) -> Outcome {
+async fn stdio(handler: McpHandler) -> Outcome {
     let failed =
         |error: String| Stop::from(Problem::new(Code::Vendor("SABIR_ERR_MCP"), error).hint("sabir mcp --help"));
     let running = match handler.serve(rmcp::transport::stdio()).await {

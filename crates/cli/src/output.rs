@@ -7,7 +7,7 @@
 
 use crate::problem::{Problem, Stop};
 use crate::redact::Redactor;
-use crate::render::{ColorChoice, Floor, Paint, Tone, cut, dangerous, escape};
+use crate::render::{ColorChoice, Fields, Paint, Tone, cut, dangerous, escape};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -92,21 +92,21 @@ impl Output {
     }
 
     /// Prints fields, unless the format is JSON.
-    pub(crate) fn text(&self, write: impl FnOnce(&mut Floor)) -> Result<(), Stop> {
+    pub(crate) fn text(&self, write: impl FnOnce(&mut Fields)) -> Result<(), Stop> {
         if self.is_json() {
             return Ok(());
         }
-        let mut floor = Floor::new();
-        write(&mut floor);
-        self.fields(floor)
+        let mut fields = Fields::new();
+        write(&mut fields);
+        self.fields(fields)
     }
 
     /// Prints fields: one line each, or in the pretty layout.
-    pub(crate) fn fields(&self, floor: Floor) -> Result<(), Stop> {
+    pub(crate) fn fields(&self, fields: Fields) -> Result<(), Stop> {
         if self.is_pretty() {
-            return self.payload(&floor.pretty(self.paint, columns_of(&io::stdout())));
+            return self.payload(&fields.pretty(self.paint, columns_of(&io::stdout())));
         }
-        self.payload(&floor.finish())
+        self.payload(&fields.finish())
     }
 
     /// Writes a result unchanged, with its line ends.

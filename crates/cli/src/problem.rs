@@ -7,7 +7,7 @@
 use crate::exit::Exit;
 use crate::output::Format;
 use crate::redact::Redactor;
-use crate::render::{Floor, Paint, Tone, escape};
+use crate::render::{Fields, Paint, Tone, escape};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -124,12 +124,12 @@ impl Problem {
     /// The error object of the CLI specification, as one line of JSON.
     fn json(&self, redactor: &Redactor) -> String {
         #[derive(Serialize)]
-        struct Envelope {
-            error: Body,
+        struct ErrorEnvelope {
+            error: ErrorBody,
         }
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Body {
+        struct ErrorBody {
             code: &'static str,
             message: String,
             hint: Option<String>,
@@ -140,13 +140,13 @@ impl Problem {
             Some(Transport::Number(number)) => json!(number),
             Some(Transport::Name(name)) => json!(name),
         };
-        let error = Body {
+        let error = ErrorBody {
             code: self.code.name(),
             message: redactor.text(&self.message).into_owned(),
             hint: self.hint.as_deref().map(|hint| redactor.text(hint).into_owned()),
             a2a_code,
         };
-        serde_json::to_string(&Envelope { error }).expect("strings and numbers are JSON")
+        serde_json::to_string(&ErrorEnvelope { error }).expect("strings and numbers are JSON")
     }
 
     /// The pretty form: the message, the hint, and the code, which the user can search for.
@@ -166,16 +166,16 @@ impl Problem {
         match format {
             Format::Json => crate::output::compact(&self.json(redactor)) + "\n",
             Format::Text | Format::Pretty => {
-                let mut floor = Floor::new();
-                floor.field("Error", self.code.name());
-                floor.field("Message", &redactor.text(&self.message));
+                let mut fields = Fields::new();
+                fields.field("Error", self.code.name());
+                fields.field("Message", &redactor.text(&self.message));
                 if let Some(hint) = &self.hint {
-                    floor.field("Hint", &redactor.text(hint));
+                    fields.field("Hint", &redactor.text(hint));
                 }
                 if let Some(transport) = &self.transport {
-                    floor.field("Transport code", &transport.to_string());
+                    fields.field("Transport code", &transport.to_string());
                 }
-                floor.finish()
+                fields.finish()
             }
         }
     }

@@ -16,7 +16,7 @@ mod part;
 mod task;
 
 pub(crate) use answer::{AnswerPrinter, Printed};
-pub(crate) use card::{About, card, interface};
+pub(crate) use card::{CardContext, card, interface};
 pub(crate) use event::event;
 pub(crate) use layout::cut;
 pub(crate) use node::Node;
@@ -28,11 +28,11 @@ use layout::{Field, Value};
 
 /// The fields of a result, in the order in which they are shown.
 #[derive(Debug, Default)]
-pub(crate) struct Floor {
+pub(crate) struct Fields {
     fields: Vec<Field>,
 }
 
-impl Floor {
+impl Fields {
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -135,13 +135,13 @@ mod tests {
 
     #[test]
     fn a_field_of_several_lines_is_a_block() {
-        let mut floor = Floor::new();
-        floor.field("Name", "a");
-        floor.field("Name", "");
-        floor.field("Name", "a\n\nState: b\n");
-        floor.maybe("Nothing", None);
-        floor.block("Text", "");
-        assert_eq!(floor.finish(), "Name: a\nName: -\nName:\n  a\n  \n  State: b\n\nText:\n  \n\n");
+        let mut fields = Fields::new();
+        fields.field("Name", "a");
+        fields.field("Name", "");
+        fields.field("Name", "a\n\nState: b\n");
+        fields.maybe("Nothing", None);
+        fields.block("Text", "");
+        assert_eq!(fields.finish(), "Name: a\nName: -\nName:\n  a\n  \n  State: b\n\nText:\n  \n\n");
     }
 
     #[test]

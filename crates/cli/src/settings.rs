@@ -16,7 +16,7 @@ mod show;
 mod table;
 
 pub(crate) use help::{arguments, output_alone};
-pub(crate) use kind::{Kind, duration};
+pub(crate) use kind::{ValueKind, duration};
 pub(crate) use layers::Layers;
 pub(crate) use resolve::{Settings, Source, Waiting, configured};
 pub(crate) use show::{json, show};
@@ -30,8 +30,8 @@ pub(crate) struct Setting {
     pub(crate) short: Option<char>,
     /// Other long flags that mean the same. They have no variable of their own.
     pub(crate) aliases: &'static [&'static str],
-    pub(crate) kind: Kind,
-    pub(crate) reach: Reach,
+    pub(crate) kind: ValueKind,
+    pub(crate) sources: AllowedSources,
     /// The description of the built-in default; not a value to be parsed.
     pub(crate) default: &'static str,
     pub(crate) secret: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Setting {
 
 /// The places that may set an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AllowedSources {
     /// All five places.
     Anywhere,
     /// Flag or variable: `--config`, since a file that names another file would have no end.
@@ -55,9 +55,11 @@ pub(crate) enum Reach {
 impl Setting {
     /// The variable that sets it: the flag in capitals, with the prefix all implementations share.
     pub(crate) fn variable(&self) -> Option<String> {
-        match self.reach {
-            Reach::FlagOnly => None,
-            Reach::Anywhere | Reach::NoFile => Some(format!("A2ACLI_{}", self.flag.replace('-', "_").to_uppercase())),
+        match self.sources {
+            AllowedSources::FlagOnly => None,
+            AllowedSources::Anywhere | AllowedSources::NoFile => {
+                Some(format!("A2ACLI_{}", self.flag.replace('-', "_").to_uppercase()))
+            }
         }
     }
 

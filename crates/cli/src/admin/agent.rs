@@ -12,7 +12,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Outcome, Problem};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{AgentError, AgentOrder, AgentView, CardStanding, Enlisted, Expect, Origin, SecretRef};
 use serde_json::{Map, Value, json};
@@ -290,7 +290,7 @@ fn absolute(text: &str) -> Result<String, Problem> {
     }
 }
 
-fn brief(floor: &mut Floor, one: &AgentView) {
+fn brief(floor: &mut Fields, one: &AgentView) {
     floor.field("Agent", &one.name);
     floor.field("Kind", &one.kind);
     floor.maybe("URL", one.url.as_deref());

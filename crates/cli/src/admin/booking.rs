@@ -7,7 +7,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{BookingStatus, BookingView, NetworkOrder, NetworkSaid, ROWS_MAX, whoever_sits_here};
 use serde_json::json;
@@ -115,7 +115,7 @@ fn one(out: &Output, said: NetworkSaid, id: &str) -> Outcome {
     }
 }
 
-fn fields(floor: &mut Floor, booking: &BookingView) {
+fn fields(floor: &mut Fields, booking: &BookingView) {
     floor.field("Booking", &booking.booking_id);
     floor.field("Venue", &booking.venue);
     floor.field("Status", booking.status.name());

@@ -5,7 +5,7 @@ use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome as Ran, Problem, Stop};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_proto::{NonText, Role, TheirTask};
 use sabir_server::Config;
@@ -165,7 +165,7 @@ fn unexpected() -> Stop {
 }
 
 /// A question for people.
-fn fields(floor: &mut Floor, waiting: &Waiting) {
+fn fields(floor: &mut Fields, waiting: &Waiting) {
     floor.field("Task ID", &waiting.task_id);
     floor.field("Agent", &waiting.agent);
     floor.field("State", &waiting.state);

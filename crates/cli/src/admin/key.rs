@@ -7,7 +7,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Outcome, Problem, Stop};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_proto::{AgentName, Timestamp};
 use sabir_server::admin::{ApiKey, Expect, Issued, KeyId, KeyOrder, scope_fault, standing, user};
@@ -264,7 +264,7 @@ fn members(key: &ApiKey) -> Map<String, Value> {
 }
 
 /// The same for people.
-fn fields(floor: &mut Floor, key: &ApiKey) {
+fn fields(floor: &mut Fields, key: &ApiKey) {
     let terms = &key.terms;
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
     floor.field("Key ID", key.id.as_str());

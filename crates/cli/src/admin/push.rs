@@ -6,7 +6,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome as Ran, Problem, Stop};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::Config;
 use sabir_server::admin::{
@@ -292,7 +292,7 @@ fn state(letter: &Letter) -> &'static str {
 }
 
 /// A delivery for people.
-fn fields(floor: &mut Floor, letter: &Letter) {
+fn fields(floor: &mut Fields, letter: &Letter) {
     let events = match (letter.first_event, letter.last_event) {
         (first, last) if first == last => first.to_string(),
         (first, last) => format!("{first} to {last}"),

@@ -6,7 +6,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{AdminError, NetworkOrder, NetworkSaid, ROWS_MAX, VenueView, network};
 use serde_json::{Map, Value, json};
@@ -220,7 +220,7 @@ fn one(out: &Output, said: NetworkSaid, slug: &str) -> Outcome {
     }
 }
 
-fn fields(floor: &mut Floor, venue: &VenueView) {
+fn fields(floor: &mut Fields, venue: &VenueView) {
     floor.field("Venue", &venue.slug);
     floor.field("Name", &venue.name);
     floor.field("ID", &venue.id);

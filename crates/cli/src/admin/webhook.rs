@@ -7,7 +7,7 @@ use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Code, Outcome, Problem};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{Expect, NetworkOrder, NetworkSaid, SubscriptionView};
 use serde_json::json;
@@ -137,7 +137,7 @@ fn one(out: &Output, said: NetworkSaid, id: &str) -> Outcome {
     }
 }
 
-fn fields(floor: &mut Floor, webhook: &SubscriptionView) {
+fn fields(floor: &mut Fields, webhook: &SubscriptionView) {
     floor.field("Webhook", &webhook.id);
     floor.field("Key", &webhook.key);
     floor.field("URL", &webhook.url);

@@ -5,7 +5,7 @@ use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::exchanges;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl Verb for Wire {
     }
 }
 
-fn show(floor: &mut Floor, exchange: &Value) {
+fn show(floor: &mut Fields, exchange: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     floor.field("Leg", &text(&exchange["leg"]));
     let (request, answer) = (&exchange["request"], &exchange["answer"]);

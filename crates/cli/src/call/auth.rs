@@ -1,19 +1,19 @@
 //! `sabir auth …`: logging in to agents, and what is kept of it.
 
 mod flow;
-mod kept;
+mod stored_tokens;
 
-pub(crate) use kept::{Logout, Status};
+pub(crate) use stored_tokens::{AuthLogout, AuthStatus};
 
-use super::target::Target;
+use super::target::AgentArgument;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::render::Floor;
+use crate::render::Fields;
 use clap::{Args, ValueEnum};
-use flow::{Candidate, Granted};
+use flow::{LoginResult, LoginScheme};
 use sabir_client::oauth::{self, WallClock};
 use sabir_client::tokens::{Key, Store, Stored};
 use sabir_client::{Found, Secret, tokens};
@@ -32,9 +32,9 @@ const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
 #[command(after_help = "Examples:\n  \
     sabir auth login -a https://agent.example --client-id my-cli\n  \
     A2ACLI_CLIENT_SECRET=… sabir auth login --flow client-credentials --client-id robot --scope read")]
-pub(crate) struct Login {
+pub(crate) struct AuthLogin {
     #[command(flatten)]
-    target: Target,
+    target: AgentArgument,
     /// How to log in; told by the card where it offers one way only.
     #[arg(long, value_name = "FLOW")]
     flow: Option<Flow>,
@@ -70,18 +70,18 @@ impl Flow {
     }
 }
 
-impl Verb for Login {
+impl Verb for AuthLogin {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.target.agent())?;
+        let invocation = invocation.with_agent(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Login {
+impl AuthLogin {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
-        let found = session.believe(session.card().await?).await?.into_found();
-        let candidate = self.candidate(session, &found)?;
+        let found = session.require_trust(session.card().await?).await?.into_found();
+        let scheme = self.scheme(session, &found)?;
         let Some(client_id) = session.settings.text("client-id") else {
             return Err(Problem::usage("no client id was given; it is given out by the owner of the agent")
                 .hint(session.resume().command("auth login") + " --client-id <id>")
@@ -89,24 +89,24 @@ impl Login {
         };
         let secret = session.settings.text("client-secret").map(Secret::new);
         let client = oauth::Client::new(&session.client, &WallClock, client_id, secret.as_ref());
-        let Granted { token, token_url, refresh_url, who } =
-            candidate.log_in(session, &client, &self.scope).await.map_err(|error| refused(&error, session))?;
+        let LoginResult { token, token_url, refresh_url, subject } =
+            scheme.log_in(session, &client, &self.scope).await.map_err(|error| refused(&error, session))?;
         learn(session, &token);
         let key =
-            Key { origin: origin(session, &found)?, scheme: candidate.scheme.clone(), client_id: client_id.to_owned() };
-        let stored = Stored { key, token, flow: candidate.flow.name().to_owned(), token_url, refresh_url };
-        let path = store()?.save(&stored).map_err(|error| unkept(&error))?;
-        report(session, &stored, &path.display().to_string(), who.as_deref())
+            Key { origin: origin(session, &found)?, scheme: scheme.scheme.clone(), client_id: client_id.to_owned() };
+        let stored = Stored { key, token, flow: scheme.flow.name().to_owned(), token_url, refresh_url };
+        let path = store()?.save(&stored).map_err(|error| store_problem(&error))?;
+        report(session, &stored, &path.display().to_string(), subject.as_deref())
     }
 
     /// The scheme to log in by: the one that was named, or the only one that can be.
-    fn candidate(&self, session: &Session, found: &Found) -> Result<Candidate, Problem> {
-        let all = flow::candidates(&found.card);
-        let fits = |one: &&Candidate| {
+    fn scheme(&self, session: &Session, found: &Found) -> Result<LoginScheme, Problem> {
+        let all = flow::login_schemes(&found.card);
+        let fits = |one: &&LoginScheme| {
             self.scheme.as_ref().is_none_or(|name| *name == one.scheme) && self.flow.is_none_or(|flow| flow == one.flow)
         };
-        let fitting: Vec<&Candidate> = all.iter().filter(fits).collect();
-        let list = |some: &[&Candidate]| {
+        let fitting: Vec<&LoginScheme> = all.iter().filter(fits).collect();
+        let list = |some: &[&LoginScheme]| {
             some.iter().map(|one| format!("{} ({})", one.scheme, one.flow.name())).collect::<Vec<_>>().join(", ")
         };
         match fitting.as_slice() {
@@ -114,7 +114,7 @@ impl Login {
             [] if all.is_empty() => Err(Problem::usage("the card declares no scheme that can be logged in to")
                 .hint("set A2ACLI_BEARER or A2ACLI_API_KEY to a credential of the agent")),
             [] => {
-                let known: Vec<&Candidate> = all.iter().collect();
+                let known: Vec<&LoginScheme> = all.iter().collect();
                 Err(Problem::usage(format!("no such scheme; the card has {}", list(&known)))
                     .hint(session.resume().command("card get")))
             }
@@ -125,7 +125,7 @@ impl Login {
 }
 
 /// What was got, without what it is.
-fn report(session: &Session, stored: &Stored, path: &str, who: Option<&str>) -> Outcome {
+fn report(session: &Session, stored: &Stored, path: &str, subject: Option<&str>) -> Outcome {
     if session.out.is_json() {
         let document = json!({
             "agent": stored.key.origin,
@@ -134,22 +134,22 @@ fn report(session: &Session, stored: &Stored, path: &str, who: Option<&str>) -> 
             "clientId": stored.key.client_id,
             "scopes": stored.token.scopes,
             "expires": stored.token.expires,
-            "subject": who,
+            "subject": subject,
             "store": path,
         });
         session.out.document(&document.to_string())?;
         return Ok(Exit::Done);
     }
-    let mut floor = Floor::new();
-    floor.field("Agent", &stored.key.origin);
-    floor.field("Scheme", &stored.key.scheme);
-    floor.field("Flow", &stored.flow);
-    floor.field("Client ID", &stored.key.client_id);
-    floor.maybe("Subject", who);
-    floor.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
-    floor.field("Expires", &kept::expiry(stored.token.expires, now()));
-    floor.field("Stored", path);
-    session.out.fields(floor)?;
+    let mut fields = Fields::new();
+    fields.field("Agent", &stored.key.origin);
+    fields.field("Scheme", &stored.key.scheme);
+    fields.field("Flow", &stored.flow);
+    fields.field("Client ID", &stored.key.client_id);
+    fields.maybe("Subject", subject);
+    fields.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
+    fields.field("Expires", &stored_tokens::expiry(stored.token.expires, now()));
+    fields.field("Stored", path);
+    session.out.fields(fields)?;
     Ok(Exit::Done)
 }
 
@@ -183,7 +183,7 @@ fn refused(error: &oauth::Error, session: &Session) -> Stop {
     Problem::new(code, message).hint(hint).into()
 }
 
-fn unkept(error: &tokens::Error) -> Problem {
+fn store_problem(error: &tokens::Error) -> Problem {
     Problem::internal(format!("the token cannot be kept: {error}")).hint("sabir auth status")
 }
 
@@ -211,17 +211,17 @@ fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
 impl Session {
     /// Tokens that are kept for this agent, by scheme; renewed where that is due.
     pub(crate) async fn stored_tokens(&self, found: &Found) -> Result<Vec<(String, Secret)>, Stop> {
-        let candidates = flow::candidates(&found.card);
+        let login_schemes = flow::login_schemes(&found.card);
         // Whoever gave a credential for this run means that one.
-        if candidates.is_empty() || self.settings.text("bearer").is_some() {
+        if login_schemes.is_empty() || self.settings.text("bearer").is_some() {
             return Ok(Vec::new());
         }
         let Ok(store) = store() else { return Ok(Vec::new()) };
         let origin = origin(self, found)?;
-        let listed = store.list().map_err(|error| unkept(&error))?;
+        let listed = store.list().map_err(|error| store_problem(&error))?;
         let mut usable = Vec::new();
         for stored in listed.into_iter().flatten().filter(|stored| stored.key.origin == origin) {
-            let known = candidates.iter().any(|one| one.scheme == stored.key.scheme);
+            let known = login_schemes.iter().any(|one| one.scheme == stored.key.scheme);
             let client = self.settings.text("client-id").is_none_or(|id| id == stored.key.client_id);
             if known && client && !usable.iter().any(|(scheme, _)| *scheme == stored.key.scheme) {
                 usable.push((stored.key.scheme.clone(), self.fresh(&store, &stored).await?));
@@ -261,7 +261,7 @@ impl Session {
                 Ok(fresh.stored.token.access)
             }
             Ok(None) => Err(Problem::new(Code::CredentialsMissing, "the token is gone").hint(login()).into()),
-            Err(tokens::FreshError::Store(error)) => Err(unkept(&error).into()),
+            Err(tokens::FreshError::Store(error)) => Err(store_problem(&error).into()),
             Err(tokens::FreshError::Renewal(oauth::Error::NoAnswer { url, .. })) => {
                 let message = format!("the token has expired, and {url} does not answer");
                 Err(Problem::new(Code::Unreachable, message).hint(login()).into())

@@ -3,15 +3,15 @@
 mod validate;
 mod verify;
 
-pub(crate) use verify::Verify;
+pub(crate) use verify::CardVerify;
 
-use super::target::Target;
+use super::target::AgentArgument;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem};
-use crate::render::{self, About, Floor, Node};
+use crate::render::{self, CardContext, Fields, Node};
 use clap::Args;
 use sabir_client::Found;
 use sabir_client::signature::{Distrust, Source, Vouched, vouched};
@@ -22,9 +22,9 @@ use sabir_wire::card::XprIdentity;
 /// The card is read without any credential. In JSON it is printed as it is, and what is said about it stands on standard
 /// error. Of a card whose signature is verified, what was signed is shown and nothing else.
 #[derive(Debug, Args)]
-pub(crate) struct Get {
+pub(crate) struct CardGet {
     #[command(flatten)]
-    target: Target,
+    target: AgentArgument,
     /// Check the card against the rules of A2A; a card that breaks them is an error.
     #[arg(long)]
     validate: bool,
@@ -33,30 +33,30 @@ pub(crate) struct Get {
     extended: bool,
 }
 
-impl Verb for Get {
+impl Verb for CardGet {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.target.agent())?;
+        let invocation = invocation.with_agent(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Get {
+impl CardGet {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let found = session.card().await?;
         let place = session.place(&found);
         let found = if self.extended {
-            let public = session.believe(found).await?;
+            let public = session.require_trust(found).await?;
             let url = public.url.clone();
             let agent = session.connect_to(public).await?;
             let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
             let read =
                 Found::read(said.as_received().as_bytes(), url, &place).map_err(|error| session.failed(error))?;
-            session.believe(read).await?.into_found()
+            session.require_trust(read).await?.into_found()
         } else {
             found
         };
-        let (found, signature) = judged(session, found).await?;
+        let (found, signature) = verify_signatures(session, found).await?;
         let json = with_xpr(found.json(), found.xpr.as_ref());
         let mut faults = if self.validate { validate::faults(&found) } else { Vec::new() };
         if self.validate && signature.wrong {
@@ -66,7 +66,7 @@ impl Get {
             return Err(card_invalid(&place, &faults).into());
         }
         let selected = session.selected(&found);
-        let about = About {
+        let about = CardContext {
             place: Some(&place),
             selected: selected.as_deref(),
             valid: self.validate.then_some("yes"),
@@ -77,7 +77,7 @@ impl Get {
         self.report(session, &json, &about)
     }
 
-    fn report(&self, session: &Session, json: &str, about: &About<'_>) -> Outcome {
+    fn report(&self, session: &Session, json: &str, about: &CardContext<'_>) -> Outcome {
         if session.out.is_json() {
             session.out.document(json)?;
             for (label, value) in [("Selected", about.selected), ("Valid", about.valid), ("Signature", about.signature)]
@@ -88,9 +88,9 @@ impl Get {
             }
             return Ok(Exit::Done);
         }
-        let mut floor = Floor::new();
-        render::card(&mut floor, Node::new(json), about);
-        session.out.fields(floor)?;
+        let mut fields = Fields::new();
+        render::card(&mut fields, Node::new(json), about);
+        session.out.fields(fields)?;
         Ok(Exit::Done)
     }
 }
@@ -115,10 +115,10 @@ fn card_invalid(place: &str, faults: &[String]) -> Problem {
 }
 
 /// What became of a card's signatures, and what is left of the card. A wrong one is worth a warning, an absent one is not.
-async fn judged(session: &Session, found: Found) -> Result<(Found, Signature), Problem> {
+async fn verify_signatures(session: &Session, found: Found) -> Result<(Found, SignatureReport), Problem> {
     let trust = super::trust::roots(&session.settings, &found)?;
     let outcome = vouched(&found, &trust, &session.client).await;
-    let signature = Signature::of(&outcome);
+    let signature = SignatureReport::of(&outcome);
     if signature.wrong {
         session.out.warn(&format!("the card cannot be trusted: {}", signature.words));
     }
@@ -126,13 +126,13 @@ async fn judged(session: &Session, found: Found) -> Result<(Found, Signature), P
 }
 
 /// The outcome of a verification, for a person.
-struct Signature {
+struct SignatureReport {
     words: String,
     /// Evidence against the card, not only a lack of evidence for it.
     wrong: bool,
 }
 
-impl Signature {
+impl SignatureReport {
     fn of(outcome: &Result<Vouched, Distrust>) -> Self {
         match outcome {
             Ok(Vouched { kid, source, .. }) => {

@@ -7,12 +7,12 @@
 //! At a terminal a failed turn is told and the conversation goes on. In a pipe, where the next line may depend on the
 //! last answer, it ends the run with the code of the failure.
 
-mod lines;
+mod conversation;
+mod input;
 mod prompt;
-mod talk;
-mod words;
+mod stdin_lines;
 
-use super::target::Target;
+use super::target::AgentArgument;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
@@ -20,13 +20,13 @@ use crate::exit::Exit;
 use crate::output::Format;
 use crate::problem::{Outcome, Problem, Stop};
 use clap::Args;
+use conversation::{Conversation, TurnEnd};
 use futures_util::FutureExt;
-use lines::Lines;
-use prompt::{Prompt, Typed};
+use input::ChatInput;
+use prompt::{Prompt, PromptInput};
 use std::io::IsTerminal;
-use talk::{Talk, Turn};
+use stdin_lines::StdinLines;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use words::Line;
 
 /// Talk with an agent, turn by turn.
 ///
@@ -40,12 +40,12 @@ use words::Line;
 #[command(after_help = help())]
 pub(crate) struct Chat {
     #[command(flatten)]
-    target: Target,
+    target: AgentArgument,
 }
 
 /// What stands below the options.
 fn help() -> String {
-    let list: String = words::help().lines().map(|line| format!("  {line}\n")).collect();
+    let list: String = input::help().lines().map(|line| format!("  {line}\n")).collect();
     format!(
         "What can be typed beside messages:\n{list}\n\
          Ctrl-C while the agent works cancels the task and comes back to the prompt. At the prompt it drops the line.\n\n\
@@ -58,22 +58,22 @@ fn help() -> String {
 
 impl Verb for Chat {
     fn run(self, invocation: Invocation) -> Outcome {
-        let mode = Mode::of(&invocation)?;
-        let invocation = invocation.aim(self.target.agent())?;
-        drive(invocation, Interrupts::Own, async |session| converse(session, mode).await)
+        let mode = ChatMode::of(&invocation)?;
+        let invocation = invocation.with_agent(self.target.agent())?;
+        drive(invocation, Interrupts::Own, async |session| run_chat(session, mode).await)
     }
 }
 
 /// Where the lines come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ChatMode {
     /// A person, who is prompted.
     Person,
     /// A pipe, which is read to its end.
     Pipe,
 }
 
-impl Mode {
+impl ChatMode {
     fn of(invocation: &Invocation) -> Result<Self, Problem> {
         if invocation.out.format == Format::Json {
             return Err(Problem::usage("chat speaks text only")
@@ -130,39 +130,44 @@ impl Signals {
 }
 
 /// Where turns come from.
-enum Input {
+enum TurnSource {
     Person(Prompt),
-    Pipe(Lines),
+    Pipe(StdinLines),
 }
 
-async fn converse(session: &Session, mode: Mode) -> Outcome {
+async fn run_chat(session: &Session, mode: ChatMode) -> Outcome {
     let mut signals = Signals::listen()?;
     let agent = tokio::select! {
         connected = session.connect() => connected?,
         () = signals.any() => return Ok(Exit::Interrupted),
-        () = session.watcher.show_progress(&session.out) => return Ok(Exit::Interrupted),
+        () = session.observer.show_progress(&session.out) => return Ok(Exit::Interrupted),
     };
     session.out.clear_progress();
-    let mut talk = Talk::begin(session, agent, mode)?;
+    let mut conversation = Conversation::begin(session, agent, mode)?;
     let mut input = match mode {
-        Mode::Person => {
-            session.out.note(&format!("talking to {}; /help lists what else can be typed", talk.name()));
-            Input::Person(Prompt::open()?)
+        ChatMode::Person => {
+            session.out.note(&format!("talking to {}; /help lists what else can be typed", conversation.name()));
+            TurnSource::Person(Prompt::open()?)
         }
-        Mode::Pipe => Input::Pipe(Lines::of_stdin()),
+        ChatMode::Pipe => TurnSource::Pipe(StdinLines::of_stdin()),
     };
-    let ended = turns(session, &mut talk, &mut input, &mut signals).await;
-    if let Some(resume) = talk.resume() {
+    let ended = turns(session, &mut conversation, &mut input, &mut signals).await;
+    if let Some(resume) = conversation.resume() {
         session.out.note(&format!("Resume: {resume}"));
     }
     ended
 }
 
-async fn turns(session: &Session, talk: &mut Talk<'_>, input: &mut Input, signals: &mut Signals) -> Outcome {
+async fn turns(
+    session: &Session,
+    conversation: &mut Conversation<'_>,
+    input: &mut TurnSource,
+    signals: &mut Signals,
+) -> Outcome {
     loop {
         let typed = match input {
-            Input::Person(prompt) => {
-                let asked = prompt.next(talk.prompt());
+            TurnSource::Person(prompt) => {
+                let asked = prompt.next(conversation.prompt());
                 tokio::select! {
                     typed = asked => typed?,
                     () = signals.ended() => {
@@ -171,31 +176,31 @@ async fn turns(session: &Session, talk: &mut Talk<'_>, input: &mut Input, signal
                     }
                 }
             }
-            Input::Pipe(lines) => tokio::select! {
+            TurnSource::Pipe(lines) => tokio::select! {
                 biased;
-                typed = lines.next() => typed?.map_or(Typed::End, Typed::Line),
+                typed = lines.next() => typed?.map_or(PromptInput::End, PromptInput::Line),
                 () = signals.any() => return Ok(Exit::Interrupted),
             },
         };
         let line = match typed {
-            Typed::End => return Ok(Exit::Done),
-            Typed::Dropped => continue,
-            Typed::Line(typed) => Line::read(&typed),
+            PromptInput::End => return Ok(Exit::Done),
+            PromptInput::Dropped => continue,
+            PromptInput::Line(typed) => ChatInput::read(&typed),
         };
-        let is_person = matches!(input, Input::Person(_));
+        let is_person = matches!(input, TurnSource::Person(_));
         if is_person {
             signals.forget();
         }
         let turn = tokio::select! {
-            turn = one(session, talk, line, &mut signals.interrupt) => Some(turn),
+            turn = one(session, conversation, line, &mut signals.interrupt) => Some(turn),
             _ = signals.terminate.recv() => None,
             _ = signals.hang_up.recv() => None,
         };
         match turn {
             None => return Ok(Exit::Interrupted),
-            Some(Ok(Turn::Over)) => {}
-            Some(Ok(Turn::Left)) => return Ok(Exit::Done),
-            Some(Ok(Turn::Detached)) => return Ok(Exit::Interrupted),
+            Some(Ok(TurnEnd::Over)) => {}
+            Some(Ok(TurnEnd::Left)) => return Ok(Exit::Done),
+            Some(Ok(TurnEnd::Detached)) => return Ok(Exit::Interrupted),
             Some(Err(Stop::Problem(problem))) if is_person => session.out.report(&problem),
             Some(Err(stop)) => return Err(stop),
         }
@@ -203,30 +208,37 @@ async fn turns(session: &Session, talk: &mut Talk<'_>, input: &mut Input, signal
 }
 
 /// What one line leads to.
-async fn one(session: &Session, talk: &mut Talk<'_>, line: Line, interrupts: &mut Signal) -> Result<Turn, Stop> {
+async fn one(
+    session: &Session,
+    conversation: &mut Conversation<'_>,
+    line: ChatInput,
+    interrupts: &mut Signal,
+) -> Result<TurnEnd, Stop> {
     match line {
         // Where the agent waits for an authorisation from elsewhere, Enter says that it was given.
-        Line::Nothing if talk.is_with_a_person() && talk.waits_for_authorisation() => talk.wait(interrupts).await,
-        Line::Nothing => Ok(Turn::Over),
-        Line::Say(text) => talk.say(text, interrupts).await,
-        Line::Wait => talk.wait(interrupts).await,
-        Line::Cancel => talk.cancel(interrupts).await,
-        Line::Task => talk.show(interrupts).await,
-        Line::New => {
-            talk.forget();
+        ChatInput::Nothing if conversation.is_with_a_person() && conversation.waits_for_authorisation() => {
+            conversation.wait(interrupts).await
+        }
+        ChatInput::Nothing => Ok(TurnEnd::Over),
+        ChatInput::Say(text) => conversation.say(text, interrupts).await,
+        ChatInput::Wait => conversation.wait(interrupts).await,
+        ChatInput::Cancel => conversation.cancel(interrupts).await,
+        ChatInput::Task => conversation.show(interrupts).await,
+        ChatInput::New => {
+            conversation.forget();
             session.out.note("a new conversation begins with the next line");
-            Ok(Turn::Over)
+            Ok(TurnEnd::Over)
         }
-        Line::File(place) => talk.attach(&place),
-        Line::Ids => talk.ids(),
-        Line::Raw => talk.raw(),
-        Line::Save(path) => talk.save(&path),
-        Line::Help => {
-            session.out.note(&words::help());
-            Ok(Turn::Over)
+        ChatInput::File(place) => conversation.attach(&place),
+        ChatInput::Ids => conversation.ids(),
+        ChatInput::Raw => conversation.raw(),
+        ChatInput::Save(path) => conversation.save(&path),
+        ChatInput::Help => {
+            session.out.note(&input::help());
+            Ok(TurnEnd::Over)
         }
-        Line::Exit => Ok(Turn::Left),
-        Line::Wrong(what) => {
+        ChatInput::Exit => Ok(TurnEnd::Left),
+        ChatInput::Wrong(what) => {
             Err(Problem::usage(what).hint("/help, or // to send a line that begins with a slash").into())
         }
     }

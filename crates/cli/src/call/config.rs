@@ -12,9 +12,9 @@ use clap::Args;
 /// Looks, in this order, at flags, the environment, the .env of this directory or a parent (or the file of --config), and
 /// ~/.config/a2a-cli/.env. Secrets are not shown. Settings are changed with an editor; this tool never writes them.
 #[derive(Debug, Args)]
-pub(crate) struct Show {}
+pub(crate) struct ConfigShow {}
 
-impl Verb for Show {
+impl Verb for ConfigShow {
     fn run(self, Invocation { settings, out, .. }: Invocation) -> Outcome {
         if out.is_json() {
             out.document(&settings::json(&settings))?;

@@ -1,6 +1,6 @@
 //! `--curl`: a request as a command of curl or grpcurl. Credentials are named, never written.
 
-use super::watch::shown;
+use super::observer::shown;
 use crate::output::{Output, compact};
 use crate::redact::REDACTED;
 use crate::render::shell;

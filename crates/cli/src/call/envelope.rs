@@ -39,7 +39,7 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 10;
     sabir envelope send network.ping -a https://api.agntdot.com --key env:AGNT_KEY --from my_agent_001\n  \
     echo '{\"query\": \"sunset\"}' | sabir envelope send booking.search -a http://127.0.0.1:4000 --key env:AGNT_KEY\n  \
     sabir envelope send booking.confirm --to venue:la-brisa --sign-key file:a2a.key < payload.json")]
-pub(crate) struct Send {
+pub(crate) struct EnvelopeSend {
     /// What is wanted: network.ping, venue.list, booking.search, booking.confirm, booking.status or payment.authorize.
     #[arg(value_name = "INTENT")]
     intent: String,
@@ -57,7 +57,7 @@ pub(crate) struct Send {
     sign_key: Option<String>,
     /// How the signing key is made of that value.
     #[arg(long, value_enum, default_value = "raw")]
-    derivation: By,
+    derivation: KeyDerivation,
     /// The payload: JSON, a file after @, or - for standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     data: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Send {
 
 /// How a value becomes a signing key.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum By {
+enum KeyDerivation {
     /// Its bytes.
     Raw,
     /// The bytes it spells in hex.
@@ -83,7 +83,7 @@ enum By {
     Hkdf,
 }
 
-impl Verb for Send {
+impl Verb for EnvelopeSend {
     fn run(self, invocation: Invocation) -> Outcome {
         let envelope = self.envelope()?;
         drive(invocation, Interrupts::Detach, async |session| {
@@ -103,7 +103,7 @@ impl Verb for Send {
     }
 }
 
-impl Send {
+impl EnvelopeSend {
     /// What was typed, as an envelope.
     fn envelope(&self) -> Result<Envelope, Problem> {
         let wrong = |message: String| Problem::usage(message).hint("sabir envelope send --help");
@@ -166,9 +166,9 @@ impl Send {
         }
         if let Some(reference) = &self.sign_key {
             let derivation = match self.derivation {
-                By::Raw => Derivation::Raw,
-                By::Hex => Derivation::Hex,
-                By::Hkdf => Derivation::Hkdf,
+                KeyDerivation::Raw => Derivation::Raw,
+                KeyDerivation::Hex => Derivation::Hex,
+                KeyDerivation::Hkdf => Derivation::Hkdf,
             };
             let key = SealKey::new(&secret(session, "--sign-key", reference)?, derivation);
             let key = key.map_err(|error| Problem::usage(format!("--sign-key: {error}")).hint(hint))?;
@@ -186,7 +186,7 @@ impl Send {
             Unserved::Unknown { http, .. } | Unserved::Nonsense { http, .. } => {
                 (Code::Protocol("InvalidAgentResponseError"), Some(*http))
             }
-            Unserved::Failed(error) => return with_hint(super::named(error), passing, moment),
+            Unserved::Failed(error) => return with_hint(super::problem_of(error), passing, moment),
             _ => (Code::Internal, None),
         };
         let problem = Problem::new(code, message).transport(status.map(|status| Transport::Number(status.into())));

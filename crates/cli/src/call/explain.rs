@@ -12,7 +12,7 @@ use sabir_wire::card::Form;
 use sabir_wire::codes;
 
 /// What is known when something fails.
-pub(crate) struct Words<'a> {
+pub(crate) struct FailureContext<'a> {
     /// The command, as it is typed.
     pub(crate) path: &'static str,
     pub(crate) settings: &'a Settings,
@@ -23,16 +23,16 @@ pub(crate) struct Words<'a> {
 }
 
 /// A failure in the words of the envelope, with the command that helps.
-pub(crate) fn explain(error: Error, words: &Words<'_>) -> Problem {
-    let problem = named(&error);
-    match next_step(&error, words) {
+pub(crate) fn explain(error: Error, context: &FailureContext<'_>) -> Problem {
+    let problem = problem_of(&error);
+    match next_step(&error, context) {
         Some(hint) => problem.hint(hint),
         None => problem,
     }
 }
 
 /// The code and the message.
-pub(crate) fn named(error: &Error) -> Problem {
+pub(crate) fn problem_of(error: &Error) -> Problem {
     let (code, transport) = match error {
         Error::Usage(_) => (Code::Usage, None),
         Error::Unreachable { .. } if unavailable(error).is_some() => (Code::Unavailable, unavailable(error)),
@@ -96,23 +96,26 @@ fn unavailable(error: &Error) -> Option<TransportCode> {
 }
 
 /// What to type next.
-fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
-    let again = |flag: &str| words.resume.command(&format!("{} {flag}", words.path)) + " …";
+fn next_step(error: &Error, context: &FailureContext<'_>) -> Option<String> {
+    let again = |flag: &str| context.resume.command(&format!("{} {flag}", context.path)) + " …";
     Some(match error {
-        Error::Usage(_) => format!("sabir {} --help", words.path),
+        Error::Usage(_) => format!("sabir {} --help", context.path),
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
         }
         Error::Unreachable { .. } if unavailable(error).is_some() => {
-            format!("the agent is there and cannot serve now: try again in a moment; if it stays so: {}", doctor(words))
+            format!(
+                "the agent is there and cannot serve now: try again in a moment; if it stays so: {}",
+                doctor(context)
+            )
         }
-        Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &words.task {
-            Some(task) => words.resume.rejoin(task),
-            None => doctor(words),
+        Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &context.task {
+            Some(task) => context.resume.rejoin(task),
+            None => doctor(context),
         },
-        Error::StreamLost { task, .. } => match task.as_ref().map(ToString::to_string).or(words.task.clone()) {
-            Some(task) => words.resume.rejoin(&task),
-            None => format!("it is not known whether the message arrived: {}", words.resume.command("task list")),
+        Error::StreamLost { task, .. } => match task.as_ref().map(ToString::to_string).or(context.task.clone()) {
+            Some(task) => context.resume.rejoin(&task),
+            None => format!("it is not known whether the message arrived: {}", context.resume.command("task list")),
         },
         Error::CardNotFound { .. } => {
             "give the URL or the file of the card: sabir card get --agent-card https://…".into()
@@ -127,47 +130,47 @@ fn next_step(error: &Error, words: &Words<'_>) -> Option<String> {
             "say whom you trust: --trusted-keys FILE, --trusted-ca FILE or --key-registry URL; or --card-trust off"
                 .into()
         }
-        Error::CardInvalid { .. } | Error::TooLarge { .. } => doctor(words),
+        Error::CardInvalid { .. } | Error::TooLarge { .. } => doctor(context),
         Error::NoInterface { offered } => {
             let list = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
-            format!("the card offers {list}; see it with {}", words.resume.command("card get"))
+            format!("the card offers {list}; see it with {}", context.resume.command("card get"))
         }
-        Error::CredentialsMissing { .. } => credentials(words),
-        Error::AuthFailed { .. } => format!("check the credential, or get a new one: {}", credentials(words)),
-        Error::Fault { fault, .. } => return of_kind(fault.code(), words, &again),
+        Error::CredentialsMissing { .. } => credentials(context),
+        Error::AuthFailed { .. } => format!("check the credential, or get a new one: {}", credentials(context)),
+        Error::Fault { fault, .. } => return of_kind(fault.code(), context, &again),
         _ => "add --debug to see what went over the wire".into(),
     })
 }
 
-fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Option<String> {
+fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> String) -> Option<String> {
     Some(match kind {
         Kind::TaskNotFound => {
-            format!("check the id ({}); add --debug for the agent's own reply", words.resume.command("task list"))
+            format!("check the id ({}); add --debug for the agent's own reply", context.resume.command("task list"))
         }
         // What its card was taken for may be what it does not speak.
-        Kind::VersionNotSupported if is_version_open(words) => again("--a2a-version auto"),
+        Kind::VersionNotSupported if is_version_open(context) => again("--a2a-version auto"),
         Kind::MethodNotFound | Kind::InvalidRequest
-            if is_version_open(words) && words.settings.text("a2a-version").is_some() =>
+            if is_version_open(context) && context.settings.text("a2a-version").is_some() =>
         {
             "its card names no version: leave --a2a-version out, and the one it speaks is found".into()
         }
-        Kind::VersionNotSupported => match oldest_spoken(words.found) {
+        Kind::VersionNotSupported => match oldest_spoken(context.found) {
             Some(version) => again(&format!("--a2a-version {version}")),
-            None => format!("see what it speaks: {}", words.resume.command("card get")),
+            None => format!("see what it speaks: {}", context.resume.command("card get")),
         },
-        Kind::ExtensionSupportRequired => match required_extension(words.found) {
+        Kind::ExtensionSupportRequired => match required_extension(context.found) {
             Some(uri) => again(&format!("--extension {}", shell(&uri))),
             None => again("--extension <uri>"),
         },
-        Kind::UnsupportedOperation if words.path == "task subscribe" => match &words.task {
-            Some(task) => words.resume.rejoin(task),
-            None => words.resume.command("task get") + " <taskId> --wait",
+        Kind::UnsupportedOperation if context.path == "task subscribe" => match &context.task {
+            Some(task) => context.resume.rejoin(task),
+            None => context.resume.command("task get") + " <taskId> --wait",
         },
         Kind::UnsupportedOperation | Kind::PushNotificationNotSupported | Kind::ExtendedAgentCardNotConfigured => {
-            format!("see what it offers: {}; add --debug for its own reply", words.resume.command("card get"))
+            format!("see what it offers: {}; add --debug for its own reply", context.resume.command("card get"))
         }
         Kind::TaskNotCancelable => "sabir task get shows how it stands; add --debug for the agent's own reply".into(),
-        Kind::Unavailable => format!("try again in a moment; if it stays so: {}", doctor(words)),
+        Kind::Unavailable => format!("try again in a moment; if it stays so: {}", doctor(context)),
         Kind::Exhausted | Kind::TooMany => {
             "a limit of the agent is reached: wait before the next call; --curl shows how many a command makes".into()
         }
@@ -175,26 +178,26 @@ fn of_kind(kind: Kind, words: &Words<'_>, again: &dyn Fn(&str) -> String) -> Opt
     })
 }
 
-fn is_version_open(words: &Words<'_>) -> bool {
-    words.found.is_some_and(Found::is_version_open)
+fn is_version_open(context: &FailureContext<'_>) -> bool {
+    context.found.is_some_and(Found::is_version_open)
 }
 
-fn doctor(words: &Words<'_>) -> String {
-    match words.settings.text("agent-card") {
+fn doctor(context: &FailureContext<'_>) -> String {
+    match context.settings.text("agent-card") {
         Some(agent) => format!("sabir doctor {}", shell(agent)),
         None => "sabir doctor <url>".into(),
     }
 }
 
 /// The way in that the card itself describes.
-fn credentials(words: &Words<'_>) -> String {
-    let schemes = words.found.map(|found| &found.card.security_schemes);
+fn credentials(context: &FailureContext<'_>) -> String {
+    let schemes = context.found.map(|found| &found.card.security_schemes);
     let mut ways: Vec<String> =
-        schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, words)).collect();
+        schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, context)).collect();
     ways.dedup();
     if ways.is_empty() {
         // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
-        ways.push(match words.found.map(|found| found.form) {
+        ways.push(match context.found.map(|found| found.form) {
             Some(Form::Xpr) => SIGN.into(),
             _ => "set A2ACLI_BEARER".into(),
         });
@@ -205,14 +208,14 @@ fn credentials(words: &Words<'_>) -> String {
 /// The way in to agents of XPR Network.
 const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
 
-fn way_in(name: &str, scheme: &SecurityScheme, words: &Words<'_>) -> String {
+fn way_in(name: &str, scheme: &SecurityScheme, context: &FailureContext<'_>) -> String {
     match scheme {
         SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => SIGN.into(),
         SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
         SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
         SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),
         SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
-            words.resume.command(&format!("auth login --scheme {}", shell(name)))
+            context.resume.command(&format!("auth login --scheme {}", shell(name)))
         }
         SecurityScheme::MutualTls { .. } => "give --client-cert and --client-key".into(),
     }

@@ -40,7 +40,7 @@ impl Session {
             self.out.warn(remark);
         }
         if printed.doing.is_some() {
-            self.watcher.doing(printed.doing);
+            self.observer.doing(printed.doing);
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Waits for the last event and says nothing on the way. Returns it as `{"task": …}` or `{"message": …}`.
-    pub(crate) async fn last_event(&self, events: &mut Events) -> Result<Last, Stop> {
+    pub(crate) async fn last_event(&self, events: &mut Events) -> Result<LastEvent, Stop> {
         let mut last = None;
         while let Some(next) = events.next().await {
             let said = next.map_err(|error| self.failed(error))?;
@@ -87,10 +87,10 @@ impl Session {
         match last {
             None => Err(strange("the stream ended without an event").into()),
             Some(said) if matches!(said.value, TheirEvent::Task(_) | TheirEvent::Message(_)) => {
-                Ok(Last::Whole(said.json().to_owned()))
+                Ok(LastEvent::Whole(said.json().to_owned()))
             }
             Some(said) => match task_of(&said.value).cloned() {
-                Some(task) => Ok(Last::Part(task)),
+                Some(task) => Ok(LastEvent::Part(task)),
                 None => Err(strange("the last event names no task").into()),
             },
         }
@@ -103,14 +103,14 @@ impl Session {
             // The card promises a stream and the agent knows nothing of it: ask instead. It has refused the message, so
             // nothing is done twice.
             Err(error) if report::is_no_stream(&error) => {
-                self.watcher.debug("the agent does not stream after all; asking for the task instead");
+                self.observer.debug("the agent does not stream after all; asking for the task instead");
                 return self.send_and_ask(agent, request).await;
             }
             Err(error) => return Err(self.failed(error).into()),
         };
         match self.last_event(&mut events).await? {
-            Last::Whole(json) => Ok(json),
-            Last::Part(task) => match agent.task(&task).await {
+            LastEvent::Whole(json) => Ok(json),
+            LastEvent::Part(task) => match agent.task(&task).await {
                 // Events are pieces; the agent's own account of the whole is better than ours.
                 Ok(said) => Ok(format!(r#"{{"task":{}}}"#, said.json())),
                 Err(_) => {
@@ -134,7 +134,7 @@ impl Session {
 }
 
 /// What a stream ended with.
-pub(crate) enum Last {
+pub(crate) enum LastEvent {
     /// A whole task or a message, as it was written.
     Whole(String),
     /// A piece; the whole has to be put together.

@@ -16,7 +16,7 @@ impl Session {
             let agent = self.successor(&transfer, &mut trail).await?;
             let words = format!("Handed over: {} (task {})", transfer.agent_endpoint, transfer.task_id);
             self.out.note(&words);
-            self.watcher.about(&transfer.task_id.to_string());
+            self.observer.about(&transfer.task_id.to_string());
             self.moved_to(&transfer.agent_endpoint);
             let settled = agent.wait(transfer.task_id, self.pace()).await.map_err(|error| self.failed(error))?;
             json = format!(r#"{{"task":{}}}"#, settled.json());
@@ -30,7 +30,7 @@ impl Session {
         };
         let reference = trail.next(transfer).map_err(wrong)?;
         let found = self.client.card(&reference).await.map_err(|error| self.problem(error, None))?;
-        let found = offering(transfer, self.believe(found).await?.into_found())
+        let found = offering(transfer, self.require_trust(found).await?.into_found())
             .ok_or_else(|| strange("the card at the agent that has the task now does not offer its address"))?;
         let tokens = self.stored_tokens(&found).await?.into_iter().collect();
         let credentials = Credentials { tokens, claim: transfer.claim_secret.clone(), ..Credentials::default() };

@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 #[command(after_help = "Examples:\n  \
     sabir network list -a http://127.0.0.1:4000\n  \
     sabir network list -a http://127.0.0.1:4000 --category restaurant --location Canggu --intent booking.confirm")]
-pub(crate) struct List {
+pub(crate) struct NetworkList {
     /// Networks that take this intent.
     #[arg(long, value_name = "INTENT")]
     intent: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct List {
     feature: Option<String>,
 }
 
-impl Verb for List {
+impl Verb for NetworkList {
     fn run(self, invocation: Invocation) -> Outcome {
         drive(invocation, Interrupts::Detach, async |session| {
             let mut url = below(&server(session)?, "search")?;
@@ -61,22 +61,22 @@ impl Verb for List {
                 return Ok(Exit::Done);
             }
             let networks = found["networks"].as_array().cloned().unwrap_or_default();
-            session.out.text(|floor| {
+            session.out.text(|fields| {
                 for network in &networks {
                     let record = &network["record"];
                     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                    floor.field("Network", &text(&record["network_id"]));
-                    floor.field("  Endpoint", &text(&record["endpoint"]));
+                    fields.field("Network", &text(&record["network_id"]));
+                    fields.field("  Endpoint", &text(&record["endpoint"]));
                     for (label, member) in
                         [("  Categories", "categories"), ("  Areas", "areas"), ("  Cities", "cities")]
                     {
-                        floor.maybe(label, words(&record["coverage"][member]).as_deref());
+                        fields.maybe(label, words(&record["coverage"][member]).as_deref());
                     }
-                    floor.field("  Fee", &format!("{} %", record["pricing"]["fee_pct"]));
-                    floor.field("  Published at", &text(&network["origin"]));
-                    floor.field("  Until", &text(&record["expires_at"]));
+                    fields.field("  Fee", &format!("{} %", record["pricing"]["fee_pct"]));
+                    fields.field("  Published at", &text(&network["origin"]));
+                    fields.field("  Until", &text(&record["expires_at"]));
                 }
-                floor.field("Total", &networks.len().to_string());
+                fields.field("Total", &networks.len().to_string());
             })?;
             Ok(Exit::Done)
         })
@@ -89,13 +89,13 @@ impl Verb for List {
 /// registry asks the network's own host for its keys before it believes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sabir network add https://other.example -a http://127.0.0.1:4000")]
-pub(crate) struct Add {
+pub(crate) struct NetworkAdd {
     /// The other network.
     #[arg(value_name = "URL")]
     network: String,
 }
 
-impl Verb for Add {
+impl Verb for NetworkAdd {
     fn run(self, invocation: Invocation) -> Outcome {
         drive(invocation, Interrupts::Detach, async |session| {
             let (from, to) = (address(&self.network)?, server(session)?);
@@ -110,13 +110,13 @@ impl Verb for Add {
 /// registries that read each other's changes pass it on by themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sabir network publish --to https://registry.example -a http://127.0.0.1:4000")]
-pub(crate) struct Publish {
+pub(crate) struct NetworkPublish {
     /// The registry to publish at.
     #[arg(long, value_name = "URL")]
     to: String,
 }
 
-impl Verb for Publish {
+impl Verb for NetworkPublish {
     fn run(self, invocation: Invocation) -> Outcome {
         drive(invocation, Interrupts::Detach, async |session| {
             let (from, to) = (server(session)?, address(&self.to)?);
@@ -129,7 +129,7 @@ impl Verb for Publish {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
     sabir network remove network:agnt --key file:card-key.pem -a https://registry.example")]
-pub(crate) struct Remove {
+pub(crate) struct NetworkRemove {
     /// The network.
     #[arg(value_name = "ID")]
     id: String,
@@ -138,7 +138,7 @@ pub(crate) struct Remove {
     key: String,
 }
 
-impl Verb for Remove {
+impl Verb for NetworkRemove {
     fn run(self, invocation: Invocation) -> Outcome {
         drive(invocation, Interrupts::Detach, async |session| {
             let url = below(&server(session)?, &format!("networks/{}", self.id))?;
@@ -146,7 +146,7 @@ impl Verb for Remove {
             let signed = sabir_server::admin::withdrawal(&entry["record"].to_string(), &self.key)
                 .map_err(|problem| Problem::usage(problem).hint("sabir network remove --help"))?;
             ask(session, Method::DELETE, &url, Some(signed)).await?;
-            session.out.text(|floor| floor.field("Removed", &self.id))?;
+            session.out.text(|fields| fields.field("Removed", &self.id))?;
             if session.out.is_json() {
                 session.out.document(&json!({"removed": self.id}).to_string())?;
             }
@@ -169,10 +169,10 @@ async fn pass_on(session: &Session, from: &Url, to: &Url) -> Outcome {
     })?;
     let signed = json!({"record": entry["record"], "signature": entry["signature"]}).to_string();
     let taken = ask(session, Method::PUT, &below(to, &path)?, Some(signed)).await?;
-    session.out.text(|floor| {
-        floor.field("Network", id);
-        floor.field("Registry", to.as_str());
-        floor.field("Record", taken["status"].as_str().unwrap_or_default());
+    session.out.text(|fields| {
+        fields.field("Network", id);
+        fields.field("Registry", to.as_str());
+        fields.field("Record", taken["status"].as_str().unwrap_or_default());
     })?;
     if session.out.is_json() {
         session.out.document(&taken.to_string())?;
@@ -204,7 +204,7 @@ fn below(server: &Url, path: &str) -> Result<Url, Problem> {
 }
 
 async fn ask(session: &Session, method: Method, url: &Url, body: Option<String>) -> Result<Value, Problem> {
-    let problem = |error: Error| super::named(&error);
+    let problem = |error: Error| super::problem_of(&error);
     let documents = Documents::new(Egress::anywhere(), &tls(&session.settings).map_err(problem)?, PATIENCE);
     let request = Request::builder().method(method).uri(url.as_str()).header(header::ACCEPT, "application/json");
     let request = request.header(header::CONTENT_TYPE, "application/json");

@@ -12,7 +12,7 @@ const INLINE_BYTES_MAX: u64 = 64 << 20;
 /// What was typed for a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
-    given: Vec<Given>,
+    given: Vec<TypedPart>,
     /// A media type that stands before every part flag.
     stray: Option<String>,
     /// A media type for a part that has one already.
@@ -20,7 +20,7 @@ pub(crate) struct Parts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Given {
+struct TypedPart {
     flag: &'static str,
     value: String,
     media_type: Option<String>,
@@ -88,7 +88,7 @@ impl Parts {
         let mut parts = Self::default();
         for (flag, value) in typed {
             if flag != "media-type" {
-                parts.given.push(Given { flag, value, media_type: None });
+                parts.given.push(TypedPart { flag, value, media_type: None });
                 continue;
             }
             match parts.given.iter_mut().rev().find(|given| given.flag != POSITIONAL) {
@@ -144,7 +144,7 @@ impl Parts {
     }
 }
 
-impl Given {
+impl TypedPart {
     fn part(&self, stdin: &mut dyn Read) -> Result<Part, Problem> {
         let mut part = match self.flag {
             "file" => file(&self.value)?,

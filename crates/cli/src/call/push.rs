@@ -3,23 +3,23 @@
 mod listen;
 mod receiver;
 
-pub(crate) use listen::Listen;
+pub(crate) use listen::PushConfigListen;
 
-use super::task::Which;
+use super::task::TaskArgument;
 use super::{Interrupts, Session, drive};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
-use crate::render::{Floor, Node, push_config, push_page};
+use crate::render::{Fields, Node, push_config, push_page};
 use clap::Args;
 use sabir_proto::{Authentication, DeletePush, GetPush, ListPush, PushConfig, Tenant};
 
 /// Register a webhook for a task.
 #[derive(Debug, Args)]
-pub(crate) struct Create {
+pub(crate) struct PushConfigCreate {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
     /// Where the agent shall send notifications.
     #[arg(long, value_name = "URL")]
     url: String,
@@ -30,13 +30,13 @@ pub(crate) struct Create {
 
 /// Which registration of which task.
 #[derive(Debug, Args)]
-pub(crate) struct Registration {
+pub(crate) struct PushConfigArguments {
     /// The task and the registration, with the agent before them unless --agent-card names it.
     #[arg(value_names = ["AGENT", "TASK_ID", "CONFIG_ID"], num_args = 2..=3, required = true)]
     words: Vec<String>,
 }
 
-impl Registration {
+impl PushConfigArguments {
     /// The agent, if it was typed, the task and the registration.
     fn read(self) -> Result<(Option<String>, String, String), Problem> {
         let mut words = self.words;
@@ -52,16 +52,16 @@ impl Registration {
 
 /// Show a registration.
 #[derive(Debug, Args)]
-pub(crate) struct Get {
+pub(crate) struct PushConfigGet {
     #[command(flatten)]
-    which: Registration,
+    which: PushConfigArguments,
 }
 
 /// List the registrations of a task.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct PushConfigList {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
     /// The page after the one that named this token.
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
@@ -69,14 +69,14 @@ pub(crate) struct List {
 
 /// Remove a registration.
 #[derive(Debug, Args)]
-pub(crate) struct Delete {
+pub(crate) struct PushConfigDelete {
     #[command(flatten)]
-    which: Registration,
+    which: PushConfigArguments,
 }
 
-impl Verb for Create {
+impl Verb for PushConfigCreate {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
             let task = self.which.one(session)?;
@@ -88,7 +88,7 @@ impl Verb for Create {
     }
 }
 
-impl Create {
+impl PushConfigCreate {
     fn config(self, session: &Session) -> Result<PushConfig, Problem> {
         let url = webhook(&self.url)?;
         let settings = &session.settings;
@@ -112,13 +112,13 @@ pub(crate) fn webhook(url: &str) -> Result<String, Problem> {
     }
 }
 
-impl Verb for Get {
+impl Verb for PushConfigGet {
     fn run(self, invocation: Invocation) -> Outcome {
         let (agent, task, registration) = self.which.read()?;
-        let invocation = invocation.aim(agent.as_deref())?;
+        let invocation = invocation.with_agent(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
-            let task_id = Which::from(task).one(session)?;
+            let task_id = TaskArgument::from(task).one(session)?;
             let agent = session.connect().await?;
             let request = GetPush { tenant: Tenant::none(), task_id, id: registration };
             let said = agent.get_push(request).await.map_err(|error| session.failed(error))?;
@@ -127,9 +127,9 @@ impl Verb for Get {
     }
 }
 
-impl Verb for List {
+impl Verb for PushConfigList {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
             let task_id = self.which.one(session)?;
@@ -147,32 +147,32 @@ impl Verb for List {
             } else if session.out.is_json() {
                 session.out.document(said.json())?;
             } else {
-                let mut floor = Floor::new();
-                push_page(&mut floor, page);
-                session.out.fields(floor)?;
+                let mut fields = Fields::new();
+                push_page(&mut fields, page);
+                session.out.fields(fields)?;
             }
             Ok(Exit::Done)
         })
     }
 }
 
-impl Verb for Delete {
+impl Verb for PushConfigDelete {
     fn run(self, invocation: Invocation) -> Outcome {
         let (agent, task, registration) = self.which.read()?;
-        let invocation = invocation.aim(agent.as_deref())?;
+        let invocation = invocation.with_agent(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| {
             session.reference()?;
-            let task_id = Which::from(task).one(session)?;
+            let task_id = TaskArgument::from(task).one(session)?;
             let agent = session.connect().await?;
-            let mut floor = Floor::new();
-            floor.field("Task ID", &task_id.to_string());
-            floor.field("Deleted", &registration);
+            let mut fields = Fields::new();
+            fields.field("Task ID", &task_id.to_string());
+            fields.field("Deleted", &registration);
             let request = DeletePush { tenant: Tenant::none(), task_id, id: registration };
             agent.delete_push(request).await.map_err(|error| session.failed(error))?;
             if session.out.is_json() {
                 session.out.document("{}")?;
             } else {
-                session.out.fields(floor)?;
+                session.out.fields(fields)?;
             }
             Ok(Exit::Done)
         })
@@ -183,9 +183,9 @@ fn one(session: &Session, json: &str) -> Outcome {
     if session.out.is_json() {
         session.out.document(json)?;
     } else {
-        let mut floor = Floor::new();
-        push_config(&mut floor, Node::new(json));
-        session.out.fields(floor)?;
+        let mut fields = Fields::new();
+        push_config(&mut fields, Node::new(json));
+        session.out.fields(fields)?;
     }
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::render::{self, Detail, Floor, Node, Tone, escape, state_word};
+use crate::render::{self, Detail, Fields, Node, Tone, escape, state_word};
 use sabir_proto::{Message, TheirEvent, TheirTask};
 
 impl Session {
@@ -23,9 +23,9 @@ impl Session {
             self.out.document(json)?;
             self.note_resume(&resume);
         } else {
-            let mut floor = Floor::new();
-            render::task(&mut floor, task, &resume, self.detail());
-            self.out.fields(floor)?;
+            let mut fields = Fields::new();
+            render::task(&mut fields, task, &resume, self.detail());
+            self.out.fields(fields)?;
         }
         self.warn_of(&state_of(task));
         Ok(self.verdict(&state_of(task)))
@@ -103,12 +103,12 @@ impl Session {
             self.out.document(json)?;
             self.note_resume(&resume);
         } else {
-            let mut floor = Floor::new();
-            floor.maybe("Task ID", message.word("taskId").as_deref());
-            floor.field("Context ID", context.as_deref().unwrap_or("-"));
-            render::message(&mut floor, message, self.out.verbose);
-            resume.iter().for_each(|way| floor.field("Resume", way));
-            self.out.fields(floor)?;
+            let mut fields = Fields::new();
+            fields.maybe("Task ID", message.word("taskId").as_deref());
+            fields.field("Context ID", context.as_deref().unwrap_or("-"));
+            render::message(&mut fields, message, self.out.verbose);
+            resume.iter().for_each(|way| fields.field("Resume", way));
+            self.out.fields(fields)?;
         }
         Ok(Exit::Done)
     }
@@ -118,9 +118,9 @@ impl Session {
         if self.out.is_json() {
             return self.out.line(json);
         }
-        let mut floor = Floor::new();
-        render::event(&mut floor, Node::new(json), self.out.verbose);
-        self.out.fields(floor)
+        let mut fields = Fields::new();
+        render::event(&mut fields, Node::new(json), self.out.verbose);
+        self.out.fields(fields)
     }
 
     /// What follows the last event of a stream.
@@ -129,9 +129,9 @@ impl Session {
         if self.out.is_json() {
             self.note_resume(&resume);
         } else {
-            let mut floor = Floor::new();
-            resume.iter().for_each(|way| floor.field("Resume", way));
-            self.out.fields(floor)?;
+            let mut fields = Fields::new();
+            resume.iter().for_each(|way| fields.field("Resume", way));
+            self.out.fields(fields)?;
         }
         self.warn_of(state);
         Ok(self.verdict(state))

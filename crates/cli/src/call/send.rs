@@ -1,7 +1,7 @@
 //! `sabir send`.
 
 use super::parts::Parts;
-use super::{Interrupts, Session, curl, drive, job, watch};
+use super::{Interrupts, Session, curl, drive, job, observer};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -23,7 +23,7 @@ use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role,
     echo '{\"month\":3}' | sabir send --data -\n  \
     sabir send -a agent.example --follow \"I want my money back\"\n  \
     sabir send --task-id 7c1e \"cost centre 12\"")]
-pub(crate) struct Send {
+pub(crate) struct SendCommand {
     #[command(flatten)]
     parts: Parts,
     /// Id of the message, to send the same turn again after a failure.
@@ -38,16 +38,16 @@ pub(crate) struct Send {
     follow: bool,
 }
 
-impl Verb for Send {
+impl Verb for SendCommand {
     fn run(mut self, invocation: Invocation) -> Outcome {
         let settings = &invocation.settings;
         let agent = self.parts.take_agent(settings.typed("agent-card"), settings.text("agent-card").is_some())?;
-        let invocation = invocation.aim(agent.as_deref())?;
+        let invocation = invocation.with_agent(agent.as_deref())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Send {
+impl SendCommand {
     async fn go(self, session: &Session) -> Outcome {
         let settings = &session.settings;
         if settings.typed("stream") && settings.typed("async") {
@@ -115,7 +115,7 @@ fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting:
         let headers: serde_json::Map<String, serde_json::Value> = written
             .headers
             .iter()
-            .map(|(name, value)| (name.to_string(), watch::shown(name, value, &session.out).into()))
+            .map(|(name, value)| (name.to_string(), observer::shown(name, value, &session.out).into()))
             .collect();
         let body = body.map(|body| session.out.redactor.body(body));
         let body = body.map(|body| serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body)));

@@ -4,10 +4,10 @@
 //! take, what Ctrl-C does, and what is said about connections that nobody should trust.
 
 use super::explain::explain;
+use super::observer::CallObserver;
 use super::resume::Resume;
 use super::signer::signer;
-use super::trust::Believed;
-use super::watch::Watcher;
+use super::trust::TrustedCard;
 use crate::Invocation;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     /// The command, as it is typed.
     pub(crate) path: &'static str,
     pub(crate) client: Client,
-    pub(crate) watcher: Arc<Watcher>,
+    pub(crate) observer: Arc<CallObserver>,
     agent: OnceLock<Agent>,
     /// Where the task went, if it was handed over.
     moved: Mutex<Option<String>>,
@@ -75,7 +75,7 @@ pub(crate) fn drive(
             biased;
             outcome = limited => outcome,
             () = interrupted(interrupts) => session.detach().await,
-            () = session.watcher.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
+            () = session.observer.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
         };
         session.out.clear_progress();
         ended
@@ -95,13 +95,13 @@ async fn interrupted(interrupts: Interrupts) {
 impl Session {
     /// Makes ready for a run; nothing is sent.
     pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
-        let watcher = Arc::new(Watcher::new(out.clone(), &settings));
+        let observer = Arc::new(CallObserver::new(out.clone(), &settings));
         // Cards, keys and files are fetched by somebody who has nothing to show.
-        let client = client(&settings, &watcher, Credentials::default()).map_err(|error| usage(&error, path))?;
+        let client = client(&settings, &observer, Credentials::default()).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
-        Ok(Self { settings, out, path, client, watcher, agent: OnceLock::new(), moved: Mutex::default() })
+        Ok(Self { settings, out, path, client, observer, agent: OnceLock::new(), moved: Mutex::default() })
     }
 
     /// The agent that was named.
@@ -135,15 +135,15 @@ impl Session {
     /// A line to the agent.
     pub(crate) async fn connect(&self) -> Result<Agent, Stop> {
         let found = self.card().await?;
-        self.connect_to(self.believe(found).await?).await
+        self.connect_to(self.require_trust(found).await?).await
     }
 
     /// A line to the agent of a card that was read before.
-    pub(crate) async fn connect_to(&self, believed: Believed) -> Result<Agent, Stop> {
+    pub(crate) async fn connect_to(&self, believed: TrustedCard) -> Result<Agent, Stop> {
         let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
-        let client = client(&self.settings, &self.watcher, credentials).map_err(|error| usage(&error, self.path))?;
+        let client = client(&self.settings, &self.observer, credentials).map_err(|error| usage(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
         self.tell_version(&agent);
@@ -153,7 +153,7 @@ impl Session {
                  whoever answers gets it",
             );
         }
-        self.watcher.debug(&format!(
+        self.observer.debug(&format!(
             "chose {} {} {}",
             agent.binding(),
             agent.interface().protocol_version,
@@ -175,13 +175,13 @@ impl Session {
     pub(crate) fn following(&self, credentials: Credentials) -> Result<Client, Error> {
         let mut uris = self.settings.list("extension").to_vec();
         uris.push(sabir_proto::HANDOFF.to_owned());
-        builder(&self.settings, credentials)?.extensions(uris).observer(self.watcher.clone()).build()
+        builder(&self.settings, credentials)?.extensions(uris).observer(self.observer.clone()).build()
     }
 
     /// A line to the agent, by such a client.
     pub(crate) async fn connect_following(&self) -> Result<Agent, Stop> {
         let found = self.card().await?;
-        let found = self.believe(found).await?.into_found();
+        let found = self.require_trust(found).await?.into_found();
         let credentials = self.credentials(&found).await?;
         let client = self.following(credentials).map_err(|error| usage(&error, self.path))?;
         let kept = found.clone();
@@ -197,7 +197,7 @@ impl Session {
 
     /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
     /// read about.
-    pub(crate) async fn unwatched(&self, believed: Believed) -> Result<Agent, Stop> {
+    pub(crate) async fn unobserved_agent(&self, believed: TrustedCard) -> Result<Agent, Stop> {
         if self.settings.on("debug") || self.settings.on("curl") {
             return self.connect_to(believed).await;
         }
@@ -239,7 +239,7 @@ impl Session {
 
     /// A failure of the client, in the words of the envelope.
     pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
-        explain(error, &self.words(found))
+        explain(error, &self.failure_context(found))
     }
 
     /// The same for a failure after the agent was found.
@@ -248,12 +248,12 @@ impl Session {
         self.problem(error, found)
     }
 
-    fn words<'a>(&'a self, found: Option<&'a Found>) -> super::explain::Words<'a> {
-        super::explain::Words {
+    fn failure_context<'a>(&'a self, found: Option<&'a Found>) -> super::explain::FailureContext<'a> {
+        super::explain::FailureContext {
             path: self.path,
             settings: &self.settings,
             found,
-            task: self.watcher.task(),
+            task: self.observer.task(),
             resume: self.resume(),
         }
     }
@@ -279,7 +279,7 @@ impl Session {
     /// What is said after a --timeout.
     pub(crate) fn timed_out(&self, limit: Duration) -> Problem {
         let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
-        match self.watcher.task() {
+        match self.observer.task() {
             Some(task) => problem.hint(self.resume().rejoin(&task)),
             None => problem.hint(format!("allow more time: sabir {} --timeout 5m …", self.path)),
         }
@@ -288,7 +288,7 @@ impl Session {
     /// Ctrl-C: the task goes on without us. At a terminal a second one cancels it.
     async fn detach(&self) -> Outcome {
         self.out.clear_progress();
-        let Some(task) = self.watcher.task() else { return Ok(Exit::Interrupted) };
+        let Some(task) = self.observer.task() else { return Ok(Exit::Interrupted) };
         self.out.note(&format!("detached; the task goes on\nTask ID: {task}\nResume: {}", self.resume().rejoin(&task)));
         if let (true, Some(agent)) = (self.out.attended(), self.agent.get()) {
             self.out.note("Ctrl-C again cancels the task");
@@ -312,8 +312,8 @@ impl Session {
 }
 
 /// A client as the settings want it.
-fn client(settings: &Settings, watcher: &Arc<Watcher>, credentials: Credentials) -> Result<Client, Error> {
-    builder(settings, credentials)?.observer(watcher.clone()).build()
+fn client(settings: &Settings, observer: &Arc<CallObserver>, credentials: Credentials) -> Result<Client, Error> {
+    builder(settings, credentials)?.observer(observer.clone()).build()
 }
 
 fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
@@ -410,7 +410,7 @@ fn cache_directory() -> Option<PathBuf> {
 fn usage(error: &Error, path: &str) -> Problem {
     match error {
         Error::Fault { .. } => {
-            super::explain::named(error).hint("sabir card get shows which versions the agent speaks")
+            super::explain::problem_of(error).hint("sabir card get shows which versions the agent speaks")
         }
         _ => Problem::usage(error.to_string()).hint(format!("sabir {path} --help")),
     }

@@ -9,13 +9,13 @@ pub(crate) fn is_address(word: &str) -> bool {
 
 /// The agent, for commands that take no other argument.
 #[derive(Debug, Args)]
-pub(crate) struct Target {
+pub(crate) struct AgentArgument {
     /// The agent: a host, a URL or a file. In place of --agent-card.
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
 }
 
-impl Target {
+impl AgentArgument {
     /// What was typed.
     pub(crate) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()

@@ -6,11 +6,11 @@ mod get;
 mod list;
 mod subscribe;
 
-pub(crate) use cancel::Cancel;
-pub(crate) use download::Download;
-pub(crate) use get::Get;
-pub(crate) use list::List;
-pub(crate) use subscribe::Subscribe;
+pub(crate) use cancel::TaskCancel;
+pub(crate) use download::TaskDownload;
+pub(crate) use get::TaskGet;
+pub(crate) use list::TaskList;
+pub(crate) use subscribe::TaskSubscribe;
 
 use super::Session;
 use super::target::is_address;
@@ -20,19 +20,19 @@ use sabir_proto::TaskRef;
 
 /// Which task.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct TaskArgument {
     /// The task, with the agent before it unless --agent-card names it. Without a task, --task-id or its variable.
     #[arg(value_names = ["AGENT", "TASK_ID"], num_args = 0..=2)]
     words: Vec<String>,
 }
 
-impl From<String> for Which {
+impl From<String> for TaskArgument {
     fn from(task: String) -> Self {
         Self { words: vec![task] }
     }
 }
 
-impl Which {
+impl TaskArgument {
     /// The agent, where it was typed before the task or in its place.
     pub(crate) fn agent(&self) -> Option<&str> {
         match self.words.as_slice() {
@@ -68,7 +68,7 @@ impl Which {
             }
         };
         let task = TaskRef::parse(id).map_err(|fault| Problem::usage(format!("the task id {fault}")).hint(help))?;
-        session.watcher.about(&task.to_string());
+        session.observer.about(&task.to_string());
         Ok(task)
     }
 }

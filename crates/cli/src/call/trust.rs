@@ -13,9 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A card whose agent may be called. Lines are made to these only.
 #[derive(Debug, Clone)]
-pub(crate) struct Believed(Found);
+pub(crate) struct TrustedCard(Found);
 
-impl Believed {
+impl TrustedCard {
     /// A card that we wrote ourselves.
     pub(crate) const fn ours(found: Found) -> Self {
         Self(found)
@@ -26,7 +26,7 @@ impl Believed {
     }
 }
 
-impl Deref for Believed {
+impl Deref for TrustedCard {
     type Target = Found;
 
     fn deref(&self) -> &Found {
@@ -35,7 +35,7 @@ impl Deref for Believed {
 }
 
 /// For those who want less of a card than it offers.
-impl DerefMut for Believed {
+impl DerefMut for TrustedCard {
     fn deref_mut(&mut self) -> &mut Found {
         &mut self.0
     }
@@ -79,16 +79,16 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
 
 impl Session {
     /// As much of a card as may be used, or a refusal where it is not believed as far as was asked for.
-    pub(crate) async fn believe(&self, found: Found) -> Result<Believed, Stop> {
+    pub(crate) async fn require_trust(&self, found: Found) -> Result<TrustedCard, Stop> {
         let mode = mode(&self.settings);
         if mode == Mode::Off {
-            return Ok(Believed(found));
+            return Ok(TrustedCard(found));
         }
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
         let trust = Trust { plain_loopback, ..roots(&self.settings, &found)? };
         match mode.admit(found.clone(), &trust, &self.client).await {
-            Ok(admitted) => Ok(Believed(admitted)),
+            Ok(admitted) => Ok(TrustedCard(admitted)),
             Err(distrust) => {
                 let error = Error::CardUntrusted { at: self.place(&found), reason: Box::new(distrust) };
                 Err(self.problem(error, Some(&found)).into())

@@ -1,7 +1,7 @@
 //! MCP, by the official SDK: what it asks is looked up in the table and done at the desk.
 
-use super::desk::Desk;
-use super::tools::Offer;
+use super::catalog::OfferedTools;
+use super::mcp_tools::McpTools;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities,
@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 /// Answers one client of MCP, or many: there is no state between two calls.
 #[derive(Clone)]
-pub(super) struct Handler {
-    desk: Arc<Desk>,
-    offer: Offer,
+pub(super) struct McpHandler {
+    tools: Arc<McpTools>,
+    offered: OfferedTools,
 }
 
-impl Handler {
-    pub(super) const fn new(desk: Arc<Desk>, offer: Offer) -> Self {
-        Self { desk, offer }
+impl McpHandler {
+    pub(super) const fn new(tools: Arc<McpTools>, offered: OfferedTools) -> Self {
+        Self { tools, offered }
     }
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for McpHandler {
     fn get_info(&self) -> InitializeResult {
         let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new("sabir", env!("CARGO_PKG_VERSION"));
@@ -36,7 +36,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.offer.list()))
+        Ok(ListToolsResult::with_all_items(self.offered.list()))
     }
 
     async fn call_tool(
@@ -45,13 +45,13 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         // What is not offered is not done either, whoever asks for it by name.
-        let Some((by, deed)) = self.offer.find(&request.name) else {
+        let Some((lookup, action)) = self.offered.find(&request.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?} here", request.name), None));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let checked = Offer::check(by, deed, &arguments);
+        let checked = OfferedTools::check(lookup, action, &arguments);
         let done = match checked {
-            Ok(()) => self.desk.attend(by, deed, &arguments).await,
+            Ok(()) => self.tools.run(lookup, action, &arguments).await,
             Err(problem) => Err(problem),
         };
         let result = match done {

@@ -1,12 +1,12 @@
 //! Agent cards.
 
-use super::{Floor, Node};
+use super::{Fields, Node};
 use sabir_proto::Timestamp;
 use sabir_wire::card::XprIdentity;
 
 /// What stands beside a card when it is shown.
 #[derive(Debug, Default)]
-pub(crate) struct About<'a> {
+pub(crate) struct CardContext<'a> {
     /// Where it was read.
     pub(crate) place: Option<&'a str>,
     /// The interface that would be called.
@@ -21,67 +21,67 @@ pub(crate) struct About<'a> {
 }
 
 /// A card in the form of A2A 1.0.
-pub(crate) fn card(floor: &mut Floor, card: Node<'_>, about: &About<'_>) {
-    floor.maybe("Card", about.place);
-    floor.field("Name", &card.word("name").unwrap_or_default());
-    floor.maybe("Description", card.word("description").as_deref());
-    floor.maybe("Version", card.word("version").as_deref());
-    floor.maybe("Provider", card.get("provider").and_then(|provider| provider.word("organization")).as_deref());
+pub(crate) fn card(fields: &mut Fields, card: Node<'_>, about: &CardContext<'_>) {
+    fields.maybe("Card", about.place);
+    fields.field("Name", &card.word("name").unwrap_or_default());
+    fields.maybe("Description", card.word("description").as_deref());
+    fields.maybe("Version", card.word("version").as_deref());
+    fields.maybe("Provider", card.get("provider").and_then(|provider| provider.word("organization")).as_deref());
     let capabilities = card.get("capabilities").unwrap_or(Node::new("{}"));
     let yes = |name: &str| if capabilities.is(name) { "yes" } else { "no" };
-    floor.field("Streaming", yes("streaming"));
-    floor.field("Push notifications", yes("pushNotifications"));
-    floor.field("Extended card", yes("extendedAgentCard"));
+    fields.field("Streaming", yes("streaming"));
+    fields.field("Push notifications", yes("pushNotifications"));
+    fields.field("Extended card", yes("extendedAgentCard"));
     for interface in card.list("supportedInterfaces") {
-        floor.field("Interface", &self::interface(interface));
+        fields.field("Interface", &self::interface(interface));
     }
-    floor.maybe("Selected", about.selected);
+    fields.maybe("Selected", about.selected);
     for (name, scheme) in card.get("securitySchemes").map(Node::members).unwrap_or_default() {
-        floor.field("Security scheme", &format!("{name} {}", self::scheme(scheme)));
+        fields.field("Security scheme", &format!("{name} {}", self::scheme(scheme)));
     }
     for requirement in card.list("securityRequirements") {
-        floor.field("Requires", &self::requirement(requirement));
+        fields.field("Requires", &self::requirement(requirement));
     }
     for extension in capabilities.list("extensions") {
         let uri = extension.word("uri").unwrap_or_default();
-        floor.field("Extension", &if extension.is("required") { format!("{uri} required") } else { uri });
+        fields.field("Extension", &if extension.is("required") { format!("{uri} required") } else { uri });
     }
     if about.verbose {
-        floor.maybe("Documentation", card.word("documentationUrl").as_deref());
-        modes(floor, card, "Input modes", "defaultInputModes");
-        modes(floor, card, "Output modes", "defaultOutputModes");
+        fields.maybe("Documentation", card.word("documentationUrl").as_deref());
+        modes(fields, card, "Input modes", "defaultInputModes");
+        modes(fields, card, "Output modes", "defaultOutputModes");
     }
     for skill in card.list("skills") {
         let id = skill.word("id").unwrap_or_default();
-        floor.field("Skill", format!("{id} {}", skill.word("name").unwrap_or_default()).trim());
+        fields.field("Skill", format!("{id} {}", skill.word("name").unwrap_or_default()).trim());
         if about.verbose {
-            floor.maybe("Skill description", skill.word("description").as_deref());
-            modes(floor, skill, "Skill tags", "tags");
+            fields.maybe("Skill description", skill.word("description").as_deref());
+            modes(fields, skill, "Skill tags", "tags");
         }
     }
     if let Some(xpr) = about.xpr {
-        self::xpr(floor, xpr);
+        self::xpr(fields, xpr);
     }
-    floor.maybe("Valid", about.valid);
-    floor.maybe("Signature", about.signature);
+    fields.maybe("Valid", about.valid);
+    fields.maybe("Signature", about.signature);
 }
 
 /// The agent's account, and how far it says it can be trusted; only the chain knows whether that is so.
-fn xpr(floor: &mut Floor, xpr: &XprIdentity) {
-    floor.field("XPR account", &xpr.account);
-    floor.field("XPR protocol", &xpr.protocol);
-    floor.maybe("Trust score", xpr.trust_score.map(|score| score.to_string()).as_deref());
-    floor.maybe("KYC level", xpr.kyc_level.map(|level| level.to_string()).as_deref());
-    floor.maybe("Owner", xpr.owner.as_deref());
+fn xpr(fields: &mut Fields, xpr: &XprIdentity) {
+    fields.field("XPR account", &xpr.account);
+    fields.field("XPR protocol", &xpr.protocol);
+    fields.maybe("Trust score", xpr.trust_score.map(|score| score.to_string()).as_deref());
+    fields.maybe("KYC level", xpr.kyc_level.map(|level| level.to_string()).as_deref());
+    fields.maybe("Owner", xpr.owner.as_deref());
     if xpr.registered_at > 0 {
         let seconds = i64::try_from(xpr.registered_at).unwrap_or(i64::MAX);
-        floor.field("Registered", &Timestamp::from_millis(seconds.saturating_mul(1000)).to_string());
+        fields.field("Registered", &Timestamp::from_millis(seconds.saturating_mul(1000)).to_string());
     }
 }
 
-fn modes(floor: &mut Floor, holder: Node<'_>, label: &str, name: &str) {
+fn modes(fields: &mut Fields, holder: Node<'_>, label: &str, name: &str) {
     let modes: Vec<String> = holder.list(name).into_iter().map(Node::shown).collect();
-    floor.maybe(label, Some(&modes.join(", ")));
+    fields.maybe(label, Some(&modes.join(", ")));
 }
 
 /// `JSONRPC 1.0 https://… tenant=…`
@@ -158,12 +158,15 @@ mod tests {
             "securityRequirements":[{"schemes":{"staff":{"list":["read"]}}},{"schemes":{}}],
             "defaultInputModes":["text/plain"],"defaultOutputModes":[],
             "skills":[{"id":"reconcile","name":"Monthly reconciliation","description":"d","tags":["a"]}]}"#;
-        let mut floor = Floor::new();
-        let about =
-            About { place: Some("https://l/card"), selected: Some("GRPC 1.0 https://l:8443"), ..About::default() };
-        card(&mut floor, Node::new(text), &about);
+        let mut fields = Fields::new();
+        let about = CardContext {
+            place: Some("https://l/card"),
+            selected: Some("GRPC 1.0 https://l:8443"),
+            ..CardContext::default()
+        };
+        card(&mut fields, Node::new(text), &about);
         assert_eq!(
-            floor.finish(),
+            fields.finish(),
             "Card: https://l/card\nName: Ledger\nDescription: Reconciles books\nVersion: 3.2.0\nProvider: Example Ltd\n\
              Streaming: yes\nPush notifications: no\nExtended card: yes\nInterface: GRPC 1.0 https://l:8443\n\
              Interface: JSONRPC 1.0 https://l/rpc tenant=emea\nSelected: GRPC 1.0 https://l:8443\n\

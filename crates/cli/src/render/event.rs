@@ -2,48 +2,48 @@
 
 use super::part::{message, metadata, status_message};
 use super::task::{Detail, artifact, ids, task};
-use super::{Floor, Node};
+use super::{Fields, Node};
 use crate::output::indented;
 
 /// One `StreamResponse`.
-pub(crate) fn event(floor: &mut Floor, event: Node<'_>, verbose: bool) {
+pub(crate) fn event(fields: &mut Fields, event: Node<'_>, verbose: bool) {
     if let Some(whole) = event.get("task") {
-        floor.field("Event", "task");
-        task(floor, whole, &[], Detail { verbose, history: false });
+        fields.field("Event", "task");
+        task(fields, whole, &[], Detail { verbose, history: false });
     } else if let Some(said) = event.get("message") {
-        floor.field("Event", "message");
-        floor.maybe("Task ID", said.word("taskId").as_deref());
-        floor.maybe("Context ID", said.word("contextId").as_deref());
-        message(floor, said, verbose);
+        fields.field("Event", "message");
+        fields.maybe("Task ID", said.word("taskId").as_deref());
+        fields.maybe("Context ID", said.word("contextId").as_deref());
+        message(fields, said, verbose);
     } else if let Some(update) = event.get("statusUpdate") {
-        floor.field("Event", "status");
+        fields.field("Event", "status");
         let status = update.get("status").unwrap_or(Node::new("{}"));
         let state = status.get("state").map(Node::shown);
-        ids(floor, update.word("taskId").as_deref(), update.word("contextId").as_deref(), state.as_deref());
-        floor.maybe("Updated", status.word("timestamp").as_deref());
-        status_message(floor, status, verbose);
+        ids(fields, update.word("taskId").as_deref(), update.word("contextId").as_deref(), state.as_deref());
+        fields.maybe("Updated", status.word("timestamp").as_deref());
+        status_message(fields, status, verbose);
         if verbose {
-            metadata(floor, update);
+            metadata(fields, update);
         }
     } else if let Some(update) = event.get("artifactUpdate") {
-        floor.field("Event", "artifact");
+        fields.field("Event", "artifact");
         if verbose {
-            floor.maybe("Task ID", update.word("taskId").as_deref());
-            floor.maybe("Context ID", update.word("contextId").as_deref());
+            fields.maybe("Task ID", update.word("taskId").as_deref());
+            fields.maybe("Context ID", update.word("contextId").as_deref());
         }
         for (name, label) in [("append", "Append"), ("lastChunk", "Last chunk")] {
             if update.is(name) {
-                floor.field(label, "yes");
+                fields.field(label, "yes");
             }
         }
-        artifact(floor, update.get("artifact").unwrap_or(Node::new("{}")), verbose);
+        artifact(fields, update.get("artifact").unwrap_or(Node::new("{}")), verbose);
         if verbose {
-            metadata(floor, update);
+            metadata(fields, update);
         }
     } else {
         // A kind of event that is younger than this tool.
-        floor.field("Event", "unknown");
-        floor.block("Data", &indented(event.raw()));
+        fields.field("Event", "unknown");
+        fields.block("Data", &indented(event.raw()));
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let mut floor = Floor::new();
-        event(&mut floor, Node::new(text), false);
-        assert_eq!(floor.finish(), expected);
+        let mut fields = Fields::new();
+        event(&mut fields, Node::new(text), false);
+        assert_eq!(fields.finish(), expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tasks, lists of tasks and push configurations.
 
 use super::part::{message, metadata, parts, status_message};
-use super::{Floor, Node};
+use super::{Fields, Node};
 use crate::redact::REDACTED;
 
 /// How much of a task is shown.
@@ -14,96 +14,96 @@ pub(crate) struct Detail {
 }
 
 /// The three things every answer about a task names. `task` may be a task or an event about one.
-pub(crate) fn ids(floor: &mut Floor, id: Option<&str>, context: Option<&str>, state: Option<&str>) {
-    floor.field("Task ID", id.unwrap_or("-"));
-    floor.field("Context ID", context.unwrap_or("-"));
-    floor.field("State", state.unwrap_or("TASK_STATE_UNSPECIFIED"));
+pub(crate) fn ids(fields: &mut Fields, id: Option<&str>, context: Option<&str>, state: Option<&str>) {
+    fields.field("Task ID", id.unwrap_or("-"));
+    fields.field("Context ID", context.unwrap_or("-"));
+    fields.field("State", state.unwrap_or("TASK_STATE_UNSPECIFIED"));
 }
 
 /// A task. `resume` is the command to go on with.
-pub(crate) fn task(floor: &mut Floor, task: Node<'_>, resume: &[String], detail: Detail) {
+pub(crate) fn task(fields: &mut Fields, task: Node<'_>, resume: &[String], detail: Detail) {
     let status = task.get("status").unwrap_or(Node::new("{}"));
-    head(floor, task);
-    status_message(floor, status, detail.verbose);
-    resume.iter().for_each(|way| floor.field("Resume", way));
+    head(fields, task);
+    status_message(fields, status, detail.verbose);
+    resume.iter().for_each(|way| fields.field("Resume", way));
     for artifact in task.list("artifacts") {
-        self::artifact(floor, artifact, detail.verbose);
+        self::artifact(fields, artifact, detail.verbose);
     }
     let history = task.list("history");
     if !history.is_empty() {
-        floor.field("History", &history.len().to_string());
+        fields.field("History", &history.len().to_string());
     }
     if detail.history || detail.verbose {
         for said in history {
-            message(floor, said, detail.verbose);
+            message(fields, said, detail.verbose);
         }
     }
     if detail.verbose {
-        metadata(floor, task);
+        metadata(fields, task);
     }
 }
 
 /// A task in a line or two: what a list shows.
-fn head(floor: &mut Floor, task: Node<'_>) {
+fn head(fields: &mut Fields, task: Node<'_>) {
     let status = task.get("status").unwrap_or(Node::new("{}"));
     let state = status.get("state").map(Node::shown);
-    ids(floor, task.word("id").as_deref(), task.word("contextId").as_deref(), state.as_deref());
-    floor.maybe("Updated", status.word("timestamp").as_deref());
+    ids(fields, task.word("id").as_deref(), task.word("contextId").as_deref(), state.as_deref());
+    fields.maybe("Updated", status.word("timestamp").as_deref());
 }
 
 /// An artifact.
-pub(super) fn artifact(floor: &mut Floor, artifact: Node<'_>, verbose: bool) {
-    floor.field("Artifact ID", &artifact.word("artifactId").unwrap_or_default());
-    floor.maybe("Artifact name", artifact.word("name").as_deref());
-    floor.maybe("Artifact description", artifact.word("description").as_deref());
-    parts(floor, artifact, verbose);
+pub(super) fn artifact(fields: &mut Fields, artifact: Node<'_>, verbose: bool) {
+    fields.field("Artifact ID", &artifact.word("artifactId").unwrap_or_default());
+    fields.maybe("Artifact name", artifact.word("name").as_deref());
+    fields.maybe("Artifact description", artifact.word("description").as_deref());
+    parts(fields, artifact, verbose);
     if verbose {
-        metadata(floor, artifact);
+        metadata(fields, artifact);
     }
 }
 
 /// A page of a list.
-pub(crate) fn page(floor: &mut Floor, page: Node<'_>, detail: Detail) {
+pub(crate) fn page(fields: &mut Fields, page: Node<'_>, detail: Detail) {
     for one in page.list("tasks") {
         if detail.verbose || detail.history {
-            task(floor, one, &[], detail);
+            task(fields, one, &[], detail);
         } else {
-            head(floor, one);
+            head(fields, one);
             for artifact in one.list("artifacts") {
-                self::artifact(floor, artifact, false);
+                self::artifact(fields, artifact, false);
             }
         }
     }
     if let Some(total) = page.get("totalSize") {
-        floor.field("Total", &total.shown());
+        fields.field("Total", &total.shown());
     }
-    floor.maybe("Next page token", page.word("nextPageToken").as_deref());
+    fields.maybe("Next page token", page.word("nextPageToken").as_deref());
 }
 
 /// A push configuration. Its secrets are the agent's to know and not the screen's to show.
-pub(crate) fn push_config(floor: &mut Floor, config: Node<'_>) {
-    floor.field("Task ID", &config.word("taskId").unwrap_or_default());
-    floor.field("Config ID", &config.word("id").unwrap_or_default());
-    floor.field("URL", &config.word("url").unwrap_or_default());
+pub(crate) fn push_config(fields: &mut Fields, config: Node<'_>) {
+    fields.field("Task ID", &config.word("taskId").unwrap_or_default());
+    fields.field("Config ID", &config.word("id").unwrap_or_default());
+    fields.field("URL", &config.word("url").unwrap_or_default());
     if config.word("token").is_some() {
-        floor.field("Token", REDACTED);
+        fields.field("Token", REDACTED);
     }
     if let Some(authentication) = config.get("authentication") {
-        floor.maybe("Scheme", authentication.word("scheme").as_deref());
+        fields.maybe("Scheme", authentication.word("scheme").as_deref());
         if authentication.word("credentials").is_some() {
-            floor.field("Credentials", REDACTED);
+            fields.field("Credentials", REDACTED);
         }
     }
 }
 
 /// A page of push configurations.
-pub(crate) fn push_page(floor: &mut Floor, page: Node<'_>) {
+pub(crate) fn push_page(fields: &mut Fields, page: Node<'_>) {
     let configs = page.list("configs");
     for config in &configs {
-        push_config(floor, *config);
+        push_config(fields, *config);
     }
-    floor.field("Total", &configs.len().to_string());
-    floor.maybe("Next page token", page.word("nextPageToken").as_deref());
+    fields.field("Total", &configs.len().to_string());
+    fields.maybe("Next page token", page.word("nextPageToken").as_deref());
 }
 
 #[cfg(test)]
@@ -116,9 +116,9 @@ mod tests {
         "history":[{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}],"metadata":{"k":1}}"#;
 
     fn shown(detail: Detail) -> String {
-        let mut floor = Floor::new();
-        task(&mut floor, Node::new(TASK), &["sabir x".to_owned()], detail);
-        floor.finish()
+        let mut fields = Fields::new();
+        task(&mut fields, Node::new(TASK), &["sabir x".to_owned()], detail);
+        fields.finish()
     }
 
     #[test]
@@ -135,29 +135,29 @@ mod tests {
 
     #[test]
     fn a_task_without_context_or_state_still_has_all_three_lines() {
-        let mut floor = Floor::new();
-        task(&mut floor, Node::new(r#"{"id":"t"}"#), &[], Detail::default());
-        assert_eq!(floor.finish(), "Task ID: t\nContext ID: -\nState: TASK_STATE_UNSPECIFIED\n");
+        let mut fields = Fields::new();
+        task(&mut fields, Node::new(r#"{"id":"t"}"#), &[], Detail::default());
+        assert_eq!(fields.finish(), "Task ID: t\nContext ID: -\nState: TASK_STATE_UNSPECIFIED\n");
     }
 
     #[test]
     fn a_page_ends_with_its_total_and_the_next_token() {
-        let mut floor = Floor::new();
+        let mut fields = Fields::new();
         let text =
             r#"{"tasks":[{"id":"t","status":{"state":"TASK_STATE_WORKING"}}],"nextPageToken":"n","totalSize":7}"#;
-        page(&mut floor, Node::new(text), Detail::default());
+        page(&mut fields, Node::new(text), Detail::default());
         assert_eq!(
-            floor.finish(),
+            fields.finish(),
             "Task ID: t\nContext ID: -\nState: TASK_STATE_WORKING\nTotal: 7\nNext page token: n\n"
         );
     }
 
     #[test]
     fn a_push_configuration_keeps_its_secrets() {
-        let mut floor = Floor::new();
+        let mut fields = Fields::new();
         let text = r#"{"taskId":"t","id":"c","url":"https://a.example","token":"secret","authentication":{"scheme":"Bearer","credentials":"secret"}}"#;
-        push_config(&mut floor, Node::new(text));
-        let shown = floor.finish();
+        push_config(&mut fields, Node::new(text));
+        let shown = fields.finish();
         assert!(!shown.contains("secret") && shown.contains("Credentials: [redacted]"), "{shown}");
     }
 }

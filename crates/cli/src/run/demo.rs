@@ -40,11 +40,11 @@ pub(crate) struct DemoServer {
     sign: bool,
     /// What to print once it listens: its address, or its agent card.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    output: DemoOutput,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum DemoOutput {
     Text,
     Json,
 }
@@ -92,7 +92,7 @@ fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     found.next().with_context(|| format!("--host {host} has no address"))
 }
 
-async fn serve(options: Options, output: Output) -> anyhow::Result<()> {
+async fn serve(options: Options, output: DemoOutput) -> anyhow::Result<()> {
     let token = options.token.clone();
     let demo = Demo::start(options).await?;
     // Before anybody learns that we listen: a stop may follow at once.
@@ -101,8 +101,8 @@ async fn serve(options: Options, output: Output) -> anyhow::Result<()> {
     // At once, and on one line: scripts wait for it.
     let mut stdout = std::io::stdout();
     match output {
-        Output::Text => writeln!(stdout, "Listening: http://{}", demo.address())?,
-        Output::Json => writeln!(stdout, "{}", demo.card())?,
+        DemoOutput::Text => writeln!(stdout, "Listening: http://{}", demo.address())?,
+        DemoOutput::Json => writeln!(stdout, "{}", demo.card())?,
     }
     stdout.flush()?;
     demo.run(stop).await;

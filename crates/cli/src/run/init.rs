@@ -68,10 +68,10 @@ impl Verb for Init {
             }
             _ => Problem::internal(format!("cannot write {place}: {error}")),
         })?;
-        out.text(|floor| {
-            floor.field("Written", &place.to_string());
-            floor.field("Next", &self.next());
-            floor.field("Then", "sabir chat http://127.0.0.1:4000");
+        out.text(|fields| {
+            fields.field("Written", &place.to_string());
+            fields.field("Next", &self.next());
+            fields.field("Then", "sabir chat http://127.0.0.1:4000");
         })?;
         Ok(Exit::Done)
     }

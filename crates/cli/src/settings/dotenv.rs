@@ -5,14 +5,14 @@
 
 /// One line that sets something of ours, or of somebody else.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct DotenvEntry {
     pub(crate) key: String,
     pub(crate) value: String,
     pub(crate) line: usize,
 }
 
 /// The entries of a file whose keys have the prefix. Fails with the number of the line that cannot be read.
-pub(crate) fn parse(text: &str, prefix: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
+pub(crate) fn parse(text: &str, prefix: &str) -> Result<Vec<DotenvEntry>, (usize, &'static str)> {
     let mut entries = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).enumerate();
@@ -48,7 +48,7 @@ pub(crate) fn parse(text: &str, prefix: &str) -> Result<Vec<Entry>, (usize, &'st
             _ => bare(value),
         };
         if key.starts_with(prefix) {
-            entries.push(Entry { key: key.to_owned(), value, line: number });
+            entries.push(DotenvEntry { key: key.to_owned(), value, line: number });
         }
     }
     Ok(entries)

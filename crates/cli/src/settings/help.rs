@@ -1,6 +1,6 @@
 //! The arguments of the parser, made from the table.
 
-use super::{Kind, Layers, SETTINGS, Setting};
+use super::{Layers, SETTINGS, Setting, ValueKind};
 use clap::{Arg, ArgAction, Command};
 
 /// Under what settings that every command takes are listed.
@@ -15,8 +15,8 @@ pub(crate) fn arguments(command: Command, path: &str, layers: &Layers) -> Comman
 /// A command with the form of its result, and no other setting.
 pub(crate) fn output_alone(command: Command, layers: &Layers) -> Command {
     let forms = SETTINGS.iter().filter_map(|setting| match setting.kind {
-        Kind::Format => Some(argument(setting, layers).value_parser(["text", "json", "pretty"])),
-        Kind::Color => Some(argument(setting, layers).value_parser(["auto", "always", "never"])),
+        ValueKind::Format => Some(argument(setting, layers).value_parser(["text", "json", "pretty"])),
+        ValueKind::Color => Some(argument(setting, layers).value_parser(["auto", "always", "never"])),
         _ => None,
     });
     command.args(forms)
@@ -32,7 +32,7 @@ fn argument(setting: &'static Setting, layers: &Layers) -> Arg {
         arg = arg.help_heading(GLOBAL);
     }
     match setting.kind {
-        Kind::Switch => arg.action(ArgAction::SetTrue),
+        ValueKind::Switch => arg.action(ArgAction::SetTrue),
         kind => {
             let action = if setting.repeatable { ArgAction::Append } else { ArgAction::Set };
             arg.action(action).value_name(kind.placeholder())

@@ -9,7 +9,7 @@ const POLL_INTERVAL_MIN: Time = Time::from_millis(100);
 
 /// What may be said for a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// On or off.
     Switch,
     Text,
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     States,
 }
 
-impl Kind {
+impl ValueKind {
     /// What help shows in place of the value.
     pub(crate) const fn placeholder(self) -> &'static str {
         match self {
@@ -238,18 +238,18 @@ mod tests {
     #[test]
     fn values_are_judged_by_their_kind() {
         for (kind, good, bad) in [
-            (Kind::Switch, vec!["1", "TRUE", "no"], vec!["on", "", "2"]),
-            (Kind::Format, vec!["text", "json", "pretty"], vec!["yaml", "JSON", ""]),
-            (Kind::Color, vec!["auto", "never"], vec!["yes", ""]),
-            (Kind::PollInterval, vec!["100ms", "2"], vec!["99ms", "0"]),
-            (Kind::Version, vec!["1.0", "0.3"], vec!["1", "1.0.1", "v1.0", "1.", "1.x"]),
-            (Kind::Transport, vec!["JSONRPC", "json-rpc", "rest", "http+json", "gRPC"], vec!["soap", ""]),
-            (Kind::Pair, vec!["X-A:b", "x:", "x:a:b"], vec!["x", ":b", "a b:c", "A2A-version:1.0", "x:a\nb"]),
-            (Kind::Object, vec!["{}", r#"{"a":1}"#], vec!["[]", "1", "{", ""]),
-            (Kind::Count, vec!["0", "10"], vec!["-1", "x", "1.5"]),
-            (Kind::Bytes, vec!["5", "10MB", "1GiB"], vec!["", "MB", "5 parsecs", "99999999999999999999"]),
-            (Kind::States, vec!["failed", "failed,canceled", "any"], vec!["", "completed", "FAILED", "failed,"]),
-            (Kind::Basic, vec!["u:p", "u:"], vec!["u", ":p"]),
+            (ValueKind::Switch, vec!["1", "TRUE", "no"], vec!["on", "", "2"]),
+            (ValueKind::Format, vec!["text", "json", "pretty"], vec!["yaml", "JSON", ""]),
+            (ValueKind::Color, vec!["auto", "never"], vec!["yes", ""]),
+            (ValueKind::PollInterval, vec!["100ms", "2"], vec!["99ms", "0"]),
+            (ValueKind::Version, vec!["1.0", "0.3"], vec!["1", "1.0.1", "v1.0", "1.", "1.x"]),
+            (ValueKind::Transport, vec!["JSONRPC", "json-rpc", "rest", "http+json", "gRPC"], vec!["soap", ""]),
+            (ValueKind::Pair, vec!["X-A:b", "x:", "x:a:b"], vec!["x", ":b", "a b:c", "A2A-version:1.0", "x:a\nb"]),
+            (ValueKind::Object, vec!["{}", r#"{"a":1}"#], vec!["[]", "1", "{", ""]),
+            (ValueKind::Count, vec!["0", "10"], vec!["-1", "x", "1.5"]),
+            (ValueKind::Bytes, vec!["5", "10MB", "1GiB"], vec!["", "MB", "5 parsecs", "99999999999999999999"]),
+            (ValueKind::States, vec!["failed", "failed,canceled", "any"], vec!["", "completed", "FAILED", "failed,"]),
+            (ValueKind::Basic, vec!["u:p", "u:"], vec!["u", ":p"]),
         ] {
             for value in good {
                 assert_eq!(kind.check(value), Ok(()), "{kind:?} {value}");

@@ -1,7 +1,7 @@
 //! The places settings come from, read once at start: the environment and two files.
 
 use super::resolve::Source;
-use super::{Reach, Setting};
+use super::{AllowedSources, Setting};
 use super::{dotenv, kind};
 use crate::problem::Problem;
 use sabir_client::signature::Mode;
@@ -18,15 +18,15 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     environment: BTreeMap<String, String>,
-    pub(crate) local: Option<File>,
-    pub(crate) global: Option<File>,
+    pub(crate) local: Option<SettingsFile>,
+    pub(crate) global: Option<SettingsFile>,
     /// What should be said about the files themselves.
     pub(crate) remarks: Vec<String>,
 }
 
 /// One file of settings.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct SettingsFile {
     pub(crate) path: PathBuf,
     /// Found by looking around, not named by the user: a checked-out directory may not be trusted.
     pub(crate) discovered: bool,
@@ -56,13 +56,13 @@ impl Layers {
         let mut remarks = Vec::new();
         let named = config.map(str::to_owned).or_else(|| environment.get("A2ACLI_CONFIG").cloned());
         let local = match named {
-            Some(path) => Some(File::read(Path::new(&path), false)?.map_err(|reason| {
+            Some(path) => Some(SettingsFile::read(Path::new(&path), false)?.map_err(|reason| {
                 Problem::usage(format!("cannot read {path}: {reason}"))
                     .hint("give --config the path of a file with lines such as A2ACLI_AGENT_CARD=https://…")
             })?),
             None => match here.and_then(nearest) {
                 Some(path) => {
-                    let file = File::read(&path, true)?;
+                    let file = SettingsFile::read(&path, true)?;
                     file.inspect_err(|reason| remarks.push(format!("cannot read {}: {reason}", path.display()))).ok()
                 }
                 None => None,
@@ -70,7 +70,7 @@ impl Layers {
         };
         let mut layers = Self { environment, local, global: None, remarks };
         if let Some(path) = global.iter().find(|path| path.is_file()) {
-            let file = File::read(path, false)?;
+            let file = SettingsFile::read(path, false)?;
             let unread = |reason: &std::io::Error| format!("cannot read {}: {reason}", path.display());
             layers.global = file.inspect_err(|reason| layers.remarks.push(unread(reason))).ok();
         }
@@ -83,7 +83,7 @@ impl Layers {
         if let Some(value) = self.environment.get(&variable).filter(|value| !value.is_empty()) {
             return Some((value.clone(), Source::Variable(variable)));
         }
-        if setting.reach == Reach::NoFile {
+        if setting.sources == AllowedSources::NoFile {
             return None;
         }
         let local = self.local.as_ref().filter(|_| self.passed_over(setting).is_none());
@@ -94,7 +94,7 @@ impl Layers {
 
     /// The file whose word on a setting does not count: it was only discovered, and would have cards asked for less, or
     /// say whom to believe about them. Whoever wrote a checkout must not vouch for the agents that it names.
-    pub(crate) fn passed_over(&self, setting: &Setting) -> Option<&File> {
+    pub(crate) fn passed_over(&self, setting: &Setting) -> Option<&SettingsFile> {
         let variable = setting.variable()?;
         let file = self.local.as_ref().filter(|file| file.discovered)?;
         let value = file.says(&variable)?;
@@ -115,7 +115,7 @@ impl Layers {
     }
 }
 
-impl File {
+impl SettingsFile {
     /// What it says about a setting; what is empty counts as nothing.
     fn says(&self, variable: &str) -> Option<&str> {
         self.entries.get(variable).map(String::as_str).filter(|value| !value.is_empty())

@@ -1,7 +1,7 @@
 //! Resolution: one value per setting, with the place it came from.
 
 use super::kind;
-use super::{Kind, Layers, SETTINGS, Setting, find};
+use super::{Layers, SETTINGS, Setting, ValueKind, find};
 use crate::problem::Problem;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How near the user a value was said. The nearest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub(crate) enum Precedence {
     Default,
     Global,
     Local,
@@ -30,13 +30,13 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) const fn level(&self) -> Level {
+    pub(crate) const fn precedence(&self) -> Precedence {
         match self {
-            Self::Flag => Level::Flag,
-            Self::Variable(_) => Level::Environment,
-            Self::Local(_) => Level::Local,
-            Self::Global(_) => Level::Global,
-            Self::Default => Level::Default,
+            Self::Flag => Precedence::Flag,
+            Self::Variable(_) => Precedence::Environment,
+            Self::Local(_) => Precedence::Local,
+            Self::Global(_) => Precedence::Global,
+            Self::Default => Precedence::Default,
         }
     }
 }
@@ -163,7 +163,7 @@ impl Settings {
         if self.typed("wait") && self.typed("async") {
             return Err(Problem::usage("--wait and --async exclude each other").hint("leave one of them out"));
         }
-        let near = |flag: &str| self.get(flag).source.level();
+        let near = |flag: &str| self.get(flag).source.precedence();
         let stays = match (self.said("wait"), self.said("async")) {
             (None, None) => return Ok(without),
             (Some(wait), None) => wait,
@@ -194,7 +194,7 @@ fn typed(setting: &Setting, matches: &ArgMatches) -> Option<Vec<String>> {
         return None;
     }
     match setting.kind {
-        Kind::Switch => Some(vec![matches.get_flag(setting.flag).to_string()]),
+        ValueKind::Switch => Some(vec![matches.get_flag(setting.flag).to_string()]),
         _ => Some(matches.get_many::<String>(setting.flag)?.cloned().collect()),
     }
 }
@@ -236,7 +236,7 @@ fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
             said.push(format!("{} switches the check of certificates off (A2ACLI_INSECURE)", file.path.display()));
         }
     }
-    for one in resolved.iter().filter(|one| one.source.level() < Level::Local) {
+    for one in resolved.iter().filter(|one| one.source.precedence() < Precedence::Local) {
         if let (Some(file), Some(variable)) = (layers.passed_over(one.setting), one.setting.variable()) {
             let path = file.path.display();
             said.push(format!("{path} would have cards believed more easily ({variable}), which is ignored; name the file with --config if you mean it"));

@@ -1,7 +1,7 @@
 //! `config show`: every setting, its value and where it came from.
 
 use super::resolve::Resolved;
-use super::{Kind, Setting, Settings, Source, kind};
+use super::{Setting, Settings, Source, ValueKind, kind};
 use crate::redact::{REDACTED, Redactor};
 use crate::render::escape;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) fn show(settings: &Settings) -> String {
 
 /// One setting in JSON.
 #[derive(Serialize)]
-struct Entry {
+struct SettingDocument {
     name: &'static str,
     variable: Option<String>,
     value: Value,
@@ -27,16 +27,16 @@ struct Entry {
 pub(crate) fn json(settings: &Settings) -> String {
     #[derive(Serialize)]
     struct Document {
-        settings: Vec<Entry>,
+        settings: Vec<SettingDocument>,
     }
     let settings = settings.all().iter().map(entry).collect();
     serde_json::to_string(&Document { settings }).expect("strings and numbers are JSON")
 }
 
-fn entry(one: &Resolved) -> Entry {
+fn entry(one: &Resolved) -> SettingDocument {
     let value = match one.setting.kind {
         _ if one.values.is_empty() => Value::Null,
-        Kind::Switch => json!(one.values.first().and_then(|value| kind::switch(value).ok())),
+        ValueKind::Switch => json!(one.values.first().and_then(|value| kind::switch(value).ok())),
         _ if one.setting.repeatable => one.values.iter().map(|value| json!(harmless(one.setting, value))).collect(),
         _ => json!(value(one)),
     };
@@ -46,7 +46,7 @@ fn entry(one: &Resolved) -> Entry {
         Source::Local(path) | Source::Global(path) => ("file", Some(path.display().to_string())),
         Source::Default => ("default", None),
     };
-    Entry { name: one.setting.flag, variable: one.setting.variable(), value, source, origin }
+    SettingDocument { name: one.setting.flag, variable: one.setting.variable(), value, source, origin }
 }
 
 /// What is shown of a value.
@@ -65,7 +65,7 @@ pub(crate) fn harmless(setting: &Setting, value: &str) -> String {
     }
     let redactor = Redactor::default();
     match setting.kind {
-        Kind::Pair => match kind::pair(value) {
+        ValueKind::Pair => match kind::pair(value) {
             Ok((name, text)) => format!("{name}:{}", redactor.parameter(name, text)),
             Err(_) => REDACTED.to_owned(),
         },

@@ -1,17 +1,17 @@
 //! The table of settings.
 
-use super::Kind::{self, Bytes, Count, Duration, Format, Number, Object, Path, Switch, Text, Transport, Version};
-use super::Reach::{Anywhere, FlagOnly, NoFile};
-use super::{Kind as K, Reach, Setting};
+use super::AllowedSources::{Anywhere, FlagOnly, NoFile};
+use super::ValueKind::{self, Bytes, Count, Duration, Format, Number, Object, Path, Switch, Text, Transport, Version};
+use super::{AllowedSources, Setting, ValueKind as K};
 
 /// A line of the table with nothing special about it.
-const fn plain(flag: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+const fn plain(flag: &'static str, kind: ValueKind, default: &'static str, help: &'static str) -> Setting {
     Setting {
         flag,
         short: None,
         aliases: &[],
         kind,
-        reach: Anywhere,
+        sources: Anywhere,
         default,
         secret: false,
         repeatable: false,
@@ -36,8 +36,8 @@ const fn many(setting: Setting) -> Setting {
     Setting { repeatable: true, ..setting }
 }
 
-const fn reach(reach: Reach, setting: Setting) -> Setting {
-    Setting { reach, ..setting }
+const fn sources(sources: AllowedSources, setting: Setting) -> Setting {
+    Setting { sources, ..setting }
 }
 
 const fn of(commands: &'static [&'static str], setting: Setting) -> Setting {
@@ -70,7 +70,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "auto: where a terminal shows it and NO_COLOR is not set",
         "Colour in the pretty format: auto, always or never",
     ),
-    reach(
+    sources(
         FlagOnly,
         plain(
             "stream",
@@ -174,7 +174,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "Believe about cards only --trusted-keys, --trusted-ca and --key-registry, and no key that the card's own host \
          publishes",
     ),
-    reach(
+    sources(
         NoFile,
         plain("config", Path, "the nearest .env", "Read this file instead of the .env of this directory or a parent"),
     ),
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn every_credential_has_a_variable_and_warns_about_the_command_line() {
         for setting in SETTINGS.iter().filter(|setting| setting.secret) {
-            assert_eq!(setting.reach, Anywhere, "{}", setting.flag);
+            assert_eq!(setting.sources, Anywhere, "{}", setting.flag);
             assert!(setting.help.contains("process table"), "{}", setting.flag);
         }
     }

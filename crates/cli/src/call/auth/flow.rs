@@ -10,19 +10,19 @@ use std::time::Duration;
 use url::Url;
 
 /// How long somebody may take to log in, unless `--timeout` says something else.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// A scheme that can be logged in to.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(super) struct LoginScheme {
     pub(super) scheme: String,
     pub(super) flow: Flow,
-    way: Way,
+    endpoints: FlowEndpoints,
 }
 
 /// What the card says about it.
 #[derive(Debug, Clone)]
-enum Way {
+enum FlowEndpoints {
     Device { device: String, token: String, refresh: Option<String>, metadata: Option<String> },
     Client { token: String, refresh: Option<String>, metadata: Option<String> },
     Browser { authorization: String, token: String, refresh: Option<String>, metadata: Option<String> },
@@ -30,39 +30,42 @@ enum Way {
 }
 
 /// What came of it.
-pub(super) struct Granted {
+pub(super) struct LoginResult {
     pub(super) token: Token,
     pub(super) token_url: String,
     pub(super) refresh_url: Option<String>,
     /// Who logged in, where that is known.
-    pub(super) who: Option<String>,
+    pub(super) subject: Option<String>,
 }
 
 /// The authority, as a client of it.
-type Authority<'a> = oauth::Client<'a, Client, WallClock>;
+type OAuthClient<'a> = oauth::Client<'a, Client, WallClock>;
 
 /// Every scheme of a card that can be logged in to.
-pub(super) fn candidates(card: &AgentCard) -> Vec<Candidate> {
+pub(super) fn login_schemes(card: &AgentCard) -> Vec<LoginScheme> {
     let of = |(scheme, declared): (&String, &SecurityScheme)| {
-        let (flow, way) = match declared {
+        let (flow, endpoints) = match declared {
             SecurityScheme::OpenIdConnect { open_id_connect_url, .. } => {
-                (Flow::Oidc, Way::OpenId { discovery: open_id_connect_url.clone() })
+                (Flow::Oidc, FlowEndpoints::OpenId { discovery: open_id_connect_url.clone() })
             }
             SecurityScheme::OAuth2 { flows, oauth2_metadata_url, .. } => {
                 let metadata = oauth2_metadata_url.clone();
                 match flows {
                     OAuthFlows::DeviceCode { device_authorization_url, token_url, refresh_url, .. } => {
                         let (device, token) = (device_authorization_url.clone(), token_url.clone());
-                        (Flow::DeviceCode, Way::Device { device, token, refresh: refresh_url.clone(), metadata })
+                        (
+                            Flow::DeviceCode,
+                            FlowEndpoints::Device { device, token, refresh: refresh_url.clone(), metadata },
+                        )
                     }
                     OAuthFlows::ClientCredentials { token_url, refresh_url, .. } => {
                         let (token, refresh) = (token_url.clone(), refresh_url.clone());
-                        (Flow::ClientCredentials, Way::Client { token, refresh, metadata })
+                        (Flow::ClientCredentials, FlowEndpoints::Client { token, refresh, metadata })
                     }
                     OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, .. } => {
                         let (authorization, token) = (authorization_url.clone(), token_url.clone());
                         let refresh = refresh_url.clone();
-                        (Flow::AuthorizationCode, Way::Browser { authorization, token, refresh, metadata })
+                        (Flow::AuthorizationCode, FlowEndpoints::Browser { authorization, token, refresh, metadata })
                     }
                     // Both were withdrawn because they hand secrets around.
                     OAuthFlows::Implicit { .. } | OAuthFlows::Password { .. } => return None,
@@ -72,49 +75,50 @@ pub(super) fn candidates(card: &AgentCard) -> Vec<Candidate> {
                 return None;
             }
         };
-        Some(Candidate { scheme: scheme.clone(), flow, way })
+        Some(LoginScheme { scheme: scheme.clone(), flow, endpoints })
     };
     card.security_schemes.iter().filter_map(of).collect()
 }
 
-impl Candidate {
+impl LoginScheme {
     /// Gets a token.
     pub(super) async fn log_in(
         &self,
         session: &Session,
-        authority: &Authority<'_>,
+        client: &OAuthClient<'_>,
         scopes: &[String],
-    ) -> Result<Granted, oauth::Error> {
+    ) -> Result<LoginResult, oauth::Error> {
         let limit = session.settings.duration("timeout");
         let show = |prompt: &Prompt<'_>| self::show(session, prompt);
         let browser = session.out.attended();
-        match &self.way {
-            Way::Device { device, token, refresh, metadata } => {
-                let document = self::metadata(authority, metadata.as_deref()).await?;
+        match &self.endpoints {
+            FlowEndpoints::Device { device, token, refresh, metadata } => {
+                let document = self::metadata(client, metadata.as_deref()).await?;
                 let missing = |what| Err(oauth::Error::Missing(what));
-                let told = document.as_ref().map_or_else(
+                let from_metadata = document.as_ref().map_or_else(
                     || missing("device authorization endpoint"),
                     |document| document.device_url()?.ok_or(oauth::Error::Missing("device authorization endpoint")),
                 );
-                let device_url = endpoint_or(device, told, "deviceAuthorizationUrl")?;
+                let device_url = endpoint_or(device, from_metadata, "deviceAuthorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
                 let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
-                let token = authority.device_code(&flow, &show).await?;
-                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+                let token = client.device_code(&flow, &show).await?;
+                Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
-            Way::Client { token, refresh, metadata } => {
-                let document = self::metadata(authority, metadata.as_deref()).await?;
+            FlowEndpoints::Client { token, refresh, metadata } => {
+                let document = self::metadata(client, metadata.as_deref()).await?;
                 let token_url = token_endpoint(token, document.as_ref())?;
-                let token = authority.client_credentials(&token_url, scopes).await?;
-                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+                let token = client.client_credentials(&token_url, scopes).await?;
+                Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
-            Way::Browser { .. } if !browser => Err(oauth::Error::NeedsBrowser),
-            Way::Browser { authorization, token, refresh, metadata } => {
-                let document = self::metadata(authority, metadata.as_deref()).await?;
-                let told = document.as_ref().map_or(Err(oauth::Error::Missing("authorization endpoint")), |document| {
-                    document.authorization_url()
-                });
-                let authorization_url = endpoint_or(authorization, told, "authorizationUrl")?;
+            FlowEndpoints::Browser { .. } if !browser => Err(oauth::Error::NeedsBrowser),
+            FlowEndpoints::Browser { authorization, token, refresh, metadata } => {
+                let document = self::metadata(client, metadata.as_deref()).await?;
+                let from_metadata =
+                    document.as_ref().map_or(Err(oauth::Error::Missing("authorization endpoint")), |document| {
+                        document.authorization_url()
+                    });
+                let authorization_url = endpoint_or(authorization, from_metadata, "authorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
                 let flow = AuthorizationCode {
                     authorization_url: &authorization_url,
@@ -125,34 +129,39 @@ impl Candidate {
                         .as_ref()
                         .is_some_and(|document| document.authorization_response_iss_parameter_supported),
                     port: 0,
-                    timeout: limit.unwrap_or(PATIENCE),
+                    timeout: limit.unwrap_or(LOGIN_TIMEOUT),
                 };
-                let token = authority.authorization_code(&flow, &show).await?;
-                Ok(Granted { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), who: None })
+                let token = client.authorization_code(&flow, &show).await?;
+                Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
-            Way::OpenId { discovery } => {
+            FlowEndpoints::OpenId { discovery } => {
                 let bad = |_| oauth::Error::BadUrl { what: "openIdConnectUrl", value: discovery.clone() };
                 let discovery_url: Url = discovery.parse().map_err(bad)?;
-                let timeout = limit.unwrap_or(PATIENCE);
+                let timeout = limit.unwrap_or(LOGIN_TIMEOUT);
                 let flow = OpenId { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
-                let login = authority.openid_connect(&flow, &show).await?;
+                let login = client.openid_connect(&flow, &show).await?;
                 let token_url = login.metadata.token_url()?.to_string();
-                Ok(Granted { token: login.token, token_url, refresh_url: None, who: Some(login.identity.subject) })
+                Ok(LoginResult {
+                    token: login.token,
+                    token_url,
+                    refresh_url: None,
+                    subject: Some(login.identity.subject),
+                })
             }
         }
     }
 }
 
 /// RFC 8414: a document may say what the card leaves out.
-async fn metadata(authority: &Authority<'_>, url: Option<&str>) -> Result<Option<oauth::Metadata>, oauth::Error> {
+async fn metadata(client: &OAuthClient<'_>, url: Option<&str>) -> Result<Option<oauth::Metadata>, oauth::Error> {
     let Some(url) = url else { return Ok(None) };
     let bad = |_| oauth::Error::BadUrl { what: "oauth2MetadataUrl", value: url.to_owned() };
-    authority.metadata(&url.parse().map_err(bad)?).await.map(Some)
+    client.metadata(&url.parse().map_err(bad)?).await.map(Some)
 }
 
 fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url, oauth::Error> {
-    let told = document.map_or(Err(oauth::Error::Missing("token endpoint")), oauth::Metadata::token_url);
-    endpoint_or(card, told, "tokenUrl")
+    let from_metadata = document.map_or(Err(oauth::Error::Missing("token endpoint")), oauth::Metadata::token_url);
+    endpoint_or(card, from_metadata, "tokenUrl")
 }
 
 /// What somebody has to do, on standard error: standard output is for the outcome.

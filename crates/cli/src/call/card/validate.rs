@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn every_breach_is_named() {
-        type Damage = fn(&mut serde_json::Value);
-        let breaches: [(&str, Damage); 7] = [
+        type CardDefect = fn(&mut serde_json::Value);
+        let breaches: [(&str, CardDefect); 7] = [
             ("description", |card| _ = card.as_object_mut().unwrap().remove("description")),
             ("skills", |card| card["skills"] = serde_json::json!([])),
             ("supportedInterfaces[0].url", |card| card["supportedInterfaces"][0]["url"] = "/rpc".into()),

@@ -1,6 +1,6 @@
 //! `sabir card verify`.
 
-use super::Signature;
+use super::SignatureReport;
 use crate::Invocation;
 use crate::call::{Interrupts, Session, drive};
 use crate::cli::Verb;
@@ -23,7 +23,7 @@ use url::Url;
     sabir card verify https://agent.example\n  \
     sabir card verify signed.json --jwks jwks.json\n  \
     sabir card verify https://agent.example --ca ca.pem --registry https://keys.example/agents")]
-pub(crate) struct Verify {
+pub(crate) struct CardVerify {
     /// The card: a host, a URL or a file. In place of --agent-card.
     #[arg(value_name = "CARD")]
     card: Option<String>,
@@ -38,18 +38,18 @@ pub(crate) struct Verify {
     registry: Option<Url>,
 }
 
-impl Verb for Verify {
+impl Verb for CardVerify {
     fn run(self, invocation: Invocation) -> Outcome {
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Verify {
+impl CardVerify {
     async fn go(self, session: &Session) -> Outcome {
         let found = self.found(session).await?;
         let place = self.card.clone().unwrap_or_else(|| session.place(&found));
-        let outcome = self.judge(session, &found).await?;
-        let words = Signature::of(&outcome).words;
+        let outcome = self.verify(session, &found).await?;
+        let words = SignatureReport::of(&outcome).words;
         let Vouched { kid, source, form, covered, .. } = outcome.map_err(|distrust| {
             let problem = Problem::new(Code::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
             problem.hint(match distrust {
@@ -67,14 +67,14 @@ impl Verify {
             session.out.document(&said.to_string())?;
             return Ok(Exit::Done);
         }
-        session.out.text(|floor| {
-            floor.field("Card", &place);
-            floor.field("Verified", "yes");
-            floor.field("Key ID", &kid);
-            floor.field("Keys", &source);
-            floor.field("Reading", form);
+        session.out.text(|fields| {
+            fields.field("Card", &place);
+            fields.field("Verified", "yes");
+            fields.field("Key ID", &kid);
+            fields.field("Keys", &source);
+            fields.field("Reading", form);
             if session.out.verbose {
-                floor.block("Covered", &crate::output::indented(&covered));
+                fields.block("Covered", &crate::output::indented(&covered));
             }
         })?;
         Ok(Exit::Done)
@@ -87,7 +87,7 @@ impl Verify {
         Ok(session.client.card(&reference).await.map_err(|error| session.problem(error, None))?)
     }
 
-    async fn judge(&self, session: &Session, found: &Found) -> Result<Result<Vouched, Distrust>, Problem> {
+    async fn verify(&self, session: &Session, found: &Found) -> Result<Result<Vouched, Distrust>, Problem> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");

@@ -2,7 +2,7 @@
 //!
 //! The history lives as long as the chat. It is not kept in a file, because a message may hold a secret.
 
-use super::words::COMMANDS;
+use super::input::COMMANDS;
 use crate::problem::Problem;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 /// What was typed at the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum PromptInput {
     /// One message or command, perhaps of several lines.
     Line(String),
     /// Ctrl-C: the line is dropped.
@@ -36,7 +36,7 @@ pub(super) struct PromptText {
 /// A line editor that is asked for one line at a time.
 pub(super) struct Prompt {
     asks: mpsc::Sender<PromptText>,
-    lines: mpsc::Receiver<Result<Typed, String>>,
+    lines: mpsc::Receiver<Result<PromptInput, String>>,
     before: SavedTerminal,
 }
 
@@ -63,12 +63,12 @@ impl Prompt {
     }
 
     /// The next line that is typed.
-    pub(super) async fn next(&mut self, prompt: PromptText) -> Result<Typed, Problem> {
+    pub(super) async fn next(&mut self, prompt: PromptText) -> Result<PromptInput, Problem> {
         if self.asks.send(prompt).await.is_err() {
-            return Ok(Typed::End);
+            return Ok(PromptInput::End);
         }
         match self.lines.recv().await {
-            None => Ok(Typed::End),
+            None => Ok(PromptInput::End),
             Some(typed) => typed.map_err(|error| Problem::usage(format!("cannot read the terminal: {error}"))),
         }
     }
@@ -79,20 +79,22 @@ impl Prompt {
     }
 }
 
-fn read(editor: &mut Editor<ChatHelper, MemHistory>, prompt: &PromptText) -> Result<Typed, String> {
+fn read(editor: &mut Editor<ChatHelper, MemHistory>, prompt: &PromptText) -> Result<PromptInput, String> {
     loop {
         return match editor.readline(&(prompt.plain.as_str(), prompt.styled.as_str())) {
             // A backslash at the end of a line went on with the next one.
-            Ok(line) => Ok(Typed::Line(line.replace("\\\n", "\n"))),
-            Err(ReadlineError::Interrupted) => Ok(Typed::Dropped),
-            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Ok(line) => Ok(PromptInput::Line(line.replace("\\\n", "\n"))),
+            Err(ReadlineError::Interrupted) => Ok(PromptInput::Dropped),
+            Err(ReadlineError::Eof) => Ok(PromptInput::End),
             // The terminal has another size now.
             Err(ReadlineError::Signal(_)) => continue,
             // A terminal that was closed reports an error of its device.
             Err(ReadlineError::Io(error)) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
-                Ok(Typed::End)
+                Ok(PromptInput::End)
             }
-            Err(ReadlineError::Errno(error)) if error as i32 == rustix::io::Errno::IO.raw_os_error() => Ok(Typed::End),
+            Err(ReadlineError::Errno(error)) if error as i32 == rustix::io::Errno::IO.raw_os_error() => {
+                Ok(PromptInput::End)
+            }
             Err(error) => Err(error.to_string()),
         };
     }

@@ -1,9 +1,9 @@
 //! `sabir task push-config listen`: a receiver for notifications, for as long as a task runs.
 
-use super::receiver::{Receiver, Rules};
+use super::receiver::{NotificationReceiver, NotificationRules};
 use super::webhook;
 use crate::Invocation;
-use crate::call::task::Which;
+use crate::call::task::TaskArgument;
 use crate::call::{Interrupts, Session, drive, report};
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -23,29 +23,29 @@ use tokio::signal::unix::{SignalKind, signal};
 /// machine or network; give them one they can reach with --public-url. Without a task, only checks and prints what arrives
 /// with the token.
 #[derive(Debug, Args)]
-pub(crate) struct Listen {
+pub(crate) struct PushConfigListen {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
     /// Leave the registration at the agent.
     #[arg(long)]
     keep: bool,
 }
 
-impl Verb for Listen {
+impl Verb for PushConfigListen {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Own, async |session| self.go(session).await)
     }
 }
 
 /// A registration at an agent, to be taken back.
-struct Registered {
+struct WebhookRegistration {
     agent: Agent,
     task: TaskRef,
     config: String,
 }
 
-impl Listen {
+impl PushConfigListen {
     async fn go(self, session: &Session) -> Outcome {
         let wanted = self.which.is_given(session);
         if wanted {
@@ -62,8 +62,8 @@ impl Listen {
             None => random(),
         };
         session.out.redactor.learn(&token);
-        let rules = Rules { token: token.clone(), task: task.as_ref().map(ToString::to_string) };
-        let mut receiver = Receiver::bind(address, rules).await.map_err(|error| {
+        let rules = NotificationRules { token: token.clone(), task: task.as_ref().map(ToString::to_string) };
+        let mut receiver = NotificationReceiver::bind(address, rules).await.map_err(|error| {
             Problem::usage(format!("cannot listen on {listen}: {error}")).hint("--listen 127.0.0.1:0 picks a free port")
         })?;
         let url = match settings.text("public-url") {
@@ -112,7 +112,7 @@ fn random() -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> Result<Registered, Stop> {
+async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> Result<WebhookRegistration, Stop> {
     let agent = session.connect().await?;
     // The same secret in both places: servers differ in which of the two they send.
     let authentication = Some(Authentication { scheme: "Bearer".to_owned(), credentials: Some(token.to_owned()) });
@@ -126,10 +126,10 @@ async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> 
         problem
     })?;
     let config = said.value.1.id.clone().unwrap_or_else(|| task.to_string());
-    Ok(Registered { agent, task: task.clone(), config })
+    Ok(WebhookRegistration { agent, task: task.clone(), config })
 }
 
-impl Registered {
+impl WebhookRegistration {
     async fn take_back(&self, session: &Session) {
         let request = DeletePush { tenant: Tenant::none(), task_id: self.task.clone(), id: self.config.clone() };
         if let Err(error) = self.agent.delete_push(request).await {
@@ -140,7 +140,11 @@ impl Registered {
 
 /// Prints what arrives until the task is over. Between two notifications nothing is known to be wrong, so a task that
 /// settled before it could be heard of is asked for once.
-async fn print(session: &Session, receiver: &mut Receiver, registered: Option<&Registered>) -> Outcome {
+async fn print(
+    session: &Session,
+    receiver: &mut NotificationReceiver,
+    registered: Option<&WebhookRegistration>,
+) -> Outcome {
     if let Some(registered) = registered {
         let said = registered.agent.task(&registered.task).await.map_err(|error| session.failed(error))?;
         let state = said.value.status.state;
@@ -162,7 +166,7 @@ async fn print(session: &Session, receiver: &mut Receiver, registered: Option<&R
     }
 }
 
-fn end(session: &Session, holder: Node<'_>, registered: &Registered) -> Outcome {
+fn end(session: &Session, holder: Node<'_>, registered: &WebhookRegistration) -> Outcome {
     let context = holder.word("contextId");
     session.report_end(Some(&registered.task.to_string()), context.as_deref(), &report::state_of(holder))
 }

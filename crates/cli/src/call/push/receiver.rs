@@ -39,23 +39,23 @@ const TOKEN_HEADERS: [&str; 2] = ["x-a2a-notification-token", "a2a-notification-
 
 /// What is let in.
 #[derive(Clone)]
-pub(super) struct Rules {
+pub(super) struct NotificationRules {
     pub(super) token: String,
     /// The task that notifications must be about.
     pub(super) task: Option<String>,
 }
 
 /// A receiver that listens.
-pub(super) struct Receiver {
+pub(super) struct NotificationReceiver {
     listener: TcpListener,
     address: SocketAddr,
-    rules: Arc<Rules>,
+    rules: Arc<NotificationRules>,
     senders: JoinSet<()>,
     arrived: (mpsc::Sender<String>, mpsc::Receiver<String>),
 }
 
-impl Receiver {
-    pub(super) async fn bind(address: SocketAddr, rules: Rules) -> std::io::Result<Self> {
+impl NotificationReceiver {
+    pub(super) async fn bind(address: SocketAddr, rules: NotificationRules) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let arrived = mpsc::channel(WAITING_MAX);
@@ -98,7 +98,7 @@ impl Receiver {
 
 async fn answer(
     request: Request<Incoming>,
-    rules: Arc<Rules>,
+    rules: Arc<NotificationRules>,
     arrived: mpsc::Sender<String>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let status = match take(request, &rules).await {
@@ -117,7 +117,7 @@ async fn answer(
 }
 
 /// A notification, or why it is not one of ours.
-async fn take(request: Request<Incoming>, rules: &Rules) -> Result<String, StatusCode> {
+async fn take(request: Request<Incoming>, rules: &NotificationRules) -> Result<String, StatusCode> {
     if *request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }

@@ -1,6 +1,6 @@
 //! `sabir task cancel`.
 
-use super::Which;
+use super::TaskArgument;
 use crate::Invocation;
 use crate::admin::{Place, inbox};
 use crate::call::{Interrupts, Session, drive, send};
@@ -23,9 +23,9 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     sabir task cancel 0198c0de-… -a https://agents.example\n  \
     sabir task cancel 0198c0de-… --tree --data /var/lib/sabir")]
-pub(crate) struct Cancel {
+pub(crate) struct TaskCancel {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
     /// Cancel the whole family of the task, on the server whose files these are.
     #[arg(long)]
     tree: bool,
@@ -37,17 +37,17 @@ pub(crate) struct Cancel {
     server_config: Option<PathBuf>,
 }
 
-impl Verb for Cancel {
+impl Verb for TaskCancel {
     fn run(self, invocation: Invocation) -> Outcome {
         if self.tree {
             return inbox::cancel_tree(&invocation, self.which.typed(), &Place::new(self.server_config, self.data));
         }
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Cancel {
+impl TaskCancel {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let id = self.which.one(session)?;

@@ -6,15 +6,15 @@
 mod names;
 mod write;
 
-use super::Which;
+use super::TaskArgument;
 use crate::Invocation;
 use crate::call::{Interrupts, Session, drive, report};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Code, Outcome, Problem, Stop};
-use crate::render::{Floor, Node, ids, shell};
+use crate::render::{Fields, Node, ids, shell};
 use clap::Args;
-use names::Names;
+use names::FileNames;
 use std::path::{Path, PathBuf};
 
 /// Where a saved part says where it was saved: an entry of `metadata`, which the protocol leaves to everybody.
@@ -27,9 +27,9 @@ const FETCH_BYTES_MAX: u64 = 1 << 30;
 /// Each part becomes a file in --dir, named as the agent names it as far as that is safe. A part that is a URL is
 /// fetched, without credentials. A part that cannot be saved is named at the end; the others are saved all the same.
 #[derive(Debug, Args)]
-pub(crate) struct Download {
+pub(crate) struct TaskDownload {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
     /// Only this artifact; repeatable.
     #[arg(long, value_name = "ID")]
     artifact: Vec<String>,
@@ -38,22 +38,22 @@ pub(crate) struct Download {
     force: bool,
 }
 
-impl Verb for Download {
+impl Verb for TaskDownload {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
 /// One part on its way to a file.
-struct Wanted<'a> {
+struct PartToSave<'a> {
     artifact: usize,
     part: usize,
     node: Node<'a>,
     path: PathBuf,
 }
 
-impl Download {
+impl TaskDownload {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let id = self.which.one(session)?;
@@ -63,7 +63,7 @@ impl Download {
         let task = Node::new(said.json());
         let wanted = self.wanted(session, task, &directory)?;
         let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);
-        let writer = write::Writer { directory: &directory, force: self.force, limit };
+        let writer = write::PartWriter { directory: &directory, force: self.force, limit };
         let (mut saved, mut failed) = (Vec::new(), Vec::new());
         for one in wanted {
             // One file that cannot be had is no reason to leave out the others.
@@ -84,7 +84,7 @@ impl Download {
     }
 
     /// The parts to save, each with its path. Whatever stands in the way is found before anything is written.
-    fn wanted<'a>(&self, session: &Session, task: Node<'a>, directory: &Path) -> Result<Vec<Wanted<'a>>, Stop> {
+    fn wanted<'a>(&self, session: &Session, task: Node<'a>, directory: &Path) -> Result<Vec<PartToSave<'a>>, Stop> {
         let artifacts = task.list("artifacts");
         let named = |artifact: &Node<'_>| artifact.word("artifactId").unwrap_or_default();
         if let Some(missing) = self.artifact.iter().find(|id| !artifacts.iter().any(|artifact| named(artifact) == **id))
@@ -93,7 +93,7 @@ impl Download {
             let message = format!("the task has no artifact {missing}; it has {}", known.join(", "));
             return Err(Problem::usage(message).hint(session.resume().command("task get")).into());
         }
-        let mut names = Names::default();
+        let mut names = FileNames::default();
         let mut wanted = Vec::new();
         for (index, artifact) in artifacts.into_iter().enumerate() {
             if !self.artifact.is_empty() && !self.artifact.contains(&named(&artifact)) {
@@ -101,7 +101,7 @@ impl Download {
             }
             for (part, node) in artifact.list("parts").into_iter().enumerate() {
                 let path = directory.join(names.pick(artifact, index, node, part));
-                wanted.push(Wanted { artifact: index, part, node, path });
+                wanted.push(PartToSave { artifact: index, part, node, path });
             }
         }
         match wanted.iter().find(|one| !self.force && one.path.symlink_metadata().is_ok()) {
@@ -110,7 +110,7 @@ impl Download {
         }
     }
 
-    fn report(&self, session: &Session, task: Node<'_>, wanted: &[Wanted<'_>]) -> Outcome {
+    fn report(&self, session: &Session, task: Node<'_>, wanted: &[PartToSave<'_>]) -> Outcome {
         if session.out.is_json() {
             let path = |artifact: usize, part: usize| {
                 wanted.iter().find(|one| one.artifact == artifact && one.part == part).map(|one| one.path.as_path())
@@ -118,11 +118,11 @@ impl Download {
             session.out.document(&annotated(task, &path))?;
             return Ok(Exit::Done);
         }
-        let mut floor = Floor::new();
+        let mut fields = Fields::new();
         let state = report::state_of(task);
-        ids(&mut floor, task.word("id").as_deref(), task.word("contextId").as_deref(), Some(&state));
-        wanted.iter().for_each(|one| floor.field("Saved", &one.path.display().to_string()));
-        session.out.fields(floor)?;
+        ids(&mut fields, task.word("id").as_deref(), task.word("contextId").as_deref(), Some(&state));
+        wanted.iter().for_each(|one| fields.field("Saved", &one.path.display().to_string()));
+        session.out.fields(fields)?;
         if wanted.is_empty() {
             session.out.warn("the task has no artifacts to save");
         }
@@ -131,7 +131,7 @@ impl Download {
 }
 
 /// What could not be saved, and what was. The status is that of the first failure.
-fn incomplete(saved: &[Wanted<'_>], failed: Vec<(PathBuf, Problem)>) -> Problem {
+fn incomplete(saved: &[PartToSave<'_>], failed: Vec<(PathBuf, Problem)>) -> Problem {
     let all = saved.len() + failed.len();
     let mut lines = vec![format!("{} of {all} files could not be saved", failed.len())];
     lines.extend(failed.iter().map(|(path, problem)| format!("{}: {}", path.display(), problem.message)));

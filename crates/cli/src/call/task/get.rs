@@ -1,6 +1,6 @@
 //! `sabir task get`.
 
-use super::Which;
+use super::TaskArgument;
 use crate::Invocation;
 use crate::call::{Interrupts, Session, drive};
 use crate::cli::Verb;
@@ -14,19 +14,19 @@ use sabir_proto::{GetTask, Tenant};
 ///
 /// With --wait, asks again until the task is settled or needs somebody.
 #[derive(Debug, Args)]
-pub(crate) struct Get {
+pub(crate) struct TaskGet {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
 }
 
-impl Verb for Get {
+impl Verb for TaskGet {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Get {
+impl TaskGet {
     async fn go(self, session: &Session) -> Outcome {
         let waiting = session.settings.waiting(Waiting::Leave)?;
         session.reference()?;

@@ -1,12 +1,12 @@
 //! `sabir task list`.
 
 use crate::Invocation;
-use crate::call::target::Target;
+use crate::call::target::AgentArgument;
 use crate::call::{Interrupts, Session, drive, job};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
-use crate::render::{Floor, Node, page};
+use crate::render::{Fields, Node, page};
 use clap::Args;
 use sabir_client::Agent;
 use sabir_proto::{Answer, ContextId, ListTasks, TaskState, Timestamp};
@@ -22,9 +22,9 @@ const JOB_PAGE_SIZE: i32 = 100;
 ///
 /// --context-id keeps those of one context. A list is shown page by page: `Next page token` is for --page-token.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct TaskList {
     #[command(flatten)]
-    target: Target,
+    target: AgentArgument,
     /// Only tasks in this state, such as working or TASK_STATE_WORKING.
     #[arg(long, value_name = "STATE")]
     status: Option<String>,
@@ -45,14 +45,14 @@ pub(crate) struct List {
     job: Option<u64>,
 }
 
-impl Verb for List {
+impl Verb for TaskList {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.target.agent())?;
+        let invocation = invocation.with_agent(self.target.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl List {
+impl TaskList {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let mut request = self.request(session)?;
@@ -62,7 +62,9 @@ impl List {
         }
         if self.all || self.job.is_some() {
             let pages_max = if self.all { PAGES_MAX } else { JOB_PAGES_MAX };
-            return Walk { session, job: self.job, pages_max, whole: Vec::new(), found: 0 }.go(&agent, request).await;
+            return PagedListing { session, job: self.job, pages_max, whole: Vec::new(), found: 0 }
+                .go(&agent, request)
+                .await;
         }
         let said = agent.list(request).await.map_err(|error| session.failed(error))?;
         let answer = Node::new(said.json());
@@ -74,9 +76,9 @@ impl List {
         } else if session.out.is_json() {
             session.out.document(said.json())?;
         } else {
-            let mut floor = Floor::new();
-            page(&mut floor, answer, session.detail());
-            session.out.fields(floor)?;
+            let mut fields = Fields::new();
+            page(&mut fields, answer, session.detail());
+            session.out.fields(fields)?;
         }
         Ok(Exit::Done)
     }
@@ -120,7 +122,7 @@ fn state(name: &str) -> Option<TaskState> {
 }
 
 /// Every page, as one list.
-struct Walk<'a> {
+struct PagedListing<'a> {
     session: &'a Session,
     /// Whose tasks are kept; all of them without one.
     job: Option<u64>,
@@ -131,7 +133,7 @@ struct Walk<'a> {
     found: u64,
 }
 
-impl Walk<'_> {
+impl PagedListing<'_> {
     async fn go(mut self, agent: &Agent, mut request: ListTasks) -> Outcome {
         let (mut size, mut total) = (0, 0);
         for _ in 0..self.pages_max {
@@ -167,9 +169,9 @@ impl Walk<'_> {
             self.whole.extend(tasks);
         } else {
             // Shown as they come; a page without its end is a page of fields.
-            let mut floor = Floor::new();
-            page(&mut floor, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), self.session.detail());
-            out.fields(floor)?;
+            let mut fields = Fields::new();
+            page(&mut fields, Node::new(&format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))), self.session.detail());
+            out.fields(fields)?;
         }
         Ok(())
     }
@@ -183,9 +185,9 @@ impl Walk<'_> {
                 r#"{{"tasks":[{tasks}],"nextPageToken":{next},"pageSize":{size},"totalSize":{total}}}"#
             ))?;
         } else if !out.is_json() {
-            let mut floor = Floor::new();
-            floor.field("Total", &total.to_string());
-            out.fields(floor)?;
+            let mut fields = Fields::new();
+            fields.field("Total", &total.to_string());
+            out.fields(fields)?;
         }
         Ok(Exit::Done)
     }

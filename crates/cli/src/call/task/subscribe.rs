@@ -1,8 +1,8 @@
 //! `sabir task subscribe`.
 
-use super::Which;
+use super::TaskArgument;
 use crate::Invocation;
-use crate::call::follow::Last;
+use crate::call::follow::LastEvent;
 use crate::call::{Interrupts, Session, drive, report};
 use crate::cli::Verb;
 use crate::problem::Outcome;
@@ -14,19 +14,19 @@ use clap::Args;
 /// With --stream, shows every event as it comes; otherwise the task when it is settled or needs somebody. A connection
 /// that breaks is taken up again.
 #[derive(Debug, Args)]
-pub(crate) struct Subscribe {
+pub(crate) struct TaskSubscribe {
     #[command(flatten)]
-    which: Which,
+    which: TaskArgument,
 }
 
-impl Verb for Subscribe {
+impl Verb for TaskSubscribe {
     fn run(self, invocation: Invocation) -> Outcome {
-        let invocation = invocation.aim(self.which.agent())?;
+        let invocation = invocation.with_agent(self.which.agent())?;
         drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
     }
 }
 
-impl Subscribe {
+impl TaskSubscribe {
     async fn go(self, session: &Session) -> Outcome {
         session.reference()?;
         let id = self.which.one(session)?;
@@ -41,11 +41,11 @@ impl Subscribe {
         }
         // The first event is the whole task, so what the events make of it is the task; there is no gap to ask about.
         match session.last_event(&mut events).await? {
-            Last::Whole(json) => match Node::new(&json).get("task") {
+            LastEvent::Whole(json) => match Node::new(&json).get("task") {
                 Some(task) => session.report_task(task.raw(), task),
                 None => session.report_response(&json),
             },
-            Last::Part(_) => {
+            LastEvent::Part(_) => {
                 let folded = events.folded().ok_or_else(|| report::strange("the events make no task"))?;
                 session.report_task(folded.json(), Node::new(folded.json()))
             }

@@ -11,11 +11,11 @@ const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 /// The names given so far, in lower case: some file systems do not tell them apart.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     taken: HashSet<String>,
 }
 
-impl Names {
+impl FileNames {
     /// A name for a part that no other part has.
     pub(super) fn pick(&mut self, artifact: Node<'_>, index: usize, part: Node<'_>, number: usize) -> String {
         let named = part.word("filename").or_else(|| part.word("url").and_then(|url| last_of(&url)));
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn names_are_made_up_and_kept_apart() {
         let artifact = Node::new(r#"{"artifactId":"a-1","name":"sum/mary"}"#);
-        let mut names = Names::default();
+        let mut names = FileNames::default();
         let mut pick = |part: &str| names.pick(artifact, 0, Node::new(part), 0);
         assert_eq!(pick(r#"{"text":"x"}"#), "mary-1.txt");
         assert_eq!(pick(r#"{"raw":"","filename":"A.csv"}"#), "A.csv");

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// How parts are written.
-pub(super) struct Writer<'a> {
+pub(super) struct PartWriter<'a> {
     pub(super) directory: &'a Path,
     pub(super) force: bool,
     /// The largest file that is fetched, in bytes.
@@ -18,19 +18,19 @@ pub(super) struct Writer<'a> {
 }
 
 /// A file that is not whole yet. It goes away with its owner unless it was given its name.
-struct Draft {
+struct PartialFile {
     path: PathBuf,
     file: File,
 }
 
-impl Drop for Draft {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // Gone already once it has its name.
         _ = fs::remove_file(&self.path);
     }
 }
 
-impl Writer<'_> {
+impl PartWriter<'_> {
     /// Saves one part.
     pub(super) async fn save(&self, session: &Session, part: Node<'_>, path: &Path) -> Result<(), Stop> {
         let mut draft = self.draft(path)?;
@@ -52,17 +52,17 @@ impl Writer<'_> {
     }
 
     /// A new file beside the one it is to become.
-    fn draft(&self, path: &Path) -> Result<Draft, Problem> {
+    fn draft(&self, path: &Path) -> Result<PartialFile, Problem> {
         let failed = |error: std::io::Error| cannot(path, &error);
         fs::create_dir_all(self.directory).map_err(failed)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = self.directory.join(format!(".{name}.{}.part", std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).open(&beside).map_err(failed)?;
-        Ok(Draft { path: beside, file })
+        Ok(PartialFile { path: beside, file })
     }
 
     /// Gives a draft its name. A link fails where something is, so that nobody can slip a file in between.
-    fn name(&self, draft: &Draft, path: &Path) -> Result<(), Stop> {
+    fn name(&self, draft: &PartialFile, path: &Path) -> Result<(), Stop> {
         if self.force {
             return fs::rename(&draft.path, path).map_err(|error| cannot(path, &error).into());
         }

@@ -1,0 +1,232 @@
+//! The senders: each waits for the end of one message before it sends the next.
+
+use super::histogram::Histogram;
+use crate::call::Session;
+use sabir_client::{Agent, Error, Follow, text_message};
+use sabir_proto::{Answer, TheirEvent};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::Signal;
+use tokio::task::JoinSet;
+
+/// How long messages that are under way may take when no more are sent. What takes longer is told as unfinished.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a sender stays away after a failure, so that an agent that is gone is not hammered at.
+const FAILURE_PAUSE: Duration = Duration::from_millis(100);
+/// How often a sign of life is shown.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// When no more messages are sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StopCondition {
+    Count(u64),
+    Elapsed(Duration),
+}
+
+/// What is sent, and how long.
+#[derive(Clone)]
+pub(super) struct Load {
+    pub(super) agent: Agent,
+    pub(super) text: String,
+    pub(super) streams: bool,
+    /// The longest that one message may take.
+    pub(super) patience: Option<Duration>,
+    pub(super) until: StopCondition,
+}
+
+/// What one message came to.
+pub(super) struct SentMessage {
+    /// The state of its task, or that there was none.
+    pub(super) end: &'static str,
+    pub(super) first_event: Option<Duration>,
+    pub(super) took: Duration,
+}
+
+/// What all of them came to.
+pub(super) struct Measurement {
+    pub(super) latency: Histogram,
+    pub(super) first_event: Histogram,
+    pub(super) ends: BTreeMap<&'static str, u64>,
+    pub(super) failures: BTreeMap<&'static str, u64>,
+    pub(super) unfinished: u64,
+    pub(super) elapsed: Duration,
+}
+
+impl Measurement {
+    pub(super) fn nothing() -> Self {
+        Self {
+            latency: Histogram::new(),
+            first_event: Histogram::new(),
+            ends: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            unfinished: 0,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+}
+
+/// What the senders share.
+struct SharedState {
+    load: Load,
+    /// Messages that may still be sent.
+    left: AtomicU64,
+    stopped: AtomicBool,
+    under_way: AtomicU64,
+    measured: Mutex<Measurement>,
+}
+
+impl Load {
+    /// Sends one message and waits for its end.
+    pub(super) async fn one(&self) -> Result<SentMessage, Error> {
+        let message = async { if self.streams { self.streamed().await } else { self.sent().await } };
+        match self.patience {
+            None => message.await,
+            Some(after) => match tokio::time::timeout(after, message).await {
+                Ok(sent) => sent,
+                Err(_) => Err(Error::Timeout { what: "a message", after }),
+            },
+        }
+    }
+
+    async fn sent(&self) -> Result<SentMessage, Error> {
+        let begun = Instant::now();
+        let said = self.agent.send(text_message(self.text.as_str())).await?;
+        let end = match said.value {
+            Answer::SentTask(task) => task.status.state.name(),
+            _ => "message",
+        };
+        Ok(SentMessage { end, first_event: None, took: begun.elapsed() })
+    }
+
+    async fn streamed(&self) -> Result<SentMessage, Error> {
+        let begun = Instant::now();
+        let follow = Follow { resume: false, ..Follow::default() };
+        let mut events = self.agent.stream(text_message(self.text.as_str()), follow).await?;
+        let (mut first_event, mut end) = (None, "message");
+        while let Some(event) = events.next().await {
+            let event = event?;
+            first_event.get_or_insert_with(|| begun.elapsed());
+            if !matches!(event.value, TheirEvent::Message(_)) {
+                end = events.task().map_or(end, |task| task.status.state.name());
+            }
+        }
+        Ok(SentMessage { end, first_event, took: begun.elapsed() })
+    }
+
+    /// Runs the senders to the end, or until Ctrl-C; whether it was that.
+    pub(super) async fn run(&self, senders: u16, session: &Session, interrupts: &mut Signal) -> (Measurement, bool) {
+        let count = match self.until {
+            StopCondition::Count(count) => count,
+            StopCondition::Elapsed(_) => u64::MAX,
+        };
+        let shared = Arc::new(SharedState {
+            load: self.clone(),
+            left: AtomicU64::new(count),
+            stopped: AtomicBool::new(false),
+            under_way: AtomicU64::new(0),
+            measured: Mutex::new(Measurement::nothing()),
+        });
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..senders {
+            tasks.spawn(send(shared.clone()));
+        }
+        let time_up = async {
+            match self.until {
+                StopCondition::Elapsed(duration) => tokio::time::sleep(duration).await,
+                StopCondition::Count(_) => std::future::pending().await,
+            }
+            shared.stopped.store(true, Ordering::Relaxed);
+            tokio::time::sleep(GRACE).await;
+        };
+        let interrupted = tokio::select! {
+            biased;
+            () = joined(&mut tasks) => false,
+            _ = interrupts.recv() => true,
+            () = time_up => false,
+            () = progress(&shared, session, begun) => false,
+        };
+        session.out.clear_progress();
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
+        let measured = std::mem::replace(&mut *shared.lock(), Measurement::nothing());
+        let unfinished = shared.under_way.load(Ordering::Relaxed);
+        (Measurement { unfinished, elapsed: begun.elapsed(), ..measured }, interrupted)
+    }
+}
+
+async fn joined(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Shows every second how far it is. Never ends.
+async fn progress(shared: &SharedState, session: &Session, begun: Instant) {
+    if !session.out.watched() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let (done, failed) = {
+            let measured = shared.lock();
+            (measured.latency.total(), measured.failed())
+        };
+        let seconds = begun.elapsed().as_secs();
+        match shared.load.until {
+            StopCondition::Count(count) => {
+                session.out.bar(done, count, &format!("messages, {failed} failed, {seconds} s"))
+            }
+            StopCondition::Elapsed(all) => {
+                session.out.bar(seconds, all.as_secs(), &format!("s, {done} messages, {failed} failed"));
+            }
+        }
+    }
+}
+
+/// One sender.
+async fn send(shared: Arc<SharedState>) {
+    while shared.may_send() {
+        shared.under_way.fetch_add(1, Ordering::Relaxed);
+        let sent = shared.load.one().await;
+        shared.under_way.fetch_sub(1, Ordering::Relaxed);
+        let failed = sent.is_err();
+        shared.record(sent);
+        if failed {
+            tokio::time::sleep(FAILURE_PAUSE).await;
+        }
+    }
+}
+
+impl SharedState {
+    fn may_send(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        !self.stopped.load(Ordering::Relaxed)
+            && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Measurement> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, sent: Result<SentMessage, Error>) {
+        let mut measured = self.lock();
+        match sent {
+            Ok(sent) => {
+                measured.latency.record(sent.took);
+                if let Some(first) = sent.first_event {
+                    measured.first_event.record(first);
+                }
+                *measured.ends.entry(sent.end).or_default() += 1;
+            }
+            Err(error) => {
+                let code = crate::call::problem_of(&error).code.name();
+                *measured.failures.entry(code).or_default() += 1;
+            }
+        }
+    }
+}

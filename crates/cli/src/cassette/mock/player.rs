@@ -1,0 +1,183 @@
+//! The player: answers requests from the shelf, in the time they took.
+
+use super::index::{CassetteIndex, NoMatch, RequestKey};
+use crate::cassette::card::{below, rewritten};
+use crate::cassette::{RecordedExchange, StreamEnd};
+use crate::output::Output;
+use crate::render::Node;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use sabir_client::Binding;
+use sabir_server::stage::{Broken, Content, Pieces, Play};
+use serde_json::{Value, json};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Plays an agent.
+pub(super) struct Player {
+    index: Arc<CassetteIndex>,
+    card: String,
+    fast: bool,
+    out: Output,
+}
+
+impl Player {
+    pub(super) fn new(index: CassetteIndex, base: &str, fast: bool, out: Output) -> Self {
+        let card = rewritten(index.head.card.get(), &index.head.interfaces, base);
+        Self { index: Arc::new(index), card, fast, out }
+    }
+
+    async fn play(self: Arc<Self>, request: Request<Bytes>) -> Response<Content> {
+        let begun = Instant::now();
+        if matches!(request.uri().path(), "/.well-known/agent-card.json" | "/.well-known/agent.json") {
+            return whole(StatusCode::OK, self.card.clone());
+        }
+        let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
+        let known = below(&path).filter(|(interface, _)| self.index.head.interfaces.contains(interface));
+        let Some((interface, rest)) = known else {
+            let words = "there is nothing here; see /.well-known/agent-card.json";
+            return whole(StatusCode::NOT_FOUND, json!({ "error": { "code": 404, "message": words } }).to_string());
+        };
+        let binding = self.index.binding(interface);
+        let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let id = (binding == Some(Binding::JsonRpc)).then(|| body["id"].clone());
+        let key = RequestKey::of(interface, binding, request.method().as_str(), rest, &body);
+        match self.index.answer(&key) {
+            Ok(exchange) => self.clone().tell(exchange, id, begun).await,
+            Err(missing) => self.refuse(&missing, id),
+        }
+    }
+
+    async fn tell(
+        self: Arc<Self>,
+        exchange: &RecordedExchange,
+        id: Option<Value>,
+        begun: Instant,
+    ) -> Response<Content> {
+        let told = &exchange.response;
+        if !self.fast {
+            sleep_until(begun + Duration::from_millis(told.after)).await;
+        }
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::from_u16(told.status).unwrap_or(StatusCode::OK);
+        for (name, value) in &told.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        let Some(frames) = &told.frames else {
+            return response.map(|()| Content::Whole(answering(told.body.as_str(), id.as_ref()).into()));
+        };
+        // Written out beforehand: the shelf is not needed while a stream goes on.
+        let written: Vec<(u64, Bytes)> = frames
+            .iter()
+            .map(|frame| {
+                (
+                    frame.at,
+                    event(frame.id.as_deref(), frame.event.as_deref(), &answering(frame.data.as_str(), id.as_ref())),
+                )
+            })
+            .collect();
+        let broken = told.ended == Some(StreamEnd::Broken);
+        let mut pieces: Vec<(u64, Result<Bytes, Broken>)> =
+            written.into_iter().map(|(at, frame)| (at, Ok(frame))).collect();
+        if broken {
+            pieces.push((pieces.last().map_or(0, |(at, _)| *at), Err(Broken)));
+        }
+        response.map(|()| Content::Pieces(in_time(pieces, self.fast)))
+    }
+
+    fn refuse(&self, missing: &NoMatch, id: Option<Value>) -> Response<Content> {
+        let (NoMatch::Operation(words) | NoMatch::Nearest(words)) = missing;
+        self.out.note(&format!("refused: {words}"));
+        let words = format!("this is a mock: {words}");
+        match (id, missing) {
+            (Some(id), NoMatch::Operation(_)) => whole(StatusCode::OK, rpc_error(&id, -32601, &words)),
+            (Some(id), NoMatch::Nearest(_)) => whole(StatusCode::OK, rpc_error(&id, -32602, &words)),
+            (None, _) => {
+                let error = json!({ "code": 400, "status": "INVALID_ARGUMENT", "message": words, "details": [] });
+                whole(StatusCode::BAD_REQUEST, json!({ "error": error }).to_string())
+            }
+        }
+    }
+}
+
+impl Play for Player {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'static>> {
+        Box::pin(self.play(request))
+    }
+}
+
+/// Pieces, each when its time has come.
+fn in_time(pieces: Vec<(u64, Result<Bytes, Broken>)>, fast: bool) -> Pieces {
+    let begun = Instant::now();
+    let timed = stream::iter(pieces).then(move |(at, piece)| async move {
+        if !fast {
+            sleep_until(begun + Duration::from_millis(at)).await;
+        }
+        piece
+    });
+    Box::pin(timed)
+}
+
+fn event(id: Option<&str>, kind: Option<&str>, data: &str) -> Bytes {
+    let mut text = String::new();
+    for (name, value) in [("id", id), ("event", kind)] {
+        if let Some(value) = value {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    data.split('\n').for_each(|line| text += &format!("data: {line}\n"));
+    (text + "\n").into()
+}
+
+/// An answer with the id of the request that it answers now; everything else as it was.
+fn answering(text: &str, id: Option<&Value>) -> String {
+    let Some(id) = id else { return text.to_owned() };
+    let members = Node::new(text).members();
+    if members.is_empty() {
+        return text.to_owned();
+    }
+    let written = members.into_iter().map(|(name, value)| match name.as_str() {
+        "id" => format!("\"id\":{id}"),
+        _ => format!("{}:{}", Value::String(name), value.raw()),
+    });
+    format!("{{{}}}", written.collect::<Vec<_>>().join(","))
+}
+
+fn rpc_error(id: &Value, code: i32, words: &str) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": words } }).to_string()
+}
+
+fn whole(status: StatusCode, body: String) -> Response<Content> {
+    let mut response = Response::new(Content::Whole(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_id_of_its_request_and_is_otherwise_as_it_was() {
+        let text = r#"{"jsonrpc":"2.0","id":"old","result":{"id":"t","n":1.10,"b":12345678901234567890123}}"#;
+        assert_eq!(answering(text, Some(&json!(7))), text.replace("\"old\"", "7"));
+        assert_eq!(answering(text, None), text);
+        assert_eq!(answering("no json", Some(&json!(7))), "no json");
+    }
+
+    #[test]
+    fn events_are_framed() {
+        assert_eq!(event(Some("3"), None, "{\"a\":1}"), "id: 3\ndata: {\"a\":1}\n\n");
+        assert_eq!(event(None, Some("x"), "a\nb"), "event: x\ndata: a\ndata: b\n\n");
+    }
+}

@@ -1,0 +1,283 @@
+//! `sabir doctor`: why an agent cannot be used, or what it can be used for.
+//!
+//! From the name of the host to the last event of a stream everything is looked at in the order in which a client needs
+//! it; what stands on something that is missing is skipped with the reason. What cannot be known is skipped too: a line
+//! says `fail` only where a correct client would fail.
+//!
+//! | Room | What is there |
+//! |---|---|
+//! | `lines` | the table of everything that is looked at |
+//! | `report` | findings, and how they are shown |
+//! | `place`, `card` | the way to the host; the card |
+//! | `ask` | questions, and everything about their answers |
+//! | `contact`, `interface` | credentials; one interface |
+//! | `stream`, `steer`, `push`, `receiver` | streams; subscribing and cancelling; webhooks |
+
+mod access;
+mod card;
+mod checks;
+mod host;
+mod interface;
+mod probe;
+mod push;
+mod receiver;
+mod report;
+mod running_task;
+mod stream;
+
+use crate::Invocation;
+use crate::call::{Session, tls};
+use crate::cli::Verb;
+use crate::exit::Exit;
+use crate::output::Format;
+use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::settings::duration;
+use clap::Args;
+use probe::AnswerMeaning;
+use report::DoctorReport;
+use sabir_client::{Agent, Client, Credentials, Egress, Error, Found, Probe, Reference, Timeouts, Version};
+use sabir_proto::{CancelTask, TaskRef, Tenant};
+use sabir_wire::Dialect;
+use sabir_wire::card::Form;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use url::Url;
+
+/// How long an examination may take unless `--timeout` says otherwise.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long a question that needs no thought may take at least, however short the gap.
+const ANSWER_MIN: Duration = Duration::from_secs(5);
+/// How long a connection may take, whatever the gap.
+const CONNECT_MIN: Duration = Duration::from_secs(2);
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How many interfaces of a card are looked at.
+const INTERFACES_MAX: usize = 8;
+
+/// Find out why an agent cannot be used, from DNS to the last event of a stream.
+///
+/// One line for each thing that is looked at: ok, warn, fail or skip, the reason, and what helps. Exit status 1 if anything
+/// fails. The credentials of the usual settings are used, and shown to nobody but the agent.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is sent, to each interface of the card (eight at most): a few questions about tasks that do \
+    not exist,\nthree or four messages with the text \"Hello from sabir doctor. This is a test; a short answer is \
+    enough.\",\nof which one is cancelled and one has a webhook on this machine if the agent is here too.\n\n\
+    Examples:\n  \
+    sabir doctor https://agent.example\n  \
+    sabir doctor localhost:4000 --gap 2s\n  \
+    sabir doctor https://agent.example --json | jq '.checks[] | select(.status == \"fail\")'"
+)]
+pub(crate) struct Doctor {
+    /// The agent: a host, a URL or a file. In place of --agent-card.
+    #[arg(value_name = "URL")]
+    agent: Option<String>,
+    /// One JSON object with all lines, as -o json.
+    #[arg(long)]
+    json: bool,
+    /// The longest silence that is healthy: before an answer, within a stream and after it, before a notification.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    gap: Duration,
+    /// Also write the report to a new file, as JSON and without the name of the host.
+    #[arg(long, value_name = "FILE")]
+    share: Option<PathBuf>,
+}
+
+/// One examination.
+struct Examination<'a> {
+    report: &'a mut DoctorReport,
+    doctor: &'a Doctor,
+    session: &'a Session,
+    probe: Probe,
+    /// With what can be shown to the agent, as soon as it is known what that is.
+    client: Client,
+    /// Without any credential.
+    anonymous: Client,
+    /// There is something to show.
+    has_credentials: bool,
+    gap: Duration,
+    /// Whether webhooks work, once they were tried.
+    push_works: Option<bool>,
+}
+
+impl Verb for Doctor {
+    fn run(self, mut invocation: Invocation) -> Outcome {
+        if self.json {
+            invocation.out.format = Format::Json;
+        }
+        let session = Session::new(invocation)?;
+        let reference = match &self.agent {
+            Some(text) => Reference::parse(text).map_err(usage)?,
+            None => session.reference()?,
+        };
+        if let Some(file) = self.share.as_deref().filter(|file| file.exists()) {
+            return Err(exists(file).into());
+        }
+        let anonymous = self.client(&session, None).map_err(usage)?;
+        let limit = session.settings.duration("timeout").unwrap_or(LIMIT);
+        let mut report = DoctorReport::new(reference.to_string(), session.out.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
+        let progress = report.progress();
+        let ended = runtime.block_on(async {
+            let exam = Examination {
+                report: &mut report,
+                doctor: &self,
+                session: &session,
+                probe: anonymous.probe(),
+                client: anonymous.clone(),
+                anonymous,
+                has_credentials: false,
+                gap: self.gap,
+                push_works: None,
+            };
+            tokio::select! {
+                done = tokio::time::timeout(limit, exam.run(&reference)) => done.map_err(|_| Exit::Timeout),
+                _ = tokio::signal::ctrl_c() => Err(Exit::Interrupted),
+                () = progress => Err(Exit::Interrupted),
+            }
+        });
+        session.out.clear_progress();
+        match ended {
+            Ok(()) => {}
+            Err(Exit::Timeout) => {
+                report.skip_remaining(format!("{} s were not enough; see --timeout", limit.as_secs()))
+            }
+            Err(exit) => return Ok(exit),
+        }
+        let (json, fails) = report.finish()?;
+        if let Some(file) = &self.share {
+            share(file, &json, &reference)?;
+        }
+        Ok(if fails { Exit::Failed } else { Exit::Done })
+    }
+}
+
+impl Doctor {
+    /// A client that speaks whatever the agent does, and keeps nothing. What it shows of us is given, or nothing.
+    fn client(&self, session: &Session, shown: Option<Credentials>) -> Result<Client, Error> {
+        let connect = self.gap.clamp(CONNECT_MIN, CONNECT_MAX);
+        let settings = &session.settings;
+        let mut tls = tls(settings)?;
+        if shown.is_none() {
+            tls.identity = None;
+        }
+        // Anything may be among the service parameters, so they are shown with the rest or not at all.
+        let parameters = if shown.is_some() { settings.parameters() } else { Vec::new() };
+        let mut builder = Client::builder()
+            .egress(Egress::anywhere())
+            .tls(tls)
+            .timeouts(Timeouts { connect, ..Timeouts::default() })
+            .version(Version::Any)
+            .credentials(shown.unwrap_or_default())
+            .extensions(settings.list("extension").to_vec());
+        // Otherwise nobody: more calls are made than a person wants to read about.
+        if settings.on("debug") || settings.on("curl") {
+            builder = builder.observer(session.observer.clone());
+        }
+        for (name, value) in parameters {
+            builder = builder.header(name, value);
+        }
+        builder.build()
+    }
+}
+
+fn usage(error: Error) -> Problem {
+    Problem::usage(error.to_string()).hint("sabir doctor --help")
+}
+
+impl Examination<'_> {
+    async fn run(mut self, reference: &Reference) {
+        if let Reference::Origin(url) | Reference::At(url) = reference
+            && host::check(&mut self, url).await.is_none()
+        {
+            return;
+        }
+        let Some(found) = card::find(&mut self, reference).await else { return };
+        let interfaces = card::interfaces(&mut self, &found);
+        self.use_credentials(&found).await;
+        for (single, chosen) in interfaces.into_iter().take(INTERFACES_MAX) {
+            interface::check(&mut self, single, &chosen).await;
+        }
+    }
+
+    /// From here on with what can be shown to this agent, if there is anything.
+    async fn use_credentials(&mut self, found: &Found) {
+        let settings = &self.session.settings;
+        // What is stored and cannot be read is a matter for `auth status`.
+        let credentials = self.session.credentials(found).await.unwrap_or_default();
+        let certificate = settings.text("client-cert").is_some();
+        self.has_credentials = !credentials.is_empty() || !settings.parameters().is_empty() || certificate;
+        if let Ok(client) = self.doctor.client(self.session, Some(credentials)) {
+            self.client = client;
+        }
+    }
+
+    /// How long a question may take that needs no thought.
+    fn answer_timeout(&self) -> Duration {
+        self.gap.max(ANSWER_MIN)
+    }
+
+    /// Waits for the answer to such a question.
+    async fn within_timeout<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, AnswerMeaning> {
+        match tokio::time::timeout(self.answer_timeout(), question).await {
+            Ok(answer) => answer.map_err(probe::of_error),
+            Err(_) => Err(AnswerMeaning::Late),
+        }
+    }
+
+    /// Whether somebody takes connections there.
+    async fn is_open(&self, url: &Url) -> bool {
+        match self.probe.addresses(url).await {
+            Ok(addresses) => self.probe.connect(&addresses).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    fn shown_gap(&self) -> String {
+        format!("{} s", self.gap.as_secs_f32())
+    }
+
+    /// A line to the agent of a card that shows nothing of us, whatever the card asks for.
+    fn anonymous_agent(&self, single: &Found) -> Result<Agent, Error> {
+        let mut open = single.clone();
+        open.card.security_requirements.clear();
+        self.anonymous.agent(open)
+    }
+
+    /// A line to the same address in another dialect.
+    fn agent_in_dialect(&self, agent: &Agent, dialect: Dialect) -> Option<Agent> {
+        let mut found = agent.found().clone();
+        found.form = Form::of(dialect);
+        found.card.supported_interfaces.iter_mut().for_each(|i| i.protocol_version = dialect.name().into());
+        self.client.agent(found.clone()).or_else(|_| self.anonymous_agent(&found)).ok()
+    }
+
+    /// Stops work that nobody waits for. It is no matter if that fails.
+    async fn cancel_quietly(&self, agent: &Agent, id: TaskRef) {
+        let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
+        _ = self.within_timeout(agent.cancel(request)).await;
+    }
+}
+
+/// Writes the report for others to read: without the name of the host and its addresses.
+fn share(file: &Path, json: &str, reference: &Reference) -> Result<(), Stop> {
+    let host = match reference {
+        Reference::Origin(url) | Reference::At(url) => url.host_str().map(str::to_owned),
+        Reference::File(_) => None,
+    };
+    let mut text = crate::output::indented(json) + "\n";
+    if let Some(host) = host {
+        text = text.replace(&host, "agent.example");
+    }
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+    let written = made.and_then(|mut made| std::io::Write::write_all(&mut made, text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(file).into(),
+        _ => Problem::internal(format!("cannot write {}: {error}", file.display())).into(),
+    })
+}
+
+fn exists(file: &Path) -> Problem {
+    Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{} is there already", file.display()))
+        .hint("name another file for --share")
+}

@@ -1,0 +1,257 @@
+//! Asking an agent something and keeping everything about the answer: what it means, and how it was said.
+//!
+//! Over HTTP the answer is read here from its bytes, since a client that forgives would hide what is looked for. gRPC has
+//! no bytes worth looking at, so there the client asks.
+
+use http::{HeaderMap, HeaderValue};
+use sabir_client::{Agent, Binding, Error, message_id};
+use sabir_proto::{Answer, Call, Code, Fault, GetTask, TaskRef, Tenant};
+use sabir_wire::{Asked, Dialect, Losses, read_answer, read_error, v1, v03};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::time::Duration;
+
+/// The largest answer that is read. Nothing that is asked for here has a reason to be large.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// What an answer means.
+#[derive(Debug)]
+pub(super) enum AnswerMeaning {
+    Answer(Box<Answer>),
+    /// The agent said no.
+    Refused(Fault),
+    /// It wants other credentials, or some.
+    ShutOut(String),
+    NotJson(String),
+    /// JSON, but not what was asked for.
+    Misread(String),
+    /// To another request.
+    OtherId(String),
+    /// Nobody is there.
+    Absent(String),
+    Late,
+}
+
+/// An answer and how it was said.
+#[derive(Debug)]
+pub(super) struct ProbeAnswer {
+    pub(super) meaning: AnswerMeaning,
+    /// The result, or the body of HTTP+JSON, as it was written; null over gRPC.
+    pub(super) result: Value,
+    pub(super) status: Option<u16>,
+    pub(super) headers: HeaderMap,
+    /// Empty over gRPC.
+    pub(super) media_type: String,
+}
+
+impl ProbeAnswer {
+    fn plain(meaning: AnswerMeaning) -> Self {
+        let (result, status, headers) = (Value::Null, None, HeaderMap::new());
+        Self { meaning, result, status, headers, media_type: String::new() }
+    }
+
+    /// The code of a refusal.
+    pub(super) fn refusal(&self) -> Option<Code> {
+        match &self.meaning {
+            AnswerMeaning::Refused(fault) => Some(fault.code()),
+            _ => None,
+        }
+    }
+
+    /// Whether the agent dealt with the request, one way or the other.
+    pub(super) fn is_served(&self) -> bool {
+        matches!(self.meaning, AnswerMeaning::Answer(_) | AnswerMeaning::Refused(_))
+    }
+}
+
+/// A question about a task that nobody has: the cheapest thing to ask, and it changes nothing.
+pub(super) fn about_nothing() -> Call {
+    let id = TaskRef::parse(&format!("sabir-doctor-{}", message_id())).expect("a legal id");
+    Call::Get(GetTask { tenant: Tenant::none(), id, history_length: None })
+}
+
+/// Asks. With a version, in the name of that one.
+pub(super) async fn ask(
+    agent: &Agent,
+    call: Call,
+    version: Option<&'static str>,
+    answer_timeout: Duration,
+) -> ProbeAnswer {
+    let asking = async {
+        match agent.binding() {
+            Binding::Grpc | Binding::Envelope => by_client(agent, call).await,
+            Binding::JsonRpc | Binding::HttpJson => by_hand(agent, call, version).await,
+        }
+    };
+    tokio::time::timeout(answer_timeout, asking).await.unwrap_or_else(|_| ProbeAnswer::plain(AnswerMeaning::Late))
+}
+
+async fn by_client(agent: &Agent, call: Call) -> ProbeAnswer {
+    ProbeAnswer::plain(match agent.call(call).await {
+        Ok(said) => AnswerMeaning::Answer(Box::new(said.value)),
+        Err(error) => of_error(error),
+    })
+}
+
+/// What a failure of the client means.
+pub(super) fn of_error(error: Error) -> AnswerMeaning {
+    match error {
+        Error::CredentialsMissing { .. } | Error::AuthFailed { .. } => AnswerMeaning::ShutOut(error.to_string()),
+        Error::Fault { fault: Fault::InvalidAgentResponse(why), .. } => AnswerMeaning::Misread(why),
+        Error::Fault { fault, .. } => AnswerMeaning::Refused(fault),
+        Error::Timeout { .. } => AnswerMeaning::Late,
+        // The alert that TLS 1.3 has for it.
+        Error::Unreachable { reason, .. } if reason.contains("CertificateRequired") => {
+            AnswerMeaning::ShutOut("the server wants a certificate of its clients".into())
+        }
+        other => AnswerMeaning::Absent(other.to_string()),
+    }
+}
+
+async fn by_hand(agent: &Agent, call: Call, version: Option<&'static str>) -> ProbeAnswer {
+    let mut written = match agent.written(call.clone()) {
+        Ok(written) => written,
+        Err(error) => return ProbeAnswer::plain(of_error(error)),
+    };
+    if let Some(version) = version {
+        written.headers.insert(sabir_wire::version::HEADER, HeaderValue::from_static(version));
+    }
+    let id = id_of(written.body.as_deref());
+    let exchange = match agent.exchange(written).await {
+        Ok(exchange) => exchange,
+        Err(error) => return ProbeAnswer::plain(of_error(error)),
+    };
+    let (status, headers, media_type) = (exchange.status.as_u16(), exchange.headers.clone(), exchange.media_type());
+    let body = match exchange.body(ANSWER_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => {
+            return ProbeAnswer {
+                status: Some(status),
+                ..ProbeAnswer::plain(AnswerMeaning::NotJson(error.to_string()))
+            };
+        }
+    };
+    let (meaning, result) = match agent.binding() {
+        Binding::JsonRpc => read_rpc(agent.dialect(), Asked::by(&call), &id, status, &body),
+        _ => read_http(agent.dialect(), &call, status, &body),
+    };
+    ProbeAnswer { meaning, result, status: Some(status), headers, media_type }
+}
+
+/// The id of a JSON-RPC request that was written.
+pub(super) fn id_of(body: Option<&str>) -> String {
+    let body: Value = body.and_then(|body| serde_json::from_str(body).ok()).unwrap_or_default();
+    body["id"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Reads an answer of JSON-RPC.
+pub(super) fn read_rpc(dialect: Dialect, asked: Asked, id: &str, status: u16, body: &[u8]) -> (AnswerMeaning, Value) {
+    let result = match result_of(dialect, id, status, body) {
+        Ok(result) => result,
+        Err(meaning) => return (meaning, Value::Null),
+    };
+    let value: Value = serde_json::from_str(&result).unwrap_or_default();
+    let meaning = match read_answer(dialect, asked, &result, &mut message_id, &mut Losses::new()) {
+        Ok(answer) => AnswerMeaning::Answer(Box::new(answer)),
+        Err(fault) => AnswerMeaning::Misread(fault.to_string()),
+    };
+    (meaning, value)
+}
+
+/// The `result` of an answer to the request with this id.
+pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) -> Result<String, AnswerMeaning> {
+    if matches!(status, 401 | 403) {
+        return Err(AnswerMeaning::ShutOut(format!("HTTP {status}")));
+    }
+    let text = String::from_utf8_lossy(body);
+    let Ok(value) = serde_json::from_str::<Value>(&text) else {
+        return Err(match status {
+            404 | 405 | 501..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
+            200..=299 => AnswerMeaning::NotJson(excerpt(&text)),
+            _ => AnswerMeaning::NotJson(format!("HTTP {status}: {}", excerpt(&text))),
+        });
+    };
+    let is_reply = value.get("result").is_some() || value.get("error").is_some_and(Value::is_object);
+    if !is_reply {
+        return Err(match status {
+            404 | 405 | 501..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
+            _ => AnswerMeaning::Misread(format!("neither a result nor an error: {}", excerpt(&text))),
+        });
+    }
+    if let Some(theirs) = value.get("id").filter(|theirs| !theirs.is_null() && theirs.as_str() != Some(id)) {
+        return Err(AnswerMeaning::OtherId(format!("asked with id {id:?}, answered with {theirs}")));
+    }
+    if let Some(error) = value.get("error").filter(|error| error.is_object()) {
+        let fault = read_error(dialect, &error.to_string());
+        return Err(match fault.code() {
+            Code::Unauthenticated | Code::Forbidden => AnswerMeaning::ShutOut(fault.to_string()),
+            _ => AnswerMeaning::Refused(fault),
+        });
+    }
+    // As it was written, numbers included.
+    #[derive(serde::Deserialize)]
+    struct RpcReply<'a> {
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    let reply: Result<RpcReply<'_>, _> = serde_json::from_str(&text);
+    reply.map(|reply| reply.result.get().to_owned()).map_err(|error| AnswerMeaning::Misread(error.to_string()))
+}
+
+/// Reads an answer of HTTP+JSON.
+fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (AnswerMeaning, Value) {
+    let value: Option<Value> = serde_json::from_slice(body).ok();
+    let meaning = match status {
+        401 | 403 => AnswerMeaning::ShutOut(format!("HTTP {status}")),
+        502..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
+        200..=299 => {
+            let answer = match dialect {
+                Dialect::V1 => v1::http::read_answer(Asked::by(call), body),
+                _ => v03::rest::read_answer(call, body, v03::files::Form::Base64, &mut message_id, &mut Losses::new()),
+            };
+            match (answer, &value) {
+                (Ok(answer), _) => AnswerMeaning::Answer(Box::new(answer)),
+                (Err(_), None) => AnswerMeaning::NotJson(excerpt(&String::from_utf8_lossy(body))),
+                (Err(fault), Some(_)) => AnswerMeaning::Misread(fault.to_string()),
+            }
+        }
+        _ => AnswerMeaning::Refused(match dialect {
+            Dialect::V1 => v1::http::read_error(status, body),
+            _ => v03::rest::read_error(status, body),
+        }),
+    };
+    (meaning, value.unwrap_or_default())
+}
+
+/// The beginning of what somebody said.
+pub(super) fn excerpt(text: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 60;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: String = line.chars().take(SHOWN_CHARS_MAX).collect();
+    let more = if line.chars().count() > SHOWN_CHARS_MAX { "…" } else { "" };
+    format!("{shown:?}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meaning(status: u16, body: &str) -> AnswerMeaning {
+        read_rpc(Dialect::V1, Asked::Send, "mine", status, body.as_bytes()).0
+    }
+
+    #[test]
+    fn answers_of_json_rpc_are_told_apart() {
+        assert!(matches!(meaning(200, "upstream connect error"), AnswerMeaning::NotJson(_)));
+        assert!(matches!(meaning(404, "<html>"), AnswerMeaning::Absent(_)));
+        assert!(matches!(meaning(401, "{}"), AnswerMeaning::ShutOut(_)));
+        assert!(matches!(meaning(200, "{}"), AnswerMeaning::Misread(_)));
+        assert!(matches!(meaning(200, r#"{"id":"not-yours","result":{}}"#), AnswerMeaning::OtherId(_)));
+        let refused = meaning(200, r#"{"id":"mine","error":{"code":-32601,"message":"no"}}"#);
+        assert!(matches!(refused, AnswerMeaning::Refused(fault) if fault.code() == Code::MethodNotFound));
+        // The bare task of another version.
+        assert!(matches!(meaning(200, r#"{"id":"mine","result":{"id":"t","status":{}}}"#), AnswerMeaning::Misread(_)));
+        let task = r#"{"id":"mine","result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}"#;
+        assert!(matches!(meaning(200, task), AnswerMeaning::Answer(answer) if matches!(*answer, Answer::SentTask(_))));
+    }
+}

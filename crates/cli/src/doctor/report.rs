@@ -1,0 +1,340 @@
+//! A report: findings as they come, and what they add up to.
+//!
+//! In text each line is printed when it is known; in JSON there is one object in the end. Lines that were not reached are
+//! `skip` with the reason, so that every line of the table is in every report.
+
+use super::checks::{DoctorCheck, Severity};
+use crate::output::Output;
+use crate::problem::Stop;
+use crate::render::{Paint, Tone, escape};
+use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How wide the column of ids is.
+pub(super) const NAME_COLUMNS: usize = 21;
+/// The longest detail: what strangers say is quoted, not repeated.
+const DETAIL_CHARS_MAX: usize = 300;
+/// What takes longer than this is worth a sign of life.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a line came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CheckStatus {
+    Ok,
+    Warn,
+    Fail,
+    Skip,
+}
+
+impl CheckStatus {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Finding {
+    #[serde(skip)]
+    check: DoctorCheck,
+    id: &'static str,
+    status: CheckStatus,
+    /// Which interface of the card it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    detail: String,
+    /// What it means that something was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    means: Option<&'static str>,
+    fix: Option<String>,
+}
+
+/// Everything that was found.
+pub(super) struct DoctorReport {
+    out: Output,
+    url: String,
+    findings: Vec<Finding>,
+    /// The interface that is being looked at.
+    interface: Option<String>,
+    /// It is not the first.
+    further: bool,
+    /// Lines that fell away for the same reason: the first, and the name of the last.
+    pending: Option<(Finding, &'static str)>,
+    /// How the agent can be used.
+    works_as: Vec<String>,
+    /// What is said where no way is known.
+    useless: &'static str,
+    /// Why what has not been looked at was not.
+    ground: String,
+    /// What is being done.
+    doing: Arc<Mutex<String>>,
+    begun: Instant,
+    gone: Option<Stop>,
+}
+
+impl DoctorReport {
+    pub(super) fn new(url: String, out: Output) -> Self {
+        let ground = "no occasion".to_owned();
+        let (findings, works_as) = (Vec::new(), Vec::new());
+        let (interface, further, pending, useless, begun) = (None, false, None, "nothing", Instant::now());
+        Self {
+            out,
+            url,
+            findings,
+            interface,
+            further,
+            pending,
+            works_as,
+            useless,
+            ground,
+            doing: Arc::default(),
+            begun,
+            gone: None,
+        }
+    }
+
+    pub(super) fn ok(&mut self, check: DoctorCheck, detail: impl Into<String>) {
+        self.add(check, CheckStatus::Ok, detail.into(), None);
+    }
+
+    pub(super) fn skip(&mut self, check: DoctorCheck, why: impl Into<String>) {
+        self.add(check, CheckStatus::Skip, why.into(), None);
+    }
+
+    /// Something is wrong; how bad that is, the table says.
+    pub(super) fn report_fault(&mut self, check: DoctorCheck, detail: impl Into<String>) {
+        self.report_fault_with_fix(check, detail, check.row().fix);
+    }
+
+    /// The same with a remedy that fits better.
+    pub(super) fn report_fault_with_fix(
+        &mut self,
+        check: DoctorCheck,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let status = match check.row().level {
+            Severity::Warn => CheckStatus::Warn,
+            Severity::Fail => CheckStatus::Fail,
+        };
+        self.add(check, status, detail.into(), Some(fix.into()));
+    }
+
+    /// Well or not, by what is wrong with it.
+    pub(super) fn judge(&mut self, check: DoctorCheck, well: impl Into<String>, wrong: Option<String>) {
+        match wrong {
+            None => self.ok(check, well),
+            Some(wrong) => self.report_fault(check, wrong),
+        }
+    }
+
+    fn add(&mut self, check: DoctorCheck, status: CheckStatus, detail: String, fix: Option<String>) {
+        let detail: String = self.out.redactor.text(&detail).chars().take(DETAIL_CHARS_MAX).collect();
+        let row = check.row();
+        let means = fix.is_some().then_some(row.means);
+        let finding = Finding { check, id: row.id, status, interface: self.interface.clone(), detail, means, fix };
+        self.show(&finding);
+        self.findings.push(finding);
+    }
+
+    /// Prints a finding as it comes. Unless everything is wanted, lines that fall away for one reason are one line, and of
+    /// further interfaces only complaints are shown: what is well with the first is mostly well with the rest.
+    fn show(&mut self, finding: &Finding) {
+        if self.out.is_json() {
+            return;
+        }
+        let complains = finding.fix.is_some();
+        if self.out.verbose {
+            return self.print(&shown(finding, "", self.out.paint));
+        }
+        match &mut self.pending {
+            Some((first, last)) if finding.status == CheckStatus::Skip && first.detail == finding.detail => {
+                *last = finding.check.row().well
+            }
+            _ => {
+                self.flush();
+                if complains || (finding.status == CheckStatus::Ok && !self.further) {
+                    self.print(&shown(finding, "", self.out.paint));
+                } else if !self.further {
+                    self.pending = Some((finding.clone(), finding.check.row().well));
+                }
+            }
+        }
+    }
+
+    /// Prints the lines that were held back.
+    fn flush(&mut self) {
+        if let Some((first, last)) = self.pending.take() {
+            let to = if last == first.check.row().well { String::new() } else { format!("… {last}: ") };
+            self.print(&shown(&first, &to, self.out.paint));
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        if self.gone.is_none() {
+            self.gone = self.out.payload(&(text.to_owned() + "\n")).err();
+        }
+    }
+
+    /// What follows is about this interface.
+    pub(super) fn about(&mut self, interface: &str) {
+        self.further = self.findings.iter().any(|finding| finding.interface.is_some());
+        self.interface = Some(interface.to_owned());
+    }
+
+    /// That was all about this interface.
+    pub(super) fn done(&mut self) {
+        self.flush();
+        let here = self.findings.iter().filter(|finding| finding.interface == self.interface);
+        let (well, skipped) = here.fold((0, 0), |(well, skipped), finding| match finding.status {
+            CheckStatus::Ok => (well + 1, skipped),
+            CheckStatus::Skip => (well, skipped + 1),
+            CheckStatus::Warn | CheckStatus::Fail => (well, skipped),
+        });
+        if self.further && well > 0 && !self.out.is_json() && !self.out.verbose {
+            let name = self.interface.clone().unwrap_or_default();
+            self.print(&format!("{:<5} {name:<NAME_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
+        }
+        (self.interface, self.further) = (None, false);
+    }
+
+    /// Why nothing more can be looked at from here on.
+    pub(super) fn skip_remaining(&mut self, why: impl Into<String>) {
+        self.ground = why.into();
+    }
+
+    /// The agent can be used like this.
+    pub(super) fn works(&mut self, how: String) {
+        self.works_as.push(how);
+    }
+
+    /// Whether it can be used could not be found out.
+    pub(super) fn usability_unknown(&mut self, why: &'static str) {
+        self.useless = why;
+    }
+
+    /// What is being done, for those who wait.
+    pub(super) fn doing(&self, what: &str) {
+        let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = format!("{of}{what}");
+    }
+
+    /// Shows now and then what is being done. Never ends.
+    pub(super) fn progress(&self) -> impl Future<Output = ()> + use<> {
+        let (out, doing, begun) = (self.out.clone(), self.doing.clone(), self.begun);
+        async move {
+            if !out.watched() {
+                return std::future::pending().await;
+            }
+            loop {
+                tokio::time::sleep(PATIENCE).await;
+                let what = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                out.progress(&format!("{what}, {} s", begun.elapsed().as_secs()));
+            }
+        }
+    }
+
+    fn count(&self, status: CheckStatus) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+
+    /// Puts what was not reached in, and tells the sum. Gives the object, and whether anything fails.
+    pub(super) fn finish(&mut self) -> Result<(String, bool), Stop> {
+        (self.interface, self.further) = (None, false);
+        let seen: Vec<DoctorCheck> = self.findings.iter().map(|finding| finding.check).collect();
+        let missing: Vec<DoctorCheck> =
+            DoctorCheck::ALL.iter().copied().filter(|check| !seen.contains(check)).collect();
+        for check in missing {
+            self.skip(check, self.ground.clone());
+        }
+        self.flush();
+        let (failures, warnings) = (self.count(CheckStatus::Fail), self.count(CheckStatus::Warn));
+        let works_as = if self.works_as.is_empty() { self.useless.to_owned() } else { self.works_as.join("; ") };
+        let object = ReportDocument { url: &self.url, checks: &self.findings, failures, warnings, works_as: &works_as };
+        let json = serde_json::to_string(&object).expect("strings and numbers are JSON");
+        if self.out.is_json() {
+            self.out.document(&json)?;
+        } else {
+            let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+            let sum = format!("{}, {}", plural(failures, "failure"), plural(warnings, "warning"));
+            if self.out.is_pretty() && self.works_as.len() > 1 {
+                self.print(&format!("\n{sum}. Works today as:"));
+                let ways: Vec<String> = self.works_as.iter().map(|way| format!("  {}", escape(way))).collect();
+                self.print(&ways.join("\n"));
+            } else {
+                self.print(&format!("{sum}. Works today as: {works_as}."));
+            }
+        }
+        match self.gone.take() {
+            Some(gone) => Err(gone),
+            None => Ok((json, failures > 0)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ReportDocument<'a> {
+    url: &'a str,
+    checks: &'a [Finding],
+    failures: usize,
+    warnings: usize,
+    works_as: &'a str,
+}
+
+/// One line of text, with something before its detail. What agents say cannot steer the terminal. A complaint names its id,
+/// by which the guide explains it.
+fn shown(finding: &Finding, before: &str, paint: Paint) -> String {
+    let of = finding.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let detail = finding.detail.split_whitespace().collect::<Vec<_>>().join(" ");
+    let status = finding.status.name();
+    let status = format!("{}{}", paint.state(status), " ".repeat(5_usize.saturating_sub(status.len())));
+    let text = format!("{:<NAME_COLUMNS$} {before}{of}{detail}", finding.check.row().well);
+    let text = match &finding.fix {
+        Some(fix) => format!("{}. Fix: {fix} [{}]", text.trim_end_matches('.'), finding.id),
+        None => text,
+    };
+    match finding.status {
+        CheckStatus::Skip => format!("{status} {}", paint.tint(Tone::Dim, &escape(&text))),
+        _ => format!("{status} {}", escape(&text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+
+    fn report() -> DoctorReport {
+        let out = Output::new(Format::Json, crate::render::ColorChoice::Never, Arc::default());
+        DoctorReport::new("http://h".into(), out)
+    }
+
+    #[test]
+    fn a_finding_is_one_line_that_steers_nothing() {
+        let mut report = report();
+        report.about("JSONRPC 1.0");
+        report.report_fault(DoctorCheck::RpcJson, "said:\n\u{1b}[31mred");
+        let text = shown(&report.findings[0], "", Paint::default());
+        assert!(text.starts_with("fail  answers are JSON      JSONRPC 1.0: said:"), "{text}");
+        assert!(!text.contains(['\n', '\u{1b}']) && text.contains(". Fix: look for a proxy"), "{text}");
+    }
+
+    #[test]
+    fn every_line_is_in_every_report() {
+        let mut report = report();
+        report.report_fault(DoctorCheck::Dns, "no such name");
+        report.skip_remaining("the name does not resolve");
+        let (json, fails) = report.finish().unwrap();
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(object["checks"].as_array().unwrap().len(), DoctorCheck::ALL.len());
+        assert!(fails && object["failures"] == 1 && object["warnings"] == 0 && object["works_as"] == "nothing");
+        assert!(object["checks"][1]["status"] == "skip" && object["checks"][1]["fix"].is_null());
+    }
+}

@@ -1,0 +1,124 @@
+//! A task that is still at work: whether it can be followed from the side, and cancelled.
+
+use super::Examination;
+use super::checks::DoctorCheck::{CancelIgnored, CancelMissing, SubscribeMissing};
+use super::interface::{GREETING, THINKING, words};
+use super::probe::{AnswerMeaning, excerpt};
+use sabir_client::{Agent, Follow, text_message};
+use sabir_proto::{Answer, CancelTask, Code, TaskRef, TaskState, Tenant};
+use std::time::{Duration, Instant};
+
+/// When a task that was cancelled is looked at again.
+const AFTERWARDS: Duration = Duration::from_secs(1);
+/// How long a cancel may take that is only promised at first.
+const PROMISED: Duration = Duration::from_secs(5);
+
+/// Sends a message without waiting, follows its task, and cancels it.
+pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent) {
+    exam.report.doing("cancelling a task");
+    let mut request = text_message(GREETING);
+    request.configuration.return_immediately = true;
+    let sent = tokio::time::timeout(THINKING, agent.send(request)).await;
+    let task = match sent.map(|sent| sent.map(|said| said.value)) {
+        Ok(Ok(Answer::SentTask(task))) if !task.status.state.is_settled() => task.id,
+        Ok(Ok(Answer::SentTask(_))) => return fall_away(exam, "the task was done too soon"),
+        Ok(Ok(_)) => return fall_away(exam, "the agent answers without a task"),
+        Ok(Err(error)) => return fall_away(exam, &error.to_string()),
+        Err(_) => return fall_away(exam, "no answer in time"),
+    };
+    follow(exam, agent, &task).await;
+    cancel(exam, agent, task).await;
+}
+
+fn fall_away(exam: &mut Examination<'_>, why: &str) {
+    for check in [SubscribeMissing, CancelMissing, CancelIgnored] {
+        exam.report.skip(check, why);
+    }
+}
+
+async fn follow(exam: &mut Examination<'_>, agent: &Agent, task: &TaskRef) {
+    if !agent.streams() || !agent.dialect().reach().resubscribes {
+        exam.report.skip(SubscribeMissing, "there are no streams");
+        return;
+    }
+    let watching = Follow { resume: false, ..Follow::default() };
+    let opened = exam.within_timeout(agent.subscribe(task.clone(), watching)).await;
+    let missing = match opened {
+        Ok(mut events) => match tokio::time::timeout(exam.gap, events.next()).await {
+            Ok(Some(Ok(_))) => return exam.report.ok(SubscribeMissing, "a running task can be followed"),
+            Ok(Some(Err(error))) => error.to_string(),
+            Ok(None) => "it ends at once".into(),
+            Err(_) => "it opens and says nothing".into(),
+        },
+        Err(AnswerMeaning::Refused(fault)) => fault.to_string(),
+        Err(other) => {
+            exam.report.skip(SubscribeMissing, format!("cannot be told: {}", words(&other)));
+            return;
+        }
+    };
+    match state(exam, agent, task).await {
+        Some(state) if !state.is_settled() => exam.report.report_fault(SubscribeMissing, excerpt(&missing)),
+        _ => exam.report.skip(SubscribeMissing, "the task was done too soon"),
+    }
+}
+
+async fn cancel(exam: &mut Examination<'_>, agent: &Agent, id: TaskRef) {
+    let request = CancelTask { tenant: Tenant::none(), id: id.clone(), metadata: None };
+    let said = match exam.within_timeout(agent.cancel(request)).await {
+        Ok(said) => said.value.status.state,
+        Err(AnswerMeaning::Refused(fault)) => return refused(exam, agent, &id, fault.code(), &fault.to_string()).await,
+        Err(other) => {
+            for check in [CancelMissing, CancelIgnored] {
+                exam.report.skip(check, format!("cannot be told: {}", words(&other)));
+            }
+            return;
+        }
+    };
+    exam.report.ok(CancelMissing, format!("answered with {said}"));
+    if said == TaskState::Canceled {
+        tokio::time::sleep(AFTERWARDS).await;
+        return match state(exam, agent, &id).await {
+            Some(TaskState::Canceled) => exam.report.ok(CancelIgnored, "stays canceled"),
+            Some(later) => {
+                exam.report.report_fault(CancelIgnored, format!("said canceled, and is {later} a second later"))
+            }
+            None => exam.report.skip(CancelIgnored, "the task cannot be read afterwards"),
+        };
+    }
+    // Only promised: the agent stops when it can.
+    let begun = Instant::now();
+    let limit = exam.gap.max(PROMISED);
+    while begun.elapsed() < limit {
+        match state(exam, agent, &id).await {
+            Some(TaskState::Canceled) => return exam.report.ok(CancelIgnored, "cancelled a little later"),
+            Some(done) if done.is_settled() => {
+                return exam.report.skip(CancelIgnored, format!("the task was {done} too soon"));
+            }
+            Some(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+            None => return exam.report.skip(CancelIgnored, "the task cannot be read afterwards"),
+        }
+    }
+    exam.report.report_fault(CancelIgnored, format!("still at work {} s after it was cancelled", limit.as_secs()));
+}
+
+async fn refused(exam: &mut Examination<'_>, agent: &Agent, id: &TaskRef, code: Code, said: &str) {
+    let done = state(exam, agent, id).await.is_none_or(TaskState::is_settled);
+    match code {
+        _ if done => {
+            for check in [CancelMissing, CancelIgnored] {
+                exam.report.skip(check, "the task was done too soon");
+            }
+        }
+        Code::MethodNotFound | Code::UnsupportedOperation => {
+            exam.report.report_fault(CancelMissing, excerpt(said));
+        }
+        _ => {
+            exam.report.ok(CancelMissing, format!("refused: {}", excerpt(said)));
+            exam.report.skip(CancelIgnored, "the agent does not cancel this task");
+        }
+    }
+}
+
+async fn state(exam: &Examination<'_>, agent: &Agent, id: &TaskRef) -> Option<TaskState> {
+    exam.within_timeout(agent.task(id)).await.ok().map(|said| said.value.status.state)
+}
