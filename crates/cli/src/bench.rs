@@ -1,13 +1,13 @@
-//! `sabir bench`: a bounded load, and what it felt like from outside.
+//! `sabir bench`: puts a bounded load on an agent and measures how long callers wait.
 //!
-//! A number of senders each send one message after the other and wait for what becomes of it. So the load follows the
-//! agent: one that slows down is sent less, and is not buried. What is measured is the time a caller waits.
+//! A number of senders each send one message after the other and wait for the end of its task. So the load follows the
+//! agent: one that slows down is sent less. The measured time is what a caller waits.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
 //! | `load` | the senders, and when they stop |
 //! | `histogram` | counting durations |
-//! | `report` | what it came to |
+//! | `report` | the result, as text and as JSON |
 
 mod histogram;
 mod load;
@@ -30,7 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const CONCURRENCY_MAX: u16 = 1000;
 /// Most messages of one run.
 const COUNT_MAX: u64 = 10_000_000;
-/// What is sent where nothing else is said.
+/// The message that is sent unless another one is given.
 const TEXT_DEFAULT: &str = "Hello";
 /// The longest run.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
@@ -41,7 +41,7 @@ const DURATION_MAX: Duration = Duration::from_secs(3600);
 /// sends the next one. Reports latencies, throughput, the states of the tasks and failures by their codes; with --stream
 /// also the time to the first event. Ctrl-C ends the run early and still reports.
 ///
-/// Load on the machine of somebody else is an attack. Agents beyond this machine are refused unless you say that you are
+/// Load on a machine of another owner is an attack. Agents beyond this machine are refused unless you say that you are
 /// entitled to it.
 #[derive(Debug, Args)]
 #[command(after_help = "Every message is real work for the agent, and may cost money.\n\n\
@@ -77,7 +77,7 @@ impl Verb for Bench {
 }
 
 impl Bench {
-    /// The agent, if it was typed, and what is sent.
+    /// The agent, if it was typed, and the text to send.
     fn words(&self) -> (Option<&str>, &str) {
         match self.words.as_slice() {
             [agent, text] => (Some(agent), text),
@@ -117,7 +117,7 @@ impl Bench {
                 .hint("measure without --stream")
                 .into());
         }
-        // One message to begin with: what is wrong with every message is told once, and not ten thousand times.
+        // One message goes first, so that a failure of every message is reported once, not ten thousand times.
         let first = tokio::select! {
             biased;
             first = load.one() => Some(first),
@@ -132,7 +132,7 @@ impl Bench {
         Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
     }
 
-    /// Whose agent it is.
+    /// Refuses an agent on another machine unless the user claims it with --target-is-mine.
     fn entitled(&self, agent: &Agent) -> Result<(), Problem> {
         let url = &agent.chosen().url;
         if self.target_is_mine || is_loopback(url) {

@@ -1,12 +1,12 @@
-//! Cassettes: what a client and an agent said to each other, in a file that can be replayed and played back.
+//! Cassettes: recorded exchanges between a client and an agent, in a file that can be replayed and played back.
 //!
 //! A cassette is lines of JSON. The first says what it is and holds the agent's card; every other line is one exchange: a
 //! request and its answer, whole or as the frames of a stream with the time of each. What is JSON on the wire is JSON here,
 //! number for number. Credentials are taken out before anything is written; there is no switch for it.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
-//! | here | the format, reading and writing |
+//! | this one | the format, reading and writing |
 //! | `card` | a card whose addresses lead here |
 //! | `compare` | are two answers the same, ids and times aside? |
 
@@ -29,7 +29,7 @@ const FORMAT: u32 = 1;
 /// The longest line that is read, in bytes: files travel inside messages, and a stream is one line.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
-/// The first line.
+/// The first line of a cassette.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CassetteHead {
     /// The version of the format; that it is there says what the file is.
@@ -50,7 +50,7 @@ impl CassetteHead {
     }
 }
 
-/// One exchange.
+/// One recorded exchange: a request and its answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RecordedExchange {
     /// Its number, in the order in which requests came.
@@ -60,12 +60,12 @@ pub(super) struct RecordedExchange {
     pub(super) binding: String,
     pub(super) request: RecordedRequest,
     pub(super) response: RecordedResponse,
-    /// Where it stands in the file.
+    /// The number of its line in the file.
     #[serde(skip)]
     pub(super) line: usize,
 }
 
-/// What was asked.
+/// The request of a recorded exchange.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RecordedRequest {
     pub(super) method: String,
@@ -77,7 +77,7 @@ pub(super) struct RecordedRequest {
     pub(super) body: Payload,
 }
 
-/// What was answered.
+/// The answer of a recorded exchange.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RecordedResponse {
     pub(super) status: u16,
@@ -90,7 +90,7 @@ pub(super) struct RecordedResponse {
     /// The events of a stream, in place of a body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) frames: Option<Vec<RecordedFrame>>,
-    /// How a stream ended.
+    /// How the stream of events ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<StreamEnd>,
 }
@@ -107,7 +107,7 @@ pub(super) struct RecordedFrame {
     pub(super) data: Payload,
 }
 
-/// How a stream ended.
+/// How a recorded stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StreamEnd {
@@ -119,7 +119,7 @@ pub(super) enum StreamEnd {
     Left,
 }
 
-/// Something that was said: JSON as it stands, or any other text.
+/// A recorded body: JSON as it stands, or any other text.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Payload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,7 @@ pub(super) struct Cassette {
     pub(super) head: CassetteHead,
     /// In the order in which they were asked.
     pub(super) exchanges: Vec<RecordedExchange>,
-    /// What is wrong with single lines, for whoever goes on without them.
+    /// What is wrong with single lines, for a command that goes on without them.
     pub(super) damage: Vec<String>,
 }
 
@@ -252,7 +252,7 @@ impl CassetteWriter {
     pub(super) fn create(path: &Path, force: bool, head: &CassetteHead) -> Result<Self, Problem> {
         let mut options = File::options();
         options.write(true).create_new(!force).create(force).truncate(force);
-        // What people say to agents is theirs.
+        // Only the owner may read the file: messages may be confidential.
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {

@@ -1,10 +1,10 @@
 //! `sabir conformance`: does an agent keep the rules of A2A 1.0?
 //!
 //! A smoke check, not a proof: what can be asked of any agent with an ordinary message is asked, over every binding its
-//! card declares. What an agent gives no occasion for is a skip with its reason, and a skip is not a pass. What the card
-//! does not offer is not asked for either: whoever wants to know how an agent refuses it runs the official kit (`--tck`).
+//! card declares. What an agent gives no occasion for is a skip with its reason, and a skip is not a pass. What the
+//! card does not offer is not asked for either: the official kit (`--tck`) checks how an agent refuses it.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
 //! | `table` | every requirement: the kit's id, its level, what it says |
 //! | `report` | results in the order of the table, as text and as JSON |
@@ -136,7 +136,7 @@ impl Conformance {
         Ok(())
     }
 
-    /// Checks one binding, and says why what was not reached was not.
+    /// Checks one binding. Requirements that could not be checked become skips with the reason.
     async fn binding(&self, agent: &Agent, report: &mut ConformanceReport<'_>) -> String {
         let slow = self.slow_text.as_deref().unwrap_or(&self.text);
         wire_format::check(agent, report).await;

@@ -4,14 +4,14 @@
 //! it; what stands on something that is missing is skipped with the reason. What cannot be known is skipped too: a line
 //! says `fail` only where a correct client would fail.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
-//! | `lines` | the table of everything that is looked at |
+//! | `checks` | the table of everything that is looked at |
 //! | `report` | findings, and how they are shown |
-//! | `place`, `card` | the way to the host; the card |
-//! | `ask` | questions, and everything about their answers |
-//! | `contact`, `interface` | credentials; one interface |
-//! | `stream`, `steer`, `push`, `receiver` | streams; subscribing and cancelling; webhooks |
+//! | `host`, `card` | the way to the host; the card |
+//! | `probe` | questions, and everything about their answers |
+//! | `access`, `interface` | credentials; one interface |
+//! | `stream`, `running_task`, `push`, `receiver` | streams; subscribing and cancelling; webhooks |
 
 mod access;
 mod card;
@@ -45,9 +45,9 @@ use url::Url;
 
 /// How long an examination may take unless `--timeout` says otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long a question that needs no thought may take at least, however short the gap.
+/// The shortest timeout of a question that costs the agent no work, however short the gap is.
 const ANSWER_MIN: Duration = Duration::from_secs(5);
-/// How long a connection may take, whatever the gap.
+/// The bounds of the time to connect, whatever the gap is.
 const CONNECT_MIN: Duration = Duration::from_secs(2);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How many interfaces of a card are looked at.
@@ -56,7 +56,7 @@ const INTERFACES_MAX: usize = 8;
 /// Find out why an agent cannot be used, from DNS to the last event of a stream.
 ///
 /// One line for each thing that is looked at: ok, warn, fail or skip, the reason, and what helps. Exit status 1 if anything
-/// fails. The credentials of the usual settings are used, and shown to nobody but the agent.
+/// fails. The credentials of the usual settings are used, and shown to the agent alone.
 #[derive(Debug, Args)]
 #[command(
     after_help = "What is sent, to each interface of the card (eight at most): a few questions about tasks that do \
@@ -88,11 +88,11 @@ struct Examination<'a> {
     doctor: &'a Doctor,
     session: &'a Session,
     probe: Probe,
-    /// With what can be shown to the agent, as soon as it is known what that is.
+    /// Sends the credentials for this agent, as soon as they are known.
     client: Client,
-    /// Without any credential.
+    /// Sends no credentials.
     anonymous: Client,
-    /// There is something to show.
+    /// There are credentials to send.
     has_credentials: bool,
     gap: Duration,
     /// Whether webhooks work, once they were tried.
@@ -153,7 +153,7 @@ impl Verb for Doctor {
 }
 
 impl Doctor {
-    /// A client that speaks whatever the agent does, and keeps nothing. What it shows of us is given, or nothing.
+    /// A client that speaks whatever the agent does, and keeps nothing. It sends these credentials, or none.
     fn client(&self, session: &Session, shown: Option<Credentials>) -> Result<Client, Error> {
         let connect = self.gap.clamp(CONNECT_MIN, CONNECT_MAX);
         let settings = &session.settings;
@@ -161,7 +161,7 @@ impl Doctor {
         if shown.is_none() {
             tls.identity = None;
         }
-        // Anything may be among the service parameters, so they are shown with the rest or not at all.
+        // Service parameters may hold secrets, so they are sent with the credentials or not at all.
         let parameters = if shown.is_some() { settings.parameters() } else { Vec::new() };
         let mut builder = Client::builder()
             .egress(Egress::anywhere())
@@ -170,7 +170,7 @@ impl Doctor {
             .version(Version::Any)
             .credentials(shown.unwrap_or_default())
             .extensions(settings.list("extension").to_vec());
-        // Otherwise nobody: more calls are made than a person wants to read about.
+        // Otherwise there is no observer: more calls are made than a user wants to read about.
         if settings.on("debug") || settings.on("curl") {
             builder = builder.observer(session.observer.clone());
         }
@@ -200,10 +200,10 @@ impl Examination<'_> {
         }
     }
 
-    /// From here on with what can be shown to this agent, if there is anything.
+    /// From here on sends the credentials for this agent, if there are any.
     async fn use_credentials(&mut self, found: &Found) {
         let settings = &self.session.settings;
-        // What is stored and cannot be read is a matter for `auth status`.
+        // Stored tokens that cannot be read are a matter for `auth status`.
         let credentials = self.session.credentials(found).await.unwrap_or_default();
         let certificate = settings.text("client-cert").is_some();
         self.has_credentials = !credentials.is_empty() || !settings.parameters().is_empty() || certificate;
@@ -212,7 +212,7 @@ impl Examination<'_> {
         }
     }
 
-    /// How long a question may take that needs no thought.
+    /// The timeout of a question that costs the agent no work.
     fn answer_timeout(&self) -> Duration {
         self.gap.max(ANSWER_MIN)
     }
@@ -225,7 +225,7 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether somebody takes connections there.
+    /// Whether a server accepts connections there.
     async fn is_open(&self, url: &Url) -> bool {
         match self.probe.addresses(url).await {
             Ok(addresses) => self.probe.connect(&addresses).await.is_ok(),
@@ -237,14 +237,14 @@ impl Examination<'_> {
         format!("{} s", self.gap.as_secs_f32())
     }
 
-    /// A line to the agent of a card that shows nothing of us, whatever the card asks for.
+    /// The agent of a card, called without credentials whatever the card asks for.
     fn anonymous_agent(&self, single: &Found) -> Result<Agent, Error> {
         let mut open = single.clone();
         open.card.security_requirements.clear();
         self.anonymous.agent(open)
     }
 
-    /// A line to the same address in another dialect.
+    /// The same agent at the same address in another dialect.
     fn agent_in_dialect(&self, agent: &Agent, dialect: Dialect) -> Option<Agent> {
         let mut found = agent.found().clone();
         found.form = Form::of(dialect);
@@ -252,7 +252,7 @@ impl Examination<'_> {
         self.client.agent(found.clone()).or_else(|_| self.anonymous_agent(&found)).ok()
     }
 
-    /// Stops work that nobody waits for. It is no matter if that fails.
+    /// Cancels a task whose result is not needed. A failure does not matter.
     async fn cancel_quietly(&self, agent: &Agent, id: TaskRef) {
         let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
         _ = self.within_timeout(agent.cancel(request)).await;

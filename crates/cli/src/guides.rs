@@ -72,7 +72,8 @@ fn blocks_of(page: &str, text: &str) -> Vec<Block> {
     found
 }
 
-/// The commands of a block that begin with `sabir`, word by word. Output that stands between commands is skipped.
+/// The commands of a block that begin with the word sabir, word by word. Output that stands between commands is
+/// skipped.
 fn commands(block: &Block) -> Vec<Vec<String>> {
     let script = match &*block.language {
         "sh" => block.text.clone(),
@@ -94,7 +95,7 @@ fn prompted(text: &str, bare: bool) -> String {
     script
 }
 
-/// The words from `sabir` on, if that is the program: also behind `cargo run … --`, which starts it.
+/// The words from sabir on, if that is the program: also behind `cargo run … --`, which starts it.
 fn of_sabir(words: Vec<String>) -> Option<Vec<String>> {
     let program = words.first()?;
     if program == "sabir" || program.ends_with("/sabir") {

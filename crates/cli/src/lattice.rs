@@ -11,13 +11,13 @@ use std::path::PathBuf;
 
 /// Check what the agents of a workflow can grant each other, before anything runs.
 ///
-/// The file lists agents with what they can do, and the edges along which work goes: delegations and handoffs. Along an
-/// edge nobody passes on what he does not hold: what arrives is what was held before and what the next agent can do. The
-/// check follows that along every way and finds agents that can obtain what their allow list excludes, edges that can
-/// never be taken, handoffs that go round in a circle, and cards of other organisations that nobody signed. Edges that
-/// fail on some ways, agents that no way leads to and grants that nothing needs are worth a look.
+/// The file lists agents with what they can do, and the edges along which work goes: delegations and handoffs. No agent
+/// passes on along an edge what it does not hold: what arrives is what was held before and what the next agent can do.
+/// The check follows that along every way and finds agents that can obtain what their allow list excludes, edges that
+/// can never be taken, handoffs that go round in a circle, and cards of other organisations without a signature. Edges
+/// that fail on some ways, agents that no way leads to and grants that nothing needs are worth a look.
 ///
-/// Ends with 0 if nothing is wrong, with 1 if something is, and with 2 for a file that cannot be read. Talks to nobody.
+/// Ends with 0 if nothing is wrong, with 1 if something is, and with 2 for a file that cannot be read. Calls no agent.
 #[derive(Debug, Args)]
 #[command(after_help = "A workflow:\n  \
     entry = \"triage\"\n  \

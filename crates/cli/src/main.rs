@@ -1,4 +1,4 @@
-//! The `sabir` binary: parse, run, exit code.
+//! The sabir binary: parses the arguments, runs the command, returns the exit code.
 
 mod admin;
 mod bench;

@@ -2,10 +2,10 @@
 //!
 //! | Module | What it contains |
 //! |---|---|
-//! | `tools` | the table of tools, their arguments, and which of them only read |
+//! | `catalog` | the table of tools, their arguments, and which of them only read |
 //! | `mcp_tools` | runs a tool: finds an agent, and makes one call to it |
 //! | `handler` | MCP, by the official SDK |
-//! | `web` | the same over HTTP |
+//! | `http` | the same over HTTP |
 //!
 //! The client is most often a model, and the agents it names are not to be trusted: credentials of this run are sent
 //! only to the agent of `--agent-card`, and tools may call only public addresses and those that were allowed.

@@ -1,12 +1,12 @@
 //! `sabir call`: one method of any dialect, asked as it is written and answered as it is received.
 //!
-//! Nothing is made of the answer: no waiting for the task, no translation, no second attempt. That is the point: whoever
-//! doubts what a tool makes of an agent asks here.
+//! Nothing is made of the answer: no waiting for the task, no translation, no second attempt. So a user can see what
+//! the agent itself says when another command seems to misread it.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
 //! | `operations` | what can be asked in which dialect, for `call list` and `call describe` |
-//! | `request` | what was typed, as a request |
+//! | `request` | the request that the arguments describe |
 //! | `answer` | the answer, printed as it comes |
 
 mod answer;
@@ -81,7 +81,7 @@ fn addressed(words: &[String]) -> (Option<&str>, Vec<&str>) {
     }
 }
 
-/// The dialect to speak of where there is no agent that could have one.
+/// The dialect to speak where there is no agent whose card would tell.
 fn dialect(settings: &Settings) -> Result<Dialect, Problem> {
     match settings.text("a2a-version") {
         None | Some("auto") => Ok(Dialect::V1),
@@ -89,7 +89,7 @@ fn dialect(settings: &Settings) -> Result<Dialect, Problem> {
     }
 }
 
-/// A line to the agent, by JSON-RPC unless another binding was asked for.
+/// Connects to the agent, by JSON-RPC unless another binding was asked for.
 async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> {
     let reference = match agent {
         None => session.reference()?,
@@ -99,7 +99,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
     };
     let found = match (session.client.card(&reference).await, &reference) {
         (Ok(found), _) => found,
-        // Many endpoints of older dialects have no card; whoever names the dialect knows what is there.
+        // Many endpoints of older dialects have no card; a user who names the dialect knows what is there.
         (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Reference::At(url))
             if session.settings.text("a2a-version").is_some() =>
         {
@@ -116,7 +116,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
     session.connect_to(found).await
 }
 
-/// Has a card say that its JSON-RPC speaks a dialect, whatever it says itself: what comes back shows who is right.
+/// Makes a card declare a dialect for its JSON-RPC interfaces, whatever it says itself: the answer shows what is true.
 fn speak(found: &mut Found, dialect: Dialect) {
     found.form = Form::of(dialect);
     for interface in &mut found.card.supported_interfaces {

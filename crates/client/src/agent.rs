@@ -23,9 +23,9 @@ pub struct Agent {
     client: Client,
     found: Arc<Found>,
     line: Arc<Line>,
-    /// The transport that speaks 0.1, set once the agent has shown that it speaks nothing later.
+    /// The transport for 0.1, set once the agent has shown that it speaks no later version.
     in_v01: Arc<OnceLock<Arc<Line>>>,
-    /// Its card leaves open which version it speaks, and the caller does not insist on one.
+    /// The card does not name a version, and the caller's settings allow a change of version.
     may_be_v01: bool,
     tenant: Tenant,
 }
@@ -48,7 +48,7 @@ impl Agent {
         &self.found.card
     }
 
-    /// Its card, and where it was found.
+    /// The card of the agent, with its URL and its form.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -58,7 +58,7 @@ impl Agent {
         &self.line().chosen.interface
     }
 
-    /// How requests travel.
+    /// The protocol binding of the requests.
     pub fn binding(&self) -> Binding {
         self.line().chosen.binding
     }
@@ -68,17 +68,17 @@ impl Agent {
         self.line().chosen.dialect
     }
 
-    /// Everything that was decided about the interface.
+    /// The chosen interface, with binding, dialect and URL.
     pub fn chosen(&self) -> &Chosen {
         &self.line().chosen
     }
 
-    /// Whether the agent can be followed by a stream.
+    /// Whether the agent's dialect and card offer streaming.
     pub fn streams(&self) -> bool {
         self.dialect().reach().streams && self.card().capabilities.streaming.unwrap_or(false)
     }
 
-    /// Whether a stream tells as much as polling does. Streams of agent-native name their task late, and report a
+    /// Whether a stream reports as much as polling does. Streams of agent-native name their task late, and report a
     /// question as if it were the answer.
     pub fn streams_faithfully(&self) -> bool {
         self.streams() && self.dialect() != Dialect::Native
@@ -93,17 +93,18 @@ impl Agent {
         self.client.speaking(Version::Exactly(Dialect::V01)).agent((*self.found).clone()).ok()
     }
 
-    /// The same agent; its requests carry the claim of a task that was handed over for us.
+    /// The same agent; its requests carry the claim to a task that was handed over for this client's user.
     pub fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
         Ok(Self { line: Arc::new(self.line().claiming(claim)?), in_v01: Arc::default(), ..self.clone() })
     }
 
-    /// Whether a message that is sent twice is recognised: the dialect has a place for a retry key, which is used.
+    /// Whether the agent recognises a message that is sent twice: its dialect has a field for a retry key, and the
+    /// client fills it.
     pub fn recognises_repeats(&self) -> bool {
         self.dialect() == Dialect::Native
     }
 
-    /// Sends a message, and waits as long as the request says.
+    /// Sends a message, and waits for as long as the request's configuration says.
     pub fn send(&self, request: SendMessage) -> BoxFuture<'_, Result<Said<Answer>, Error>> {
         let call = Call::Send(Box::new(request));
         Box::pin(async move {
@@ -120,9 +121,9 @@ impl Agent {
         })
     }
 
-    /// Sends a message and follows what becomes of it. An agent that does not stream is asked now and then.
+    /// Sends a message and follows its task. The client polls an agent that does not stream.
     pub fn stream(&self, request: SendMessage, follow: Follow) -> BoxFuture<'static, Result<Events, Error>> {
-        // Boxed, as a call is.
+        // Boxed, because a call is large.
         Box::pin(Events::send(self.clone(), request, follow))
     }
 
@@ -165,7 +166,8 @@ impl Agent {
         task: TaskRef,
         mut config: PushConfig,
     ) -> Result<Said<(TaskRef, PushConfig)>, Error> {
-        // There the id is part of a resource's name, and the Python SDK of 0.3 leaves the place empty if none is given.
+        // In REST and gRPC of 0.3 the id is part of the resource's name, and the Python SDK leaves that part empty
+        // without an id.
         if self.dialect() == Dialect::V03 && self.binding() != Binding::JsonRpc && config.id.is_none() {
             config.id = Some(mint().to_string());
         }
@@ -190,7 +192,7 @@ impl Agent {
         self.call(Call::DeletePush(request)).await.map(drop)
     }
 
-    /// Reads the card for authenticated callers, and applies the same trust rules as to the public one
+    /// Reads the card for authenticated callers, and applies the trust rules of the public card to it
     /// ([`Client::apply_trust`]).
     pub async fn extended_card(&self) -> Result<Said<AgentCard>, Error> {
         self.call(Call::ExtendedCard { tenant: Tenant::none() }).await?.try_map(|answer| match answer {
@@ -205,14 +207,14 @@ impl Agent {
         self.line().ask(&call, None).await?.try_map(|answer| this_task(id, answer))
     }
 
-    /// Makes any call that has one answer. A passing failure is retried where that is safe.
+    /// Makes any call that has one answer. A transient failure is retried where that is safe.
     pub fn call(&self, call: Call) -> BoxFuture<'_, Result<Said<Answer>, Error>> {
         // Boxed, and not `async` itself: a call is large, and every future around it would reserve its size twice.
         Box::pin(async move { self.make(call).await.map(|(said, _)| said) })
     }
 
-    /// The same agent in 0.1, where the error may mean that it speaks nothing later: it did not know the method, and so
-    /// has done nothing, or its task cannot be parsed.
+    /// The same agent in 0.1, if the error may mean that the agent speaks no later version: it does not know the
+    /// method, and so has done nothing, or its task cannot be parsed.
     pub(crate) fn after(&self, error: &Error, is_read: bool) -> Option<Self> {
         let may_mean_it = is_unknown_to_it(error) || (is_read && is_code(error, Code::InvalidAgentResponse));
         if !self.may_be_v01 || self.in_v01.get().is_some() || !may_mean_it {
@@ -228,8 +230,8 @@ impl Agent {
         }
     }
 
-    /// Makes a call, and gives it back beside its answer. Where the card leaves the version open and the agent does not
-    /// know the method, it is made once more in 0.1.
+    /// Makes a call, and returns it beside its answer. If the card names no version and the agent does not know the
+    /// method, the client makes the call again in 0.1.
     async fn make(&self, call: Call) -> Result<(Said<Answer>, Call), Error> {
         if !self.may_be_v01 || self.in_v01.get().is_some() {
             return self.make_in_version(call).await;
@@ -274,7 +276,7 @@ impl Agent {
         self.line().written(&self.with_extensions(call))
     }
 
-    /// Messages name the extensions that are active, as the specification asks, beside the header that asks for them.
+    /// Lists the active extensions in messages, as the specification requires, in addition to the header.
     pub(crate) fn with_extensions(&self, mut call: Call) -> Call {
         if let Call::Send(send) | Call::Stream(send) = &mut call
             && send.message.extensions.is_empty()
@@ -299,7 +301,7 @@ impl Agent {
         self.line().door.note(&Note::TaskKnown { task: &task.id, context: task.context_id.as_ref() });
     }
 
-    /// Refuses a call that the card rules out; no request is sent.
+    /// Refuses a call that the card or the dialect does not allow; no request is sent.
     pub(crate) fn may(&self, call: &Call) -> Result<(), Error> {
         let capabilities = &self.card().capabilities;
         let reach = self.dialect().reach();
@@ -333,7 +335,7 @@ pub fn text_message(text: impl Into<String>) -> SendMessage {
     send_message(Message::text(mint(), Role::User, text))
 }
 
-/// A request to send a message, waiting for what becomes of it.
+/// A request to send a message, which waits until the task settles or asks something.
 pub fn send_message(message: Message) -> SendMessage {
     SendMessage {
         tenant: Tenant::none(),
@@ -362,7 +364,7 @@ fn is_code(error: &Error, code: Code) -> bool {
     matches!(error, Error::Fault { fault, .. } if fault.code() == code)
 }
 
-/// The task that was asked for, and no other.
+/// Returns the task of an answer, which must be the requested one.
 fn this_task(id: &TaskRef, answer: Answer) -> Result<TheirTask, Error> {
     match answer {
         Answer::Task(task) | Answer::SentTask(task) if task.id == *id => Ok(*task),

@@ -1,8 +1,9 @@
 //! The origins that may receive our credentials.
 //!
-//! A card says where its agent is, so an attacker that changes the card could have our credentials sent anywhere. So
-//! they go only to the origin that the operator wrote down (scheme, host and port), and to other configured origins. On
-//! a shared host another port is another tenant. A client makes every transport in one place, which checks this first.
+//! A card names the URL of its agent, so an attacker that changes the card could redirect our credentials. Credentials
+//! therefore go only to the origin that the operator configured (scheme, host and port) and to other configured
+//! origins. On a shared host another port may be another tenant. The client creates every transport in one place, which
+//! checks this first.
 
 use crate::Error;
 use crate::choose::Chosen;

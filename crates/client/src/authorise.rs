@@ -1,8 +1,9 @@
-//! Credentials that are made for one request, at the last moment: signatures over its bytes, tokens that grow old.
+//! Credentials that are made for each request, just before it is sent: signatures over its bytes, and short-lived
+//! tokens.
 //!
-//! A transport calls this when a request is complete and about to be sent, so a signature covers exactly the bytes
-//! sent. It calls again for every retry: headers made for one request are never sent with another. They go to the
-//! origin of the chosen interface, and no redirect is followed with them.
+//! A transport calls this when a request is complete, so a signature covers exactly the bytes sent. It calls again for
+//! every retry: headers made for one request are never sent with another. They go only to the origin of the chosen
+//! interface, and the client follows no redirect with them.
 
 use crate::Error;
 use http::{HeaderMap, Method};

@@ -36,7 +36,6 @@ pub struct Credentials {
     /// satisfies the card: cards cannot declare every kind of signature.
     pub signer: Option<Arc<dyn Authorise>>,
     /// The key that signs envelopes to a booking network, in addition to the other credentials. It signs nothing else.
-    /// envelopes.
     pub seal: Option<Arc<SealKey>>,
 }
 

@@ -1,8 +1,8 @@
-//! The only way out: every byte that leaves passes here, so that address policy, TLS, timeouts, size limits and the
-//! wire log are the same for cards, calls, streams and token endpoints.
+//! The HTTP client: every request of this crate passes through it, so that address policy, TLS, timeouts, size limits
+//! and the observer are the same for cards, calls, streams and token endpoints.
 //!
-//! Redirects are never followed with a credential. Documents that are fetched without one (cards, catalogs, keys) may
-//! be redirected within their own origin.
+//! The client never follows redirects with a credential. Documents that are fetched without one (cards, catalogs, keys)
+//! may be redirected within their own origin.
 
 mod plain;
 
@@ -18,34 +18,34 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use url::Url;
 
-/// How many redirects of a document are followed.
+/// The number of redirects that the client follows for a document.
 pub const REDIRECTS_MAX: usize = 3;
-/// The largest answer that is taken: files travel inside messages.
+/// The largest answer that the client reads. Answers may contain files.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The largest refusal that is read.
+/// The largest body of an error response that the client reads.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 1024 * 1024;
-/// How many connections to one host are kept for later, and for how long. As many as a busy hub has calls under way to
-/// one agent: a connection that is not kept costs more than the call.
+/// The number of idle connections kept per host, and their lifetime. It fits the concurrent calls of a busy hub to one
+/// agent: opening a connection costs more than the call.
 const IDLE: (usize, Duration) = (256, Duration::from_secs(90));
-/// The same for documents and webhooks. These go to as many hosts as strangers name, and each connection is a file
-/// descriptor: kept for as long as those of agents, a thousand webhooks would leave none to accept a caller with.
+/// The same for documents and webhooks. Their hosts are chosen by callers, and each connection is a file descriptor:
+/// with the limits of agents, a thousand webhooks would leave no descriptors to accept callers.
 const IDLE_NAMELESS: (usize, Duration) = (2, Duration::from_secs(5));
-/// Who we say we are.
+/// The `User-Agent` header of all requests.
 const USER_AGENT: &str = concat!("sabir/", env!("CARGO_PKG_VERSION"));
-/// The slowest an answer may come, once it has begun: below this it is not on its way, it is held back.
+/// The lowest rate at which a body may arrive. A slower peer is treated as stalled.
 pub(crate) const BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 
-/// How long to wait for what.
+/// The time limits of connections, answers and operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection, TLS included.
+    /// Limit for connecting, including TLS.
     pub connect: Duration,
-    /// For the first byte of an answer, and between two reads of its body.
+    /// Limit for the first byte of an answer, and between two reads of its body.
     pub answer: Duration,
-    /// For silence on a stream. Servers keep quiet streams alive with comments.
+    /// Limit for silence on a stream. Servers send comments to keep quiet streams alive.
     pub idle: Duration,
-    /// For a whole operation: a call with its repetitions, a wait, a stream from its first event to its last.
+    /// Limit for a whole operation: a call with its retries, a wait, or a stream from its first event to its last.
     pub total: Option<Duration>,
 }
 
@@ -60,19 +60,19 @@ impl Default for Timeouts {
     }
 }
 
-/// A request, ready to leave.
+/// A request that is ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
-    /// Query members that are credentials: added last, shown to nobody.
+    /// Query parameters that are credentials. They are added last, and observers do not see them.
     pub(crate) secret_query: Vec<(String, crate::Secret)>,
 }
 
 impl Outgoing {
-    /// The same for a connection of our own, and where to.
+    /// Splits the request into its URL and a hyper request.
     fn ready(self) -> Result<(Url, http::Request<Full<Bytes>>), Error> {
         let Self { method, url, headers, body, .. } = self;
         let mut ready = http::Request::new(Full::new(body.unwrap_or_default()));
@@ -89,24 +89,24 @@ impl Outgoing {
     }
 }
 
-/// An answer whose body has not been read.
+/// A response whose body has not been read.
 pub(crate) struct Incoming {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) host: String,
     rest: Rest,
-    /// What of its body is held.
+    /// The bytes of the body that count against the capacity.
     pub(crate) share: Share,
     door: Door,
 }
 
-/// Where the body comes from.
+/// The HTTP stack that delivers the body.
 enum Rest {
     Plain(plain::Answer),
     Reqwest(reqwest::Response),
 }
 
-/// The way out. Cheap to clone.
+/// The HTTP client. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Door {
     inner: Arc<Inner>,
@@ -115,40 +115,40 @@ pub(crate) struct Door {
 }
 
 struct Inner {
-    /// Shows our certificate to servers that ask for it.
+    /// For agents that may receive our TLS certificate.
     known: reqwest::Client,
-    /// Shows nothing of us, to agents.
+    /// For agents, without our certificate.
     plain: reqwest::Client,
-    /// Shows nothing of us: for cards and other documents.
+    /// For cards, other documents and webhooks, without our certificate.
     nameless: reqwest::Client,
-    /// To agents without TLS; none where a proxy may stand between.
+    /// For agents without TLS; `None` where the policy allows proxies.
     direct: Option<Plain>,
-    /// With our certificate and without, for gRPC.
+    /// The TLS configuration with our certificate, for gRPC; below it the one without.
     known_tls: Arc<rustls::ClientConfig>,
     nameless_tls: Arc<rustls::ClientConfig>,
-    /// Whom we trust, without what we show.
+    /// The TLS settings without our certificate.
     rules: Tls,
     egress: Egress,
     timeouts: Timeouts,
 }
 
-/// Where a document may be instead.
+/// How far the redirect of a document is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redirects {
-    /// At its own origin: who speaks for a host is decided by that host alone.
+    /// Within its own origin: only a host itself may decide who speaks for it.
     AtHome,
-    /// Anywhere that may be called: files are kept in object stores.
+    /// To any address that the policy allows: files are often in object stores.
     Anywhere,
 }
 
-/// As whom we come: whether our certificate may be shown, and whether we come often.
+/// The connection pool of a request: whether TLS sends our certificate, and how many idle connections are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
-    /// To agents that may see our certificate.
+    /// For agents that may receive our certificate.
     Ourselves,
-    /// To other agents.
+    /// For agents, without our certificate.
     Caller,
-    /// To everybody else.
+    /// For all other servers, without our certificate and with few idle connections.
     Nobody,
 }
 
@@ -188,17 +188,17 @@ impl Door {
         Ok(Self { inner: Arc::new(inner), observer, room: Capacity::default() })
     }
 
-    /// The same door with room for so much of all answers together.
+    /// The same client with a capacity for all answers together.
     pub(crate) fn with_room(self, room: Capacity) -> Self {
         Self { room, ..self }
     }
 
-    /// Room for one answer.
+    /// A share of the capacity for one answer.
     pub(crate) fn share(&self) -> Share {
         self.room.share()
     }
 
-    /// The same door with nobody watching: for exchanges that are secret throughout.
+    /// The same client without an observer, for exchanges that are secret throughout.
     pub(crate) fn unwatched(&self) -> Self {
         Self { observer: None, ..self.clone() }
     }
@@ -207,7 +207,7 @@ impl Door {
         self.inner.timeouts
     }
 
-    /// Gives an operation its whole time, and no more.
+    /// Limits an operation to the total timeout.
     pub(crate) async fn within<T>(&self, operation: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let Some(total) = self.inner.timeouts.total else { return operation.await };
         let late = |_| Err(Error::Timeout { what: "the operation", after: total });
@@ -235,7 +235,7 @@ impl Door {
         }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of the response.
     pub(crate) async fn send(&self, request: Outgoing, who: As) -> Result<Incoming, Error> {
         let host = self.check(&request.url)?;
         if let Some(direct) = &self.inner.direct {
@@ -287,7 +287,7 @@ impl Door {
         request.body.into_iter().fold(wired, reqwest::RequestBuilder::body).send()
     }
 
-    /// Fetches a document without showing who we are, following redirects as far as they may lead.
+    /// Fetches a document without credentials, and follows redirects as far as the policy allows.
     pub(crate) async fn fetch(&self, url: &Url, headers: HeaderMap, follow: Redirects) -> Result<Incoming, Error> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -297,7 +297,7 @@ impl Door {
             let Some(target) = target.and_then(|t| t.to_str().ok()).and_then(|t| at.join(t).ok()) else {
                 return Ok(answer);
             };
-            // The same host by TLS is the same place, better kept.
+            // The same host over TLS is the same server.
             let upgrade = target.scheme() == "https" && at.scheme() == "http" && target.host() == at.host();
             if follow == Redirects::AtHome && target.origin() != at.origin() && !upgrade {
                 let to = format!("another origin, {}", target.origin().ascii_serialization());
@@ -309,7 +309,7 @@ impl Door {
         Err(Error::Elsewhere { at: url.to_string(), to })
     }
 
-    /// What can be told from the URL alone; the addresses behind a name are judged when it is resolved.
+    /// Checks the URL alone; the addresses of a host name are checked when it is resolved.
     fn check(&self, url: &Url) -> Result<String, Error> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Usage(format!("{}: only http and https URLs can be called", url.scheme())));
@@ -333,7 +333,7 @@ impl Incoming {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// How long the server asks us to stay away, in seconds or until a date.
+    /// The `Retry-After` delay, given in seconds or as a date.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
         match value.parse() {
@@ -342,12 +342,12 @@ impl Incoming {
         }
     }
 
-    /// Reads the body whole. It has as long as an answer has to begin, and then as long as its size takes at the
-    /// slowest: a body that drips for ever is not an answer.
+    /// Reads the whole body. Its time limit is the answer timeout plus the time that its size takes at the lowest rate,
+    /// so that a body that drips for ever ends in an error.
     pub(crate) async fn body(mut self, what: &'static str, limit: usize) -> Result<Bytes, Error> {
         let patience = self.door.timeouts().answer;
         let begun = Instant::now();
-        // Most come in one piece, which need not be copied.
+        // Most bodies come in one piece, which need not be copied.
         let first = self.chunk(patience).await?.unwrap_or_default();
         self.count(first.len(), what, limit)?;
         let Some(second) = self.chunk(patience).await? else {
@@ -378,17 +378,17 @@ impl Incoming {
         }
     }
 
-    /// How long a stream may be silent.
+    /// The longest silence on a stream.
     pub(crate) fn idle(&self) -> Duration {
         self.door.timeouts().idle
     }
 
-    /// Reads on, as patiently as any answer is read.
+    /// Reads the next piece, within the answer timeout.
     pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.chunk(self.door.timeouts().answer).await
     }
 
-    /// Reads on. `None` at the end.
+    /// Reads the next piece; `None` at the end.
     pub(crate) async fn chunk(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
         let late = |_| Error::Timeout { what: "silence in an answer", after: patience };
         match &mut self.rest {
@@ -404,23 +404,23 @@ impl Incoming {
     }
 }
 
-/// Resolves names under the policy.
+/// Resolves names under the address policy.
 struct Guarded(Egress);
 
 impl Resolve for Guarded {
     fn resolve(&self, name: Name) -> Resolving {
         let egress = self.0.clone();
         Box::pin(async move {
-            // Port 0 is replaced by the one of the URL.
+            // The connector replaces port 0 by the port of the URL.
             let found = egress.resolve(name.as_str(), 0).await?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
 
-/// What a failure of `reqwest` means.
+/// Converts an error of `reqwest`.
 fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
-    // The URL may hold a key.
+    // The URL may contain a key.
     let error = error.without_url();
     if error.is_timeout() && !error.is_connect() {
         return Error::Timeout { what: "waiting for an answer", after: patience };
@@ -428,7 +428,7 @@ fn failed(host: &str, error: reqwest::Error, patience: Duration) -> Error {
     because(host, &error, error.is_connect(), error.is_timeout())
 }
 
-/// What a failure of a connection of our own means.
+/// Converts an error of a plaintext connection.
 fn broken(host: &str, failure: &plain::Failure, patience: Duration) -> Error {
     match failure {
         plain::Failure::Late => {
@@ -442,7 +442,7 @@ fn broken(host: &str, failure: &plain::Failure, patience: Duration) -> Error {
     }
 }
 
-/// What is at the bottom of an error: a refusal of ours, or what the system said.
+/// Finds the root cause of an error: a refusal by our policy, or an error of the system.
 fn because(host: &str, error: &(dyn std::error::Error + 'static), safe: bool, late: bool) -> Error {
     let mut cause = Some(error);
     let mut deepest = String::new();
@@ -470,7 +470,7 @@ fn because(host: &str, error: &(dyn std::error::Error + 'static), safe: bool, la
     Error::nobody(host, explain(&deepest, late), safe).because(whose).caused_by(known)
 }
 
-/// The last words of a chain of errors, for a person.
+/// Describes the root cause of a connection failure for a person.
 pub(crate) fn explain(words: &str, timed_out: bool) -> String {
     if timed_out {
         return "the connection could not be made in time".into();
@@ -484,7 +484,7 @@ pub(crate) fn explain(words: &str, timed_out: bool) -> String {
     words.to_owned()
 }
 
-/// A header value that is never shown.
+/// A header value that is marked sensitive, so that it is never displayed.
 pub(crate) fn sensitive(value: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(value)
         .map_err(|_| Error::Usage("a credential holds characters that no header can carry".into()))?;

@@ -1,8 +1,8 @@
-//! Where we may connect at all.
+//! The address policy: which addresses the client may connect to.
 //!
-//! One policy decides which addresses may be called, and it is asked where a connection is made: a name is resolved
-//! here, its addresses are judged here, and the addresses that pass are the ones that are dialled. A check before a
-//! second look-up would be worth nothing, since a name may answer differently each time.
+//! The policy is checked where a connection is made: this module resolves a name and checks its addresses, and the
+//! client connects to the addresses that passed. A check before a second look-up would be worthless, because a name may
+//! resolve differently each time.
 
 use ipnet::IpNet;
 use std::fmt;
@@ -11,25 +11,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use url::{Host, Url};
 
-/// What kind of place an address is.
+/// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// The Internet at large.
+    /// The public Internet.
     Public,
     /// This machine.
     Loopback,
-    /// A network of one's own: RFC 1918, unique local, shared address space.
+    /// A private network: RFC 1918, unique local, shared address space.
     Private,
-    /// The wire one is plugged into.
+    /// The local link.
     LinkLocal,
-    /// Where clouds hand out credentials to whoever asks.
+    /// The metadata services of clouds, which give credentials to any caller.
     Metadata,
-    /// Nothing that can be called: unspecified, multicast, reserved, documentation.
+    /// Addresses that cannot be called: unspecified, multicast, reserved, documentation.
     Unroutable,
 }
 
 impl Class {
-    /// Tells the class of an address. An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4) is judged by itself:
+    /// Returns the class of an address. An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4) has its own class:
     /// `::ffff:127.0.0.1` is this machine.
     pub fn of(address: IpAddr) -> Self {
         match address {
@@ -40,8 +40,8 @@ impl Class {
 
     fn of_v4(v4: Ipv4Addr) -> Self {
         match v4.octets() {
-            // Instances of AWS, Azure, Google and others, containers and pods of AWS, Tencent, Oracle's older images,
-            // Alibaba, and the wire server of Azure, which looks public.
+            // Instances of AWS, Azure, Google and others; containers and pods of AWS; Tencent; Oracle's older images;
+            // Alibaba; and the wire server of Azure, whose address looks public.
             [169, 254, 169, 254]
             | [169, 254, 170, 2 | 23]
             | [169, 254, 0, 23]
@@ -68,7 +68,7 @@ impl Class {
             | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
             | [0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe] => Self::Metadata,
             [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
-            // 64:ff9b:1::/48 is NAT64 for local use: where in it the other address stands is its operator's affair.
+            // 64:ff9b:1::/48 is NAT64 for local use; its operator decides where in it the IPv4 address stands.
             [0xfc00..=0xfdff, ..] | [0x64, 0xff9b, 1, ..] => Self::Private,
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
             // Documentation, benchmarks, discards, multicast, and Teredo, which is a tunnel to an IPv4 address.
@@ -85,13 +85,13 @@ impl Class {
     }
 }
 
-/// The name of this machine, which leads nowhere else.
+/// The name of this machine, which always resolves to it.
 const LOCALHOST: &str = "localhost";
-/// Names of services that hand out credentials.
+/// Names of services that give out credentials.
 const METADATA_NAMES: [&str; 5] =
     ["metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal", "metadata.azure.internal"];
 
-/// The IPv4 address that an IPv6 one stands for.
+/// The IPv4 address that an IPv6 address embeds.
 fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = v6.segments();
     let join = |high: u16, low: u16| {
@@ -120,45 +120,45 @@ impl fmt::Display for Class {
     }
 }
 
-/// Why an address may not be called.
+/// The address policy does not allow an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is at {address}, a {class} address, which is not allowed here")]
 pub struct Refusal {
-    /// The name that was asked for.
+    /// The host name or address of the request.
     pub host: String,
-    /// Where it leads.
+    /// The address that the host resolves to.
     pub address: IpAddr,
-    /// What kind of place that is.
+    /// The class of the address.
     pub class: Class,
 }
 
-/// Why a name leads nowhere.
+/// Why a name has no usable address.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// It leads where we may not go.
+    /// The policy does not allow its addresses.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It has no address.
+    /// The name has no address.
     #[error("{host} does not resolve")]
     Unknown {
-        /// The name.
+        /// The host name.
         host: String,
-        /// What the resolver said.
+        /// The error of the resolver.
         #[source]
         source: Option<std::io::Error>,
     },
 }
 
-/// What a look-up comes to.
+/// The future of the addresses of a name.
 pub type Found = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Looks names up in place of the machine's resolver.
+/// A resolver that replaces the one of the system.
 pub trait Lookup: Send + Sync + 'static {
-    /// The addresses of a name.
+    /// Returns the addresses of a name.
     fn look_up(&self, name: &str) -> Found;
 }
 
-/// Where names are looked up.
+/// The resolver that a policy uses.
 #[derive(Clone, Default)]
 enum Names {
     #[default]
@@ -184,7 +184,7 @@ impl fmt::Debug for Names {
     }
 }
 
-/// The policy: which addresses may be called.
+/// A policy of addresses that may be called.
 #[derive(Debug, Clone)]
 pub struct Egress {
     classes: Vec<Class>,
@@ -193,7 +193,7 @@ pub struct Egress {
     names: Names,
 }
 
-/// A place that may be called although its address may not: scheme, host and port.
+/// A URL origin that may be called although its address class may not: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     scheme: String,
@@ -215,41 +215,41 @@ impl Place {
         }
     }
 
-    /// Whether this is the place of a name at a port. Port 0 is one that is not known here.
+    /// Whether this is the endpoint of a name at a port. Port 0 means that the caller does not know the port.
     fn is_named(&self, name: &str, port: u16) -> bool {
         matches!(&self.host, Host::Domain(own) if own.eq_ignore_ascii_case(name)) && (port == 0 || port == self.port)
     }
 }
 
 impl Egress {
-    /// Public addresses alone. Right wherever somebody else says which URL to call.
+    /// Allows public addresses only. Use it wherever another party chooses the URL.
     pub fn public() -> Self {
         Self { classes: vec![Class::Public], allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
     }
 
-    /// Every address but those of cloud metadata services. Right for a person at a terminal, who knows what they call.
+    /// Allows every address except cloud metadata services. For a person at a terminal, who chooses the URLs.
     pub fn anywhere() -> Self {
         let classes = vec![Class::Public, Class::Loopback, Class::Private, Class::LinkLocal, Class::Unroutable];
         Self { classes, allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
     }
 
-    /// This machine as well.
+    /// Also allows this machine.
     #[must_use]
     pub fn and_loopback(mut self) -> Self {
         self.classes.push(Class::Loopback);
         self
     }
 
-    /// A network as well, whatever its class.
+    /// Also allows a network, whatever its address class.
     #[must_use]
     pub fn and(mut self, network: IpNet) -> Self {
         self.allowed.push(network);
         self
     }
 
-    /// The place of this URL as well: its scheme, its address and its port, and no other port of that address. A place
-    /// is named by an address, or is `localhost`; any other name leads where its owner wants, and is judged as ever. An
-    /// address where clouds hand out credentials is no place.
+    /// Also allows the endpoint of this URL: its scheme, address and port, and no other port. The host must be an
+    /// address or `localhost`; any other name is ignored, because its owner decides where it resolves. Addresses of
+    /// cloud metadata services are ignored too.
     #[must_use]
     pub fn and_place(mut self, url: &Url) -> Self {
         let is_fixed = match url.host() {
@@ -262,20 +262,20 @@ impl Egress {
         self
     }
 
-    /// Names are looked up elsewhere; what is found is judged as ever.
+    /// Uses another resolver; its results are checked like those of the system.
     #[must_use]
     pub fn resolving(mut self, lookup: Arc<dyn Lookup>) -> Self {
         self.names = Names::Given(lookup);
         self
     }
 
-    /// Whether connections may go through a proxy of the environment. A proxy looks names up by itself, so a policy
-    /// that judges addresses cannot use one.
+    /// Whether connections may go through a proxy of the environment. A proxy resolves names itself, so a policy that
+    /// checks addresses cannot use one.
     pub(crate) fn trusts_proxies(&self) -> bool {
         self.classes.contains(&Class::Private)
     }
 
-    /// Judges what a URL says of where it leads; the addresses behind a name are judged when it is resolved.
+    /// Checks the address in a URL; the addresses of a name are checked when it is resolved.
     pub(crate) fn check_url(&self, host: &str, url: &Url) -> Result<(), Refusal> {
         let is_place = || Place::of(url).is_some_and(|place| self.places.contains(&place));
         match url.host() {
@@ -285,18 +285,18 @@ impl Egress {
             Some(Host::Ipv6(address)) => {
                 self.check(host, IpAddr::V6(address)).or_else(|r| is_place().then_some(()).ok_or(r))
             }
-            // Where TLS resolves a name the port is not known, so another port of a place is refused before.
+            // The port is unknown where TLS resolves the name, so this refuses other ports of an allowed endpoint
+            // early.
             Some(Host::Domain(name)) if self.places.iter().any(|place| place.is_named(name, 0)) && !is_place() => {
                 self.check(host, IpAddr::V4(Ipv4Addr::LOCALHOST))
             }
-            // Behind a proxy, the proxy looks the name up.
+            // Behind a proxy, the proxy resolves the name.
             Some(Host::Domain(name)) => self.check_name(name),
             None => Ok(()),
         }
     }
 
-    /// Judges a name by itself, as far as that goes: the names under which clouds hand out credentials lead nowhere
-    /// else.
+    /// Refuses the names of cloud metadata services. Other names are checked when they are resolved.
     fn check_name(&self, name: &str) -> Result<(), Refusal> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&Class::Metadata);
@@ -307,7 +307,7 @@ impl Egress {
         Ok(())
     }
 
-    /// Judges one address.
+    /// Checks one address against the policy.
     pub fn check(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         let class = Class::of(address);
         let plain = address.to_canonical();
@@ -317,7 +317,7 @@ impl Egress {
         Err(Refusal { host: host.into(), address, class })
     }
 
-    /// Resolves a host and keeps the addresses that may be called.
+    /// Resolves a host and returns the addresses that may be called.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = bare.parse::<IpAddr>() {
@@ -441,7 +441,7 @@ mod tests {
         }
         assert!(policy.resolve("localhost", 4001).await.is_ok());
         assert!(policy.resolve("localhost", 22).await.is_err());
-        // Who owns a name decides where it leads, so a name is no place.
+        // The owner of a name decides where it resolves, so a name is no endpoint.
         assert!(policy.places.iter().all(|place| !place.is_named("inner.example", 80)));
     }
 

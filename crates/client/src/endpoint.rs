@@ -1,9 +1,9 @@
-//! Endpoints that are no agents: a URL that takes a document and answers with one, or with a stream of events.
+//! A client for HTTP endpoints that are not agents: they take a document and answer with one, or with a stream of
+//! events.
 //!
-//! This is the way out for whoever makes an agent of somebody's HTTP interface. The address policy, TLS and timeouts
-//! are those of calls, and so is what happens to a request that nobody waits for any more: dropping it closes it.
-//! Nothing of ours is shown but the headers of the request, and redirects are answers like any other, since a key goes
-//! with it.
+//! Adapters that make an agent of an HTTP interface use this client. Address policy, TLS and timeouts are those of
+//! calls; dropping a request closes its connection. Nothing of ours is sent but the headers of the request. Redirects
+//! are returned and not followed, because a request may carry a key.
 
 use crate::door::{As, Door, Incoming, Outgoing, Timeouts, sensitive};
 use crate::{Capacity, Egress, Error, Secret, Tls};
@@ -14,19 +14,19 @@ use sabir_wire::sse::{Frame, Parser, Unreadable};
 use std::time::Duration;
 use url::Url;
 
-/// A way to HTTP interfaces of strangers. Cheap to clone, and connections are shared between clones.
+/// A client for HTTP endpoints that are not agents. Cheap to clone, and clones share connections.
 #[derive(Clone)]
 pub struct Endpoint {
     door: Door,
 }
 
-/// A request that is being written.
+/// A request that is being built.
 #[derive(Debug, Clone)]
 pub struct Asking {
     outgoing: Outgoing,
 }
 
-/// An answer of which only the head has come.
+/// A response of which only the head has arrived.
 pub struct Arriving {
     answer: Incoming,
     parser: Parser,
@@ -35,13 +35,13 @@ pub struct Arriving {
 }
 
 impl Endpoint {
-    /// A way out under a policy.
+    /// A client under an address policy.
     pub fn new(egress: Egress, tls: &Tls, timeouts: Timeouts) -> Result<Self, Error> {
-        // Prompts and answers are nobody's business but the two sides'.
+        // Prompts and answers are confidential, so there is no observer.
         Ok(Self { door: Door::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)? })
     }
 
-    /// The same with so much room for all answers together.
+    /// The same client with a capacity for all answers together.
     #[must_use]
     pub fn room(self, room: Capacity) -> Self {
         Self { door: self.door.with_room(room) }
@@ -51,8 +51,7 @@ impl Endpoint {
         self.door.clone()
     }
 
-    /// Sends a request and waits for the head of its answer, whatever its status. `bytes_max` bounds all that may
-    /// follow.
+    /// Sends a request and waits for the head of its response, whatever its status. `bytes_max` limits the whole body.
     pub async fn send(&self, asking: Asking, bytes_max: usize) -> Result<Arriving, Error> {
         let answer = self.door.send(asking.outgoing, As::Nobody).await?;
         Ok(Arriving { answer, parser: Parser::new(bytes_max), bytes: 0, bytes_max })
@@ -60,12 +59,12 @@ impl Endpoint {
 }
 
 impl Asking {
-    /// A request with any method and no body.
+    /// A request with a method, a URL and no body.
     pub fn new(method: Method, url: Url) -> Self {
         Self { outgoing: Outgoing { method, ..Outgoing::get(url) } }
     }
 
-    /// A request that brings JSON.
+    /// A POST request with a JSON body.
     pub fn post_json(url: Url, body: Bytes) -> Self {
         let mut asking = Self::new(Method::POST, url);
         asking.outgoing.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -73,27 +72,27 @@ impl Asking {
         asking
     }
 
-    /// With a header that everybody may see.
+    /// Sets a header whose value is not secret.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.outgoing.headers.insert(name, value);
         self
     }
 
-    /// With a header that is shown to nobody else.
+    /// Sets a header whose value is marked sensitive.
     pub fn secret_header(mut self, name: HeaderName, value: &Secret) -> Result<Self, Error> {
         self.outgoing.headers.insert(name, sensitive(value.expose())?);
         Ok(self)
     }
 
-    /// With a bearer token.
+    /// Sets the `Authorization` header to a bearer token.
     pub fn bearer(mut self, token: &Secret) -> Result<Self, Error> {
         self.outgoing.headers.insert(header::AUTHORIZATION, sensitive(&format!("Bearer {}", token.expose()))?);
         Ok(self)
     }
 }
 
-/// An event that is there and cannot be read, which is not a stream that broke.
+/// Converts a parser error: the event arrived and is unreadable, while the stream itself is intact.
 fn unreadable(problem: Unreadable) -> Error {
     match problem {
         Unreadable::TooLong(limit) => Error::TooLarge { what: "an event of the answer", limit },
@@ -102,33 +101,33 @@ fn unreadable(problem: Unreadable) -> Error {
 }
 
 impl Arriving {
-    /// Its status.
+    /// The HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         self.answer.status
     }
 
-    /// Its headers.
+    /// The headers of the response.
     pub fn headers(&self) -> &HeaderMap {
         &self.answer.headers
     }
 
-    /// The media type of the body, in lower case and without parameters; empty where none is named.
+    /// The media type of the body, in lower case and without parameters; empty if none is named.
     pub fn media_type(&self) -> String {
         self.answer.media_type()
     }
 
-    /// How long it asks us to stay away.
+    /// The `Retry-After` delay, if the server sent one.
     pub fn retry_after(&self) -> Option<Duration> {
         self.answer.retry_after()
     }
 
-    /// The whole body.
+    /// Reads the whole body of the response.
     pub async fn body(self) -> Result<Bytes, Error> {
         self.answer.body("the answer", self.bytes_max).await
     }
 
-    /// The next event of a stream; `None` at its end. A stream that dies in mid-event is [`Error::StreamLost`], and one
-    /// that brings more than it may is [`Error::TooLarge`], or [`Error::Crowded`] where all together do.
+    /// The next event of a stream; `None` at its end. A stream that breaks within an event is [`Error::StreamLost`].
+    /// One that exceeds its limit is [`Error::TooLarge`], or [`Error::Crowded`] if the shared capacity is exceeded.
     pub async fn frame(&mut self) -> Result<Option<Frame>, Error> {
         let lost = |reason: String| Error::StreamLost { task: None, reason };
         loop {
@@ -151,7 +150,7 @@ impl Arriving {
         }
     }
 
-    /// The next piece of the body, as it comes; `None` at its end.
+    /// The next piece of the body; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let idle = self.answer.idle();
         let Some(bytes) = self.answer.chunk(idle).await? else { return Ok(None) };

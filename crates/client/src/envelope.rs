@@ -1,11 +1,11 @@
-//! Envelopes of AGNT's booking network, sent and answered.
+//! Sends envelopes to booking networks of AGNT, and reads the answers.
 //!
-//! An envelope is stamped once and sent until it is answered: sender, intent and timestamp are how the network knows
-//! that a second envelope is the first one again, so a retry carries the same timestamp, and nothing is done twice.
-//! What is signed is signed anew for each attempt, since a signature is good for one.
+//! An envelope gets one timestamp, and is sent until it is answered. The network recognises a retry by sender, intent
+//! and timestamp, so a retry carries the same timestamp and nothing is done twice. Each attempt is signed anew, because
+//! a signature is valid only once.
 //!
-//! Timestamps of one sender rise by at least a microsecond, or two different bookings of one instant would be taken for
-//! one.
+//! The timestamps of one sender increase by at least a microsecond; otherwise the network would take two bookings of
+//! one instant for one.
 
 mod seal;
 
@@ -24,47 +24,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// The longest an answer may take, whatever the envelope says.
+/// The longest wait for an answer, whatever the envelope says.
 pub const TTL_MAX: Duration = Duration::from_secs(15);
-/// The largest answer: a hundred venues with their descriptions fit several times.
+/// The largest answer. A hundred venues with their descriptions fit several times.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How often an envelope is sent, the first time included.
+/// The number of attempts for an envelope, including the first one.
 pub const ATTEMPTS_MAX: u32 = 5;
-/// How long an envelope is sent again. After five minutes its timestamp would be refused; this leaves room for clocks.
+/// The time during which an envelope is retried. The network refuses a timestamp after five minutes; the rest is for
+/// clock differences.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// The pause before the first repetition; it doubles from there.
+/// The pause before the first retry; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What an answer may take on its way, beside the time it was given.
+/// The time for transport, in addition to the time that the envelope gives the answer.
 const TRANSIT: Duration = Duration::from_secs(1);
 
-/// Why there is no result.
+/// Why an envelope has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unserved {
-    /// They refused.
+    /// The network refused the envelope.
     #[error("{}: {}", .0.code.name(), .0.message)]
     Refused(Problem),
-    /// They refused in a word that we do not know.
+    /// The network refused with a code that we do not know.
     #[error("{code}: {message}")]
     Unknown {
-        /// The word.
+        /// The code of the network.
         code: String,
-        /// What they said.
+        /// The message of the network.
         message: String,
-        /// Whether they think that it may work later.
+        /// Whether the network says that a retry may succeed.
         retryable: bool,
-        /// The status it came with.
+        /// The HTTP status of the answer.
         http: u16,
     },
-    /// What came is no answer.
+    /// The response is not an answer of a network.
     #[error("not an answer of a network, HTTP status {http}: {reason}")]
     Nonsense {
-        /// What is wrong with it.
+        /// The fault of the response.
         reason: String,
-        /// The status it came with.
+        /// The HTTP status of the response.
         http: u16,
     },
-    /// Nothing came.
+    /// The request failed without a response.
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -75,13 +76,13 @@ impl Unserved {
         match self {
             Self::Refused(problem) => problem.code.is_retryable(),
             Self::Unknown { retryable, .. } => *retryable,
-            // A proxy that has lost its server says so in words of its own.
+            // A proxy that cannot reach its server answers in its own words.
             Self::Nonsense { http, .. } => matches!(http, 429 | 500..),
             Self::Failed(error) => error.is_passing(),
         }
     }
 
-    /// How long they ask us to stay away.
+    /// The delay that the network asks for before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(problem) => problem.retry_after,
@@ -91,31 +92,31 @@ impl Unserved {
     }
 }
 
-/// The way to networks and venues: one envelope there, one back. Cheap to clone.
+/// The transport of envelopes: sends one, and returns one answer. Cheap to clone.
 #[derive(Clone)]
 pub struct Post {
     door: Door,
 }
 
 impl Post {
-    /// By the way of a client, with whoever watches it.
+    /// Uses the HTTP client of a client, with its observer.
     pub fn of(client: &Client) -> Self {
         Self { door: client.door() }
     }
 
-    /// By the way of an endpoint, with nobody watching.
+    /// Uses the HTTP client of an endpoint, which has no observer.
     pub fn over(endpoint: &Endpoint) -> Self {
         Self { door: endpoint.door() }
     }
 
-    /// The same with so much room for all answers together.
+    /// The same transport with a capacity for all answers together.
     #[must_use]
     pub fn room(self, room: Capacity) -> Self {
         Self { door: self.door.with_room(room) }
     }
 
-    /// Sends an envelope once, as it is, and waits this long for its answer. Redirects are not followed: a key goes
-    /// with it.
+    /// Sends an envelope once, unchanged, and waits for its answer. Redirects are not followed, because the request
+    /// carries a key.
     pub async fn exchange(
         &self,
         at: &Url,
@@ -139,7 +140,7 @@ impl Post {
         })
     }
 
-    /// Posts a document, and gives status, `Retry-After` and body of the answer.
+    /// Posts a document; returns the status, `Retry-After` and body of the answer.
     pub async fn post(
         &self,
         at: &Url,
@@ -160,7 +161,7 @@ impl Post {
     }
 }
 
-/// One sender at one network.
+/// A sender of envelopes to one network.
 #[derive(Clone)]
 pub struct Envelopes {
     post: Post,
@@ -180,38 +181,38 @@ impl fmt::Debug for Envelopes {
 }
 
 impl Envelopes {
-    /// A sender at the endpoint of a network.
+    /// A sender to the endpoint of a network.
     pub fn new(post: Post, at: Url, from: impl Into<String>) -> Self {
         Self { post, at, from: from.into(), key: None, seal: None, patience: PATIENCE, last: Arc::default() }
     }
 
-    /// With an API key of the network.
+    /// Sets the API key for the network.
     #[must_use]
     pub fn key(mut self, key: Secret) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Signing what is sent.
+    /// Sets the key that signs the envelopes.
     #[must_use]
     pub fn sealed(mut self, seal: Arc<dyn Seal>) -> Self {
         self.seal = Some(seal);
         self
     }
 
-    /// How long an envelope is sent again while nobody serves it; [`PATIENCE`] unless said otherwise.
+    /// Sets how long an envelope is retried; [`PATIENCE`] by default.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Who sends.
+    /// The agent id of the sender.
     pub fn from(&self) -> &str {
         &self.from
     }
 
-    /// A timestamp after all before it.
+    /// Returns a timestamp later than all earlier ones.
     pub fn stamp(&self) -> Moment {
         let now = i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,8 +220,8 @@ impl Envelopes {
         Moment::from_nanos(last.saturating_mul(1000))
     }
 
-    /// Sends an envelope until it is answered, refused for good, or time is up. One without a timestamp gets one; one
-    /// that has it is sent as a repetition of whatever was sent with it before.
+    /// Sends an envelope until it is answered, refused for good, or the time is up. An envelope without a timestamp
+    /// gets one; an envelope with a timestamp is a retry of the envelope that had it before.
     pub async fn send(&self, mut envelope: Envelope) -> Result<Answered, Unserved> {
         envelope.from.clone_from(&self.from);
         envelope.timestamp.get_or_insert_with(|| self.stamp());
@@ -255,7 +256,7 @@ impl Envelopes {
     }
 }
 
-/// The problem that says the same, for whoever passes it on.
+/// The problem that a relay returns to its own sender.
 impl From<Unserved> for Problem {
     fn from(unserved: Unserved) -> Self {
         let after = unserved.retry_after();

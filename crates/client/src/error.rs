@@ -39,8 +39,8 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// What an error of the system says about it. That there is no way to one address says nothing about the others, so
-    /// it is not ours.
+    /// Derives the side from an error of the system. An unreachable address says nothing about other addresses, so it
+    /// does not count as a local failure.
     pub(crate) fn of(error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{
             AddrNotAvailable, ConnectionAborted, ConnectionRefused, ConnectionReset, NetworkDown, OutOfMemory,

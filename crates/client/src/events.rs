@@ -1,9 +1,9 @@
-//! Following a task to its end, over connections that break.
+//! Follows a task to its end, over connections that may break.
 //!
-//! A stream that ends before its task has settled or asks for something was cut off. It is taken up again: after the
-//! last event that had a number, where the agent numbers its events; otherwise by a new subscription, which begins with
-//! the task as it stands; and if that does not work either, by asking now and then. What an agent without numbers said
-//! in between is then known from the task, not from events, and nothing is invented in its place.
+//! A stream that ends before its task has settled or asks for something was cut off. The client reconnects: after the
+//! last numbered event, where the agent numbers its events; otherwise by a new subscription, which begins with the
+//! current task; and if that fails too, by polling. The events that an agent without numbers sent in between are lost,
+//! but the task contains their result; the client invents no events.
 
 use crate::agent::{Agent, another_task, is_unknown_to_it};
 use crate::door::ANSWER_BYTES_MAX;
@@ -18,27 +18,27 @@ use std::time::Duration;
 /// How a task is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Follow {
-    /// How often to ask where there is no stream.
+    /// How often the task is polled where there is no stream.
     pub pace: Pace,
-    /// How often a broken stream is taken up again before we go over to asking. Every piece of news resets the count.
+    /// The number of reconnects before the client changes to polling. Each new event resets the count.
     pub reconnects_max: u32,
-    /// The pause before the first time; it doubles from there.
+    /// The pause before the first reconnect; it doubles each time.
     pub reconnect_pause: Duration,
-    /// The longest such pause.
+    /// The longest pause before a reconnect.
     pub reconnect_pause_max: Duration,
-    /// Whether to go on when a stream breaks. Otherwise its end is told as an error.
+    /// Whether to reconnect when a stream breaks. Otherwise the break is reported as an error.
     pub resume: bool,
-    /// How far to follow.
+    /// The state at which following ends.
     pub until: Until,
 }
 
-/// How far a task is followed.
+/// The state at which following ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Until {
-    /// Until it settles or waits for somebody.
+    /// Until the task settles, or waits for input or authorization.
     #[default]
     Interrupted,
-    /// Until it settles. An agent that waits for an authorisation may go on by itself.
+    /// Until the task settles. An agent that waits for an authorization may continue by itself.
     Settled,
 }
 
@@ -61,30 +61,30 @@ impl Default for Follow {
     }
 }
 
-/// The events of a task, in order, as far as it is followed.
+/// The events of a task, in order, until following ends.
 pub struct Events {
     agent: Agent,
     follow: Follow,
     source: Source,
-    /// Which task this is about, as soon as that is known.
+    /// The id of the task, once it is known.
     id: Option<TaskRef>,
-    /// Whether the task may be asked for although it has said nothing yet: not where a message of ours opened the
-    /// stream, since nobody knows whether that has arrived.
+    /// Whether the task may be polled although no event has arrived. False when a message opened the stream, because
+    /// the client does not know whether the message has arrived.
     known: bool,
     task: Option<TheirTask>,
-    /// Bytes of artifacts in there. Beyond a bound they are let go; the agent has the whole.
+    /// The size of the artifacts in `task`, in bytes. Beyond a limit the client drops them; the agent still has them.
     weight: usize,
     /// The number of the last event that had one.
     last_id: Option<String>,
-    /// The number of the event that was told last, if that had one.
+    /// The number of the last returned event, if it had one.
     told: Option<String>,
-    /// How often the stream was taken up again since the last news.
+    /// The number of reconnects since the last new event.
     reconnects: u32,
-    /// What the task looked like when we last asked.
+    /// The JSON of the task at the last poll.
     asked: Option<String>,
-    /// What made us ask, if asking does not help either.
+    /// The error that made the client poll; returned if polling fails too.
     failure: Option<Error>,
-    /// When the whole operation has taken long enough.
+    /// The time at which the operation times out.
     deadline: Option<tokio::time::Instant>,
 }
 
@@ -95,7 +95,7 @@ enum Source {
 }
 
 impl Events {
-    /// Sends a message and follows.
+    /// Sends a message and follows the task that it creates.
     pub(crate) async fn send(agent: Agent, mut request: SendMessage, follow: Follow) -> Result<Self, Error> {
         request.tenant = agent.tenant().clone();
         let (line, id) = (agent.line().clone(), request.message.task_id.clone());
@@ -116,7 +116,7 @@ impl Events {
             };
             return Ok(Self::new(agent, follow, Source::Stream(opened), id));
         }
-        // The name of the task is worth knowing before the wait.
+        // Returning at once yields the id of the task before the wait.
         request.configuration.return_immediately = true;
         line.door.note(&Note::Polling { reason: "the agent does not stream" });
         let said = agent.send(request).await?;
@@ -131,7 +131,7 @@ impl Events {
         Ok(Self::new(agent, follow, Source::Stream(opened), id))
     }
 
-    /// Follows a task that exists, after an event that was seen before if there was one.
+    /// Follows an existing task, after an earlier event if one is given.
     pub(crate) async fn subscribe(
         agent: Agent,
         task: TaskRef,
@@ -166,12 +166,12 @@ impl Events {
         }
     }
 
-    /// The task as the events so far make it. Artifacts are kept up to a bound; see [`Events::folded`].
+    /// The task as folded from the events so far. Artifacts are kept up to a limit; see [`Events::folded`].
     pub const fn task(&self) -> Option<&TheirTask> {
         self.task.as_ref()
     }
 
-    /// Waits for the end, by asking: what happened on the way is in the task.
+    /// Polls the task until it settles, whatever its agent asks on the way.
     pub(crate) fn wait_for_the_end(&mut self, first: Duration) {
         self.follow.until = Until::Settled;
         self.follow.pace.first = self.follow.pace.first.min(first);
@@ -180,18 +180,18 @@ impl Events {
         }
     }
 
-    /// After which event to go on, where the agent numbers them: for [`Agent::resume`].
+    /// The event after which [`Agent::resume`] can continue, where the agent numbers its events.
     pub fn resume_point(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// The number of the event that [`next`](Self::next) gave last, if the agent gave it one.
+    /// The number of the event that [`next`](Self::next) returned last, if the agent gave it one.
     pub fn number(&self) -> Option<&str> {
         self.told.as_deref()
     }
 
-    /// The next event. `None` after the last one: the one that settles the task, or asks for something where that ends
-    /// the matter, or a direct reply.
+    /// The next event. `None` after the last one: the event that settles the task, the question that ends the turn, or
+    /// a direct reply.
     pub async fn next(&mut self) -> Option<Result<Said<TheirEvent>, Error>> {
         let Some(deadline) = self.deadline else { return self.advance().await };
         match tokio::time::timeout_at(deadline, self.advance()).await {
@@ -228,7 +228,7 @@ impl Events {
         }
     }
 
-    /// What the stream gave: an event to tell, nothing yet, or a failure that cannot be mended.
+    /// Handles the result of a stream read: returns an event, or nothing yet, or a final error.
     async fn after_stream(&mut self, next: Result<Option<Numbered>, Error>) -> Result<Option<Said<TheirEvent>>, Error> {
         let next = next.and_then(|numbered| match numbered {
             Some(numbered) => self.ours(&numbered.said.value).map(|()| Some(numbered)),
@@ -236,7 +236,7 @@ impl Events {
         });
         let reason = match next {
             Ok(Some(numbered)) => {
-                // A snapshot that says what we know is how every subscription begins, and no news.
+                // A subscription always begins with a snapshot; one that equals the known task is not news.
                 if self.is_news(&numbered.said.value) {
                     self.reconnects = 0;
                 }
@@ -248,7 +248,7 @@ impl Events {
             }
             Ok(None) => "the agent closed it before the task was done".to_owned(),
             Err(Error::StreamLost { reason, .. }) => reason,
-            // The stream has failed, the task perhaps not.
+            // The stream has failed, but the task may continue.
             Err(fault @ Error::Fault { .. }) if self.task.is_some() && self.follow.resume => {
                 let reason = fault.to_string();
                 self.failure = Some(fault);
@@ -277,7 +277,7 @@ impl Events {
                     self.source = Source::Stream(opened);
                     return Ok(None);
                 }
-                // Nothing to subscribe to: it settled in the meantime, or the agent cannot do this.
+                // The task has settled in the meantime, or the agent does not support subscriptions.
                 Err(Error::Fault { fault, .. }) if fault.code() != Code::Unavailable => {
                     reason = fault.to_string();
                     break;
@@ -290,7 +290,7 @@ impl Events {
         Ok(None)
     }
 
-    /// From now on the task is asked for.
+    /// Polls the task from now on.
     fn ask(&mut self, reason: &str) {
         self.agent.line().door.note(&Note::Polling { reason });
         self.source = match self.id.clone() {
@@ -307,12 +307,12 @@ impl Events {
         }
         self.asked = Some(said.json().to_owned());
         self.told = None;
-        // The task as it was written, wrapped as an event.
+        // Wraps the task as the agent wrote it into an event.
         let json = format!(r#"{{"task":{}}}"#, said.json());
         Ok(Some(Said::new(TheirEvent::Task(said.value), json, Losses::new())))
     }
 
-    /// Whether an event is about our task. What an agent says of another one must not end up in ours.
+    /// Checks that an event is about our task; an event about another task must not change it.
     fn ours(&self, event: &TheirEvent) -> Result<(), Error> {
         match (&self.id, about(event)) {
             (Some(ours), Some(told)) if ours != told => Err(another_task(ours, told)),
@@ -327,7 +327,7 @@ impl Events {
         }
     }
 
-    /// Folds an event into the task, and looks whether it is the last one.
+    /// Folds an event into the task, and ends following after the last one.
     fn take(&mut self, said: Said<TheirEvent>) -> Said<TheirEvent> {
         let first = self.task.is_none();
         self.fold(&said);
@@ -335,7 +335,7 @@ impl Events {
             self.agent.known(task);
         }
         let over = match &said.value {
-            // Beside a task a message is an aside, which agents of 0.3 allow themselves.
+            // A message beside a task does not end it; agents of 0.3 send such messages.
             TheirEvent::Message(_) => self.task.is_none(),
             event => event.state().is_some_and(|state| self.follow.until.is_reached(state)),
         };
@@ -344,7 +344,7 @@ impl Events {
         } else if matches!(&self.source, Source::Stream(Opened::One(None)))
             && let Some(task) = &self.task
         {
-            // The answer came in one piece and the task is not done: ask for the rest.
+            // The answer was a single task that has not settled: poll for the rest.
             self.asked = None;
             self.source = Source::Polling(Poll::after_a_pause(task.id.clone(), self.follow.pace));
         }
@@ -381,7 +381,8 @@ impl Events {
         }
     }
 
-    /// The task as events made it, in JSON. `None` if there is none, or if its artifacts were too much to keep.
+    /// The task as folded from the events, with its JSON. `None` if there is none, or if its artifacts exceeded the
+    /// limit.
     pub fn folded(&self) -> Option<Said<TheirTask>> {
         let task = self.task.clone().filter(|_| self.weight <= ANSWER_BYTES_MAX)?;
         let mut out = Vec::new();
@@ -390,12 +391,12 @@ impl Events {
     }
 }
 
-/// Opens the stream of a message.
+/// Opens the stream of a message, with retries.
 async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
     retry::repeat(&line.door, line.attempts, retry::safety(call), || line.open(call, None)).await
 }
 
-/// The task that an event is about.
+/// The id of the task that an event is about.
 fn about(event: &TheirEvent) -> Option<&TaskRef> {
     match event {
         TheirEvent::Task(task) => Some(&task.id),

@@ -1,4 +1,4 @@
-//! Calling any agent in any dialect of A2A, safely.
+//! Calls any agent in any dialect of A2A, with an address policy, limits and checked credentials.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), sabir_client::Error> {
@@ -14,24 +14,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
-//! | [`egress`], `tls`, `door`, `capacity` | where we may connect, how, the only way out, and how much comes back at once |
-//! | `documents`, `endpoint` | small documents of strangers, for those who only need an answer; HTTP interfaces that are no agents |
-//! | `reference`, `discover`, `catalog`, `cache` | from a name to a card |
-//! | `profile` | vendors that do it otherwise: odd places of cards, odd headers |
-//! | `choose`, `credentials`, `authorise` | from a card to a line: interface, dialect, credentials |
+//! | [`egress`], `tls`, `door`, `capacity` | address policy, TLS, the HTTP client, the limit on answers in memory |
+//! | `documents`, `endpoint` | requests to servers that are not agents: small documents, HTTP interfaces |
+//! | `reference`, `discover`, `catalog`, `cache` | finds the card of an agent |
+//! | `profile` | vendors that deviate from A2A: paths of cards, headers of API keys |
+//! | `choose`, `credentials`, `authorise` | chooses interface, dialect and credentials for a card |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
-//! | `agent`, `retry` | the operations; what is safe to repeat |
-//! | `events`, `wait` | following a task to its end |
-//! | `probe` | the facts below a call, one at a time |
-//! | `one_call`, `delegate` | one call for one answer; work passed on to another agent |
-//! | [`signature`] | who vouches for a card |
-//! | [`oauth`], [`tokens`], [`native_token`] | getting tokens, keeping them, making those of agent-native |
-//! | [`envelope`] | envelopes of AGNT's booking network: stamped once, signed, sent until they are answered |
-//! | [`xpr`] | signing requests as an account of XPR Network |
+//! | `agent`, `retry` | the operations, and which of them may be retried |
+//! | `events`, `wait` | follows a task to its end, by stream or by polling |
+//! | `probe` | single facts below a call, for diagnosis |
+//! | `one_call`, `delegate` | one call for one answer; delegation to another agent |
+//! | [`signature`] | verifies the signatures of cards |
+//! | [`oauth`], [`tokens`], [`native_token`] | gets tokens, stores them, and makes those of agent-native |
+//! | [`envelope`] | envelopes of AGNT's booking network: timestamps, signatures, retries |
+//! | [`xpr`] | signs requests as an account of XPR Network |
 //!
-//! Absent on purpose: our stores, our engine, and anything that outlives the process.
+//! Absent on purpose: our stores, our engine, and all state that outlives the process.
 
 #![warn(missing_docs)]
 

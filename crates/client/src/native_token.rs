@@ -1,11 +1,11 @@
-//! Tokens that agent-native peers take: a JWT that names a user, under a secret both sides hold.
+//! Tokens for agent-native peers: a JWT that names a user, signed with a shared secret.
 //!
-//! The form is theirs to the byte: header `{"alg":"HS256"}` without a type, claims in a fixed order, fifteen minutes of
-//! life. Their verifier trims the shared secret and their signer does not, which breaks calls when an environment
-//! variable ends in a newline; we trim, and so agree with every verifier.
+//! The format is agent-native's to the byte: header `{"alg":"HS256"}` without a type, claims in a fixed order, a
+//! lifetime of fifteen minutes. Its verifier trims the shared secret and its signer does not, which breaks calls when
+//! an environment variable ends in a newline. We trim the secret, and so agree with every verifier.
 //!
-//! [`NativeToken`] is one token, [`Issuer`] the credential of a client: it makes a token for each request, so that none
-//! is too old, however long a conversation lasts.
+//! [`NativeToken`] is one token. [`Issuer`] is the credential of a client: it makes a token for each request, so that
+//! no token expires during a long conversation.
 
 mod issuer;
 
@@ -16,36 +16,36 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
 use std::time::Duration;
 
-/// How long a token lives.
+/// The lifetime of a token.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
-/// Who issues when the caller has no address of its own.
+/// The issuer of tokens when the caller has no address of its own.
 pub const ISSUER_DEFAULT: &str = "http://localhost:3000";
 
-/// On whose behalf a peer is called.
+/// The claims of a token: on whose behalf the client calls a peer.
 #[derive(Debug, Clone, Copy)]
 pub struct NativeToken<'a> {
-    /// The user, who must have one.
+    /// The email address of the user; required.
     pub email: &'a str,
-    /// The user's organisation; the peer finds the organisation's secret by it.
+    /// The domain of the user's organisation; the peer finds the organisation's secret by it.
     pub org_domain: Option<&'a str>,
-    /// Our own address; [`ISSUER_DEFAULT`] when there is none.
+    /// The address of this client; [`ISSUER_DEFAULT`] if there is none.
     pub issuer: Option<&'a str>,
-    /// The peer's address. Only where it is asked for: a peer that cannot tell its own address refuses such tokens.
+    /// The address of the peer. Set it only on request: a peer that does not know its own address refuses such tokens.
     pub audience: Option<&'a str>,
-    /// How long it lives; [`LIFE`] unless there is a reason.
+    /// The lifetime of the token; [`LIFE`] by default.
     pub life: Duration,
 }
 
 /// Why no token was made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NativeTokenFault {
-    /// Peers refuse tokens that name nobody.
+    /// Peers refuse tokens without a user.
     #[error("a user email is needed")]
     NoEmail,
-    /// There is nothing to sign with.
+    /// There is no secret to sign with.
     #[error("the shared secret is empty")]
     NoSecret,
-    /// The library refused, which has no reason we know of.
+    /// The library refused for an unexpected reason.
     #[error("signing failed")]
     Signing,
 }
@@ -63,12 +63,12 @@ struct Claims<'a> {
 }
 
 impl<'a> NativeToken<'a> {
-    /// A token for this user, with everything else as usual.
+    /// A token for this user, with default values for all other claims.
     pub fn new(email: &'a str) -> Self {
         Self { email, org_domain: None, issuer: None, audience: None, life: LIFE }
     }
 
-    /// Signs it. `now` is in Unix seconds.
+    /// Signs the token. `now` is in Unix seconds.
     pub fn sign(&self, secret: &Secret, now: u64) -> Result<Secret, NativeTokenFault> {
         let email = self.email.trim();
         if email.is_empty() {
@@ -120,7 +120,7 @@ mod tests {
         accepted: bool,
     }
 
-    /// The token we would make for the claims of a case, if they are claims we make.
+    /// The token that we make for the claims of a case, if we can make those claims.
     fn ours(case: &Case, secret: &str) -> Option<String> {
         let decoded = case.decoded.as_ref()?;
         let claims = decoded["payload"].as_object()?;
@@ -141,7 +141,7 @@ mod tests {
         Some(token.sign(&Secret::new(secret), issued).ok()?.expose().to_owned())
     }
 
-    /// Every accepted token of the vectors that has only claims we make, in the header we write, comes out to the byte.
+    /// Each accepted token of the vectors with only our claims and our header must equal our token to the byte.
     #[test]
     fn our_tokens_are_those_of_the_reference_to_the_byte() {
         let vectors: Vectors = serde_json::from_str(include_str!("../tests/vectors/agent-native-jwt.json")).unwrap();

@@ -1,12 +1,12 @@
-//! Getting tokens: the OAuth 2 and OpenID Connect flows that a client can run on behalf of its user.
+//! Gets tokens: the OAuth 2 and OpenID Connect flows that a client runs on behalf of its user.
 //!
-//! A [`Client`] is who we are to one authorization server; each flow is a method that ends in a [`Token`] or in an
-//! [`Error`] that says what to do. A card names the flow and its endpoints, and all of them may be strangers, so
-//! endpoints must be https (or loopback), answers are bounded, nothing follows a redirect, and what a server says about
-//! itself is compared with where we asked.
+//! A [`Client`] is our registration at one authorization server; each flow is a method that returns a [`Token`], or an
+//! [`Error`] that says what to do. A card names the flow and its endpoints, which are not trustworthy. So endpoints
+//! must be https (or loopback), answers are bounded, redirects are not followed, and the metadata of a server must
+//! match the URL that we asked.
 //!
-//! The network is behind [`Http`] and time is behind [`Clock`]; tests bring their own. The one socket opened here is
-//! the loopback listener that receives a browser's redirect. Storing tokens is the business of [`crate::tokens`].
+//! The network is behind [`Http`] and time is behind [`Clock`], so tests can replace both. The only socket opened here
+//! is the loopback listener that receives the browser's redirect. [`crate::tokens`] stores the tokens.
 
 mod code;
 mod device;
@@ -31,39 +31,39 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// The largest answer we read from an authorization server. Tokens with many claims reach tens of kilobytes.
+/// The largest answer that we read from an authorization server. Tokens with many claims reach tens of kilobytes.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// A token is renewed this long before it expires, so that it does not expire on the way.
+/// A token is renewed this long before it expires, so that it does not expire during a call.
 pub const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 
-/// Whatever a transport has to say about its failures.
+/// An error of an [`Http`] implementation.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Sends one request. The implementation follows no redirect, adds no credential, applies its own timeouts and reads
-/// at most [`ANSWER_BYTES_MAX`] bytes.
+/// Sends requests. The implementation follows no redirect, adds no credential, applies its own timeouts and reads at
+/// most [`ANSWER_BYTES_MAX`] bytes.
 pub trait Http: Send + Sync {
-    /// The answer, whatever its status.
+    /// Sends a request and returns the answer, whatever its status.
     fn send(
         &self,
         request: http::Request<Vec<u8>>,
     ) -> impl Future<Output = Result<http::Response<Vec<u8>>, BoxError>> + Send;
 }
 
-/// The time, and waiting for it to pass.
+/// The time, and a way to wait.
 pub trait Clock: Send + Sync {
-    /// Unix seconds.
+    /// The time in Unix seconds.
     fn now(&self) -> u64;
-    /// Waits.
+    /// Waits for a duration.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The clock on the wall.
+/// The clock of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WallClock;
 
 impl Clock for WallClock {
     fn now(&self) -> u64 {
-        // Before 1970 every token is fresh; such a clock has other problems.
+        // With a clock before 1970 every token is fresh; such a clock has other problems.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
@@ -72,65 +72,66 @@ impl Clock for WallClock {
     }
 }
 
-/// Who we are to one authorization server, and how we reach it.
+/// Our registration at one authorization server, and how we reach the server.
 pub struct Client<'a, H, C> {
     http: &'a H,
     clock: &'a C,
     id: &'a str,
     secret: Option<&'a Secret>,
-    /// The server wants the secret in the form rather than in a header; learnt from it, and then remembered.
+    /// The server wants the secret in the form and not in a header. It is set once the server has shown it.
     secret_in_form: AtomicBool,
 }
 
 impl<'a, H: Http, C: Clock> Client<'a, H, C> {
-    /// A client with the id it was registered under, and its secret if it has one.
+    /// A client with its registered id, and its secret if it has one.
     pub fn new(http: &'a H, clock: &'a C, id: &'a str, secret: Option<&'a Secret>) -> Self {
         Self { http, clock, id, secret, secret_in_form: AtomicBool::new(false) }
     }
 }
 
-/// What an authorization server gave us.
+/// A token from an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What is shown to the agent.
+    /// The access token, which is sent to the agent.
     pub access: Secret,
-    /// What is shown to the authorization server to get the next one.
+    /// The refresh token, which is sent to the authorization server.
     pub refresh: Option<Secret>,
-    /// Unix seconds; `None` when the server did not say.
+    /// When the token expires, in Unix seconds; `None` if the server did not say.
     pub expires: Option<u64>,
-    /// What it allows, as the server said, or else as we asked.
+    /// The scopes of the token, as the server says, otherwise as we asked.
     pub scopes: Vec<String>,
 }
 
 impl Token {
-    /// Whether it can still be used for a call that starts now. Without a stated end only the agent can tell.
+    /// Whether the token is valid for a call that starts now. Without an expiry only the agent knows.
     pub fn is_fresh(&self, now: u64) -> bool {
         self.expires.is_none_or(|expires| now.saturating_add(REFRESH_BEFORE.as_secs()) < expires)
     }
 }
 
-/// What the user has to do, to be shown by whoever talks to the user.
+/// An instruction for the user, to be shown by the program.
 #[derive(Debug)]
 pub enum Prompt<'a> {
-    /// Go to an address on any device and type a code.
+    /// Open a URL on any device and type a code.
     Device {
-        /// `Verification URL`
+        /// The URL that the user opens.
         verification_url: &'a str,
-        /// The same with the code already in it, where the server offers that.
+        /// The URL with the code in it, if the server offers one.
         complete_url: Option<&'a str>,
-        /// `User code`
+        /// The code that the user types.
         user_code: &'a str,
-        /// How long that is possible.
+        /// How long the code is valid.
         expires_in: Duration,
     },
-    /// Open an address in a browser on this machine.
+    /// Open a URL in a browser on this machine.
     Browser {
-        /// Where to. It holds no secret, but whoever opens it first is who we will be logged in as.
+        /// The URL to open. It contains no secret, but the first person that opens it determines the identity of the
+        /// login.
         url: &'a Url,
     },
 }
 
-/// Shows a [`Prompt`].
+/// A function that shows a [`Prompt`] to the user.
 pub type Show<'a> = &'a (dyn Fn(&Prompt<'_>) + Send + Sync);
 
 /// Why there is no token.
@@ -140,86 +141,86 @@ pub enum Error {
     /// The transport failed.
     #[error("no answer from {url}")]
     NoAnswer {
-        /// Whom we asked.
+        /// The URL of the request.
         url: Url,
-        /// What the transport says.
+        /// The error of the transport.
         #[source]
         cause: BoxError,
     },
-    /// Something came back that is not an answer to what we asked.
+    /// The answer is not what the protocol defines.
     #[error("{url} answered with status {status} and no readable answer: {why}")]
     Unreadable {
-        /// Whom we asked.
+        /// The URL of the request.
         url: Url,
         /// The HTTP status.
         status: StatusCode,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         why: String,
     },
-    /// The server understood and said no.
+    /// The server understood the request and refused it.
     #[error("the authorization server refused: {error}{}", .description.as_deref().map(|d| format!(" ({d})")).unwrap_or_default())]
     Refused {
         /// The error code of RFC 6749, such as `invalid_grant`.
         error: String,
-        /// The server's words, shortened and without control characters.
+        /// The message of the server, shortened and without control characters.
         description: Option<String>,
     },
-    /// The user, or a policy on the user's behalf, said no.
+    /// The user, or a policy, refused the request.
     #[error("access was denied")]
     Denied,
-    /// The code was not entered in time.
+    /// The user did not enter the code in time.
     #[error("the code has expired before it was used")]
     CodeExpired,
-    /// Our own patience ended first.
+    /// Our own timeout ended first.
     #[error("not finished within {0:?}")]
     TimedOut(Duration),
-    /// An endpoint without TLS would show our secrets to everybody on the way.
+    /// An endpoint without TLS would show our secrets to anyone on the network path.
     #[error("{0} is neither https nor on this machine")]
     Insecure(Url),
-    /// Neither the card nor the server says where.
+    /// Neither the card nor the server names the endpoint.
     #[error("no {0} is known")]
     Missing(&'static str),
-    /// Not a URL.
+    /// A URL cannot be parsed or used.
     #[error("{what} is not a usable URL: {value:?}")]
     BadUrl {
-        /// What it is supposed to be.
+        /// The meaning of the URL.
         what: &'static str,
-        /// What it is.
+        /// The text that should be a URL.
         value: String,
     },
-    /// A server speaks for another issuer than the one we asked.
+    /// A server speaks for another issuer than the one that we asked.
     #[error("issuer {found:?} does not match {expected:?}")]
     Issuer {
-        /// Whom we asked.
+        /// The issuer that we asked.
         expected: String,
-        /// Who answered.
+        /// The issuer of the answer.
         found: String,
     },
-    /// The token is of a kind we cannot present.
+    /// The token is of a type that we cannot use.
     #[error("tokens of type {0:?} are not supported")]
     TokenType(String),
-    /// The identity in the answer is not proven.
+    /// The id token does not prove an identity.
     #[error("id token: {0}")]
     IdToken(#[from] IdTokenFault),
-    /// The server cannot do PKCE with SHA-256, without which an intercepted code is enough to be us.
+    /// The server does not support PKCE with SHA-256; without it an intercepted code is enough for a login.
     #[error("the authorization server does not offer PKCE with S256")]
     NoPkce,
-    /// A browser is needed and there is nobody in front of one.
+    /// The flow needs a browser, and no user is in front of one.
     #[error("this login needs a browser and somebody at the terminal")]
     NeedsBrowser,
-    /// The browser came back with an answer to a question we did not ask.
+    /// The answer of the browser does not belong to our request.
     #[error("the browser returned with an unexpected answer: {0}")]
     Redirect(&'static str),
-    /// The listener for the browser's return could not be opened or used.
+    /// The listener for the browser's redirect cannot be opened or used.
     #[error("cannot listen for the browser's return")]
     Listen(#[source] std::io::Error),
-    /// There is nothing to renew the token with.
+    /// The token has expired and has no refresh token.
     #[error("the token has expired and cannot be renewed")]
     NotRenewable,
 }
 
 impl Error {
-    /// Whether logging in again is the way on, because what we hold is worth nothing any more.
+    /// Whether only a new login helps, because the server no longer accepts what we hold.
     pub fn needs_login(&self) -> bool {
         match self {
             Self::NotRenewable => true,
@@ -229,7 +230,7 @@ impl Error {
     }
 }
 
-/// Endpoints carry secrets in both directions (RFC 6749 §3.1, §3.2): TLS, or a server on this very machine.
+/// Endpoints carry secrets in both directions (RFC 6749 §3.1, §3.2): they need TLS, or a server on this machine.
 fn check_endpoint(url: &Url) -> Result<(), Error> {
     let secure = match url.scheme() {
         "https" => url.host().is_some(),
@@ -239,7 +240,7 @@ fn check_endpoint(url: &Url) -> Result<(), Error> {
     if secure { Ok(()) } else { Err(Error::Insecure(url.clone())) }
 }
 
-/// Words of a server, fit to be shown.
+/// Prepares a message of a server for display: shortened and without control characters.
 fn fit_to_show(text: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
     text.chars().filter(|c| !c.is_control()).take(CHARACTERS_MAX).collect()

@@ -1,85 +1,86 @@
-//! What happens on the way to an answer, for those who want to watch: wire logs, progress, warnings.
+//! Observations of requests, answers and retries, for wire logs, progress and warnings.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use sabir_proto::{ContextId, TaskRef};
 use std::time::Duration;
 
-/// Somebody who watches.
+/// Receives the observations of a client.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Receives one observation.
     fn note(&self, note: &Note<'_>);
 }
 
-/// What happened. Credentials that we attach ourselves are marked sensitive among the headers and never part of a URL.
+/// An event of a call. Credentials that the client attaches are marked sensitive in the headers and are never part of a
+/// URL.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Note<'a> {
-    /// A request leaves.
+    /// A request is sent.
     Request {
-        /// Its method; `POST` for gRPC.
+        /// The method; `POST` for gRPC.
         method: &'a Method,
-        /// Where to, without credentials.
+        /// The URL, without credentials.
         url: &'a str,
-        /// Its headers, or metadata.
+        /// The headers, or the metadata of gRPC.
         headers: &'a HeaderMap,
-        /// Its body.
+        /// The bytes of the body.
         body: Option<&'a Bytes>,
     },
-    /// The head of an answer.
+    /// The head of an answer has arrived.
     Response {
-        /// Its status.
+        /// The HTTP status.
         status: StatusCode,
-        /// Its headers.
+        /// The headers.
         headers: &'a HeaderMap,
-        /// How long it took.
+        /// The time since the request was sent.
         elapsed: Duration,
     },
-    /// A body that came whole.
+    /// A complete body has arrived.
     Body {
-        /// What it says.
+        /// The bytes of the body.
         bytes: &'a Bytes,
     },
-    /// One event of a stream.
+    /// An event of a stream has arrived.
     Frame {
-        /// Its name, if it has one.
+        /// The id of the event, if it has one.
         id: Option<&'a str>,
-        /// What it says.
+        /// The data of the event.
         data: &'a str,
     },
     /// A request is sent again.
     Retry {
-        /// Which time this is.
+        /// The number of the attempt.
         attempt: u32,
-        /// After how long.
+        /// The pause before it.
         pause: Duration,
-        /// What went wrong before.
+        /// The error of the attempt before.
         reason: &'a str,
     },
-    /// A stream broke off and is taken up again.
+    /// A stream broke, and the client reconnects.
     Reconnecting {
-        /// Which time this is.
+        /// The number of the attempt.
         attempt: u32,
-        /// What happened to it.
+        /// The reason why the stream broke.
         reason: &'a str,
     },
-    /// It goes on.
+    /// The stream continues.
     Reconnected {
-        /// From which event on; `None`: from a fresh snapshot.
+        /// The event after which it continues; `None` if it begins with a snapshot.
         after: Option<&'a str>,
     },
-    /// No stream; we ask now and then.
+    /// There is no stream, so the client polls.
     Polling {
-        /// Why.
+        /// The reason for polling.
         reason: &'a str,
     },
-    /// The task has a name from now on.
+    /// The id of the task is known from now on.
     TaskKnown {
-        /// The task.
+        /// The id of the task.
         task: &'a TaskRef,
-        /// Its conversation.
+        /// The id of its conversation.
         context: Option<&'a ContextId>,
     },
-    /// Something a person should know.
+    /// A warning for the user.
     Warning(&'a str),
 }

@@ -1,4 +1,4 @@
-//! One call for one answer: a URL and a text in, a text out, whatever the agent behind the URL speaks.
+//! One call for one answer: takes a URL and a text and returns a text, whatever dialect the agent speaks.
 
 use crate::choose::Version;
 use crate::discover::Found;
@@ -13,29 +13,29 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// The longest text that is taken for an answer, in characters.
+/// The longest answer that is accepted, in characters.
 pub const TEXT_CHARS_MAX: usize = 32_768;
-/// How long a card is waited for here: an answer is wanted, not a card.
+/// How long this waits for a card. Many agents answer without one.
 const CARD_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// How to make the call.
+/// The options of [`call_agent`].
 #[derive(Debug, Clone)]
 pub struct CallOptions {
-    /// A key or token: sent as a bearer token, or where the card says that keys go.
+    /// A key or token: sent as a bearer token, or where the card places API keys.
     pub api_key: Option<Secret>,
-    /// The person on whose behalf the call is made; agents of the agent-native family are told.
+    /// The email of the user on whose behalf the call is made; sent to agents of the agent-native family.
     pub user_email: Option<String>,
-    /// The organisation's domain; told likewise.
+    /// The domain of the organisation; sent likewise.
     pub org_domain: Option<String>,
-    /// The secret shared with an agent-native peer. With an email it makes tokens of fifteen minutes.
+    /// The secret shared with an agent-native peer. With an email it signs tokens of fifteen minutes.
     pub shared_secret: Option<Secret>,
-    /// The secret of the organisation, which goes before the shared one. It needs the domain.
+    /// The secret of the organisation, which takes precedence over the shared one. It needs the domain.
     pub org_secret: Option<Secret>,
-    /// How long the whole call may take.
+    /// The time limit of the whole call.
     pub timeout: Duration,
-    /// Let the agent hold the answer back until it is done, instead of asking for it now and then.
+    /// Lets the agent hold the answer back until it is done; otherwise the client polls.
     pub blocking: bool,
-    /// Which addresses may be called.
+    /// The address policy of the call.
     pub egress: Egress,
 }
 
@@ -54,19 +54,19 @@ impl Default for CallOptions {
     }
 }
 
-/// Why there is no text.
+/// Why there is no answer text.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The call did not get through.
+    /// The call failed.
     #[error(transparent)]
     Client(#[from] Error),
-    /// The agent did not do it: it failed, declined, was cancelled, or asks for something.
+    /// The agent did not complete the task: it failed, declined, was cancelled, or asks for something.
     #[error("the task is {}: {}", state(.0), .0.text())]
     NotDone(Box<Outcome>),
-    /// It was done, and nothing was said.
+    /// The task is complete, but the answer has no text.
     #[error("the agent answered without any text")]
     Empty,
-    /// It said too much.
+    /// The answer is too long.
     #[error("the answer is longer than {TEXT_CHARS_MAX} characters")]
     TooLong,
 }
@@ -77,7 +77,7 @@ fn state(outcome: &Outcome) -> String {
 
 /// Sends a text to an agent and gives its answer.
 ///
-/// Every dialect is spoken here, old ones too: whoever has nothing but a URL wants an answer, not a version.
+/// It speaks every dialect, including old ones: a caller that has only a URL wants an answer, not a version.
 pub async fn call_agent(url: &str, text: &str, options: &CallOptions) -> Result<String, CallError> {
     let limit = options.timeout;
     match tokio::time::timeout(limit, call(url, text, options)).await {
@@ -105,7 +105,7 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     let found = find(&client, &reference).await?;
     let mut agent = client.agent(found.clone())?;
     let mut outcome = ask(&agent, text, options).await;
-    // A card without a version may be of 0.1, which knows nothing of `message/send` and has done nothing with it.
+    // A card without a version may be of 0.1, which does not know `message/send` and so has done nothing.
     if let (Dialect::V03 | Dialect::V02, Err(Error::Fault { fault, .. })) = (agent.dialect(), &outcome)
         && matches!(fault.code(), Code::MethodNotFound | Code::InvalidRequest)
     {
@@ -117,7 +117,7 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
         return Err(CallError::NotDone(Box::new(outcome)));
     }
     let text = match (agent.dialect(), outcome.task()) {
-        // In this family the answer is the status, and artifacts are what was made on the way.
+        // In this family the status message is the answer, and artifacts are intermediate results.
         (Dialect::Native, Some(task)) => {
             let said = task.status.message.as_ref().map(Message::joined_text).filter(|text| !text.is_empty());
             said.unwrap_or_else(|| outcome.text())
@@ -131,14 +131,14 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     }
 }
 
-/// Makes the tokens of agent-native, for this user.
+/// The credential that makes agent-native tokens for this user.
 fn issuer(options: &CallOptions, email: &str) -> Issuer {
     let organisation =
         options.org_domain.clone().map(|domain| Organisation { domain, secret: options.org_secret.clone() });
     Issuer { organisation, ..Issuer::new(email, options.shared_secret.clone()) }
 }
 
-/// Sends the text, and waits for what comes of it.
+/// Sends the text, and waits for the outcome.
 async fn ask(agent: &Agent, text: &str, options: &CallOptions) -> Result<Outcome, Error> {
     let mut request = text_message(text);
     if agent.dialect() == Dialect::Native {
@@ -156,13 +156,13 @@ async fn ask(agent: &Agent, text: &str, options: &CallOptions) -> Result<Outcome
     let id = task.id.clone();
     match Outcome::of(*task) {
         Some(outcome) => Ok(outcome),
-        // Not every server waits as it is asked to.
+        // Some servers do not wait although they are asked to.
         None => Outcome::of(agent.wait(id, Pace::default()).await?.value).ok_or_else(neither),
     }
 }
 
-/// Finds the agent. One that shows no card is taken for one of the agent-native family, whose own client does without:
-/// a URL that ends as theirs do is the endpoint, and below any other it is at one of two places.
+/// Finds the agent. An agent without a card is treated as agent-native, whose own client needs no card: a URL that ends
+/// like its endpoint is the endpoint; below any other URL the endpoint is at one of two paths.
 async fn find(client: &Client, reference: &Reference) -> Result<Found, Error> {
     let endpoint = |url: &Url, tail: &str| {
         let mut url = url.clone();
@@ -182,7 +182,7 @@ async fn find(client: &Client, reference: &Reference) -> Result<Found, Error> {
     }
 }
 
-/// What agent-native agents are told of the caller.
+/// The metadata about the caller for agent-native agents.
 fn about(options: &CallOptions) -> Option<Object> {
     let mut members = serde_json::Map::new();
     if let Some(email) = &options.user_email {

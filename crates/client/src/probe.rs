@@ -1,16 +1,16 @@
-//! Probing: the facts below a call, one at a time, for whoever has to say why calls do not work.
+//! Probes: single facts below a call, to diagnose why calls fail.
 //!
-//! A call needs a name, a connection, a handshake, an answer and a sense in it, and tells at best which of them it
-//! missed. Here each is asked for by itself. Everything leaves by the same door as calls do, under the same policy and
-//! with the same trust; a certificate that would not do is looked at, and nothing is said over its connection.
+//! A call needs a name, a connection, a handshake, an answer and valid content, and its error names at best the step
+//! that failed. A probe checks each step by itself. It uses the same HTTP client as calls, with the same policy and
+//! trust settings. It also inspects a certificate that calls would refuse, and sends nothing over that connection.
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
-//! | here | names, connections, pages |
-//! | `handshake`, `certificate` | what TLS would say: trust, name and dates, each by itself |
-//! | `raw` | requests and answers of an agent as they stand on the wire |
+//! | this one | names, connections, pages |
+//! | `handshake`, `certificate` | TLS facts: trust, name and dates, each by itself |
+//! | `raw` | raw requests and answers of an agent |
 //!
-//! Nothing here is repeated, redirected or understood.
+//! Probes do not retry, follow redirects or interpret answers.
 
 mod certificate;
 mod handshake;
@@ -30,47 +30,46 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use url::Url;
 
-/// Asks for single facts. Cheap to clone.
+/// Checks single facts. Cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
     door: Door,
 }
 
-/// An answer to a GET, whatever it is.
+/// The answer to a GET, whatever it is.
 #[derive(Debug)]
 pub struct Page {
-    /// Its status. Redirects are not followed.
+    /// The HTTP status. Redirects are not followed.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers of the answer.
     pub headers: HeaderMap,
-    /// Its body; [`Error::TooLarge`] beyond the limit.
+    /// The body of the answer; [`Error::TooLarge`] beyond the limit.
     pub body: Result<Bytes, Error>,
-    /// How long the head took.
+    /// The time until the head arrived.
     pub elapsed: Duration,
 }
 
 impl Client {
-    /// Looks at what calls of this client stand on.
+    /// Returns a probe with the settings of this client.
     pub fn probe(&self) -> Probe {
         Probe { door: self.door() }
     }
 }
 
 impl Probe {
-    /// Whether requests to a URL go through a proxy of the environment, so that its name and address are not our
-    /// business.
+    /// Whether requests to a URL go through a proxy of the environment, which then resolves the name.
     pub fn is_proxied(&self, url: &Url) -> bool {
         let Ok(uri) = url.as_str().parse() else { return false };
         self.door.egress().trusts_proxies() && Matcher::from_env().intercept(&uri).is_some()
     }
 
-    /// The addresses of a URL's host that may be called.
+    /// Resolves the host of a URL to the addresses that may be called.
     pub async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ResolveError> {
         let host = url.host_str().unwrap_or_default();
         self.door.egress().resolve(host, url.port_or_known_default().unwrap_or(443)).await
     }
 
-    /// Connects to the first address that answers, and hangs up.
+    /// Connects to the first address that accepts, and closes the connection.
     pub async fn connect(&self, addresses: &[SocketAddr]) -> std::io::Result<(SocketAddr, Duration)> {
         let (stream, address, elapsed) = self.dial(addresses).await?;
         drop(stream);
@@ -81,7 +80,7 @@ impl Probe {
         let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
         let mut failure = late();
         for address in addresses {
-            // Whoever gives the addresses, the policy is ours.
+            // The addresses come from the caller, so the policy checks them here too.
             let refused = self.door.egress().check(&address.ip().to_string(), address.ip());
             refused.map_err(|refusal| std::io::Error::other(refusal.to_string()))?;
             let begun = Instant::now();
@@ -94,7 +93,7 @@ impl Probe {
         Err(failure)
     }
 
-    /// Fetches a page as it is, showing nothing of us, and follows nothing.
+    /// Fetches a page without our certificate, and follows no redirect.
     pub async fn page(&self, url: &Url, headers: HeaderMap, limit: usize) -> Result<Page, Error> {
         let begun = Instant::now();
         let answer = self.door.send(Outgoing { headers, ..Outgoing::get(url.clone()) }, As::Nobody).await?;

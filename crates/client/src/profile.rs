@@ -1,46 +1,46 @@
-//! Vendors whose agents are found or called otherwise than A2A says, one row each.
+//! Vendors whose agents deviate from A2A, one table row each.
 //!
-//! A profile says where the card is, whether it is shown to nobody without credentials, where an API key goes that no
-//! scheme of the card has a place for, and what is spoken where no card says it. Everything else is the card's to say.
-//! Where the address alone is a vendor's and nobody else's, its profile is taken without being asked for.
+//! A profile says where the card is, whether fetching it needs credentials, which header takes an API key that no
+//! scheme of the card covers, and which dialect is spoken without a card. The card decides everything else. A URL that
+//! only one vendor uses selects the profile by itself.
 //!
-//! Each row is what its vendor's documentation says. Absent on purpose: vendors whose habits nobody has written down.
+//! Each row follows the documentation of its vendor. Absent on purpose: vendors without such documentation.
 
 use crate::discover::below;
 use sabir_wire::Dialect;
 use url::Url;
 
-/// The habits of a vendor.
+/// The deviations of a vendor from A2A.
 #[derive(Debug)]
 pub struct Profile {
-    /// What it is called in configurations.
+    /// The name of the profile in configurations.
     pub name: &'static str,
-    /// Whose agents follow it.
+    /// The vendor or product whose agents the profile describes.
     pub of: &'static str,
-    /// What its URL looks like.
+    /// The form of the vendor's URLs.
     pub url: &'static str,
     place: CardPlace,
-    /// The card is shown to those only who show what the agent is shown. It goes to the host of the agent's URL.
+    /// The server returns the card only with the agent's credentials, which go to the host of the agent's URL.
     pub asks_for_card: bool,
-    /// The header for an API key, where the card declares no place for it.
+    /// The header for an API key, if the card declares no place for it.
     pub key_header: Option<&'static str>,
-    /// What is spoken where there is no card.
+    /// The dialect of agents without a card.
     pub without_card: Option<Dialect>,
     is_at: fn(&Url) -> bool,
 }
 
-/// Where a card is.
+/// The place of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CardPlace {
-    /// At one of the usual places.
+    /// At one of the well-known paths.
     Usual,
-    /// At this path below the agent's URL, with the query of that.
+    /// At this path below the agent's URL, with the query of that URL.
     Below(&'static str),
-    /// At the well-known place of the host, with the last part of the agent's path as a parameter of this name.
+    /// At the well-known path of the host, with the last path segment of the agent's URL as this parameter.
     OfHost(&'static str),
 }
 
-/// All of them.
+/// Every profile, in the order of listings.
 pub const PROFILES: [Profile; 7] = [
     Profile {
         name: "plain",
@@ -97,7 +97,7 @@ pub const PROFILES: [Profile; 7] = [
         asks_for_card: true,
         key_header: Some("x-api-key"),
         without_card: None,
-        // Deployments have hosts of their own.
+        // Deployments have their own hosts.
         is_at: |_| false,
     },
     Profile {
@@ -122,27 +122,27 @@ pub const PROFILES: [Profile; 7] = [
     },
 ];
 
-/// No profile of that name.
+/// There is no profile of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no profile {0:?}; there are {known}", known = PROFILES.map(|one| one.name).join(", "))]
 pub struct UnknownProfile(pub String);
 
 impl Profile {
-    /// The profile of this name.
+    /// Finds a profile by its name.
     pub fn named(name: &str) -> Result<&'static Self, UnknownProfile> {
         PROFILES.iter().find(|one| one.name == name).ok_or_else(|| UnknownProfile(name.into()))
     }
 
-    /// The profile of the vendor whose address this is, where it is nobody else's.
+    /// Finds the profile of a URL that only one vendor uses.
     pub fn recognised(url: &Url) -> Option<&'static Self> {
         PROFILES.iter().find(|one| url.scheme() == "https" && (one.is_at)(url))
     }
 
-    /// Where the card of an agent is; `None` where it is at one of the usual places.
+    /// The URL of an agent's card; `None` if it is at a well-known path.
     pub fn card_of(&self, url: &Url) -> Option<Url> {
         match self.place {
             CardPlace::Usual => None,
-            // Somebody may have given the card's own URL.
+            // The user may have given the URL of the card itself.
             CardPlace::Below(path) if path_ends(url, path) => Some(url.clone()),
             CardPlace::Below(path) => {
                 let mut at = below(url, path);
@@ -155,14 +155,14 @@ impl Profile {
                 }
                 let (_, id) = url.path().trim_end_matches('/').rsplit_once('/')?;
                 let mut at = url.join(crate::WELL_KNOWN[0]).ok()?;
-                // As it stands in the path, so that what is escaped there is escaped here.
+                // Copied from the path, so that escapes stay as they are.
                 at.set_query(Some(&format!("{parameter}={id}")));
                 Some(at)
             }
         }
     }
 
-    /// Where the card is, for people.
+    /// The place of the card, in words for people.
     pub fn card_place(&self) -> String {
         match self.place {
             CardPlace::Usual => "at the usual places".into(),

@@ -1,13 +1,12 @@
-//! Redaction: what never appears in anything diagnostic, whatever flags are set.
+//! Redaction: removes secrets from all diagnostic output, whatever flags are set.
 //!
-//! Three nets. The first knows places: headers, query parameters and members of bodies that hold secrets by their name.
-//! The second knows values: every secret of this process is learnt when it is read, and wherever it shows up again
-//! (also in base64, in JSON or percent-encoded) it is taken out. The third knows forms: what follows `Bearer` or
-//! `Basic`, and JSON Web Tokens. Nothing here can be switched off, so there is no switch to forget.
+//! There are three filters. The first knows places: headers, query parameters and body members whose names indicate
+//! secrets. The second knows values: every secret of this process is registered when it is read, and is removed
+//! wherever it appears (also in base64, in JSON or percent-encoded). The third knows patterns: the text after `Bearer`
+//! or `Basic`, and JSON Web Tokens. Redaction cannot be switched off.
 //!
-//! A process has one redactor, [`process`], as it has one log: where a configuration is read, where a credential is
-//! added and where one is minted it learns, and logs, records of the wire, errors and the words of agents elsewhere
-//! pass it.
+//! A process has one redactor, [`process`], as it has one log. Configuration, credentials and token issuers register
+//! their secrets with it; logs, wire records, errors and the messages of remote agents pass through it.
 
 mod forms;
 mod values;
@@ -22,9 +21,9 @@ use values::SecretValues;
 pub use values::{SECRET_BYTES_MIN, WORD_BYTES_MAX};
 pub use words::Redact;
 
-/// What is shown instead.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
-/// Headers that a record of the wire shows; the value of any other is hidden, whatever it is called.
+/// Headers that a wire record shows; the values of all others are hidden.
 const OPEN_HEADERS: [&str; 33] = [
     "a2a-extensions",
     "a2a-version",
@@ -60,12 +59,11 @@ const OPEN_HEADERS: [&str; 33] = [
     "x-request-id",
     "x-trace-id",
 ];
-/// Members of bodies whose queries are hidden in a record of the wire: webhooks and files are often called with a key
-/// there.
+/// Body members whose URLs lose their queries in a wire record: webhook and file URLs often contain a key there.
 const LINK_MEMBERS: [&str; 2] = ["url", "uri"];
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
-/// Headers that are secrets throughout.
+/// Headers whose whole value is secret.
 const SECRET_HEADERS: [&str; 8] = [
     "cookie",
     "set-cookie",
@@ -74,13 +72,13 @@ const SECRET_HEADERS: [&str; 8] = [
     "x-a2a-notification-token",
     "a2a-notification-token",
     sabir_proto::transfer::CLAIM_HEADER,
-    // Good for minutes, at any agent.
+    // Valid for minutes, at any agent.
     "x-xpr-signature",
 ];
 /// Service parameters that may be shown; all others are hidden.
 const OPEN_PARAMETERS: [&str; 6] =
     ["a2a-version", "a2a-extensions", "traceparent", "tracestate", "x-trace-id", "x-request-id"];
-/// Members of bodies that hold secrets: OAuth's, and those of push configurations.
+/// Body members that hold secrets: those of OAuth and of push configurations.
 const SECRET_MEMBERS: [&str; 13] = [
     "access_token",
     "refresh_token",
@@ -96,7 +94,7 @@ const SECRET_MEMBERS: [&str; 13] = [
     "api_key",
     "claim_secret",
 ];
-/// Beside those, what a form or a query hides. In JSON, `code` is the name of an error.
+/// Additional fields that are hidden in forms and queries. In JSON, `code` is the name of an error.
 const SECRET_FIELDS: [&str; 2] = ["code", "assertion"];
 
 /// The redactor of this process.
@@ -105,10 +103,10 @@ pub fn process() -> &'static Arc<Redactor> {
     PROCESS.get_or_init(Arc::default)
 }
 
-/// What is known to be secret.
+/// Knows the secrets of a process, and removes them from texts.
 #[derive(Default)]
 pub struct Redactor {
-    /// The values to look for.
+    /// The secret values.
     values: RwLock<SecretValues>,
     /// Names of headers, parameters and cookies that hold secrets, in lower case.
     names: RwLock<BTreeSet<String>>,
@@ -121,18 +119,18 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// From now on this value is taken out of every text, as it is and in the forms that it takes on its way. One of
-    /// less than [`SECRET_BYTES_MIN`] bytes is taken out only where it follows the scheme of a credential.
+    /// Removes this value from all later texts, in plain and encoded form. A value of less than [`SECRET_BYTES_MIN`]
+    /// bytes is removed only after the scheme of a credential.
     pub fn learn(&self, secret: &str) {
         self.values.write().unwrap_or_else(PoisonError::into_inner).learn(secret);
     }
 
-    /// The same for a credential that is good for a while: it is forgotten when many others have come after it.
+    /// The same for a short-lived credential: it is forgotten after many others have been registered.
     pub fn learn_passing(&self, secret: &str) {
         self.values.write().unwrap_or_else(PoisonError::into_inner).learn_passing(secret);
     }
 
-    /// From now on a header, query parameter or cookie of this name is hidden.
+    /// Hides the values of headers, query parameters and cookies of this name from now on.
     pub fn learn_name(&self, name: &str) {
         self.names.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_ascii_lowercase());
     }
@@ -141,23 +139,23 @@ impl Redactor {
         self.names.read().unwrap_or_else(PoisonError::into_inner).contains(&name.to_ascii_lowercase())
     }
 
-    /// A text without the secrets that are known.
+    /// Removes known secrets from a text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.values.read().unwrap_or_else(PoisonError::into_inner).hide(text)
     }
 
-    /// What an agent says, for callers: without the secrets that are known, and without what follows the scheme of a
-    /// credential. Tokens by themselves stay: they may be meant for the caller, as in the address of a login.
+    /// Removes known secrets, and credentials after a scheme, from the message of a remote agent to a caller. Bare
+    /// tokens stay: they may be meant for the caller, for example in a login URL.
     pub fn words<'a>(&self, text: &'a str) -> Cow<'a, str> {
         then(self.text(text), credentials_by_form)
     }
 
-    /// A line of a log or of a record: the same without anything that looks like a token.
+    /// Removes secrets from a line of a log or a record: as in an agent's message, and also every token.
     pub fn line<'a>(&self, text: &'a str) -> Cow<'a, str> {
         then(self.words(text), tokens_by_form)
     }
 
-    /// A header in a record of the wire: hidden unless it is known to be harmless.
+    /// A header in a wire record: its value is hidden unless the header is known to be harmless.
     pub fn listed_header(&self, name: &str, value: &str) -> String {
         let lower = name.to_ascii_lowercase();
         match OPEN_HEADERS.contains(&lower.as_str()) && !self.knows_name(&lower) {
@@ -167,8 +165,8 @@ impl Redactor {
         }
     }
 
-    /// The beginning of a body as a record of the wire keeps it, of at most so many bytes. Nothing is left of a secret
-    /// that stands across the end.
+    /// The start of a body for a wire record, of at most `bytes_max` bytes. A secret that crosses the end is removed
+    /// whole.
     pub fn record(&self, body: &str, bytes_max: usize) -> String {
         let end = (0..=bytes_max.min(body.len())).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
         let end = self.values.read().unwrap_or_else(PoisonError::into_inner).cut_before(body, end);
@@ -176,7 +174,7 @@ impl Redactor {
         self.line(&clean).into_owned()
     }
 
-    /// The value of a header or of gRPC metadata.
+    /// Redacts the value of a header or of gRPC metadata.
     pub fn header(&self, name: &str, value: &str) -> String {
         let lower = name.to_ascii_lowercase();
         if SCHEMED.contains(&lower.as_str()) {
@@ -191,13 +189,14 @@ impl Redactor {
         self.text(value).into_owned()
     }
 
-    /// The value of a service parameter: hidden unless it is known to be harmless.
+    /// Redacts the value of a service parameter: hidden unless it is known to be harmless.
     pub fn parameter(&self, name: &str, value: &str) -> String {
         let open = OPEN_PARAMETERS.contains(&name.to_ascii_lowercase().as_str());
         if open { self.text(value).into_owned() } else { REDACTED.to_owned() }
     }
 
-    /// An address without user information and without secrets in its query. Any other text passes as it is.
+    /// A URL without user information and without secrets in its query. Other texts are only filtered for known
+    /// secrets.
     pub fn url(&self, url: &str) -> String {
         let Some((scheme, rest)) = url.split_once("://") else { return self.text(url).into_owned() };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -220,7 +219,7 @@ impl Redactor {
         self.text(&clean).into_owned()
     }
 
-    /// A body as it may be logged. What looks like neither JSON nor a form only loses the values we know.
+    /// Redacts a body for a log. A body that is neither JSON nor a form loses only known secrets.
     pub fn body(&self, body: &str) -> String {
         let start = body.trim_start();
         let clean = if start.starts_with(['{', '[']) || start.contains(": ") || start.starts_with("data:") {
@@ -233,7 +232,7 @@ impl Redactor {
         self.text(&clean).into_owned()
     }
 
-    /// `a=b&c=d`
+    /// Redacts a form: `a=b&c=d`.
     fn form(&self, form: &str) -> String {
         let hidden =
             |name: &str| SECRET_MEMBERS.contains(&name) || SECRET_FIELDS.contains(&name) || self.knows_name(name);
@@ -244,12 +243,12 @@ impl Redactor {
         fields.collect::<Vec<_>>().join("&")
     }
 
-    /// JSON, or something like it: every string that follows one of the names.
+    /// Redacts JSON or similar text: hides every string member with one of the names.
     fn members(&self, text: &str) -> String {
         replace_members(text, |name| SECRET_MEMBERS.contains(&name) || self.knows_name(name), |_| REDACTED.to_owned())
     }
 
-    /// JSON, or something like it, whose links have lost the values of their queries.
+    /// Redacts JSON or similar text: hides the query values of its URLs.
     fn links(&self, text: &str) -> String {
         let hide = |value: &str| match value.split_once('?') {
             Some((path, query)) => {
@@ -265,8 +264,8 @@ impl Redactor {
     }
 }
 
-/// JSON, or something like it, with other strings in the members that are chosen. Works on text, because what is logged
-/// may be cut short or broken.
+/// Replaces the string values of chosen members in JSON or similar text. It works on text, because logged JSON may be
+/// truncated or broken.
 fn replace_members(text: &str, chosen: impl Fn(&str) -> bool, other: impl Fn(&str) -> String) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -291,7 +290,7 @@ fn replace_members(text: &str, chosen: impl Fn(&str) -> bool, other: impl Fn(&st
     clean + rest
 }
 
-/// One net after another.
+/// Applies one more filter to a text.
 fn then<'a>(text: Cow<'a, str>, net: fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
     match net(&text) {
         Cow::Borrowed(_) => text,
@@ -299,7 +298,7 @@ fn then<'a>(text: Cow<'a, str>, net: fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
     }
 }
 
-/// The contents of a JSON string whose opening quotation mark was read, and what follows it.
+/// The content of a JSON string after its opening quotation mark, and the rest.
 fn string(text: &str) -> (&str, &str) {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -381,7 +380,7 @@ mod tests {
         redactor.learn("20261119");
         assert_eq!(redactor.text("passwords of 202611190"), "passwords of 202611190");
         assert_eq!(redactor.text("it was password."), "it was [redacted].");
-        // A long one is no part of a word.
+        // A long secret is removed within a word as well.
         redactor.learn("correcthorsebattery");
         assert_eq!(redactor.text("xcorrecthorsebatteryx"), "x[redacted]x");
     }

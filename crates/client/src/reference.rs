@@ -1,26 +1,26 @@
-//! References: every way to say which agent is meant.
+//! References: the ways to name an agent.
 
 use crate::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use url::{Host, Url};
 
-/// Where a card is to be found.
+/// The place of an agent or its card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// An origin: the card is at one of its well-known places.
+    /// An origin: the card is at one of its well-known paths.
     Origin(Url),
-    /// A URL with a path: the card itself, a catalog, or an agent below which the well-known places are.
+    /// A URL with a path: of a card, of a catalog, or of an agent with well-known paths below it.
     At(Url),
-    /// A file.
+    /// The path of a card file.
     File(PathBuf),
 }
 
 impl Reference {
-    /// Reads a host, an origin, a URL, a `file://` URL or a path.
+    /// Parses a host, an origin, a URL, a `file://` URL or a path.
     ///
-    /// What looks like a URL is one; what looks like a path, or names a file that is there, is a path; the rest is a
-    /// host, spoken to by `https` unless it is this machine.
+    /// A text with a URL scheme is a URL; a text that starts like a path, or names an existing file, is a path; any
+    /// other text is a host, called over `https` unless it is this machine.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         if text.is_empty() {
@@ -42,7 +42,7 @@ impl Reference {
         if text.contains("://") {
             return Err(Error::Usage(format!("{text}: only http, https and file URLs name an agent")));
         }
-        // A host, perhaps with a port and a path.
+        // The text is a host, perhaps with a port and a path.
         let probe = Url::parse(&format!("https://{text}"))
             .map_err(|e| Error::Usage(format!("{text} is neither a host nor a URL nor a file: {e}")))?;
         if is_loopback(&probe) {

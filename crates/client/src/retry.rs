@@ -1,8 +1,8 @@
-//! What is safe to repeat, and how often.
+//! Retries: which requests may be sent again, and how often.
 //!
-//! A request that only reads may be sent again after any passing failure. One that changes something may be sent again
-//! only if it cannot have arrived: after an ambiguous failure nobody but the caller knows whether doing it twice is
-//! harmless.
+//! A request that only reads may be sent again after any transient failure. A request that changes something may be
+//! sent again only if it cannot have arrived: after an ambiguous failure only the caller knows whether doing it twice
+//! is harmless.
 
 use crate::door::Door;
 use crate::{Error, Note};
@@ -10,23 +10,23 @@ use rand::RngExt as _;
 use sabir_proto::Call;
 use std::time::Duration;
 
-/// How often a request is sent, the first time included.
+/// The number of attempts for a request, including the first one.
 pub(crate) const ATTEMPTS_MAX: u32 = 3;
-/// The pause before the first repetition; it doubles from there.
+/// The pause before the first retry; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest `Retry-After` that is waited out here; callers who wait for longer have their own patience.
+/// The longest `Retry-After` that is waited here; callers with more time retry themselves.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
 
-/// Whether a request may be repeated.
+/// Whether a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Safety {
-    /// It changes nothing, or the same thing however often.
+    /// The request changes nothing, or has the same effect each time.
     Repeatable,
-    /// Once it may have arrived, it is not sent again.
+    /// The request must not be sent again once it may have arrived.
     Once,
 }
 
-/// How safe a call is.
+/// Tells whether a call may be retried.
 pub(crate) const fn safety(call: &Call) -> Safety {
     match call {
         Call::Get(_)
@@ -34,16 +34,16 @@ pub(crate) const fn safety(call: &Call) -> Safety {
         | Call::Subscribe(_)
         | Call::GetPush(_)
         | Call::ListPush(_)
-        // Deleting what is gone is a success.
+        // Deleting what is already gone succeeds.
         | Call::DeletePush(_)
         | Call::ExtendedCard { .. } => Safety::Repeatable,
-        // A repeated cancel may be told that the task was cancelled, which reads as a failure.
+        // A second cancel may be refused because the task is already cancelled, which looks like a failure.
         Call::Send(_) | Call::Stream(_) | Call::Cancel(_) | Call::CreatePush { .. } => Safety::Once,
     }
 }
 
-/// Makes a request, and makes it again while that is safe and promising.
-/// Nothing is made again where `most` is 1: whoever asks so counts and paces by itself.
+/// Makes a request, and retries it while that is safe and may succeed. With `most` at 1 there is no retry: such callers
+/// count and pace attempts themselves.
 pub(crate) async fn repeat<T, F>(
     door: &Door,
     most: u32,
@@ -60,7 +60,7 @@ where
             Err(error) => error,
         };
         let again = match safety {
-            // Waiting twice for somebody who does not answer helps nobody.
+            // A retry after a timeout would only wait twice for a peer that does not answer.
             Safety::Repeatable => error.is_passing() && !matches!(error, Error::Timeout { .. }),
             Safety::Once => error.cannot_have_arrived(),
         };
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// A pause between half and all of its length, so that clients that failed together do not return together.
+/// A random pause between half and all of `pause`, so that clients that failed together do not retry together.
 pub(crate) fn jitter(pause: Duration) -> Duration {
     pause.mul_f64(rand::rng().random_range(0.5..=1.0))
 }

@@ -1,19 +1,19 @@
-//! What an agent said: understood, and as it was written.
+//! A response of an agent: the decoded value with its JSON.
 
 use bytes::Bytes;
 use sabir_wire::Losses;
 
-/// A value of the protocol together with its JSON.
+/// A value from an agent together with its JSON.
 ///
-/// The JSON is A2A 1.0's. Where the agent spoke 1.0 in JSON it is what came over the wire, member for member, so that
-/// members nobody here knows survive; otherwise it is written from the value.
+/// The JSON is A2A 1.0. If the agent spoke 1.0 in JSON it is the text as received, so that members unknown to us
+/// survive; otherwise it is encoded from the value.
 #[derive(Debug, Clone)]
 pub struct Said<T> {
-    /// The value.
+    /// The value, decoded from the response.
     pub value: T,
-    /// Text; often a piece of the answer's own bytes.
+    /// Valid UTF-8; often a slice of the response's own bytes.
     json: Bytes,
-    /// As it came, where that is not the same and somebody may want it.
+    /// The JSON as received, where it differs and the caller may need it.
     received: Option<Bytes>,
     losses: Losses,
 }
@@ -23,47 +23,47 @@ impl<T> Said<T> {
         Self::within(value, Bytes::from(json.into()), losses)
     }
 
-    /// The same with a piece of what came, which is text.
+    /// Like [`Said::new`], with a slice of the response, which must be UTF-8.
     pub(crate) const fn within(value: T, json: Bytes, losses: Losses) -> Self {
         Self { value, json, received: None, losses }
     }
 
-    /// As A2A 1.0 JSON.
+    /// The value as A2A 1.0 JSON.
     pub fn json(&self) -> &str {
         text(&self.json)
     }
 
-    /// The same as bytes.
+    /// The value as A2A 1.0 JSON, in bytes.
     pub(crate) const fn bytes(&self) -> &Bytes {
         &self.json
     }
 
-    /// How many bytes that is.
+    /// The length of the JSON in bytes.
     pub(crate) const fn len(&self) -> usize {
         self.json.len()
     }
 
-    /// With what came in its place, in a dialect other than 1.0.
+    /// Adds the JSON as received, in a dialect other than 1.0.
     pub(crate) fn received_as(self, text: &str) -> Self {
         Self { received: Some(Bytes::copy_from_slice(text.as_bytes())), ..self }
     }
 
-    /// As it came, for those who check signatures: of a card in any dialect of JSON, and otherwise as A2A 1.0 JSON.
+    /// The JSON as received, for checking signatures: for a card in any dialect of JSON; otherwise the A2A 1.0 JSON.
     pub fn as_received(&self) -> &str {
         text(self.received.as_ref().unwrap_or(&self.json))
     }
 
-    /// What the agent's dialect could not carry.
+    /// The information that the agent's dialect cannot carry.
     pub const fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// The same, understood further.
+    /// Converts the value, and keeps the JSON.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Said<U> {
         Said { value: f(self.value), json: self.json, received: self.received, losses: self.losses }
     }
 
-    /// The same, if it can be understood further.
+    /// Converts the value if that is possible, and keeps the JSON.
     pub(crate) fn try_map<U, E>(self, f: impl FnOnce(T) -> Result<U, E>) -> Result<Said<U>, E> {
         Ok(Said { value: f(self.value)?, json: self.json, received: self.received, losses: self.losses })
     }

@@ -1,3 +1,3 @@
-//! Secrets are defined where both doors can reach them; see [`Secret`].
+//! [`Secret`] is defined in `sabir_proto`, where client and server both can use it.
 
 pub use sabir_proto::Secret;

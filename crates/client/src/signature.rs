@@ -1,22 +1,21 @@
-//! Card signatures: whether somebody we can name vouches for a card.
+//! Card signatures: verifies whether a trusted key vouches for a card.
 //!
-//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are three outcomes and no fourth:
-//! [`Verdict::Absent`], which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`],
-//! which says by which key, and where that key came from. One good signature is enough.
+//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are exactly three outcomes: [`Verdict::Absent`],
+//! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which names the key and
+//! its source. One valid signature is enough.
 //!
-//! Whom we believe is in [`Trust`], and a key is looked for in this order, the surest first:
+//! [`Trust`] configures the sources of keys. A key is looked up in this order, the most reliable source first:
 //!
-//! 1. [`Trust::keys`]: pinned keys. A name that is among them is looked for nowhere else.
-//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's
-//! host.
-//! 3. [`Trust::registry`]: the keys that a registry has for the card's host, at `{registry}/{host}`.
-//! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both are URLs chosen by a stranger, so they are followed
-//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host
-//! and    port.
+//! 1. [`Trust::keys`]: pinned keys. A key id that is pinned is looked up nowhere else.
+//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, if one of these vouches for the card's host.
+//! 3. [`Trust::registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
+//! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both URLs come from an untrusted card, so keys are
+//!    fetched only below the URLs in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`] is set, at
+//!    the card's own host and port.
 //!
-//! A verdict is about a signature. What of a card may be used because of it is for [`vouched`] to say: what was
-//! covered, read anew, and only if that tells where the agent is and what it asks for. How much of this somebody wants
-//! is their [`Mode`]; a client that was given one ([`crate::Builder::trust`]) refuses cards by it.
+//! A verdict is about a signature. [`vouched`] decides what of a card may be used because of it: only the covered
+//! members, parsed again, and only if they name the agent's addresses and its security requirements. [`Mode`]
+//! configures how much of this is required; a client with a mode ([`crate::Builder::trust`]) refuses cards by it.
 //!
 //! ```no_run
 //! # async fn example(found: sabir_client::Found, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -35,8 +34,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What is signed is defined in [`sabir_proto::digest`], and the verdict repeats what was covered: a reading that
-//! leaves unknown members out says nothing about them. No socket is opened here; [`FetchKeys`] does that for us.
+//! [`sabir_proto::digest`] defines what is signed. A verdict contains the covered members, because a canonical form
+//! that leaves unknown members out does not cover them. This module opens no socket; [`FetchKeys`] fetches key sets for
+//! it.
 
 mod chain;
 mod header;
@@ -62,118 +62,118 @@ use std::convert::Infallible;
 use std::future::Future;
 use url::Url;
 
-/// The largest card whose signatures we check; canonical forms are built in memory, three times over.
+/// The largest card whose signatures are checked; up to three canonical forms are built in memory.
 pub const CARD_BYTES_MAX: usize = 1024 * 1024;
-/// How many signatures of one card we look at. Rotation needs two.
+/// The number of signatures of one card that are checked. Key rotation needs two.
 pub const SIGNATURES_MAX: usize = 16;
-/// The longest protected header, encoded. A chain of certificates fits, which is encoded twice over.
+/// The longest protected header, encoded. A chain of certificates fits, which is base64 twice over.
 pub const PROTECTED_BYTES_MAX: usize = 32 * 1024;
-/// How many different key sets we fetch for one card.
+/// The number of different key sets that are fetched for one card.
 pub const KEY_FETCHES_MAX: usize = 4;
 
-/// What became of the signatures of a card.
+/// The result of checking the signatures of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// A key we trust made one of the signatures.
+    /// A trusted key made one of the signatures.
     Verified {
-        /// The name of the key.
+        /// The id of the key.
         kid: String,
-        /// Where the key came from.
+        /// The source of the key.
         source: Source,
-        /// The reading under which the signature holds.
+        /// The canonical form under which the signature is valid.
         form: Form,
-        /// The members of the card that the signature speaks for, as canonical JSON. Trust no other.
+        /// The members of the card that the signature covers, as canonical JSON. Trust no others.
         covered: String,
     },
-    /// There are signatures, and none of them tells us anything.
+    /// There are signatures, and none of them proves anything.
     Unverifiable {
-        /// Why; of several signatures the one that is plainly wrong, else the first.
+        /// Why; of several signatures the one that is wrong, otherwise the first.
         reason: Reason,
     },
-    /// Nobody signed.
+    /// The card has no signature.
     Absent,
 }
 
-/// Where a key came from.
+/// The source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The user gave it.
+    /// The user configured the key.
     Given,
-    /// A configured authority vouches for it, and that it is the card's host's.
+    /// The key is in a certificate for the card's host, signed by a configured authority.
     Certified,
-    /// The configured registry has it for the card's host.
+    /// The configured registry lists the key for the card's host.
     Registered(Url),
-    /// It was fetched from the `jku` of the signature.
+    /// The key was fetched from the `jku` of the signature or the `jwks_uri` of the card.
     Fetched(Url),
 }
 
-/// Why a signature tells us nothing.
+/// Why a signature proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Not a JWS, or beyond a limit.
+    /// The signature is not a JWS, or exceeds a limit.
     #[error("malformed: {0}")]
     Malformed(String),
-    /// The card has no canonical form, so nothing can be computed over it.
+    /// The card has no canonical form, so there are no bytes to verify.
     #[error("the card has no canonical form: {0}")]
     NotCanonical(String),
-    /// `none`, an HMAC, or something we do not know.
+    /// The algorithm is `none`, an HMAC, or unknown.
     #[error("algorithm {0:?} is not accepted")]
     AlgorithmRefused(String),
-    /// The header asks for something we do not understand.
+    /// The header has critical parameters that we do not understand.
     #[error("critical header parameters {0} are not understood")]
     Critical(String),
-    /// A2A requires `kid`.
+    /// The header has no `kid`, which A2A requires.
     #[error("the header names no key")]
     NoKeyId,
-    /// No key of this name where we looked.
+    /// No source has a key of this id.
     #[error("key {0:?} is not known")]
     UnknownKey(String),
-    /// The key is of another kind than the algorithm, or not for signatures.
+    /// The key is of another kind than the algorithm, or is not for signatures.
     #[error("key {0:?} does not fit the algorithm")]
     KeyMismatch(String),
     /// The key is expired, revoked or not valid yet.
     #[error("key {0:?} is expired, revoked or not valid yet")]
     KeyExpired(String),
-    /// The certificates in the header are no reason to believe anything.
+    /// The certificates in the header are not accepted.
     #[error("the certificate of key {key:?} is not accepted: {why}")]
     CertificateRefused {
-        /// The name of the key.
+        /// The id of the key.
         key: String,
-        /// What is wrong with them.
+        /// The reason of the verifier.
         why: String,
     },
-    /// The `jku` points somewhere we do not follow.
+    /// The `jku` points to a place that is not trusted.
     #[error("keys at {url:?} are not trusted: {why}")]
     PlaceRefused {
-        /// The `jku` as it was written.
+        /// The `jku` as the header has it.
         url: String,
-        /// What is wrong with it.
+        /// Why the URL is not trusted.
         why: &'static str,
     },
-    /// The `jku` was followed and led nowhere.
+    /// The key set could not be fetched from the `jku`.
     #[error("keys at {url} could not be read: {why}")]
     KeysUnavailable {
-        /// Where.
+        /// The URL of the key set.
         url: Url,
-        /// What went wrong.
+        /// The reason of the failure.
         why: String,
     },
     /// The header names an issuer that is not the card's host.
     #[error("issued by {issuer:?}, but the card comes from {host}")]
     ForeignIssuer {
-        /// The `iss` as it was written.
+        /// The `iss` as the header has it.
         issuer: String,
-        /// The card's host, or where else it came from.
+        /// The host of the card, or a description of its origin.
         host: String,
     },
-    /// The key fits and the signature does not: the card or the signature was changed.
+    /// The key fits and the signature is wrong: the card or the signature was changed.
     #[error("the signature is wrong: the card is not what was signed")]
     Wrong,
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// The short name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
@@ -192,42 +192,42 @@ impl Reason {
         }
     }
 
-    /// Whether this is evidence against the card, and not only a lack of evidence for it.
+    /// Whether this is evidence against the card, and not only missing evidence for it.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::Wrong)
     }
 }
 
-/// Whom we believe. By default nobody but the card's own host.
+/// The trusted sources of keys. By default only the card's own host is trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// Where the card came from; `None` for a file, which has no host of its own.
+    /// The URL of the card; `None` for a file, which has no host.
     pub card_url: Option<Url>,
-    /// Keys the user gave. A key here settles the matter: its name is not looked up anywhere else.
+    /// Pinned keys of the user. An id of a pinned key is not looked up anywhere else.
     pub keys: Jwks,
-    /// Authorities that may vouch for the certificate of a signer. The certificate must be for the card's host.
+    /// Authorities that may sign the certificate of a signer. The certificate must be for the card's host.
     pub authorities: Authorities,
-    /// A registry of keys by host: `GET {registry}/{host}` is a key set.
+    /// A registry of keys by host: `GET {registry}/{host}` returns a key set.
     pub registry: Option<Url>,
-    /// Places beyond the card's host from which keys may be fetched: same origin, and below this path.
+    /// URLs beyond the card's host below which keys may be fetched, with the same origin.
     pub roots: Vec<Url>,
-    /// Believe nothing but what is configured here: keys at the card's own host are no reason, since whoever changes a
-    /// card there can change them too.
+    /// Trust only what is configured here. Keys at the card's own host prove nothing then, because an attacker that
+    /// changes the card there can change the keys too.
     pub roots_only: bool,
-    /// Also fetch keys from loopback without TLS. For tests.
+    /// Also fetch keys from loopback without TLS, for tests.
     pub plain_loopback: bool,
-    /// The time, in Unix seconds.
+    /// The current time, in Unix seconds.
     pub now: u64,
 }
 
-/// Fetches a key set. The other end was chosen by a stranger: no credential, no redirect, the usual checks on the
-/// address, and at most [`JWKS_BYTES_MAX`] bytes.
+/// Fetches key sets. The URL comes from an untrusted card: the implementation sends no credential, follows no redirect,
+/// applies the address policy, and reads at most [`JWKS_BYTES_MAX`] bytes.
 pub trait FetchKeys: Send + Sync {
-    /// The body of a successful answer, or in words what went wrong.
+    /// Returns the body of a successful answer, or the reason of the failure in words.
     fn fetch(&self, url: &Url) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 }
 
-/// Fetches nothing: only keys the user gave count.
+/// Fetches nothing, so that only configured keys count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFetch;
 
@@ -237,8 +237,7 @@ impl FetchKeys for NoFetch {
     }
 }
 
-/// Judges the signatures of a card, which is given as it was received. Which of its members may be used is another
-/// question, that [`vouched`] answers.
+/// Checks the signatures of a card, given as received. [`vouched`] decides which members of the card may be used.
 pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> Verdict {
     match holding(card_json, trust, fetch, Ok::<Held, Infallible>).await {
         Ok(Held { kid, source, form, covered, .. }) => Verdict::Verified { kid, source, form, covered },
@@ -248,25 +247,25 @@ pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> V
     }
 }
 
-/// A signature that holds.
+/// A valid signature of a card.
 struct Held {
     kid: String,
     source: Source,
     form: Form,
     covered: String,
-    /// Itself, as JSON, without what is not under it.
+    /// The signature as JSON, without its unprotected header.
     signature: String,
 }
 
-/// Why no signature was taken.
+/// Why no signature of a card was accepted.
 enum Failure<E> {
     Absent,
     Unverifiable(Reason),
-    /// One holds, and whoever asked wants none of it.
+    /// A signature is valid, and the caller's `take` refused it.
     Refused(E),
 }
 
-/// What is made of the first signature that holds and is taken.
+/// Returns the result of `take` for the first valid signature that it accepts.
 async fn holding<T, E>(
     card_json: &str,
     trust: &Trust,
@@ -280,7 +279,7 @@ async fn holding<T, E>(
     }
     let card = match canon::read(card_json) {
         Ok(card) => card,
-        // What has no canonical form may still be an unsigned card, which is no failure.
+        // A card without a canonical form may still be unsigned, which is no failure.
         Err(_) if is_unsigned(card_json) => return Err(Failure::Absent),
         Err(fault) => return unverifiable(Reason::NotCanonical(fault.to_string())),
     };
@@ -319,12 +318,12 @@ struct Verifier<'a, F> {
     card: &'a Value,
     trust: &'a Trust,
     fetch: &'a F,
-    /// Several signatures often point to one set.
+    /// Several signatures often use one key set.
     fetched: HashMap<Url, Result<Jwks, Reason>>,
 }
 
 impl<F: FetchKeys> Verifier<'_, F> {
-    /// The cheap checks come first, so that a hopeless signature costs no fetch.
+    /// Checks one signature. The cheap checks come first, so that a hopeless signature costs no fetch.
     async fn judge(&mut self, signature: &Value) -> Result<Held, Reason> {
         let text = |name: &str| match signature.get(name) {
             Some(Value::String(text)) => Ok(text.as_str()),
@@ -347,7 +346,7 @@ impl<F: FetchKeys> Verifier<'_, F> {
                     return Ok(Held { kid: header.key, source, form, covered, signature });
                 }
                 Err(KeyFault::Wrong) => fault = KeyFault::Wrong,
-                // About the key, so another reading of the card changes nothing.
+                // The fault is about the key, so other canonical forms of the card change nothing.
                 Err(other) => {
                     fault = other;
                     break;
@@ -362,8 +361,8 @@ impl<F: FetchKeys> Verifier<'_, F> {
         })
     }
 
-    /// The keys to check a signature with, and where they are from. A root that does not help leaves it to the next,
-    /// and what it said is the reason if none does.
+    /// The keys to check a signature with, and their source. If a source fails, the next one is tried; the error of the
+    /// first failed source is the reason if all fail.
     async fn keys(&mut self, header: &Header) -> Result<(Jwks, Source), Reason> {
         if self.trust.keys.knows(&header.key) {
             return Ok((self.trust.keys.clone(), Source::Given));
@@ -425,12 +424,12 @@ impl<F: FetchKeys> Verifier<'_, F> {
         Url::parse(url).ok()?.host_str().map(str::to_owned)
     }
 
-    /// A key set may serve many hosts; a signer that says for which one it signed is taken at its word.
+    /// A key set may serve many hosts. If the signer names a host as issuer, it must be the card's host.
     fn check_issuer(&self, header: &Header) -> Result<(), Reason> {
         let Some(issuer) = &header.issuer else { return Ok(()) };
         let foreign = |host: String| Reason::ForeignIssuer { issuer: issuer.clone(), host };
         let Some(card_url) = &self.trust.card_url else {
-            // A file is from nowhere; what is left is the domain that the card says its agent is at.
+            // A file has no host; the issuer must match the host of the agent's URL on the card.
             let declared = self.declared_host();
             let fine = declared.as_deref().is_some_and(|host| issuer.eq_ignore_ascii_case(host));
             return if fine { Ok(()) } else { Err(foreign(declared.unwrap_or_else(|| "a file".to_owned()))) };
@@ -443,16 +442,16 @@ impl<F: FetchKeys> Verifier<'_, F> {
 }
 
 impl Trust {
-    /// The card's host.
+    /// The host of the card.
     fn host(&self) -> Option<&str> {
         self.card_url.as_ref().and_then(Url::host_str)
     }
 
-    /// Where the registry has the keys of the card's host. A file has no host, and no entry.
+    /// The URL of the registry's keys for the card's host. A file has no host, and so no entry.
     fn entry(&self) -> Result<Option<Url>, Reason> {
         let (Some(registry), Some(host)) = (&self.registry, self.host()) else { return Ok(None) };
         let refused = |why| Reason::PlaceRefused { url: registry.to_string(), why };
-        // The user named it, who may have meant this machine.
+        // The user configured the registry, which may be on this machine.
         if registry.scheme() != "https" && !is_loopback(registry) {
             return Err(refused("a registry is asked by https only"));
         }
@@ -461,7 +460,7 @@ impl Trust {
         Ok(Some(entry))
     }
 
-    /// Whether keys may be fetched from there, and from where exactly.
+    /// The URL to fetch keys from, or why it is not trusted.
     fn place(&self, written: &str) -> Result<Url, &'static str> {
         let mut url = Url::parse(written).map_err(|_| "not a URL")?;
         url.set_fragment(None);
@@ -474,7 +473,7 @@ impl Trust {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("a URL for keys carries no credentials");
         }
-        // Another port is another server, and perhaps somebody else's.
+        // Another port is another server, which may belong to another party.
         let at = |url: &Url| (url.host().map(|host| host.to_owned()), url.port_or_known_default());
         let own = !self.roots_only && self.card_url.as_ref().is_some_and(|own| at(own) == at(&url));
         let below = |root: &Url| root.origin() == url.origin() && is_below(root.path(), url.path());
@@ -487,7 +486,7 @@ impl Trust {
     }
 }
 
-/// By whole segments: `/keys` covers `/keys` and `/keys/a`, but not `/keys-of-somebody-else`.
+/// Compares whole path segments: `/keys` covers `/keys` and `/keys/a`, but not `/keys-of-another`.
 fn is_below(root: &str, path: &str) -> bool {
     let root = root.strip_suffix('/').unwrap_or(root);
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

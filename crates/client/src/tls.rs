@@ -1,4 +1,5 @@
-//! What a server's certificate must be worth, and what we show of ourselves: one configuration for every transport.
+//! TLS settings: which server certificates are accepted, and our own certificate. One configuration serves every
+//! transport.
 
 use crate::Error;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,14 +11,14 @@ use rustls_platform_verifier::Verifier;
 use std::fmt;
 use std::sync::Arc;
 
-/// How TLS connections are made.
+/// The TLS settings of a client.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// Accept any certificate. For tests by a person who was warned.
+    /// Accept any certificate. Only for tests by a person who was warned.
     pub insecure: bool,
-    /// Certificates to trust besides the machine's own, as PEM.
+    /// Certificates to trust in addition to the machine's own, as PEM.
     pub ca: Option<Vec<u8>>,
-    /// Our certificate chain and its key, as PEM.
+    /// Our certificate chain and its private key, as PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -32,7 +33,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// The configuration; `present` tells whether our certificate is shown.
+    /// Builds the configuration; `present` decides whether our certificate is sent.
     pub(crate) fn config(&self, present: bool) -> Result<ClientConfig, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -60,7 +61,7 @@ impl Tls {
         self.judge(provider)
     }
 
-    /// Who decides about certificates, also where nobody asks.
+    /// The verifier that checks certificates, even if `insecure` is set.
     pub(crate) fn judge(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
         let roots = match &self.ca {
             Some(pem) => certificates(pem, "CA certificate")?,
@@ -80,7 +81,7 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// Takes any certificate, but still checks that the peer holds its key.
+/// Accepts any certificate, but still checks that the server holds its private key.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,12 +1,12 @@
-//! The token store: what a login leaves behind for the next call.
+//! The token store: keeps the tokens of logins for later calls.
 //!
-//! One small file per (card origin, scheme, client id), readable by its owner only, in a directory of its own. Names
-//! are hashes, since origins and scheme names come from strangers and have no business in a path. A file is replaced as
-//! a whole, so a reader sees the old document or the new one. Renewing happens under a lock per file: servers that
-//! rotate refresh tokens take a second use of the old one for theft and revoke everything.
+//! There is one small file per (card origin, scheme, client id), readable by its owner only, in its own directory. File
+//! names are hashes, because origins and scheme names come from untrusted cards. A file is replaced as a whole, so a
+//! reader sees the old document or the new one. A lock per file protects renewals: servers that rotate refresh tokens
+//! treat a second use of the old one as theft and revoke everything.
 //!
-//! Nothing here is encrypted. Whoever can read the user's files can also read the user's keys; a passphrase for
-//! unattended use would only lie beside it.
+//! **Warning.** The tokens are not encrypted. Anyone who can read the user's files can also read the user's keys; a
+//! passphrase for unattended use would be stored beside them.
 
 use crate::oauth::Token;
 use crate::secret::Secret;
@@ -19,123 +19,123 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The largest document we read.
+/// The largest token file that is read.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
-/// How many files of a directory we list.
+/// The number of files of a directory that are listed.
 const FILES_MAX: usize = 1000;
-/// How often we look whether the lock is free.
+/// The pause between two attempts to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const FORMAT: u32 = 1;
 
-/// Whose token it is.
+/// Identifies a token: agent, scheme and client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Key {
-    /// Scheme, host and port of the card: the token is for this agent and no other.
+    /// Scheme, host and port of the card URL: the token is only for this agent.
     pub origin: String,
     /// The name of the security scheme in the card.
     pub scheme: String,
-    /// The client it was given to.
+    /// The id of the client that the token was issued to.
     pub client_id: String,
 }
 
-/// A token and what is needed to renew it.
+/// A token with the data that is needed to renew it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Whose it is.
+    /// Identifies the token.
     pub key: Key,
-    /// The token.
+    /// The access token and the refresh token.
     pub token: Token,
-    /// How it was got, in the card's words: `deviceCode`, `clientCredentials`, `openIdConnect`.
+    /// The flow that issued the token, in the card's words: `deviceCode`, `clientCredentials`, `openIdConnect`.
     pub flow: String,
-    /// `tokenUrl`
+    /// The `tokenUrl` of the card.
     pub token_url: String,
-    /// `refreshUrl`, where the card has one.
+    /// The `refreshUrl`, if the card has one.
     pub refresh_url: Option<String>,
 }
 
 impl Stored {
-    /// Where it is renewed.
+    /// The URL at which the token is renewed.
     pub fn renewal_url(&self) -> &str {
         self.refresh_url.as_deref().unwrap_or(&self.token_url)
     }
 }
 
-/// Why a token could not be read or kept.
+/// Why a token cannot be loaded or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system says no.
+    /// The file system reports an error.
     #[error("cannot use {path}")]
     Io {
-        /// Which file.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         #[source]
         cause: io::Error,
     },
-    /// Not a document of ours. Log in again, which replaces it, or remove it.
+    /// The file is not a token document. A new login replaces it; removing it helps too.
     #[error("{path} is damaged: {why}")]
     Damaged {
-        /// Which file.
+        /// The file that is damaged.
         path: PathBuf,
-        /// What is wrong, without quoting what may be a secret.
+        /// What is wrong, without quoting values that may be secrets.
         why: String,
     },
-    /// Others can read or replace it, so it may be known to them or be theirs.
+    /// Other users can read or replace the file, so they may know the token or have written it.
     #[error("{path} is open to other users (mode {mode:03o}); `chmod go-rwx` it, or log in again")]
     Exposed {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// Somebody else is renewing this token, and does not come to an end.
+    /// Another process holds the lock of this token for too long.
     #[error("{path} is locked by another process")]
     Busy {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
     },
 }
 
-/// What came of asking for a token that can be used now.
+/// A token that can be used now.
 #[derive(Debug)]
 pub struct Fresh {
-    /// The token.
+    /// The token with its data.
     pub stored: Stored,
-    /// It was renewed, and could not be kept; the next call will need a login.
+    /// The error of saving a renewed token, if it failed; the next call then needs a login.
     pub unsaved: Option<Error>,
 }
 
-/// Why there is no usable token although one was stored.
+/// Why a stored token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FreshError<E> {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] Error),
-    /// Renewing failed.
+    /// The renewal failed.
     #[error("the token could not be renewed")]
     Renewal(#[source] E),
 }
 
-/// A directory of tokens.
+/// A directory of token files.
 #[derive(Debug, Clone)]
 pub struct Store {
     dir: PathBuf,
 }
 
 impl Store {
-    /// A store in this directory, which is made when there is something to keep.
+    /// A store in this directory, which is created with the first token.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Where the token of this key is kept.
+    /// The file of a key's token.
     pub fn path(&self, key: &Key) -> PathBuf {
         self.dir.join(format!("{}.json", stem(key)))
     }
 
-    /// Keeps a token, replacing an earlier one, and says where.
+    /// Saves a token, replacing an earlier one, and returns its file.
     pub fn save(&self, stored: &Stored) -> Result<PathBuf, Error> {
         make_private(&self.dir).map_err(|cause| Error::Io { path: self.dir.clone(), cause })?;
         let path = self.path(&stored.key);
@@ -143,14 +143,14 @@ impl Store {
         let temporary = self.dir.join(format!(".{}.{:016x}.tmp", stem(&stored.key), rand::random::<u64>()));
         let written = write_private(&temporary, &text).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|cause| {
-            // It holds the token. If it cannot be removed either, the first error is the one to tell.
+            // The temporary file contains the token. If it cannot be removed either, the first error matters more.
             let _ = fs::remove_file(&temporary);
             Error::Io { path: path.clone(), cause }
         })?;
         Ok(path)
     }
 
-    /// The token of this key, if there is one.
+    /// Loads the token of a key, if there is one.
     pub fn load(&self, key: &Key) -> Result<Option<Stored>, Error> {
         let path = self.path(key);
         match read(&path) {
@@ -160,7 +160,7 @@ impl Store {
         }
     }
 
-    /// Every token, and for each file that holds none the reason. A directory that does not exist holds nothing.
+    /// Lists every token, and for each unreadable file its error. A missing directory has no tokens.
     pub fn list(&self) -> Result<Vec<Result<Stored, Error>>, Error> {
         let failed = |cause| Error::Io { path: self.dir.clone(), cause };
         let entries = match fs::read_dir(&self.dir) {
@@ -179,10 +179,10 @@ impl Store {
         Ok(paths.iter().map(|path| read(path)).collect())
     }
 
-    /// Forgets a token, readable or not, with everything that may hold a part of it. Says whether there was one.
+    /// Removes a token, readable or not, with all files that may contain parts of it. Returns whether there was one.
     pub fn remove(&self, key: &Key) -> Result<bool, Error> {
         let there = remove(&self.path(key))?;
-        // What a crash has left, and the lock. Somebody who renews at this very moment may then do so twice.
+        // Removes leftovers of a crash, and the lock. A process that renews at this moment may then renew twice.
         let hidden = format!(".{}.", stem(key));
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&hidden) {
@@ -192,8 +192,8 @@ impl Store {
         Ok(there)
     }
 
-    /// A token that can be used now: the stored one, or the one `renew` gets for it. Of several processes that find it
-    /// stale at once, one renews and the others wait for it, no longer than `patience`.
+    /// A token that can be used now: the stored one, or the one that `renew` returns. If several processes find it
+    /// stale at once, one renews it and the others wait for that, no longer than `patience`.
     pub async fn fresh<E, F>(
         &self,
         key: &Key,
@@ -223,7 +223,7 @@ impl Store {
         Ok(Some(Fresh { stored, unsaved }))
     }
 
-    /// Holds until dropped. The system lets go of it when a process dies, so there is nothing to clean up.
+    /// A lock that is held until dropped. The system releases it when a process dies.
     async fn lock(&self, key: &Key, patience: Duration) -> Result<File, Error> {
         let path = self.dir.join(format!(".{}.lock", stem(key)));
         let failed = |cause| Error::Io { path: path.clone(), cause };
@@ -243,13 +243,13 @@ impl Store {
     }
 }
 
-/// The name of a file: nothing of the key but its hash. As JSON, so that no two keys have the same text.
+/// The file name: only a hash of the key. The key is hashed as JSON, so that different keys have different texts.
 fn stem(key: &Key) -> String {
     let text = serde_json::json!([key.origin, key.scheme, key.client_id]).to_string();
     digest(&SHA256, text.as_bytes()).as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a file holds.
+/// The content of a token file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
@@ -260,7 +260,7 @@ struct Document {
     access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
-    /// Unix seconds.
+    /// When the token expires, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires: Option<u64>,
     #[serde(default)]
@@ -310,7 +310,7 @@ fn read(path: &Path) -> Result<Stored, Error> {
     }
     check_private(path, &about, 0o077)?;
     if let Some(dir) = path.parent() {
-        // Reading the names does no harm; replacing a file would.
+        // Reading file names in the directory does no harm; replacing a file would.
         check_private(dir, &fs::metadata(dir).map_err(failed)?, 0o022)?;
     }
     let mut text = Vec::new();
@@ -318,13 +318,13 @@ fn read(path: &Path) -> Result<Stored, Error> {
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(damaged(format!("more than {FILE_BYTES_MAX} bytes")));
     }
-    // The parser's own words quote values, and these are secrets.
+    // The parser's message quotes values, and these values are secrets.
     let document: Document = serde_json::from_slice(&text)
         .map_err(|e| damaged(format!("not a token document, at line {} column {}", e.line(), e.column())))?;
     if document.format != FORMAT {
         return Err(damaged(format!("format {} is not known", document.format)));
     }
-    // A file under another's name would send one agent's token to another agent.
+    // A renamed file would send the token of one agent to another agent.
     if path.file_stem() != Some(OsStr::new(&stem(&document.key))) {
         return Err(damaged("it does not belong under this name".to_owned()));
     }
@@ -342,7 +342,7 @@ fn remove(path: &Path) -> Result<bool, Error> {
 fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = private_options().create_new(true).open(path)?;
     file.write_all(text)?;
-    // Otherwise a crash may leave the new name with no content, and the old refresh token is dead already.
+    // Without this, a crash may leave the new file empty while the old refresh token is already invalid.
     file.sync_all()
 }
 
@@ -361,7 +361,7 @@ fn private_options() -> OpenOptions {
     options
 }
 
-/// Makes the directory, or closes one that is open to others: it is ours alone.
+/// Creates the directory, or removes the access of other users.
 #[cfg(unix)]
 fn make_private(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -385,7 +385,7 @@ fn check_private(path: &Path, about: &fs::Metadata, forbidden: u32) -> Result<()
     if mode & forbidden == 0 { Ok(()) } else { Err(Error::Exposed { path: path.to_owned(), mode }) }
 }
 
-/// Elsewhere the user's own directory is private by inheritance, and there are no such bits to look at.
+/// On other systems the user's directory is private by inheritance; there are no such permission bits.
 #[cfg(not(unix))]
 fn check_private(_path: &Path, _about: &fs::Metadata, _forbidden: u32) -> Result<(), Error> {
     Ok(())

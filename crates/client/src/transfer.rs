@@ -1,8 +1,9 @@
-//! Following a task that is handed from one server to the next.
+//! Follows a task that servers hand over to one another.
 //!
-//! Whoever is told that its task went elsewhere goes there itself, with what it can show *there*: what it showed to the
-//! first server is nobody else's business. Where to go is that server's word, so it is checked: over TLS or on this
-//! machine, an interface of the card that is found there, never the same task twice, and not for ever.
+//! A client that learns of a handoff calls the new server itself, with credentials for *that* server: the credentials
+//! for the first server must not reach it. The first server names the target, so the target is checked: it uses TLS or
+//! is on this machine, its card lists the interface, the task has not been there, and the number of handoffs is
+//! limited.
 
 use crate::{Agent, Client, Credentials, Error, Found, Reference, is_loopback};
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX, same_agent};
@@ -10,10 +11,10 @@ use sabir_proto::{TaskRef, Transfer};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// The way a task has come so far. Can be written down by whoever follows for longer than a process lives.
+/// The servers that a task has passed so far. It can be stored by a client that follows the task across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trail {
-    /// Where it has been: each agent, and the task there.
+    /// The agents so far, each with the id of the task there.
     seen: Vec<(String, TaskRef)>,
     hops: usize,
     hops_max: usize,
@@ -26,17 +27,17 @@ impl Default for Trail {
 }
 
 impl Trail {
-    /// Follows at most this often.
+    /// A trail with at most this many handoffs.
     pub fn new(hops_max: usize) -> Self {
         Self { seen: Vec::new(), hops: 0, hops_max: hops_max.min(DEPTH_MAX) }
     }
 
-    /// Notes where the task was at first, so that it is not followed back there.
+    /// Adds the first server, so that the task is not followed back to it.
     pub fn set_out(&mut self, agent: &str, task: &TaskRef) {
         self.seen.push((agent.to_owned(), task.clone()));
     }
 
-    /// Where a task went, if it may be followed there.
+    /// The reference of the target, if the task may be followed there.
     pub fn next(&mut self, transfer: &Transfer) -> Result<Reference, Error> {
         let endpoint = &transfer.agent_endpoint;
         let not = |why: String| Error::Usage(format!("the task is not followed to {endpoint}: {why}"));
@@ -48,8 +49,8 @@ impl Trail {
         Reference::parse(endpoint)
     }
 
-    /// Goes one step on, unless it has been there or has gone far enough; says why not. Whether anybody there may be
-    /// called is for others to judge.
+    /// Adds one handoff, or says why the trail ends. The address policy decides separately whether the target may be
+    /// called.
     pub fn advance(&mut self, transfer: &Transfer) -> Result<(), String> {
         let endpoint = &transfer.agent_endpoint;
         let again = |(agent, task): &(String, TaskRef)| same_agent(agent, endpoint) && *task == transfer.task_id;
@@ -65,13 +66,13 @@ impl Trail {
     }
 }
 
-/// Whether nobody on the way reads along: by TLS, or on this machine.
+/// Whether requests to a URL cannot be read on the way: they use TLS or stay on this machine.
 pub fn is_confidential(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
-/// A card without other interfaces than the one that a task went to: nobody else is shown the claim to it. `None` for
-/// the card of somebody else, who does not offer it.
+/// The card with only the interface of the handoff's target, so that no other server gets the claim. `None` if the card
+/// does not list that interface.
 pub fn offering(transfer: &Transfer, mut found: Found) -> Option<Found> {
     let interfaces = &mut found.card.supported_interfaces;
     interfaces.retain(|interface| same_agent(&interface.url, &transfer.agent_endpoint));
@@ -79,8 +80,8 @@ pub fn offering(transfer: &Transfer, mut found: Found) -> Option<Found> {
 }
 
 impl Client {
-    /// A line to the agent that has a task now, with what it is to be shown there. That is never what was for the
-    /// server that names it: whoever hands a task over chooses where the next line leads.
+    /// Connects to the agent that has the task now, with the credentials for that agent. Never pass credentials for the
+    /// server that handed the task over: that server chooses the target.
     pub async fn successor(
         &self,
         transfer: &Transfer,

@@ -1,15 +1,15 @@
-//! How a call travels: one line to one interface of one agent, in its binding and dialect.
+//! Transports: send calls to one interface of one agent, in its binding and dialect.
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
 //! | `jsonrpc` | JSON-RPC, in every dialect |
 //! | `http` | HTTP+JSON of 1.0 and REST of 0.3 |
 //! | `grpc` | gRPC of both |
 //! | `envelope` | the envelope of a booking network |
-//! | `lineage` | what came before a message, beside it |
-//! | `sse` | event streams of the first two |
+//! | `lineage` | the header that repeats the lineage of a message |
+//! | `sse` | event streams of JSON-RPC and HTTP+JSON |
 //!
-//! Nothing here repeats a request, waits for a task or resumes a stream.
+//! Transports do not retry requests, wait for tasks or resume streams.
 
 mod envelope;
 mod grpc;
@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use url::Url;
 
-/// A way to call an agent.
+/// A transport to one interface of an agent.
 pub(crate) struct Line {
     pub(crate) door: Door,
     pub(crate) chosen: Chosen,
@@ -43,57 +43,57 @@ pub(crate) struct Line {
     /// Service parameters of the caller.
     pub(crate) parameters: HeaderMap,
     pub(crate) extensions: Option<HeaderValue>,
-    /// The same, one by one.
+    /// The active extensions, one by one.
     pub(crate) active: Vec<String>,
-    /// What the agent means by the bytes of a file.
+    /// How the agent encodes the bytes of files.
     pub(crate) files: Files,
-    /// How often a request is made at most.
+    /// The largest number of attempts for a request.
     pub(crate) attempts: u32,
-    /// The schemes of the card, for errors.
+    /// The security schemes of the card, for errors.
     pub(crate) wanted: Vec<String>,
-    /// Which of the addresses answers, once one did.
+    /// The URL that has answered, of several candidates.
     answering: OnceLock<Url>,
-    /// What every request for one answer carries, in JSON-RPC.
+    /// The headers of JSON-RPC requests with a single answer, built once.
     asking: OnceLock<HeaderMap>,
     grpc: tokio::sync::OnceCell<tonic::transport::Channel>,
-    /// When messages to a booking network were first sent.
+    /// The timestamps of messages to a booking network.
     stamps: envelope::Stamps,
 }
 
-/// A request as it would leave: for those who want to send it by other means.
+/// A preview of a request, for callers that send it by other means.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// Its method; `POST` for gRPC.
+    /// The HTTP method; `POST` for gRPC.
     pub method: Method,
-    /// Where to, credentials aside. For gRPC the path of the method.
+    /// The URL without credentials. For gRPC it ends with the path of the method.
     pub url: String,
-    /// Its headers, or metadata; credentials among them are marked sensitive.
+    /// The headers, or the metadata of gRPC; credentials among them are marked sensitive.
     pub headers: HeaderMap,
-    /// Its body; for gRPC the message as JSON.
+    /// The body; for gRPC the message as JSON.
     pub body: Option<String>,
-    /// Names of credentials that would stand in the query.
+    /// The names of credentials that would be in the query.
     pub secret_query: Vec<String>,
 }
 
-/// One event of a stream, and its number if it has one.
+/// An event of a stream, with its number if it has one.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     pub(crate) id: Option<String>,
     pub(crate) said: Said<TheirEvent>,
 }
 
-/// An open stream.
+/// An open stream of events.
 pub(crate) enum Opened {
     /// Server-sent events.
     Sse(Box<sse::Events>),
     /// gRPC.
     Grpc(Box<grpc::Events>),
-    /// The server answered in one piece.
+    /// The server answered with one value and not with a stream.
     One(Option<Box<Numbered>>),
 }
 
 impl Opened {
-    /// The next event; `None` when the server closed the stream in good order.
+    /// The next event; `None` when the server closed the stream properly.
     pub(crate) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
         match self {
             Self::Sse(events) => events.next().await,
@@ -122,7 +122,7 @@ impl Line {
         }
     }
 
-    /// The same line, showing that a task was handed over for us.
+    /// The same transport with the claim to a task that was handed over for us.
     pub(crate) fn claiming(&self, claim: &Claim) -> Result<Self, Error> {
         let (door, chosen, attached) = (self.door.clone(), self.chosen.clone(), self.attached.clone().claiming(claim)?);
         Ok(Self {
@@ -135,9 +135,9 @@ impl Line {
         })
     }
 
-    /// Asks for one answer.
+    /// Sends a call that has one answer.
     pub(crate) async fn ask(&self, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
-        // The others are boxed, so that the one that is used most is no larger than it is.
+        // The other futures are boxed, so that the most frequent one stays small.
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::ask(self, call, retry_key).await,
             Binding::HttpJson => Box::pin(http::ask(self, call)).await,
@@ -146,7 +146,7 @@ impl Line {
         }
     }
 
-    /// A call with its files as the agent looks for them over gRPC.
+    /// The call with its files in the encoding that the agent expects over gRPC.
     fn for_agent<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
         match self.files {
             Files::Bytes => Cow::Borrowed(call),
@@ -158,7 +158,7 @@ impl Line {
         }
     }
 
-    /// A call as it would leave. Nothing is sent.
+    /// Previews a call without sending it.
     pub(crate) fn written(&self, call: &Call) -> Result<Written, Error> {
         let (method, url, headers, body) = match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::written(self, call)?,
@@ -174,7 +174,7 @@ impl Line {
         Ok(Written { method, url, headers, body, secret_query })
     }
 
-    /// Opens a stream, after an event that was seen before if there was one.
+    /// Opens a stream, after an earlier event if one is given.
     pub(crate) async fn open(self: &Arc<Self>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
         match self.chosen.binding {
             Binding::JsonRpc => jsonrpc::open(self, call, after).await,
@@ -184,7 +184,7 @@ impl Line {
         }
     }
 
-    /// What every request carries beside its body. Credentials come last: a service parameter cannot replace one.
+    /// The headers of every request. Credentials come last, so that a service parameter cannot replace one.
     fn headers(&self) -> HeaderMap {
         let mut headers = self.parameters.clone();
         if let Some(version) = version_of(self.chosen.dialect) {
@@ -202,8 +202,9 @@ impl Line {
         headers
     }
 
-    /// Posts a body to the first address that somebody answers at: agent-native servers have several, and at the wrong
-    /// ones there is nobody, a 404, a 405 or a web page. Nothing was done there, so asking elsewhere does it once.
+    /// Posts a body to the first candidate URL of the agent: agent-native servers have several, and answer wrong ones
+    /// with a refused connection, 404, 405 or a web page. Such a server has done nothing, so trying the next URL is
+    /// safe.
     pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Incoming, Error> {
         let send = |url: &Url| self.request(Method::POST, url.clone(), headers.clone(), Some(body.clone()));
         if let Some(url) = self.answering.get() {
@@ -231,7 +232,7 @@ impl Line {
         }
     }
 
-    /// Sends one request: here, and once for each, it gets what is made for it alone.
+    /// Sends one request. The per-request credential is made here, once for each request.
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -256,7 +257,7 @@ impl Line {
             Outgoing { method, url, headers, body, secret_query: self.attached.query.clone() }
         };
         let answer = self.pass(request(headers.clone())).await?;
-        // Whoever does not know us has done nothing, so that asking once more does it once.
+        // A server that refuses authentication has done nothing, so a second attempt is safe.
         if answer.status != StatusCode::UNAUTHORIZED || !signer.refused(&headers).await {
             return Ok(answer);
         }
@@ -270,7 +271,7 @@ impl Line {
         let who = if self.attached.certificate { As::Ourselves } else { As::Caller };
         let answer = self.door.send(request, who).await?;
         if answer.status.is_redirection() {
-            // Servers repeat the query, and the query may hold a key.
+            // Servers repeat the query in the redirect, and the query may contain a key.
             let to = answer.headers.get(header::LOCATION).and_then(|v| v.to_str().ok()).and_then(|t| at.join(t).ok());
             let to = to
                 .map_or_else(|| "elsewhere".into(), |to| format!("{}{}", to.origin().ascii_serialization(), to.path()));
@@ -283,7 +284,7 @@ impl Line {
         Ok(answer)
     }
 
-    /// Adds what is made for this request. Whatever made the address, it is for the origin that was chosen.
+    /// Adds the per-request credential, which goes only to the origin of the chosen interface.
     async fn authorise(&self, leaving: Leaving<'_>, headers: &mut HeaderMap) -> Result<(), Error> {
         let Some(signer) = &self.attached.signer else { return Ok(()) };
         if leaving.url.origin() != self.chosen.url.origin() {
@@ -293,7 +294,7 @@ impl Line {
         Ok(())
     }
 
-    /// What a refusal means: who was not let in is told so in the client's words, everything else in the agent's.
+    /// Converts a fault of the agent; authentication faults become errors of the client.
     fn refused(&self, fault: Fault, transport: TransportCode, retry_after: Option<Duration>) -> Error {
         match fault.code() {
             Code::Unauthenticated | Code::Forbidden => self.shut_out(fault.to_string(), transport),
@@ -301,7 +302,7 @@ impl Line {
         }
     }
 
-    /// The door is shut: with nothing in hand, or with the wrong thing.
+    /// The error for a refused authentication: credentials are missing, or were not accepted.
     fn shut_out(&self, reason: String, transport: TransportCode) -> Error {
         if self.attached.any {
             return Error::AuthFailed { reason, transport: Some(transport) };
@@ -311,7 +312,7 @@ impl Line {
         Error::CredentialsMissing { wanted, transport: Some(transport) }
     }
 
-    /// What an HTTP status means where the body says nothing of ours.
+    /// The error for an HTTP status without a protocol error in the body.
     fn bare_status(&self, status: StatusCode, retry_after: Option<Duration>, host: &str) -> Error {
         let transport = TransportCode::Http(status.as_u16());
         let words = format!("HTTP {status}");
@@ -335,7 +336,7 @@ impl Line {
     }
 }
 
-/// Puts headers in the place of any others of their names.
+/// Replaces all headers of the same names.
 fn replace(headers: &mut HeaderMap, with: HeaderMap) {
     for name in with.keys() {
         headers.remove(name);
@@ -343,12 +344,12 @@ fn replace(headers: &mut HeaderMap, with: HeaderMap) {
     headers.extend(with);
 }
 
-/// What an answer with this status may hold: results are large, refusals are not.
+/// The body limit for a status: results are large, refusals are not.
 fn body_limit(status: StatusCode) -> usize {
     if status.is_success() { ANSWER_BYTES_MAX } else { REFUSAL_BYTES_MAX }
 }
 
-/// Where extensions are asked for: before 1.0 the header had another name, and the Python SDK of 0.3 reads no other.
+/// The header that activates extensions. Before 1.0 it had another name, and the Python SDK of 0.3 reads only that.
 const fn extensions_header(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::V1 => "a2a-extensions",
@@ -356,7 +357,7 @@ const fn extensions_header(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The version to signal. agent-native and XPR have none.
+/// The version header of a dialect. agent-native and XPR have none.
 const fn version_of(dialect: Dialect) -> Option<&'static str> {
     match dialect {
         Dialect::V1 => Some("1.0"),
@@ -365,12 +366,12 @@ const fn version_of(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// A fresh name for a message.
+/// A new id for a message.
 pub(crate) fn mint() -> MessageId {
     MessageId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a name")
 }
 
-/// Pairs an answer with its JSON: as received in 1.0, as we write it otherwise.
+/// Combines an answer with its JSON: as received in 1.0, encoded by us in other dialects.
 fn said_answer(dialect: Dialect, answer: Answer, received: Option<&str>, losses: Losses) -> Said<Answer> {
     match (dialect, received) {
         (Dialect::V1, Some(text)) => Said::new(answer, text, losses),
@@ -379,7 +380,7 @@ fn said_answer(dialect: Dialect, answer: Answer, received: Option<&str>, losses:
             v1::json::write_answer(&answer, &mut out);
             let is_card = matches!(answer, Answer::Card(_));
             let said = Said::new(answer, String::from_utf8_lossy(&out).into_owned(), losses);
-            // Its signatures are over what came, and not over what we would write.
+            // The signatures of a card are over the received JSON, and not over our encoding.
             match received.filter(|_| is_card) {
                 Some(text) => said.received_as(text),
                 None => said,
@@ -388,7 +389,7 @@ fn said_answer(dialect: Dialect, answer: Answer, received: Option<&str>, losses:
     }
 }
 
-/// The same for an event.
+/// Combines an event with its JSON, like [`said_answer`].
 fn said_event(dialect: Dialect, event: TheirEvent, received: Option<&str>, losses: Losses) -> Said<TheirEvent> {
     match (dialect, received) {
         (Dialect::V1, Some(text)) => Said::new(event, text, losses),
@@ -400,7 +401,7 @@ fn said_event(dialect: Dialect, event: TheirEvent, received: Option<&str>, losse
     }
 }
 
-/// An answer to a stream request that came in one piece, as the one event that it is.
+/// A stream with the single event of an answer that came in one piece.
 fn only_event(dialect: Dialect, said: Said<Answer>, retold: Option<&str>) -> Result<Opened, Error> {
     let event = match &said.value {
         Answer::SentTask(task) | Answer::Task(task) => TheirEvent::Task((**task).clone()),

@@ -1,30 +1,30 @@
-//! Waiting for a task by asking, and what waiting ends in.
+//! Polls a task until it ends, and reports the outcome.
 
 use crate::agent::Agent;
 use crate::{Error, Note, Said};
 use sabir_proto::{Answer, Fault, Message, NonText, SendMessage, TaskRef, TaskState, TheirTask};
 use std::time::Duration;
 
-/// How often to ask: at first, and with growing pauses later.
+/// The schedule of polls: a steady pace at first, then growing pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// The pause between the first questions.
+    /// The pause between the first polls.
     pub first: Duration,
-    /// How many questions are asked at that pace before it slows down.
+    /// The number of polls at that pace before it slows down.
     pub steady: u32,
-    /// The longest pause.
+    /// The longest pause between polls.
     pub max: Duration,
-    /// How many questions in a row may fail.
+    /// The number of polls in a row that may fail.
     pub failures_max: u32,
 }
 
 impl Pace {
-    /// At this interval first, and never much slower than every half minute.
+    /// A schedule that begins with this pause, and slows down to at most every half minute.
     pub fn every(first: Duration) -> Self {
         Self { first, max: first.max(Duration::from_secs(30)), ..Self::default() }
     }
 
-    /// The pause before the question of this number, and after this many failures in a row.
+    /// The pause before a poll, by its number and the number of failures in a row.
     fn pause(&self, question: u32, failures: u32) -> Duration {
         let slower = question.saturating_sub(self.steady).min(64);
         let grown = self.first.mul_f64(1.5_f64.powi(slower.cast_signed()).min(1e6));
@@ -39,7 +39,7 @@ impl Default for Pace {
     }
 }
 
-/// Asks for a task again and again.
+/// Polls a task repeatedly.
 pub(crate) struct Poll {
     task: TaskRef,
     pace: Pace,
@@ -50,17 +50,17 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    /// Asks at once, then in its pace.
+    /// Polls at once, then on schedule.
     pub(crate) const fn at_once(task: TaskRef, pace: Pace) -> Self {
         Self { task, pace, questions: 0, failures: 0, waits: false, retry_after: None }
     }
 
-    /// Waits before the first question too.
+    /// Waits before the first poll too.
     pub(crate) const fn after_a_pause(task: TaskRef, pace: Pace) -> Self {
         Self { task, pace, questions: 0, failures: 0, waits: true, retry_after: None }
     }
 
-    /// How long to wait now. Nobody is waited for longer than the pace allows, whatever they ask.
+    /// The pause before the next poll. A longer `Retry-After` of the agent is shortened to the longest pause.
     fn pause(&self) -> Duration {
         match self.retry_after {
             Some(asked) => asked.min(self.pace.max.max(self.pace.first)),
@@ -68,7 +68,7 @@ impl Poll {
         }
     }
 
-    /// Waits and asks. A question that fails in passing is asked again, a few times.
+    /// Waits and polls. A poll with a transient error is repeated, up to the limit of failures.
     pub(crate) async fn next(&mut self, agent: &Agent) -> Result<Said<TheirTask>, Error> {
         loop {
             if self.waits {
@@ -93,27 +93,27 @@ impl Poll {
     }
 }
 
-/// What a message came to. A failed task is not a success.
+/// The outcome of a message. A failed task is not a success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A direct reply.
+    /// The agent gave a direct reply.
     Message(Box<Message>),
-    /// Done.
+    /// The task is completed, or was handed over.
     Completed(Box<TheirTask>),
-    /// It did not work.
+    /// The task has failed.
     Failed(Box<TheirTask>),
-    /// The agent declined.
+    /// The agent rejected the task.
     Rejected(Box<TheirTask>),
-    /// Somebody cancelled it.
+    /// The task was cancelled.
     Canceled(Box<TheirTask>),
-    /// The agent asks something.
+    /// The agent asks for input.
     InputRequired(Box<TheirTask>),
-    /// The agent needs an authorisation.
+    /// The agent needs an authorization.
     AuthRequired(Box<TheirTask>),
 }
 
 impl Outcome {
-    /// What a task came to; `None` while it is at work.
+    /// The outcome of a task; `None` while the agent works on it.
     pub fn of(task: TheirTask) -> Option<Self> {
         let wrap = match task.status.state {
             TaskState::Completed | TaskState::Transferred => Self::Completed,
@@ -127,7 +127,7 @@ impl Outcome {
         Some(wrap(Box::new(task)))
     }
 
-    /// The task, where there is one.
+    /// The task, unless the agent gave a direct reply.
     pub fn task(&self) -> Option<&TheirTask> {
         match self {
             Self::Message(_) => None,
@@ -140,7 +140,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the agent did what it was asked.
+    /// Whether the agent did what it was asked to do.
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Message(_) | Self::Completed(_))
     }
@@ -155,7 +155,7 @@ impl Outcome {
 }
 
 impl Agent {
-    /// Sends a message without waiting, then asks until something came of it.
+    /// Sends a message without waiting, then polls until there is an outcome.
     pub async fn send_and_wait(&self, request: SendMessage, pace: Pace) -> Result<Said<Outcome>, Error> {
         self.line().door.within(self.send_then_poll(request, pace)).await
     }
@@ -176,7 +176,7 @@ impl Agent {
         settled.try_map(outcome)
     }
 
-    /// Asks for a task until it settles or waits for somebody.
+    /// Polls a task until it settles, or waits for input or authorization.
     pub async fn wait(&self, task: TaskRef, pace: Pace) -> Result<Said<TheirTask>, Error> {
         self.line().door.within(self.poll(Poll::at_once(task, pace))).await
     }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(&pauses[..6], &[2; 6]);
         assert_eq!(pauses[6], 3);
         assert_eq!(pauses[13], 30);
-        // A failure doubles the pause, within the bound; a slow pace stays what it was asked to be.
+        // A failure doubles the pause, up to the longest one; a slower pace stays as configured.
         assert_eq!(pace.pause(0, 1).as_secs(), 4);
         assert_eq!(pace.pause(0, 9).as_secs(), 30);
         assert_eq!(Pace::every(Duration::from_secs(60)).pause(40, 3).as_secs(), 60);

@@ -1,11 +1,10 @@
-//! Signing requests as an account of XPR Network.
+//! Signs requests as an account of XPR Network.
 //!
-//! A signed request has three more headers: the account, the time, and a signature over both and the body. The body is
-//! signed as it goes out, to the byte, so signing is the last thing that happens to a request. What is signed is
-//! defined in [`sabir_proto::digest::k1`]; it does not name the receiver, so a signed request is good at any agent for
-//! as long as its time is.
+//! A signed request has three more headers: the account, the time, and a signature over both and the body. The exact
+//! bytes of the body are signed, so signing is the last step before sending. [`sabir_proto::digest::k1`] defines what
+//! is signed. It does not name the receiver, so a signed request is valid at any agent until its time has passed.
 //!
-//! [`Signer`] is the arithmetic, [`Account`] the credential of a client: it signs each request when it leaves.
+//! [`Signer`] computes signatures; [`Account`] is the credential of a client that signs each request.
 
 mod account;
 mod registry;
@@ -21,34 +20,34 @@ use sabir_proto::digest;
 use sabir_proto::k1::{Curve, K1Fault, PrivateKey, Signature, is_account_name};
 use std::fmt;
 
-/// `X-XPR-Account`
+/// The header that names the account (`X-XPR-Account`).
 pub const ACCOUNT: &str = "x-xpr-account";
-/// `X-XPR-Timestamp`
+/// The header with the time in Unix seconds (`X-XPR-Timestamp`).
 pub const TIMESTAMP: &str = "x-xpr-timestamp";
-/// `X-XPR-Signature`
+/// The header with the signature (`X-XPR-Signature`).
 pub const SIGNATURE: &str = "x-xpr-signature";
 
-/// Whether a header belongs to a signature. A card can only call that an API key, and no key of ours has its place
-/// there.
+/// Whether a header belongs to a signature. Cards can declare such a header only as an API key, and the client puts no
+/// key there.
 pub fn is_header(name: &str) -> bool {
     [ACCOUNT, TIMESTAMP, SIGNATURE].iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Why nobody can sign.
+/// Why a signer cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignerFault {
-    /// Not the name of an account.
+    /// The name is not an account name.
     #[error("{0:?} is not an account name: 1 to 12 of a-z, 1-5 and the dot")]
     Account(String),
-    /// Not a private key. The key itself is not repeated.
+    /// The text is not a private key. The error does not repeat it.
     #[error("the private key cannot be read: {0}")]
     Key(#[from] K1Fault),
-    /// Zero, or beyond the order of the curve.
+    /// The key is zero, or beyond the order of the curve.
     #[error("the private key is out of range")]
     Range,
 }
 
-/// An account that signs.
+/// Signs requests as one account.
 #[derive(Clone)]
 pub struct Signer {
     account: String,
@@ -56,7 +55,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// An account and its key, which is `PVT_K1_…` or WIF.
+    /// A signer for an account and its key, which is `PVT_K1_…` or WIF.
     pub fn new(account: &str, key: &Secret) -> Result<Self, SignerFault> {
         if !is_account_name(account) {
             return Err(SignerFault::Account(account.to_owned()));
@@ -66,7 +65,7 @@ impl Signer {
         Ok(Self { account: account.to_owned(), key })
     }
 
-    /// Who signs.
+    /// The name of the account.
     pub fn account(&self) -> &str {
         &self.account
     }
@@ -77,14 +76,14 @@ impl Signer {
         [(ACCOUNT, self.account.clone()), (TIMESTAMP, now.to_string()), (SIGNATURE, signature.to_string())]
     }
 
-    /// The chain takes only signatures whose r and s need no padding as signed integers, so the nonce is drawn anew
-    /// until both are such. The attempt is the additional data of RFC 6979 §3.6, counted from 1: that is what the
-    /// network's own library does, and it gives the same signatures to the bit.
+    /// Signs a digest. The chain accepts only signatures whose r and s need no padding as signed integers, so the nonce
+    /// is drawn again until both fit. The attempt number, counted from 1, is the additional data of RFC 6979 §3.6: the
+    /// network's own library does the same, so the signatures are equal to the bit.
     fn sign(&self, digest: &[u8; 32]) -> Signature {
         let mut attempt: u32 = 0;
         loop {
             attempt += 1;
-            // One byte for the first 255; about half of all nonces will do, so there is no second.
+            // One byte suffices for 255 attempts. About half of all nonces fit, so more are never needed.
             let count = attempt.to_le_bytes();
             let length = if attempt < 256 { 1 } else { count.len() };
             let (ecdsa, id) =
@@ -98,7 +97,7 @@ impl Signer {
     }
 }
 
-/// Neither half has its highest bit set, or is so short that its second byte has not.
+/// Whether both halves have their highest bit clear and no unnecessary leading zero byte.
 fn is_canonical(rs: &[u8; 64]) -> bool {
     let short = |half: &[u8]| half[0] >= 0x80 || (half[0] == 0 && half[1] < 0x80);
     !rs.chunks(32).any(short)

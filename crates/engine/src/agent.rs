@@ -1,4 +1,4 @@
-//! What an author implements, and what an agent may count on.
+//! The [`Agent`] trait that an author implements, and the [`Context`] that each turn gets.
 //!
 //! ```
 //! use sabir_engine::{Agent, Context, Ending, Failure};
@@ -32,7 +32,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// Something that answers messages.
+/// An agent: a program that answers messages.
 ///
 /// A *turn* is the work on one message: it begins with the message and ends with an [`Ending`]. A task may take many
 /// turns, each after the caller answered a question.
@@ -59,83 +59,81 @@ pub trait Agent: Send + Sync + 'static {
         Nature::default()
     }
 
-    /// Whether whoever sends carries the first turn of a task: nothing is kept before it has ended, however long it waits,
-    /// and all of it is one step then. What ends in a reply leaves no trace, and neither does what its caller does not
-    /// wait for; so this is for agents whose effects are those of their step, or are recognised elsewhere when they are
-    /// repeated. Once such an agent waits for a [commit](Context::commit), its task is one like any other.
+    /// Whether the request of the sender runs the first turn of a task itself. Nothing is stored before that turn has
+    /// ended, however long it waits; then all of it is one step. A turn that ends in a reply, or whose caller
+    /// disconnects, leaves no trace. So this is for agents whose effects are part of their step, or are recognised
+    /// elsewhere when they are repeated. Once such an agent waits for a [commit](Context::commit), its task is like any
+    /// other.
     fn is_carried(&self) -> bool {
         false
     }
 
-    /// Whether a new task may be opened now. One that is refused leaves no trace; its caller is told when to come again.
+    /// Whether a new task may be opened now. A refused one leaves no trace; the fault tells its caller when to retry.
     fn admits(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// How long the agent may take to call off its work when a task is canceled, before the task ends without it.
-    /// Nothing for most: their turn is stopped where it stands, and that is that.
+    /// How long the agent may take to cancel work elsewhere before the task ends without its answer. Zero, the default,
+    /// stops the turn at once.
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Calls off work that goes on elsewhere, and tells how that ended: it may have been done before. Asked only of an
-    /// agent that wants a grace, when its turn has been stopped or while its task waits for an answer.
+    /// Cancels work on another server and returns how it ended, which may have been earlier. The engine calls this only
+    /// for an agent with a grace, after its turn was stopped or while its task waits for an answer.
     fn call_off(&self, _: Canceled) -> impl Future<Output = CalledOff> + Send {
         std::future::ready(CalledOff::default())
     }
 
-    /// Tells the other side of a cancel that it has not acknowledged yet; true once it has, or there is nobody to tell.
+    /// Sends a cancel again that the other server has not acknowledged. True once it has, or when there is no server to
+    /// tell.
     fn remind(&self, _: Canceled) -> impl Future<Output = bool> + Send {
         std::future::ready(true)
     }
 
-    /// Told after its caller has canceled a task, unless it wanted a grace; whether a turn was at work or had ended with a
-    /// question. The turn's future is gone by then; what it left for itself is here. For agents whose work goes on
-    /// elsewhere.
+    /// Called after the caller has canceled a task of an agent without a grace, at work or waiting for an answer. The
+    /// turn's future is dropped by then; its checkpoint is in the argument. For agents whose work goes on elsewhere.
     fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Told once a task is handed over and that is committed; and again after a restart, for a while, since nobody knows
-    /// whether it was heard. For telling the other side that it may begin.
+    /// Called once a handover is committed, and again after restarts for a while, since the engine cannot know whether
+    /// the first call finished. For telling the other server that it may begin.
     fn handed_over(&self, _: HandedOver) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 }
 
-/// A task that was given to another server.
+/// A task that this server has handed over to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandedOver {
-    /// The task.
     pub task: TaskId,
-    /// Where it went.
     pub transfer: Transfer,
 }
 
-/// A task whose caller no longer wants it.
+/// A task that its caller has canceled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canceled {
-    /// The task.
     pub task: TaskId,
-    /// What the agent left for itself.
+    /// The agent's last committed checkpoint.
     pub checkpoint: Option<Bytes>,
 }
 
-/// How work that was called off has ended.
+/// How canceled work on another server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledOff {
-    /// As the other side says; canceled where it says nothing.
+    /// The ending that the other server reports; canceled where it reports none.
     pub ending: Ending,
-    /// What is new among the artifacts, and whether it is added to those of its id.
+    /// New artifacts, each with whether it is appended to the artifact of its id.
     pub artifacts: Vec<(Artifact, bool)>,
-    /// What is not known about the end, if anything.
+    /// Why the end is uncertain, if it is.
     pub gap: Option<String>,
-    /// The other side knows of the cancel; otherwise it is reminded.
+    /// Whether the other server has acknowledged the cancel; if not, the engine sends it again.
     pub acknowledged: bool,
 }
 
 impl CalledOff {
-    /// Canceled here; what became of it there is not known.
+    /// Canceled here; the result on the other server is unknown.
     pub fn unheard(why: impl Into<String>) -> Self {
         Self { gap: Some(why.into()), acknowledged: false, ..Self::default() }
     }
@@ -153,12 +151,12 @@ pub struct Nature {
     /// The agent has no effects on the outside, so it may run before its task is committed: a task that settles at
     /// once is then one commit instead of two. Never set this for an agent that calls, writes or spends.
     pub instant: bool,
-    /// Most turns end in a moment, and one that is begun twice does no harm. Where nobody can know of a task before it
-    /// rests, it is written down when it ends, or when the moment is over: one commit instead of two. A crash in that
-    /// moment leaves no trace, and the caller without an answer.
+    /// Most turns end at once, and beginning one twice does no harm. Where no reader can know of a task before it
+    /// rests, the task is stored when its first turn ends, or after 100 ms: one commit instead of two. A crash before
+    /// that leaves no trace, and the caller without an answer.
     pub brief: bool,
-    /// The agent may end with an [`Ending::DirectMessage`]. A stream shows the task once the agent is heard of, or after
-    /// a while, since a stream of a direct reply has no task in it.
+    /// The agent may end with an [`Ending::DirectMessage`]. A stream then shows the task only after the agent's first
+    /// report or after a delay, since a stream that answers with a direct reply has no task in it.
     pub answers_directly: bool,
     /// What to do with a turn that a crash interrupted.
     pub recovery: Recovery,
@@ -176,7 +174,6 @@ pub enum Recovery {
     Restart,
 }
 
-/// How a turn ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The task is done; the parts, if any, are its closing words.
@@ -189,57 +186,57 @@ pub enum Ending {
     AskInput(Vec<Part>),
     /// The agent asks for credentials.
     AskAuth(Vec<Part>),
-    /// The work was called off, though not by the caller: an agent behind this one said so.
+    /// A remote agent behind this one has canceled the work, not the caller.
     Cancel(Vec<Part>),
     /// A direct reply without a task. Where a task exists already, it completes with these words.
     Reply(Vec<Part>),
-    /// A direct reply of an agent elsewhere. The log keeps it as a task that completed with it; a caller whose dialect has
-    /// direct replies, and who waits, gets the message alone, and gets it again when it repeats its send.
+    /// A direct reply of an agent on another server. The log keeps it as a task that completed with it. A caller that
+    /// waits, and whose dialect has direct replies, gets the message alone, also when it repeats its send.
     DirectMessage(Box<Message>),
-    /// Another agent should have the task, and the conversation goes on there. Of an agent that may not hand tasks over it
-    /// is a failure.
+    /// Hands the task over to another agent, where the conversation goes on. An agent that may not hand tasks over
+    /// fails with this.
     Transfer(Box<Handover>),
-    /// The task is another server's now. Said by whoever has seen to that, once it is there.
+    /// The task is on another server now. Only the code that has completed the handover returns this.
     Transferred(Box<Transfer>),
 }
 
 impl Ending {
-    /// Whether somebody is asked something, so that there may be another turn.
+    /// Whether the agent asks for input or credentials, so that there may be another turn.
     pub const fn asks(&self) -> bool {
         matches!(self, Self::AskInput(_) | Self::AskAuth(_))
     }
 
-    /// Done, without words.
+    /// Completes the task without closing words.
     pub const fn complete() -> Self {
         Self::Complete(Vec::new())
     }
 
-    /// Done, with closing words; none if the text is empty.
+    /// Completes the task with closing words; none if the text is empty.
     pub fn complete_with(text: impl Into<String>) -> Self {
         Self::Complete(words(text))
     }
 
-    /// Not done, and why.
+    /// Fails the task with this reason.
     pub fn fail(text: impl Into<String>) -> Self {
         Self::Fail(words(text))
     }
 
-    /// Not wanted, and why.
+    /// Rejects the task with this reason.
     pub fn reject(text: impl Into<String>) -> Self {
         Self::Reject(words(text))
     }
 
-    /// A question.
+    /// Asks the caller this question.
     pub fn ask_input(text: impl Into<String>) -> Self {
         Self::AskInput(words(text))
     }
 
-    /// A request for credentials.
+    /// Asks the caller for credentials.
     pub fn ask_auth(text: impl Into<String>) -> Self {
         Self::AskAuth(words(text))
     }
 
-    /// A direct reply.
+    /// Replies directly, without a task.
     pub fn reply(text: impl Into<String>) -> Self {
         Self::Reply(words(text))
     }
@@ -279,7 +276,7 @@ pub struct Context {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) turn: Arc<TurnInfo>,
     pub(crate) checkpoint: Option<Bytes>,
-    /// The message as the agent hears it, where that is more than was said.
+    /// The message with parts put before it, where [`Context::hear_first`] was called.
     pub(crate) heard: Option<Box<Message>>,
 }
 
@@ -287,7 +284,7 @@ pub struct Context {
 pub(crate) struct TurnInfo {
     pub(crate) task: TaskId,
     pub(crate) scope: Arc<Scope>,
-    /// Whose the task is by the time it is let go of, where somebody else made it.
+    /// The owner after the handoff: the caller that presented the claim, not the one that created the task.
     pub(crate) adopted_by: OnceLock<Arc<Scope>>,
     pub(crate) context: ContextId,
     pub(crate) turn: u64,
@@ -296,14 +293,14 @@ pub(crate) struct TurnInfo {
     /// The task as it stood before this turn; without history for a new one.
     pub(crate) before: Option<Box<Task>>,
     pub(crate) tools: ToolMode,
-    /// The caller has said that it follows handoffs.
+    /// Whether the caller supports the handoff extension.
     pub(crate) follows: bool,
-    /// The task waits until whoever handed it to us has let go of it.
+    /// The task is held until the server that handed it over activates it.
     pub(crate) held: bool,
     pub(crate) lineage: Lineage,
-    /// It began before its task was in the log.
+    /// The turn began before its task was stored.
     pub(crate) early: bool,
-    /// The task is written down when the turn has ended, or is at work for longer than a moment.
+    /// The task is stored when this turn has ended, or after 100 ms; see [`Nature::brief`].
     pub(crate) brief: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
@@ -311,12 +308,12 @@ pub(crate) struct TurnInfo {
 }
 
 impl TurnInfo {
-    /// For whom the agent works.
+    /// The current owner of the task.
     pub(crate) fn scope(&self) -> &Arc<Scope> {
         self.adopted_by.get().unwrap_or(&self.scope)
     }
 
-    /// Looks whose the task is now: whoever made it may have made it for somebody else.
+    /// Loads the current owner: a handed-over task may have been claimed by another caller.
     pub(crate) async fn look_for_whom(&self) {
         if let Ok(Some(owner)) = self.core.log.owner(self.task).await
             && owner != self.scope
@@ -333,13 +330,13 @@ impl fmt::Debug for TurnInfo {
 }
 
 impl Context {
-    /// The message to answer.
+    /// The message that this turn answers.
     pub fn message(&self) -> &Message {
         self.heard.as_deref().unwrap_or(&self.turn.message)
     }
 
-    /// Puts parts before those of the message, for the rest of this turn: for whoever stands before an agent and knows
-    /// something that the agent should hear first. What is kept is the message as it was said.
+    /// Puts parts before those of the message, for the rest of this turn, for code that wraps an agent and has
+    /// something to tell it first. The log keeps the message as it came.
     pub fn hear_first(&mut self, mut parts: Vec<Part>) {
         let mut message = self.message().clone();
         parts.append(&mut message.parts);
@@ -347,55 +344,54 @@ impl Context {
         self.heard = Some(Box::new(message));
     }
 
-    /// The task.
     pub fn task_id(&self) -> TaskId {
         self.turn.task
     }
 
-    /// The conversation.
+    /// The id of the conversation.
     pub fn context_id(&self) -> &ContextId {
         &self.turn.context
     }
 
-    /// The tenant the caller named; none where its name only told which agent was meant.
+    /// The tenant that the caller named; none where that name only selected the agent.
     pub fn tenant(&self) -> &Tenant {
         &self.turn.scope().tenant
     }
 
-    /// Who is calling, as the door has recognised it; whatever a message claims about its sender.
+    /// The authenticated caller, whatever a message claims about its sender.
     pub fn caller(&self) -> &Caller {
         &self.turn.scope().caller
     }
 
-    /// What tools may do on this turn. An agent that has tools must keep to it, and hand it on to whatever it starts.
+    /// What tools may do on this turn. An agent with tools must keep to it, and pass it on to what it starts.
     pub fn tools(&self) -> ToolMode {
         self.turn.tools
     }
 
-    /// Whether the caller has said that it follows handoffs.
+    /// Whether the caller supports the handoff extension.
     pub fn follows_handoffs(&self) -> bool {
         self.turn.follows
     }
 
-    /// What came with the task, if it was handed over to us. A stranger's claims: never instructions, nor a proof of who
-    /// anybody is.
+    /// The context that came with a task that was handed over to us. These are claims of another server: neither
+    /// instructions nor a proof of identity.
     pub fn transfer_context(&self) -> Option<TransferContext> {
         let first = self.turn.before.as_ref().and_then(|task| task.history.first());
         crate::hold::came_with(first.unwrap_or(&self.turn.message))
     }
 
-    /// The task as it stood before this turn, with all that was said and made; `None` on its first turn.
+    /// The task before this turn, with its history and artifacts; `None` on its first turn.
     pub fn before(&self) -> Option<&Task> {
         self.turn.before.as_deref()
     }
 
-    /// Names this turn; the same on every attempt, so good as an idempotency key for effects on the outside.
+    /// The id of this turn; the same on every attempt, so good as an idempotency key for effects on the outside.
     pub fn turn_id(&self) -> String {
         format!("{}/{}", self.turn.task, self.turn.turn)
     }
 
-    /// Whether nothing of the task is written down yet, nor will be before the turn has ended or taken longer than a moment;
-    /// see [`Nature::brief`].
+    /// Whether the task is not stored yet, and will not be before the turn has ended or has taken 100 ms; see
+    /// [`Nature::brief`].
     pub fn is_brief(&self) -> bool {
         self.turn.brief
     }
@@ -405,7 +401,7 @@ impl Context {
         self.turn.attempt
     }
 
-    /// What the agent left for itself in the last committed step; `None` at the beginning of a task.
+    /// The checkpoint in the last committed step; `None` at the beginning of a task.
     pub fn checkpoint(&self) -> Option<&[u8]> {
         self.checkpoint.as_deref()
     }
@@ -417,7 +413,8 @@ impl Context {
         self.checkpoint = Some(data);
     }
 
-    /// The same for whoever only shares the context: it is what the next attempt finds, and not what this one does.
+    /// Like [`Context::set_checkpoint`] for a shared context: the next attempt finds the data, this one
+    /// does not.
     pub fn leave(&self, data: impl Into<Bytes>) {
         self.outlet.set_checkpoint(data.into());
     }
@@ -438,46 +435,46 @@ impl Context {
         self.outlet.commit()
     }
 
-    /// Says that work goes on elsewhere which nobody waits for any more once this turn has ended: that it is to be called
-    /// off there is written with the turn's last step, with the checkpoint, and [`Agent::remind`] is asked until it is
-    /// done, across restarts. For agents with a [grace](Agent::grace).
+    /// Declares that work on another server is to be canceled once this turn has ended. The engine writes that with the
+    /// turn's last step and the checkpoint, and calls [`Agent::remind`] until it is done, across restarts. For agents
+    /// with a grace.
     pub fn owe_cancel(&self) {
         self.outlet.owe_cancel();
     }
 
-    /// Says that a message is about to leave for another server, whose answer names the task there. Until
-    /// [`answered`](Context::answered), a cancel waits for that answer as long as the agent's [grace](Agent::grace) lasts:
-    /// before it, the task there has no name to cancel it by.
+    /// Declares that a message is about to be sent to another server, whose answer names the task there. Until
+    /// [`Context::answered`], a cancel waits for that answer for as long as the agent's
+    /// grace: without the name, the task there cannot be canceled.
     pub fn awaits_answer(&self) {
         self.outlet.set_awaits_answer();
     }
 
-    /// Says that the other server has answered with a task. True where a cancel waits: then what is known by now belongs
-    /// into the checkpoint, which the cancel is made with.
+    /// Declares that the other server has answered with a task. Returns true where a cancel waits: then the agent
+    /// stores what it knows in the checkpoint, which the cancel uses.
     pub fn answered(&self) -> bool {
         self.outlet.set_answered()
     }
 
-    /// Says that the call is over in which an answer was [waited for](Context::awaits_answer), whatever came of it.
+    /// Declares that the call whose answer was expected has ended, whatever its result.
     pub fn call_is_over(&self) {
         self.outlet.set_call_over();
     }
 
-    /// Says in the next step whom the turn waits for, or that it waits for nobody any more. Kept beside the task for
-    /// those who look from outside; it decides nothing.
+    /// Records in the next step what the turn waits for, or that it waits no longer. Shown to operators; it decides
+    /// nothing.
     pub fn waits_for(&self, whom: Option<Continuation>) {
         self.outlet.waits_for(whom);
     }
 
-    /// Has something committed with the agent's next step: with what it reports before it next waits, or with its ending.
-    /// Where the store refuses it, the step is refused with it. The turn ends there, and whoever sent the message is told
-    /// why; of an instant agent that got no further nothing is stored at all.
+    /// Commits an effect with the agent's next step: with its reports before it next waits, or with its ending. If the
+    /// store refuses the effect, it refuses the whole step. Then the turn ends and the sender is told why; nothing at
+    /// all is stored of an instant agent that got no further.
     pub fn effect(&self, effect: Effect) {
         self.outlet.effect(effect);
     }
 
-    /// Says that something may be missing between what was reported and what follows, and why nobody knows. The next
-    /// status carries it.
+    /// Reports that something may be missing between the last report and the next one, and why. The next status carries
+    /// this.
     pub fn gap(&self, reason: impl Into<String>) -> Report<'_> {
         self.outlet.gap(reason.into())
     }
@@ -502,12 +499,12 @@ impl Context {
         self.turn.core.host.now()
     }
 
-    /// Bits that nobody can guess, from the host.
+    /// 64 unpredictable bits, from the host.
     pub fn random(&self) -> u64 {
         self.turn.core.host.random()
     }
 
-    /// Waits, by the host's clock.
+    /// Waits this long by the host's clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.turn.core.host.sleep(duration)
     }
@@ -518,7 +515,7 @@ fn artifact_id(id: &str) -> ArtifactId {
     ArtifactId::parse(id).or_else(|_| ArtifactId::parse("artifact")).expect("a plain word is a legal id")
 }
 
-/// An [`Agent`] of any type.
+/// An [`Agent`] as a trait object.
 pub trait AnyAgent: Send + Sync + 'static {
     /// See [`Agent::turn`].
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;

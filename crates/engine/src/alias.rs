@@ -1,18 +1,18 @@
-//! Names that callers give their tasks.
+//! Aliases: names that callers give their tasks.
 //!
-//! In some dialects the client chooses the id of a task. We make our own ids, so such a name is kept beside the task and
-//! belongs to its owner: two callers may use the same one and never meet. A send under a name goes
+//! In some dialects the client chooses the id of a task. We make our own ids, so such a name is stored beside the task
+//! and belongs to its owner: two callers may use the same one independently. A send under a name goes
 //!
-//! | when the name is | to |
+//! | when the name belongs to | to |
 //! |---|---|
-//! | an unfinished task's | that task, as if its id had been given |
-//! | a settled task's | a new task in the same context, which takes the name over in the commit that opens it |
-//! | nobody's, but the id of a task of this owner | the same two ways |
-//! | nobody's | a new task, which is given the name in the commit that opens it |
+//! | an unfinished task | that task, as if its id had been given |
+//! | a settled task | a new task in the same context, which takes the name over in the commit that opens it |
+//! | no task, but is the id of a task of this owner | the same two ways |
+//! | no task | a new task, which gets the name in the commit that opens it |
 //!
-//! Whoever decides on what a name was a moment ago may be late. The log refuses the name then, or the task the message;
-//! in both cases the name is looked up again. Everywhere else a name is as good as an id, and an id that is no task's
-//! may be a name: nothing keeps a client from choosing a UUID of our kind.
+//! The name may change between the lookup and the commit. Then the log refuses the name, or the task refuses the
+//! message; in both cases the name is looked up again. In all other calls a name is as good as an id. An id without a
+//! task may be a name, since a client may choose a UUID like ours.
 
 use crate::begin::{Begun, Incoming, Target};
 use crate::engine::Engine;
@@ -21,11 +21,11 @@ use sabir_proto::{Fault, TaskId, TaskRef};
 use sabir_store::{Effect, Scope, Stored};
 use std::sync::Arc;
 
-/// How often a name is looked up for one send. Each time but the last, another send under it has been faster.
+/// The number of lookups for one send. Each lookup but the first follows a race that another send won.
 const LOOKUPS_MAX: usize = 8;
 
 impl Engine {
-    /// The task a caller means, if it is this owner's.
+    /// Loads the task that a caller names, if this owner has it.
     pub(crate) async fn find(&self, scope: &Scope, name: &TaskRef) -> Result<Stored, Fault> {
         let named = match name {
             TaskRef::Id(id) => match self.owned(scope, *id).await {
@@ -40,13 +40,13 @@ impl Engine {
         }
     }
 
-    /// The names a task has been given, if it is this owner's.
+    /// The aliases of a task, if this owner has it.
     pub async fn aliases_of(&self, scope: &Scope, task: TaskId) -> Result<Vec<String>, Fault> {
         let id = self.owned(scope, task).await?.id;
         self.core.log.aliases_of(id).await.map_err(|e| self.core.store_fault("reading names", &e))
     }
 
-    /// Whether this is a name that a caller gave to one of its tasks.
+    /// Whether this is an alias of one of the owner's tasks.
     pub async fn is_alias(&self, scope: &Scope, name: &TaskRef) -> Result<bool, Fault> {
         Ok(self.named(scope, &name.to_string()).await?.is_some())
     }
@@ -57,13 +57,13 @@ impl Engine {
 }
 
 impl Incoming<'_> {
-    /// Whom the caller wrote to: the task in the message, or else a name.
+    /// The address of the message: the task in it, or else an alias.
     pub(crate) fn addressee(&self) -> Option<TaskRef> {
         let name = || self.request.alias.clone().map(TaskRef::Alias);
         self.request.message.task_id.clone().or_else(name)
     }
 
-    /// Accepts a message that says where it goes.
+    /// Accepts a message that names a task or an alias.
     pub(crate) async fn begin_named(&mut self, to: &TaskRef, key: Option<RetryKey>) -> Result<Begun, Fault> {
         let engine = Engine { core: self.core.clone() };
         match (&self.request.message.task_id, to) {
@@ -102,7 +102,7 @@ impl Incoming<'_> {
         Err(Fault::Unavailable("others send under this name all the time; try again".into()))
     }
 
-    /// Where a send under a name goes, and whose the name is.
+    /// The target of a send under a name, and the task that has the name now.
     async fn look_up(&mut self, engine: &Engine, name: &Arc<str>) -> Result<(Target, Option<TaskId>), Fault> {
         let was = engine.named(&self.scope, name).await?;
         let stored = match was.or_else(|| TaskId::parse(name)) {
@@ -116,7 +116,7 @@ impl Incoming<'_> {
         let context = &mut self.request.message.context_id;
         match stored {
             Some(stored) if !stored.state.is_settled() => return Ok((Target::Continue(stored.id), was)),
-            // A caller that says which conversation it means is taken at its word.
+            // A context id that the caller gave is kept.
             Some(settled) if context.is_none() => *context = settled.context(),
             _ => {}
         }
@@ -124,7 +124,7 @@ impl Incoming<'_> {
     }
 }
 
-/// A new task that is at work may still be refused for its name; whether it is shows with its first commit.
+/// Waits for the first commit of a new task at work, since the log may still refuse its name.
 async fn settle_first_step(begun: Result<Begun, Fault>) -> Result<Begun, Fault> {
     let mut begun = begun?;
     if let Begun::Running { live, from, .. } = &mut begun {

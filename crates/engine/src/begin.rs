@@ -1,4 +1,4 @@
-//! Accepting a message: a new task, the next turn of one, or a repeat of a send we have seen.
+//! Incoming messages: opening a new task, continuing one, or recognising a repeated send.
 
 mod answer;
 mod direct;
@@ -24,55 +24,55 @@ use sabir_store::{Answer, AppendError, Birth, Effect, Opening, Placement, RetryM
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-/// Where a send says how much history it wants.
+/// The request field that limits the history in the response.
 const SEND_HISTORY: &str = "configuration.historyLength";
 
-/// Whether somebody wants to see every event, or only how it ends.
+/// Whether the sender wants every event, or only the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Once,
     Stream,
 }
 
-/// How far accepting a message got.
+/// The state of a send once its message was accepted.
 pub(crate) enum Begun {
     /// A direct reply; no task was made.
     Reply(Message),
     /// Opened and at rest in one commit.
     Rested { id: TaskId, task: FrozenTask, events: Vec<FrozenEvent> },
-    /// At work; the step of this send ends at `from`. A later turn is shown from `snapshot` on.
+    /// At work; the step of this send ends at `from`. A stream of a later turn begins with `snapshot`.
     Running { id: TaskId, live: LiveRef, from: Seq, snapshot: Option<FrozenEvent> },
-    /// Seen before. A message to a task that exists waits for its first copy to be `heard`.
+    /// A repeated send. One to an existing task waits until its first copy is in the log, by the key in `heard`.
     Repeat { id: TaskId, heard: Option<RetryMark> },
 }
 
-/// A new task, as far as it gets without waiting.
+/// A new task before its commit is awaited.
 pub(crate) enum Opened {
     Begun(Begun),
-    /// At rest once the log has answered.
+    /// At rest as soon as the log confirms.
     Committing {
         answer: Answer<(), AppendError>,
         rested: Begun,
     },
 }
 
-/// A new task that is in no log yet.
+/// A new task that is not stored yet.
 pub(crate) struct Unopened {
     step: Step,
     task: Task,
     pub(crate) turn: Turn,
 }
 
-/// Where a send goes.
+/// The task that a send is for.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
-    /// To a new task, which may be given a name. Boxed, since nearly none is and every send makes room for it.
+    /// A new task, possibly with an alias. Boxed, since few have one and every send makes room for it.
     Open(Option<Box<Effect>>),
-    /// To a task that waits for it.
+    /// An existing task that waits for its caller.
     Continue(TaskId),
 }
 
-/// One send on its way in.
+/// A message that is being accepted.
 pub(crate) struct Incoming<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) resident: &'a Resident,
@@ -81,13 +81,13 @@ pub(crate) struct Incoming<'a> {
     shape: Shape,
     /// The dialect it came in.
     dialect: &'static str,
-    /// Whose child the task is, if it is one.
+    /// The parent link of the new task, if it is a child.
     birth: Option<Box<Birth>>,
-    /// What came before this task; nothing for nearly all.
+    /// The lineage of the new task; `None` for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
-    /// The same as it is to be kept with the message, which does not say it itself.
+    /// The lineage to store in the message, where it came in a header or from an outbound id.
     pub(crate) unsaid: Option<serde_json::Value>,
-    /// The caller follows handoffs.
+    /// Whether the caller supports the handoff extension.
     follows: bool,
 }
 
@@ -137,7 +137,7 @@ impl Engine {
         terms: &Terms,
     ) -> Result<Watch, Fault> {
         history_length(SEND_HISTORY, request.configuration.history_length)?;
-        // Of a name nobody can say any more whether it opened its task; a snapshot is right either way.
+        // With an alias it is unknown later whether this send opened the task; a snapshot is right either way.
         let follow_up = request.message.task_id.is_some() || request.alias.is_some();
         let takes_message = direct::takes_message(to, &request);
         let (scoped, dialect) = (scope.clone(), terms.dialect);
@@ -148,7 +148,7 @@ impl Engine {
         }
         match begun {
             Begun::Reply(message) => Ok(Watch::reply(message)),
-            // Credentials come by another way, so the stream waits for what they lead to.
+            // Credentials arrive outside the stream, so the stream waits for what follows them.
             Begun::Rested { id, task, .. } if task.state == TaskState::AuthRequired => {
                 self.resume(&scope, id, None, Until::Question, false).await
             }
@@ -177,7 +177,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Opens a task on behalf of another, and answers once it is in the log.
+    /// Opens a child of another task, and returns once it is in the log.
     pub(crate) async fn bear(
         &self,
         to: &Resident,
@@ -190,7 +190,7 @@ impl Engine {
         self.taken_in(incoming.begin(&Terms::default()).await?).await
     }
 
-    /// Answers a task on behalf of another, once only under the same key.
+    /// Answers the question of a child; with the same key only once.
     pub(crate) async fn reply(
         &self,
         to: &Resident,
@@ -242,7 +242,7 @@ impl<'a> Incoming<'a> {
         self.check()?;
         if let Some(birth) = &self.birth {
             self.lineage = Some(Box::new(Lineage::of(&birth.kin)));
-            // A child is known by its parent's key, which is kept for as long as the child is.
+            // A child is identified by its parent's key, which is stored as long as the child.
             return self.begin_at(Target::Open(None), None).await;
         }
         let says = self.request.message.metadata.as_ref().is_some_and(|m| m.as_str().contains(LINEAGE));
@@ -296,7 +296,7 @@ impl<'a> Incoming<'a> {
             },
             Target::Continue(id) => Box::pin(self.go_on(id, key)).await?,
         };
-        // What never became a step must not make its retry wait for it; what did is the runner's to keep or forget.
+        // A send without a step must not make its retry wait; with a step, the runner confirms or forgets the key.
         if let (Begun::Running { .. }, Some(pending)) = (&begun, pending) {
             pending.hand_on();
         }
@@ -336,7 +336,7 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// Opens a task.
+    /// Opens a task, inline or with a runner, as its agent declares.
     async fn open(
         &mut self,
         id: TaskId,
@@ -355,8 +355,8 @@ impl<'a> Incoming<'a> {
         self.start(id, key, name)
     }
 
-    /// Opens a task whose turn its sender carries to the end, or until it asks for a commit: from there on it is a task
-    /// like any other.
+    /// Opens a task whose first turn runs within the sender's request, to its end or until it asks for a commit. From
+    /// there on it is a task like any other.
     async fn carry(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
         let mut unopened = self.draft(id, key, name);
         let ending = std::future::poll_fn(|cx| match unopened.turn.poll(cx) {
@@ -368,8 +368,8 @@ impl<'a> Incoming<'a> {
         self.settle(unopened, ending)
     }
 
-    /// Opens a task. Not `async`, so that of all this only the answer of the log is held while the commit is awaited: the
-    /// future of a send is small, and every request pays for its size.
+    /// Opens a task, polling an instant agent once. Not `async`, so that only the log's answer is held while the commit
+    /// is awaited: the future of a send is small, and every request pays for its size.
     fn start(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Result<Opened, Fault> {
         let mut unopened = self.draft(id, key, name);
         let instant = self.resident.agent.any_nature().instant;
@@ -377,8 +377,8 @@ impl<'a> Incoming<'a> {
         self.settle(unopened, ending)
     }
 
-    /// Messages name the extensions that are active, as the specification has it; where only a header said so, a turn that
-    /// is taken up after a crash would not know that its caller follows handoffs.
+    /// Writes the handoff extension into the message where only a header named it. Otherwise a turn that resumes after
+    /// a crash would not know that its caller supports handoffs.
     fn name_what_it_follows(&mut self) {
         let extensions = &mut self.request.message.extensions;
         if self.follows && !hold::follows(extensions) {
@@ -386,7 +386,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// A task as it would be opened, with its first turn.
+    /// Drafts a new task with its first turn, without storing it.
     fn draft(&mut self, id: TaskId, key: Option<RetryKey>, name: Option<Box<Effect>>) -> Unopened {
         let (core, stamp) = (self.core, id.stamp());
         self.name_what_it_follows();
@@ -410,12 +410,12 @@ impl<'a> Incoming<'a> {
         Unopened { step, task, turn }
     }
 
-    /// Opens a task whose turn has ended, or has yet to be waited for.
+    /// Commits the opening of a task: whole if its turn has ended, otherwise with a runner for the turn.
     pub(crate) fn settle(&mut self, unopened: Unopened, mut ending: Option<Ending>) -> Result<Opened, Fault> {
         let (core, Unopened { mut step, mut task, mut turn }) = (self.core, unopened);
         let id = task.id;
         core.metrics.tasks_opened.inc();
-        // A gap is an event, and is told as one.
+        // A gap is reported by an event, so the events must be stored.
         let whole = (self.shape == Shape::Once || self.resident.agent.any_is_carried()) && !turn.outlet.has_gap();
         if let (Some(ended), true) = (&ending, whole) {
             let (drafts, checkpoint) = turn.outlet.take();
@@ -436,7 +436,7 @@ impl<'a> Incoming<'a> {
             return Ok(Opened::Begun(Begun::Reply(self.direct(parts.clone(), task.context_id))));
         }
         step.effects.extend(effects);
-        // Whoever calls the work off needs what the agent left, before there is another step.
+        // A cancel before the next step needs the agent's checkpoint.
         turn.checkpoint.clone_from(&checkpoint);
         let mut recorder = Recorder::opening(task, self.resident.push);
         recorder.open();
@@ -464,19 +464,19 @@ impl<'a> Incoming<'a> {
         Ok(Opened::Begun(self.run(claimed, recorder, turn, step, (Seq(0), 1), None)))
     }
 
-    /// A task that opened and came to rest before anybody saw it: one event, and if it settled one row.
+    /// Stores a task that came to rest before any reader saw it: one event, and one row if it settled.
     fn commit_whole(&self, mut step: Step, task: &Task) -> Opened {
         let frozen = FrozenTask::freeze(task);
         step.placement = Some(Placement { state: frozen.state, position: task.id.stamp() });
         if frozen.state.is_settled() {
-            // There is no other turn to leave anything for; but a task that was given away is still to be let go of.
+            // A settled task has no later turn that needs a checkpoint; only the activation of a handover does.
             step.checkpoint = step.checkpoint.filter(|_| frozen.state == TaskState::Transferred);
             step.snapshot = Some(frozen.clone());
         } else {
             step.events.push(FrozenEvent::of_task(Seq(1), &frozen));
         }
         let answer = self.core.log.append(step);
-        // Whoever streams is shown the one event there is.
+        // A stream shows the one event there is.
         let events = match self.shape {
             Shape::Once => Vec::new(),
             Shape::Stream => vec![FrozenEvent::of_task(Seq(1), &frozen)],
@@ -484,7 +484,7 @@ impl<'a> Incoming<'a> {
         Opened::Committing { answer, rested: Begun::Rested { id: task.id, task: frozen, events } }
     }
 
-    /// Hands a turn to a runner, before anybody waits for anything: a caller that leaves never cancels an agent.
+    /// Gives a turn to a runner before anything is awaited: a caller that disconnects never cancels an agent.
     fn run(
         &self,
         claimed: Claimed,
@@ -529,7 +529,7 @@ impl<'a> Incoming<'a> {
             before,
             tools: lineage.tools(self.resident.tools),
             follows: self.follows,
-            // Whoever opened a child is here, and has let go of nothing.
+            // The parent of a child is on this server, so the child is never held.
             held: number.0 == Seq(0) && lineage.parent().is_none() && hold::is_held(&self.request.message),
             lineage,
             early: self.resident.agent.any_nature().instant || self.resident.agent.any_is_carried(),
@@ -540,8 +540,8 @@ impl<'a> Incoming<'a> {
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)
     }
 
-    /// Whether a task that opens now may be written down with its end. A caller who does not wait is told of it at once,
-    /// and so is whoever streams or opened it for a task of its own: then it must be there.
+    /// Whether the new task may be stored together with its end. Not for a caller that does not wait, that streams or
+    /// that opened it as a child: these learn of the task at once, so it must be stored.
     fn is_brief(&self) -> bool {
         let known = self.shape == Shape::Stream || self.request.configuration.return_immediately;
         !known && self.resident.agent.any_nature().brief
@@ -560,8 +560,8 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// Polls a turn once, in place; `None` if it has to wait for something. Whoever takes the turn over polls it again at
-/// once, so nobody needs to be woken by this poll.
+/// Polls a turn once, in place; `None` if it waits for something. The runner polls the turn again at once, so this poll
+/// needs no waker.
 fn poll_once(turn: &mut Turn) -> Option<Ending> {
     match turn.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ending) => Some(ending),

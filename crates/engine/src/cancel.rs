@@ -1,14 +1,13 @@
-//! Calling off work that goes on elsewhere.
+//! Cancels work that goes on at another server, and repeats a cancel until it is acknowledged.
 //!
-//! An agent that only stands for another one cannot decide how a cancel ends: the other one may have finished already, or
-//! never answer. It is given a grace in which to ask, and the task ends as the other one says. Where nobody answers, the
-//! task is canceled all the same, with a mark that something is not known; and that the other one is yet to be told is a
-//! row of its own in the same step. The row is worked off from then on, across restarts, until it is acknowledged. The same
-//! row is written where we end a task by ourselves: one that outgrew its limits, took too long, or cannot be taken up.
-//!
-//! A cancel that comes while the message to the other server is on its way waits for the answer, which names the task
-//! there. Where the grace is over before that, the task is canceled here, the answer is waited for behind the caller's
-//! back, and the row is written when it has come.
+//! An agent that proxies a remote one cannot decide how a cancel ends: the remote agent may have finished already, or
+//! never answer. The proxy has a grace in which to ask, and the task ends as the remote agent reports. Without an
+//! answer, the task is canceled with a gap mark, and the same step stores a pending cancel for the remote agent. The
+//! engine sends that again, across restarts, until it is acknowledged. A pending cancel is also stored where the engine
+//! ends a task by itself: one that exceeded its limits, took too long, or cannot resume.
+//! A cancel that comes while the message to the other server is in flight waits for the answer, which names the task
+//! there. If the grace ends first, the task is canceled here, a background job waits for the answer, and the pending
+//! cancel is stored when it comes.
 
 use crate::agent::{AnyAgent, CalledOff, Canceled, Ending};
 use crate::engine::{Core, Engine, Resident};
@@ -24,14 +23,14 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How long before they are told again, at first and at most.
+/// The shortest and the longest pause between two cancels of one task.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(600);
-/// Rows read at a time.
+/// The number of rows per page.
 const PAGE: usize = 256;
 
 impl Core {
-    /// Asks an agent to call off its work, for as long as `grace` lasts or until `stopping`.
+    /// Asks an agent to cancel its work elsewhere, until `grace` ends or `stopping` is true.
     pub(crate) async fn call_off(
         &self,
         agent: &Arc<dyn AnyAgent>,
@@ -55,19 +54,19 @@ impl Core {
         .await
     }
 
-    /// The row for a cancel that was not acknowledged.
+    /// The pending cancel to store where the remote agent has not acknowledged.
     pub(crate) fn owed_cancel(&self, off: &CalledOff, canceled: &Canceled) -> Option<OwedCancel> {
         let data = canceled.checkpoint.clone().filter(|_| !off.acknowledged)?;
         Some(OwedCancel { data, attempts: 0, due: later(self.host.now(), PAUSE_MIN) })
     }
 
-    /// The row for work that was ended without anybody having been told: it is due at once.
+    /// The pending cancel for work that the remote agent was not told of at all: due at once.
     pub(crate) fn untold_cancel(&self, checkpoint: Option<Bytes>) -> Option<OwedCancel> {
         Some(OwedCancel { data: checkpoint?, attempts: 0, due: self.host.now() })
     }
 
-    /// Waits for the answer to a message that had left when its task was canceled, and has the task canceled there once it
-    /// is named. The turn waits no longer than any turn may take.
+    /// Waits for the answer to a message that was sent before its task was canceled, and cancels the task that it
+    /// names. The turn may take no longer than any other turn.
     pub(crate) fn cancel_once_answered(self: &Arc<Self>, task: TaskId, mut turn: Turn) {
         let core = self.clone();
         self.host.spawn(Box::pin(async move {
@@ -84,14 +83,14 @@ impl Core {
             let Some(owed) = core.untold_cancel(left) else { return };
             let effect = Effect::OweCancel(Some(Box::new(owed.clone())));
             if let Err(error) = core.log.append(Step::bare(task, vec![effect])).await {
-                // The agent is told all the same, unless this process ends first.
+                // The cancel is sent anyway, unless this process ends first.
                 tracing::warn!(%task, %error, "that a cancel is owed could not be stored");
             }
             core.chase(task, turn.agent.clone(), owed);
         }));
     }
 
-    /// Sees to the cancel that a step says is owed, if it does.
+    /// Starts sending the cancel that a step stores, if it has one.
     pub(crate) fn chase_for(self: &Arc<Self>, step: &Step, agent: &Arc<dyn AnyAgent>) {
         for effect in &step.effects {
             if let Effect::OweCancel(Some(owed)) = effect {
@@ -100,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Tells an agent of a cancel again and again, until that has been acknowledged.
+    /// Sends a cancel through an agent again and again, until it is acknowledged.
     pub(crate) fn chase(self: &Arc<Self>, task: TaskId, agent: Arc<dyn AnyAgent>, mut owed: OwedCancel) {
         let core = self.clone();
         if !self.chased.lock().unwrap_or_else(PoisonError::into_inner).insert(task) {
@@ -114,7 +113,7 @@ impl Core {
                 if core.live.is_stopping() {
                     return;
                 }
-                // Whoever goes by that name now: it may have been changed because it could not be called.
+                // The agent that has the name now: its configuration may have been fixed since.
                 let owner = core.log.owner(task).await.ok().flatten();
                 let now = owner.and_then(|scope| core.resident(&scope.agent));
                 let agent = now.map_or_else(|| agent.clone(), |resident| resident.agent.clone());
@@ -127,10 +126,10 @@ impl Core {
                 let effect = Effect::OweCancel((!told).then(|| Box::new(owed.clone())));
                 match core.log.append(Step::bare(task, vec![effect])).await {
                     Ok(()) if told => break,
-                    // The task has been forgotten, and this with it.
+                    // The task was pruned, and the pending cancel with it.
                     Err(sabir_store::AppendError::Stale) => break,
                     Ok(()) => {}
-                    // It is told once more than needed then, which does no harm.
+                    // One more cancel is sent then, which does no harm.
                     Err(error) => tracing::warn!(%task, %error, "what is known of a cancel could not be stored"),
                 }
             }
@@ -141,7 +140,7 @@ impl Core {
 }
 
 impl Engine {
-    /// Goes on telling agents elsewhere of cancels that they have not acknowledged.
+    /// Sends pending cancels again that were stored before this start.
     pub(crate) async fn chase_owed(
         &self,
         resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>,
@@ -162,7 +161,7 @@ impl Engine {
 }
 
 impl Recorder {
-    /// Adds the end of a task that was called off.
+    /// Adds the end of a canceled task.
     pub(crate) fn call_off(&mut self, core: &Core, off: CalledOff) {
         for (artifact, append) in off.artifacts {
             self.artifact(artifact, append, true);
@@ -170,7 +169,7 @@ impl Recorder {
         if let Some(reason) = off.gap {
             self.gap(reason);
         }
-        // A task that was called off does not go on asking.
+        // A canceled task must not go on asking.
         let ending = match off.ending {
             Ending::AskInput(parts) | Ending::AskAuth(parts) => Ending::Cancel(parts),
             ending => ending,
@@ -179,7 +178,7 @@ impl Recorder {
     }
 }
 
-/// Polls what an agent does; `None` if it panicked.
+/// Polls a future of an agent; `None` if it panicked.
 fn poll_quietly<T>(future: &mut BoxFuture<'_, T>, cx: &mut Context<'_>) -> Option<Poll<T>> {
     catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).ok()
 }

@@ -1,10 +1,9 @@
-//! What was said in the earlier tasks of a conversation.
+//! Conversations: the messages of earlier tasks with the same context id, for an agent that asks for them.
 //!
-//! Most agents complete a task with every answer, so a conversation is a row of tasks with one `contextId`. An agent that
-//! wants to know what was said before reads them from the log, newest first, until a limit is reached. Only settled tasks
-//! of the same owner at the same agent count: the context id is chosen by callers, and two of them may choose the same.
-//!
-//! Files are replaced by a note. A conversation is read again for each of its messages, and no model reads archives.
+//! Most agents complete a task with every answer, so a conversation is a series of tasks with one `contextId`. An agent
+//! that needs the earlier messages reads them from the log, newest first, up to a limit. Only settled tasks of the same
+//! owner at the same agent count: callers choose context ids, and two of them may choose the same.
+//! A note replaces each file. A conversation is read again for each of its messages, and no model reads archives.
 
 use crate::agent::Context;
 use crate::machine;
@@ -13,22 +12,22 @@ use sabir_proto::{Artifact, Content, Fault, Message, MessageId, Part, Role, Stam
 use sabir_store::{Effect, Listing, States};
 use std::collections::VecDeque;
 
-/// Tasks that are read at once. Each may be as large as a task may be, so not many.
+/// Tasks per page. Each may be as large as a task may be, so not many.
 const PAGE_TASKS: usize = 2;
-/// Bytes of stored tasks after which no more of them are read, however little of each is given: files count here, and become
+/// Reading stops after this many bytes of stored tasks, however little of each is given: files count here, and become
 /// notes later.
 const READ_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a media type; honest ones are far shorter.
+/// The longest media type that is kept, in bytes; real ones are far shorter.
 const MEDIA_TYPE_BYTES_MAX: usize = 256;
 /// A message that does not fit is shortened, unless fewer bytes than this are left for it.
 const SHORTENED_BYTES_MIN: usize = 256;
 
-/// How much of a conversation an agent is given.
+/// Limits of the messages that an agent gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConversationLimits {
     /// Messages of all earlier tasks together; 0 gives none.
     pub messages_max: usize,
-    /// Bytes of those messages, and of what the agent kept with the tasks; 0 gives none.
+    /// Bytes of those messages and of the data that the agent kept with the tasks; 0 gives none.
     pub bytes_max: usize,
 }
 
@@ -41,14 +40,13 @@ impl Default for ConversationLimits {
 /// An earlier task of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastTask {
-    /// The task.
     pub id: TaskId,
-    /// How it ended.
+    /// The state in which it settled.
     pub state: TaskState,
-    /// What the caller and the agent said, oldest first. Each artifact is a message of the agent; a file is a note, and metadata
-    /// is left out.
+    /// The messages of the caller and the agent, oldest first. Each artifact is a message of the agent, each file is a
+    /// note, and metadata is left out.
     pub messages: Vec<Message>,
-    /// What the agent kept with the task, see [`Context::keep`]; absent where `messages` is not all that was said.
+    /// The data that the agent kept with the task, see [`Context::keep`]; absent where `messages` is not complete.
     pub data: Option<Bytes>,
 }
 
@@ -58,8 +56,8 @@ impl Context {
         self.conversation_within(ConversationLimits::default()).await
     }
 
-    /// The earlier tasks of this conversation, oldest first: settled tasks of the same context, of the same owner, at this
-    /// agent. The newest ones that fit into the limits.
+    /// The newest earlier tasks of this conversation that fit into the limits, oldest first: settled tasks of the same
+    /// context, owner and agent.
     pub async fn conversation_within(&self, limits: ConversationLimits) -> Result<Vec<PastTask>, Fault> {
         let (core, mut room) = (&self.turn.core, limits);
         let fault = |e| core.store_fault("reading a conversation", &e);
@@ -69,7 +67,7 @@ impl Context {
                 scope: self.turn.scope().clone(),
                 context: Some(self.context_id().clone()),
                 state: Some(TaskState::ALL.into_iter().filter(|state| state.is_settled()).collect::<States>()),
-                // Everything; with a moment given, the store does not count past its bound how many there are.
+                // Everything. With a time given, the store bounds its count of all matches.
                 since: Some(Stamp::default()),
                 limit: PAGE_TASKS,
                 bytes_max: READ_BYTES_MAX,
@@ -93,13 +91,13 @@ impl Context {
         Ok(past.into_iter().filter(|task| !task.messages.is_empty()).collect())
     }
 
-    /// Keeps data with the task for the agent's later turns on it and for later tasks of the conversation, in place of
-    /// what was kept before. It is committed with the next step, survives the end of the task, and no caller sees it.
+    /// Stores data with the task for its later turns and for later tasks of the conversation, replacing earlier data.
+    /// It is committed with the next step, survives the end of the task, and callers never see it.
     pub fn keep(&self, data: impl Into<Bytes>) {
         self.effect(Effect::KeepData(data.into()));
     }
 
-    /// What the agent kept with this task in earlier turns.
+    /// The data that the agent stored with this task in earlier turns.
     pub async fn kept(&self) -> Result<Option<Bytes>, Fault> {
         let core = &self.turn.core;
         core.log.agent_data(self.task_id()).await.map_err(|e| core.store_fault("reading what an agent kept", &e))
@@ -111,14 +109,13 @@ impl ConversationLimits {
         self.messages_max > 0 && self.bytes_max > 0
     }
 
-    /// Takes as much of a task as there is room for, and that much less room is left.
+    /// Takes as much of a task as the limits allow, and reduces the limits by it.
     fn take(&mut self, task: Task, data: Option<Bytes>) -> PastTask {
         let (id, state) = (task.id, task.status.state);
         let (mut messages, mut is_whole) = (VecDeque::new(), true);
         let data_bytes = data.as_ref().map_or(0, Bytes::len);
         let said = messages_of(task);
-        // What the agent kept goes first: it is worth nothing without the messages, but these are worth something
-        // without it.
+        // The agent's data is dropped before the messages: it is useless without them, but they are useful without it.
         let all: usize = said.iter().map(bytes_of).sum();
         let fits = said.len() <= self.messages_max && all + data_bytes <= self.bytes_max;
         for mut message in said.into_iter().rev() {
@@ -137,16 +134,16 @@ impl ConversationLimits {
     }
 }
 
-/// Everything that was said in a task, in order: its history, what was made, and its last words.
+/// All messages of a task in order: its history, its artifacts, and its closing words.
 fn messages_of(task: Task) -> Vec<Message> {
     let (id, state) = (task.id, task.status.state);
     let mut messages = task.history;
     for artifact in task.artifacts {
-        // The name of an artifact may be no legal id of a message, or a long one; the task's own is.
+        // An artifact's id may be too long or not legal as a message id; the task's own is.
         let name =
             MessageId::parse(&format!("{id}/{}", artifact.artifact_id)).or_else(|_| MessageId::parse(&id.to_string()));
         let mut message = Message::text(name.expect("a UUID is a legal id"), Role::Agent, "");
-        // Chunks of text that were stored apart are one text here as well.
+        // Chunks of text that were stored separately become one text.
         let mut whole = Artifact::new(artifact.artifact_id.clone(), Vec::new());
         for part in artifact.parts {
             whole.append(Artifact::new(artifact.artifact_id.clone(), vec![part]));
@@ -154,10 +151,10 @@ fn messages_of(task: Task) -> Vec<Message> {
         message.parts = whole.parts;
         messages.push(message);
     }
-    // Why a task failed is for its caller: an agent would take it for something that it said.
+    // The cause of a failure is for the caller: a model would take it for its own words.
     messages.extend(task.status.message.filter(|_| state != TaskState::Failed));
     for message in &mut messages {
-        // Only what was said counts against the limits, so nothing else is given.
+        // Only the content counts against the limits, so nothing else is given.
         message.metadata = None;
         message.extensions.clear();
         message.reference_task_ids.clear();
@@ -167,7 +164,7 @@ fn messages_of(task: Task) -> Vec<Message> {
     messages
 }
 
-/// Replaces a file by a note, and leaves out what stands beside the content.
+/// Replaces a file by a note, and removes the metadata of a part.
 fn note_file(part: &mut Part) {
     if let Content::Raw(_) = part.content {
         *part = Part::text(part.described());
@@ -181,7 +178,7 @@ fn bytes_of(message: &Message) -> usize {
     message.parts.iter().map(|part| part.described().len()).sum()
 }
 
-/// Cuts the text of a message to so many bytes; false where too little would be left of it.
+/// Cuts a message to this many bytes of text; false where too little would be left.
 fn shorten(message: &mut Message, bytes_max: usize) -> bool {
     let bytes = bytes_of(message);
     if bytes <= bytes_max {

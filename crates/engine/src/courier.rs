@@ -1,5 +1,5 @@
-//! Who carries an event to a receiver. The engine decides what is owed, when it is tried and when it is given up; how a
-//! delivery looks on the wire, how it is signed and where it may go is the courier's.
+//! The transport for push notifications. The engine decides what is delivered, when it is retried and when it becomes a
+//! dead letter. The transport decides the form on the wire, the signature and the allowed addresses.
 
 use crate::host::BoxFuture;
 use sabir_proto::{FieldViolation, FrozenEvent, PushConfig, Seq, TaskId, Timestamp};
@@ -8,110 +8,106 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Carries parcels. A server gives the engine one with sockets, the simulator one of its own.
+/// Delivers events to receivers. A server implements it with sockets, the simulator without.
 ///
-/// `deliver` makes exactly one attempt and bounds its time itself; trying again is the engine's business. A future that
-/// is dropped gives the attempt up; whether it arrived is then unknown, so it is repeated with the same id.
+/// `deliver` makes exactly one attempt and limits its time itself; the engine retries. Dropping the future gives the
+/// attempt up. Whether it arrived is then unknown, so the engine repeats it with the same id.
 pub trait Courier: Send + Sync + 'static {
-    /// Whom a URL names, in one spelling for all that lead there: shares and pauses are kept by it. Else why it is never
-    /// called, in words for whoever registers it.
+    /// The host of a URL in one canonical spelling, by which shares and pauses are counted. Otherwise why this URL is
+    /// never called, in words for the caller that registers it.
     fn host_of(&self, url: &str) -> Result<Arc<str>, String> {
         let (scheme, rest) = url.split_once("://").ok_or("the URL cannot be read")?;
         let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
         Ok(format!("{scheme}://{host}").to_ascii_lowercase().into())
     }
 
-    /// Finds what no request to a receiver could carry, such as a line break in a token: the member of the configuration, and
-    /// what is wrong with it, in words for whoever registers it. Found now, because nobody reads a dead letter.
+    /// Finds what no request could carry, such as a line break in a token: the member of the configuration and the
+    /// problem, in words for the caller that registers it. Reported now, since a dead letter reaches only operators.
     fn check(&self, _: &PushConfig) -> Result<(), FieldViolation> {
         Ok(())
     }
 
-    /// Makes one attempt.
+    /// Makes one attempt at a delivery.
     fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered>;
 }
 
-/// One event for one receiver.
+/// One attempt to deliver an event to a receiver.
 #[derive(Debug, Clone)]
 pub struct Parcel {
-    /// Where to, and how to authenticate there. With its secrets.
+    /// The receiver's URL and credentials, with secrets.
     pub config: PushConfig,
-    /// The dialect the configuration was registered in; the receiver expects its payload in it.
+    /// The dialect of the registration; the payload is sent in it.
     pub dialect: Arc<str>,
-    /// The task.
     pub task: TaskId,
-    /// Whose task it is, at which agent.
+    /// The owner of the task, and its agent.
     pub scope: Arc<Scope>,
-    /// What happened; its number is the event's number in the task's log.
+    /// The event; its number is that in the task's log.
     pub event: FrozenEvent,
-    /// When it happened: the same at every attempt.
+    /// When the event happened: the same at every attempt.
     pub at: Timestamp,
-    /// Names this event to this configuration: the same at every attempt, so that a receiver knows a repetition. Letters,
-    /// digits and hyphens.
+    /// The id of this event for this configuration: the same at every attempt, so that a receiver can discard repeats.
+    /// Letters, digits and hyphens.
     pub id: String,
     /// 1 for the first attempt.
     pub attempt: u32,
 }
 
-/// How an attempt ended.
+/// The result and the duration of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// What the receiver made of it.
+    /// What the attempt led to.
     pub outcome: Outcome,
-    /// How long it took.
+    /// The duration of the attempt.
     pub took: Duration,
 }
 
-/// What became of an attempt, told apart by what the engine does next. Reasons are for operators and hold no secrets.
+/// The result of an attempt; there is one variant per reaction of the engine. Reasons are for operators and hold no
+/// secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver has it.
+    /// The receiver accepted the event.
     Accepted {
-        /// A status of 2xx.
+        /// The HTTP status, 2xx.
         status: u16,
     },
-    /// The receiver answered, and may answer otherwise another time.
+    /// The receiver refused the event; a retry may succeed.
     Refused {
-        /// Its status.
+        /// The HTTP status, if not 2xx.
         status: u16,
-        /// How long it asked to be left alone.
+        /// The pause that the receiver asked for.
         retry_after: Option<Duration>,
     },
-    /// The receiver is there and wants no more of this, ever.
+    /// The receiver wants no more events of this configuration.
     Gone {
-        /// Its status, such as 410.
+        /// The HTTP status, such as 410.
         status: u16,
     },
-    /// We must not deliver there: an address that egress rules forbid, a URL nobody can call.
+    /// We must not deliver there: egress rules forbid the address, or the URL cannot be called.
     Forbidden {
-        /// Why.
         reason: String,
     },
-    /// Nobody is there: no name, no connection. True of the host, whatever is asked of it.
+    /// The host cannot be reached: no name, no connection. True of the host, whatever the request.
     Unreachable {
-        /// Why.
         reason: String,
     },
-    /// Somebody is there, and no answer came.
+    /// The host accepted the connection, and no answer came.
     Unanswered {
-        /// Why.
         reason: String,
     },
-    /// Nobody was called, for a reason of our own that may pass: what is to be told cannot be read.
+    /// No request was sent, for a temporary reason of our own: the event or the task cannot be read.
     Withheld {
-        /// Why.
         reason: String,
     },
 }
 
-/// The name of an event's delivery to a configuration of its task.
+/// The id of the delivery of an event to a configuration of its task.
 pub fn delivery_id(task: TaskId, config: &str, seq: Seq) -> String {
     let hash = Sha256::digest(config.as_bytes());
     let short = u64::from_be_bytes(hash[..8].try_into().unwrap_or_default());
     format!("{task}-{}-{short:016x}", seq.0)
 }
 
-/// For servers that deliver nothing.
+/// A transport for servers without push notifications.
 #[derive(Debug, Clone, Copy)]
 pub struct NoCourier;
 

@@ -1,4 +1,4 @@
-//! The handle: what a server asks of the engine.
+//! The engine handle that a server holds, and the core that all engine modules share.
 
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
@@ -22,31 +22,30 @@ pub struct Engine {
     pub(crate) core: Arc<Core>,
 }
 
-/// An agent that lives here.
+/// An agent that this engine runs.
 pub struct Resident {
     /// Its name, part of who owns a task.
     pub name: AgentName,
-    /// What it does.
     pub agent: Arc<dyn AnyAgent>,
     /// Whether it offers push notifications.
     pub push: bool,
-    /// What its tools may do; it is told, and cannot widen it.
+    /// What its tools may do. The agent is told this and cannot widen it.
     pub tools: ToolMode,
 }
 
-/// What is known of the agent of a task.
+/// Whether the agent of a task is served at the moment.
 #[derive(Clone)]
 pub enum Presence {
-    /// It lives here.
+    /// This engine runs it.
     Here(Arc<Resident>),
     /// It is not served now, and may come back: its tasks wait for it.
     Away,
-    /// Nobody knows it any more.
+    /// It is not configured any more: its unfinished tasks fail.
     Gone,
 }
 
 impl From<Option<Arc<Resident>>> for Presence {
-    /// Where nobody is ever away.
+    /// For a directory in which an agent is either served or removed.
     fn from(resident: Option<Arc<Resident>>) -> Self {
         resident.map_or(Self::Gone, Self::Here)
     }
@@ -69,19 +68,19 @@ pub(crate) struct Core {
     pub(crate) live: Arc<LiveMap>,
     pub(crate) retries: Retries,
     pub(crate) endings: Endings,
-    /// Who delivers what is owed to push configurations, once somebody is there to carry it.
+    /// The outbox drainer; set once the server has started deliveries.
     pub(crate) drainer: OnceLock<Arc<Drainer>>,
-    /// Who else lives here, once somebody knows.
+    /// The directory of agents; set once the server has given it to the engine.
     pub(crate) residents: OnceLock<Arc<dyn Residents>>,
-    /// The names that our work goes by elsewhere.
+    /// The ids under which other servers know the work of our turns.
     pub(crate) abroad: Abroad,
-    /// Tasks whose cancel somebody is seeing to.
+    /// Tasks for which a background job is repeating a cancel.
     pub(crate) chased: Mutex<HashSet<TaskId>>,
     stamper: Stamper,
 }
 
 impl Engine {
-    /// Takes up a log: learns its latest stamp and its recent retry keys. Unfinished tasks wait for
+    /// Opens an engine on a log: reads its latest stamp and its recent retry keys. Unfinished tasks wait for
     /// [`Engine::recover`].
     pub async fn open(
         log: Arc<dyn TaskLog>,
@@ -103,15 +102,15 @@ impl Engine {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Stops all agents in an orderly way; their tasks go on after the next start. No delivery begins any more; those under
-    /// way get a moment, and what they do not finish is delivered again then.
+    /// Stops all agents in order; their tasks go on after the next start. No new delivery begins. Deliveries under way
+    /// get 2 seconds; after the next start the engine repeats those that do not finish.
     pub async fn stop(&self) {
         self.core.live.park_all();
         if let Some(drainer) = self.core.drainer.get() {
             drainer.stop();
         }
         self.core.give_up_owing();
-        // Runners answer at once unless the store is stuck; a stop must not hang on that.
+        // Runners stop at once unless the store is stuck; a stop must not hang on that.
         for _ in 0..200 {
             if self.core.live.running() == 0 && self.deliveries_in_flight() == 0 {
                 return;
@@ -120,18 +119,18 @@ impl Engine {
         }
     }
 
-    /// A name for a message whose author gave it none.
+    /// Makes an id for a message that came without one.
     pub fn mint(&self) -> MessageId {
         MessageId::parse(&self.core.new_id().to_string()).expect("a UUID is a legal id")
     }
 
-    /// How many agents are at work.
+    /// The number of turns at work.
     pub fn running(&self) -> usize {
         self.core.live.running()
     }
 }
 
-/// What whoever writes is told while nothing can be stored.
+/// The fault for a caller whose write cannot be stored.
 fn unavailable(why: &str) -> Fault {
     Fault::Unavailable(format!(
         "the server cannot store anything right now: {why}; what is stored can be read; try again later"
@@ -139,17 +138,18 @@ fn unavailable(why: &str) -> Fault {
 }
 
 impl Core {
-    /// A fresh stamp.
+    /// A stamp above all earlier ones.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamper.next(self.host.now())
     }
 
-    /// A new task's id.
+    /// Makes the id of a new task.
     pub(crate) fn new_id(&self) -> TaskId {
         TaskId::new(self.stamp(), self.host.random())
     }
 
-    /// What a caller is told when the store fails. The cause goes to our log under a reference, not to the caller.
+    /// The fault that a caller gets when the store fails. The cause goes to our log under a reference, not to the
+    /// caller.
     pub(crate) fn store_fault(&self, doing: &str, error: &StoreError) -> Fault {
         match error {
             StoreError::PageToken => Fault::invalid("pageToken", "not valid here or too old; start again without one"),
@@ -161,7 +161,7 @@ impl Core {
 
     pub(crate) fn append_fault(&self, doing: &str, error: &AppendError) -> Fault {
         match error {
-            // A write that the system refuses hurts no reads, and may be taken another time.
+            // A write that the operating system refuses does not affect reads, and may succeed later.
             AppendError::Store(error @ StoreError::Io(_)) => {
                 tracing::error!(doing, %error, "the store refuses writes");
                 unavailable("its disk refuses writes")
@@ -185,7 +185,7 @@ impl Core {
         }
     }
 
-    /// A failure whose cause is none of the caller's business.
+    /// An internal fault: the caller gets a reference, our log gets the cause.
     pub(crate) fn internal(&self, doing: &str, cause: &dyn std::fmt::Display) -> Fault {
         let reference = format!("{:016x}", self.host.random());
         tracing::error!(reference, doing, %cause, "internal error");
@@ -199,7 +199,7 @@ impl Core {
         }
     }
 
-    /// Whoever repeats the send of this step may be answered from now on.
+    /// Confirms the retry key of a committed step: from now on a repeated send is answered from it.
     pub(crate) fn keep_retry(&self, step: &Step) {
         if let Some(mark) = mark_of(step) {
             self.retries.keep(mark, step.task);
@@ -207,8 +207,7 @@ impl Core {
     }
 }
 
-/// The retry key of a step, whatever its kind.
-/// What the booking network says of a refusal.
+/// The booking network's problem for a refusal of the ledger.
 fn problem(refusal: Refusal) -> Problem {
     let (code, words) = match refusal {
         Refusal::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
@@ -240,7 +239,7 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
     step.retry.or(explicit)
 }
 
-/// Ownership of a task, given back when dropped.
+/// Ownership of a live task; dropping it gives the task back.
 pub(crate) struct Claimed(Option<LiveRef>);
 
 impl Claimed {
@@ -249,7 +248,7 @@ impl Claimed {
         if live.claim() { Ok(Self(Some(live))) } else { Err(live) }
     }
 
-    /// Hands ownership on.
+    /// Gives the live task to a runner, which releases it itself.
     pub(crate) fn into_live(mut self) -> LiveRef {
         self.0.take().expect("a claim is handed on only once")
     }

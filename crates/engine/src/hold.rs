@@ -1,12 +1,11 @@
-//! Tasks that were handed to us, and wait until whoever gave them away has let go.
+//! Held tasks: tasks that another server has handed over to us, and that wait for its confirmation.
 //!
 //! There is no transaction across servers. So the sender first has us make the task, which then is *held*: submitted,
-//! with nothing done for it. Once the sender has committed that its own task is over it says so (`activate`), and only
-//! then does our agent begin. A sender that never comes back has its task canceled when the hold runs out, so nobody works
-//! for nobody. The name of the handoff is the retry key of all this: however often it is said, there is one task.
-//!
-//! A task is held exactly while it is submitted, so nothing else has to be remembered: what lets go of it is the step that
-//! makes it working, and a crash before that step finds it held as before.
+//! without any work. Once the sender has committed that its own task is over, it sends `activate`, and only then does
+//! our agent begin. If the sender never does, the task is canceled when the hold expires, so that no work is done
+//! without a caller. The id of the handoff is the retry key of all this: however often it is sent, there is one task.
+//! A task is held exactly while it is submitted, so no other state is stored: the step that makes it working ends the
+//! hold, and after a crash before that step it is still held.
 
 use crate::agent::TurnInfo;
 use crate::begin::{Begun, Incoming};
@@ -25,11 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// What the caller of a task reads whose hold ran out.
+/// The status text of a task whose hold expired.
 pub(crate) const EXPIRED: &str = "the handoff was not confirmed in time, so nothing was done";
 
-/// What a message says about a handoff, if anything. What cannot be understood is refused: ignoring it would begin work
-/// that its sender wants held.
+/// Reads the handoff in a message, if there is one. An unreadable handoff is an error: ignoring it would begin work
+/// that the sender wants held.
 pub(crate) fn read(message: &Message) -> Result<Option<transfer::Incoming>, Fault> {
     if !message.metadata.as_ref().is_some_and(|metadata| metadata.as_str().contains(HANDOFF)) {
         return Ok(None);
@@ -39,17 +38,17 @@ pub(crate) fn read(message: &Message) -> Result<Option<transfer::Incoming>, Faul
     transfer::Incoming::of(message).transpose().map_err(wrong)
 }
 
-/// Whether whoever has these extensions active follows handoffs.
+/// Whether a caller with these active extensions supports handoffs.
 pub(crate) fn follows(extensions: &[String]) -> bool {
     extensions.iter().any(|uri| uri == HANDOFF || uri == HANDOFF_LITERAL)
 }
 
-/// Whether a message wants its task held.
+/// Whether a message asks us to hold its task.
 pub(crate) fn is_held(message: &Message) -> bool {
     matches!(read(message), Ok(Some(transfer::Incoming::Create { hold: true, .. })))
 }
 
-/// The retry key of a handoff.
+/// The retry key of a message that hands a task over, if it has a transfer id.
 pub(crate) fn retry_key(incoming: &transfer::Incoming) -> Option<String> {
     match incoming {
         transfer::Incoming::Create { context, .. } if !context.transfer_id.is_empty() => {
@@ -59,7 +58,7 @@ pub(crate) fn retry_key(incoming: &transfer::Incoming) -> Option<String> {
     }
 }
 
-/// Where a task came from, for its metadata.
+/// The origin of a handed-over task, for its metadata.
 pub(crate) fn provenance(message: &Message) -> Option<Object> {
     let context = came_with(message)?;
     let from = serde_json::json!({
@@ -70,9 +69,9 @@ pub(crate) fn provenance(message: &Message) -> Option<Object> {
     Some(with_member(None, HANDOFF, serde_json::json!({ "transferred_from": from })))
 }
 
-/// Waits until the task is let go of; false if nobody did so in time.
+/// Waits until the task is activated; false if the hold expires first.
 pub(crate) async fn released(gate: Arc<AtomicBool>, mut expiry: BoxFuture<'static, ()>) -> bool {
-    // Whoever opens the gate polls the turn next.
+    // No waker is needed: the runner polls the turn right after it has set the flag.
     poll_fn(|cx| {
         if gate.load(Ordering::Acquire) {
             return Poll::Ready(true);
@@ -82,7 +81,7 @@ pub(crate) async fn released(gate: Arc<AtomicBool>, mut expiry: BoxFuture<'stati
     .await
 }
 
-/// How long a task is still held.
+/// The time left before the hold expires.
 pub(crate) fn time_left(info: &TurnInfo) -> Duration {
     let opened = info.task.stamp().time().millis();
     let held = info.core.host.now().millis().saturating_sub(opened);
@@ -90,25 +89,26 @@ pub(crate) fn time_left(info: &TurnInfo) -> Duration {
 }
 
 impl Core {
-    /// Since when handoffs of ours may still wait for their activation on the other side.
+    /// The earliest handoff of ours that may still wait for its activation on the other server.
     pub(crate) fn handoffs_since(&self) -> Stamp {
         let held = i64::try_from(self.limits.hold_time_max.as_millis()).unwrap_or(i64::MAX);
-        // Others may hold longer than we do.
+        // Other servers may hold longer than we do.
         let since = self.host.now().millis().saturating_sub(held.saturating_mul(4));
         Stamp::first_of(Timestamp::from_millis(since.max(0)))
     }
 }
 
 impl Engine {
-    /// Whose task this is, for whoever passes it on.
+    /// The owner of a task, for code that forwards it.
     pub async fn scope_of(&self, task: TaskId) -> Result<Arc<Scope>, Fault> {
         let owner = self.core.log.owner(task).await;
         let owner = owner.map_err(|error| self.core.store_fault("looking for a task's caller", &error))?;
         owner.ok_or_else(|| Fault::TaskNotFound(task.into()))
     }
 
-    /// Gives a task that was handed over to whoever shows the claim to it. What does not fit is not said here: to everybody
-    /// else the task is not there. A caller without a name is given nothing: it would be everybody's.
+    /// Gives a handed-over task to the caller that presents its claim. A claim that does not fit is no error: other
+    /// callers must not learn that the task exists. An anonymous caller gets nothing, since all anonymous callers would
+    /// own the task.
     pub async fn adopt(&self, scope: &Arc<Scope>, task: &TaskRef, claim: &Claim) -> Result<(), Fault> {
         let &TaskRef::Id(id) = task else { return Ok(()) };
         let read = |error| self.core.store_fault("looking whose a task is", &error);
@@ -127,18 +127,19 @@ impl Engine {
                 if owner != *scope {
                     self.core.live.enter(id).hand_on();
                 }
-                // The claim is told only once the sender has let go, and the sender cannot say so any more.
+                // The caller has the claim only after the sender has let go. The sender does not own the task any more,
+                // so it cannot activate it.
                 self.claim_held(&stored);
                 Ok(())
             }
-            // It has gone to somebody else before.
+            // Another caller has claimed it before.
             Err(AppendError::Stale) => Ok(()),
             Err(error) => Err(self.core.append_fault("giving a task to whom it is for", &error)),
         }
     }
 
-    /// Lets go of a held task because its owner is here: it was told of the task by whoever gave it away, who has done so by
-    /// then.
+    /// Activates a held task because its owner asks for it: the sender told the owner of the task only after it had let
+    /// go.
     pub(crate) fn claim_held(&self, stored: &Stored) {
         let opening = stored.tail.first().map(|event| &event.json[..]).unwrap_or_default();
         let may_be = stored.state == TaskState::Submitted && String::from_utf8_lossy(opening).contains(HANDOFF);
@@ -149,7 +150,7 @@ impl Engine {
 }
 
 impl Incoming<'_> {
-    /// Lets go of a held task. Said twice it is as good as said once.
+    /// Activates a held task; a repeat succeeds as well.
     pub(crate) async fn activate(&self, order: &transfer::Order) -> Result<Begun, Fault> {
         let named = self.request.message.task_id.as_ref();
         let named = named.ok_or_else(|| Fault::invalid("message.taskId", "says which task is activated"))?;
@@ -182,7 +183,7 @@ impl Incoming<'_> {
     }
 }
 
-/// What was told with a task that was handed over, by the message that opened it.
+/// The transfer context in the message that handed a task over.
 pub(crate) fn came_with(message: &Message) -> Option<TransferContext> {
     match read(message) {
         Ok(Some(transfer::Incoming::Create { context, .. })) => Some(*context),

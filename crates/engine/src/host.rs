@@ -1,4 +1,4 @@
-//! Time, chance and concurrency as arguments.
+//! The host interface: clock, randomness, timers and background jobs, given to the engine as an argument.
 
 use sabir_proto::{Stamp, Timestamp};
 use std::future::Future;
@@ -9,15 +9,15 @@ use std::time::Duration;
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The world as the engine sees it. A server gives it the real one, the simulator one of its own.
+/// What the engine needs from its process. A server gives it the real one, the simulator one of its own.
 pub trait Host: Send + Sync + 'static {
     /// The time of day. May jump.
     fn now(&self) -> Timestamp;
-    /// 64 random bits that nobody can guess.
+    /// 64 random bits that cannot be predicted.
     fn random(&self) -> u64;
     /// Completes after this long.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
-    /// Runs a future to its end, whatever becomes of the caller.
+    /// Runs a future to its end, also when the caller has gone.
     fn spawn(&self, future: BoxFuture<'static, ()>);
 }
 
@@ -37,7 +37,7 @@ impl Stamper {
         }
     }
 
-    /// Stamps will rise above this one too.
+    /// Makes all later stamps greater than this one.
     pub(crate) fn rise_above(&self, stamp: Stamp) {
         self.0.fetch_max(stamp.get(), Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! The inbox: everything that waits for somebody, across agents and owners.
+//! The inbox: all tasks that wait for input or credentials, across agents and owners.
 //!
-//! For operators, who sit at the machine and may read the log anyway. A task that asks on behalf of a child of its own is
-//! one question, not two: the outermost task is shown, and answered, and passes the answer down as if its caller had given
-//! it. Who answered is written beside the answer.
+//! For operators, who work on the machine and may read the log anyway. A task that asks on behalf of its child is one
+//! question, not two: the inbox shows the outermost task, and its agent passes the answer down as if its caller had
+//! given it. The answer records who gave it.
 
 use crate::engine::Engine;
 use crate::kin::request;
@@ -11,17 +11,16 @@ use sabir_proto::{Fault, FrozenTask, Message, Object, Part, Role, Stamp, Task, T
 use sabir_store::{Kin, Scope, StoreError, Stored};
 use std::sync::Arc;
 
-/// Under which name an answer says who gave it.
+/// The metadata member with the name of the operator who answered.
 pub const ANSWERED_BY: &str = "urn:sabir:ext:inbox:v1";
 
-/// A task that waits for somebody.
+/// A task that waits for input or credentials.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The task, with all that was said.
+    /// The task, with its history.
     pub task: Task,
-    /// Its owner.
     pub scope: Arc<Scope>,
-    /// Its place: since when it asks. Listing goes on after it.
+    /// Since when it waits; also the cursor after which a listing continues.
     pub since: Stamp,
 }
 
@@ -30,12 +29,12 @@ pub struct Question {
 pub struct Inbox {
     /// The questions, the longest waiting first.
     pub questions: Vec<Question>,
-    /// Where to go on; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<Stamp>,
 }
 
 impl Engine {
-    /// At most `limit` questions after a place, the longest waiting first.
+    /// Lists at most `limit` questions after a cursor, the longest waiting first.
     pub async fn inbox(&self, after: Option<Stamp>, limit: usize) -> Result<Inbox, Fault> {
         let fault = |e: StoreError| self.core.store_fault("reading the inbox", &e);
         let mut inbox = Inbox { questions: Vec::new(), next: after };
@@ -60,7 +59,7 @@ impl Engine {
         Ok(inbox)
     }
 
-    /// One question, by its task or by a task that asks through it.
+    /// Finds a question by its task, or by a child that asks through it.
     pub async fn question(&self, id: TaskId) -> Result<Question, Fault> {
         let mut stored = self.known(id).await?;
         while let Some(parent) = self.asking_parent(&stored).await? {
@@ -71,8 +70,8 @@ impl Engine {
         Ok(Question { task, scope: stored.scope, since })
     }
 
-    /// Answers a question in its caller's place, and shows the task as it stands then. Refused like an answer of the caller
-    /// where the task does not ask.
+    /// Answers a question in place of its caller, and returns the task. Fails like a caller's answer where the task
+    /// does not ask.
     pub async fn answer(&self, id: TaskId, parts: Vec<Part>, by: &str) -> Result<FrozenTask, Fault> {
         let question = self.question(id).await?;
         let agent = &question.scope.agent;
@@ -90,7 +89,7 @@ impl Engine {
         self.image(&question.scope, question.task.id).await
     }
 
-    /// The parent of a task, if that asks as well: it is asking on its child's behalf.
+    /// The parent of a task, if that asks as well: it asks on behalf of its child.
     async fn asking_parent(&self, stored: &Stored) -> Result<Option<TaskId>, Fault> {
         if !stored.is_child {
             return Ok(None);

@@ -1,18 +1,18 @@
-//! Tasks that agents open with other agents.
+//! Subtasks: tasks that an agent opens with another agent.
 //!
-//! Every agent we can reach is a resident of this engine, also those elsewhere: so delegating is opening a task of another
-//! resident in our own log, as a child of the task at hand. The child belongs to the same caller. Its parent, the root of
-//! the family and the agents on the way are written with the step that opens it and never change, and the parent knows it
-//! by a key: a turn that a crash interrupted asks under the same key and finds the same child.
+//! Every agent that we can reach is hosted by this engine, also proxies of remote ones. So delegating means opening a
+//! task of another hosted agent in our own log, as a child of the current task. The child belongs to the same caller.
+//! Its parent, the root of the tree and the path of agents are written with the step that opens it and never change.
+//! The parent names the child by a key: after a crash, the turn asks again with the same key and finds the same child.
 //!
-//! | Room | What is decided there |
+//! | Module | What it decides |
 //! |---|---|
-//! | `lineage` | what came before a task, here and on other servers |
-//! | `abroad` | the names that our work goes by elsewhere |
-//! | `child` | following a child, and answering it |
-//! | `budget` | when a family has had enough: the runaway guard |
-//! | `grant` | what a child may be used for: what was granted, and what its agent can do |
-//! | `calling_off` | what happens to children whose parent has ended without them |
+//! | `lineage` | which tasks and agents precede a task, here and on other servers |
+//! | `abroad` | the ids under which other servers know our work |
+//! | `child` | following a child, and answering its questions |
+//! | `budget` | the runaway guard: limits of a task tree |
+//! | `grant` | the scope of a child: what was granted, and what its agent can do |
+//! | `calling_off` | canceling the children of a task that was canceled, failed or was rejected |
 
 mod abroad;
 mod budget;
@@ -34,22 +34,22 @@ use sabir_proto::{AgentName, Fault, Message, MessageId, Object, Part, Role, Send
 use sabir_store::{Birth, Scope};
 use std::sync::Arc;
 
-/// Bytes of a child's key.
+/// The longest key of a child, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 
-/// Who lives here. Asked each time, since agents come and go.
+/// The agents of this server. The engine asks each time, since agents are added and removed.
 pub trait Residents: Send + Sync + 'static {
-    /// The agent of this name.
+    /// Finds an agent by name.
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>>;
 
-    /// What an agent may pass on to others, by the names of capabilities, where that is limited.
+    /// The capabilities that an agent may pass on to others; `None` for no limit.
     fn scope_of(&self, _agent: &AgentName) -> Option<Vec<String>> {
         None
     }
 
-    /// What an agent may do with work for which this was granted, with a skill if one is named: no more than was granted.
-    /// Where that is nothing, or not that skill, the work does not go there. Whoever knows no capabilities passes on what
-    /// came.
+    /// The part of the granted capabilities that applies to an agent, with a skill if one is named: never more than
+    /// `granted`. A fault where that is nothing, or not that skill; then the work is not delegated. A directory that
+    /// knows no capabilities returns `granted`.
     fn narrow(&self, _to: &AgentName, granted: Vec<String>, _skill: Option<&str>) -> Result<Vec<String>, Fault> {
         Ok(granted)
     }
@@ -62,9 +62,9 @@ impl<F: Fn(&AgentName) -> Option<Arc<Resident>> + Send + Sync + 'static> Residen
 }
 
 impl Engine {
-    /// Tells the engine who else lives here. Only the first telling counts: what may change is behind the trait.
+    /// Gives the engine its directory of agents. Only the first call counts: what changes is behind the trait.
     pub fn know(&self, residents: Arc<dyn Residents>) {
-        // Whoever tells it twice tells it the same.
+        // Every call passes the same directory.
         drop(self.core.residents.set(residents));
     }
 }
@@ -80,25 +80,25 @@ impl Core {
 }
 
 impl Context {
-    /// What came before this task: its root, its parent, and the agents on the way.
+    /// The lineage of this task: its root, its parent, and the agents on the way.
     pub fn lineage(&self) -> &Lineage {
         &self.turn.lineage
     }
 
-    /// The agent this turn is of.
+    /// The agent whose turn this is.
     pub fn agent(&self) -> &AgentName {
         &self.turn.scope.agent
     }
 
     /// Opens a task of another agent as a child of this one, or finds it again.
     ///
-    /// `key` is the child's name within this task: asking twice under one key is asking once, in this turn, in the next
-    /// one and after a crash. The message and the metadata count only the first time. The child is the same caller's and
-    /// its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
+    /// `key` is the child's name within this task: two calls with one key are one call, in this turn, in a later one
+    /// and after a crash. The message and the metadata count only the first time. The child belongs to the same caller,
+    /// and its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
     ///
-    /// Where this agent has a scope, or the task came with one, the child has no more than that, and no more than its agent
-    /// can do: refused with [`Fault::Handoff`] where that is nothing. Refused with [`Fault::UnsupportedOperation`], saying which
-    /// limit it was, when the [runaway guard](crate::Limits::hops_max) has seen enough.
+    /// Where this agent or the task has a scope, the child's scope is at most that, and at most what its agent can do;
+    /// a [`Fault::Handoff`] where that is nothing. A [`Fault::UnsupportedOperation`] names the limit where the [runaway
+    /// guard](crate::Limits::hops_max) refuses.
     pub async fn delegate(
         &self,
         to: &AgentName,
@@ -133,12 +133,12 @@ impl Context {
                 core.metrics.delegations.inc();
                 Ok(Child::new(engine, id, scope, self.turn.clone(), key.into()))
             }
-            // Two asked at once under one key; the first has it.
+            // Two calls raced with one key; the first one has opened the child.
             Err(fault) => self.find_child(to, key).await?.ok_or(fault),
         }
     }
 
-    /// The child of this key, if this task has one.
+    /// Finds the child of this key, if this task has one.
     pub async fn find_child(&self, of: &AgentName, key: &str) -> Result<Option<Child>, Fault> {
         let core = &self.turn.core;
         let fault = |e| core.store_fault("looking for a child", &e);
@@ -152,13 +152,13 @@ impl Context {
         Ok(Some(Child::new(engine, id, scope, self.turn.clone(), key.into())))
     }
 
-    /// Reports what this turn has spent, in millionths of whatever is counted in. It is added to the account of the root,
-    /// which survives a crash, and refused once that is overdrawn: what was spent is counted all
-    /// the same, and the agent should stop.
+    /// Reports what this turn has spent, in millionths of the unit that the operator counts in. The amount is added to
+    /// the account of the root, which survives a crash. Over the limit this fails, though the amount is counted; the
+    /// agent should stop then.
     pub async fn spend(&self, micros: u64) -> Result<(), Fault> {
         let core = &self.turn.core;
         if self.turn.early {
-            // What is spent is written beside the task, which has to be there.
+            // The amount is stored beside the task, which must exist first.
             self.commit().await.map_err(|ended| Fault::UnsupportedOperation(ended.to_string()))?;
         }
         core.spend(self.turn.task, self.turn.lineage.root(), micros).await
@@ -177,7 +177,7 @@ pub(crate) fn request(message: Message) -> Box<SendMessage> {
         configuration: SendConfiguration::default(),
         metadata: None,
         alias: None,
-        // Also of an agent that would only say something: it is the task that is followed.
+        // Also of an agent that would reply directly: the parent follows a task.
         wants_task: true,
     })
 }

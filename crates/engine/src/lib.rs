@@ -1,28 +1,28 @@
 //! The life of a task, from the first message to the last event.
 //!
-//! | Room | What is decided there |
+//! | Module | What it decides |
 //! |---|---|
 //! | [`machine`] | what a task may do next, and what an event does to it |
 //! | [`agent`] | what an author implements, and what an agent may count on |
 //! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
-//! | `conversation` | what was said in the earlier tasks of a conversation |
+//! | `conversation` | the messages of earlier tasks of a conversation, for agents |
 //! | `alias` | names that callers give their tasks |
 //! | `runner` | one owner per live task: agent → step → log → watchers |
-//! | `owed` | tasks that cannot end while the store takes no writes |
+//! | `owed` | endings of tasks that wait until the store takes writes |
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
-//! | `cancel` | work elsewhere that is called off, and who is yet to be told |
-//! | `recover` | after a crash: who goes on, who is told that it failed |
-//! | `inbox` | what waits for somebody, for operators |
-//! | `hold` | tasks that were handed to us, until their sender has let go of them |
-//! | `kin` | tasks that agents open with other agents, and what bounds them |
-//! | [`Courier`] | who carries an event to the receiver of a push configuration |
-//! | `note` | what a translation could not carry, beside the task |
+//! | `cancel` | canceling work on other servers, and repeating a cancel until it is acknowledged |
+//! | `recover` | after a crash: which turns resume and which tasks fail |
+//! | `inbox` | tasks that wait for input or credentials, for operators |
+//! | `hold` | tasks handed over to us, held until the sender confirms |
+//! | `kin` | subtasks that agents open with other agents, and their limits |
+//! | [`Courier`] | the interface that delivers an event to the receiver of a push configuration |
+//! | `note` | what a translation could not carry, recorded beside the task |
 //! | [`limits`] | every bound, named |
 //!
 //! The engine opens no sockets, reads no clock and draws no random numbers: those come through [`Host`], storage
-//! through [`TaskLog`]. The simulator stands behind both. And nobody (watcher, reply, get, list, push) sees an event
-//! before its commit has returned.
+//! through [`TaskLog`]. The simulator implements both. No reader (watcher, reply, get, list, push) sees an event before
+//! its commit has returned.
 
 pub mod agent;
 pub mod limits;

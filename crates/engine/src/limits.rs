@@ -1,8 +1,8 @@
-//! Every bound of the engine: a name, a unit, a reason.
+//! Every limit of the engine, with its name, unit and reason.
 
 use std::time::Duration;
 
-/// What one engine allows. Server-wide; the defaults suit a small machine.
+/// The limits of one engine. Server-wide; the defaults suit a small machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Parts in one message or artifact. Ten thousand tiny parts cost far more than their bytes.
@@ -13,11 +13,11 @@ pub struct Limits {
     pub task_events_max: u64,
     /// Bytes a folded task may have. It is held in memory while its agent runs, and written whole with every snapshot.
     pub task_bytes_max: usize,
-    /// Bytes of the tasks on one page of a list, as they are stored; a page has at least one. A hundred large tasks in one
-    /// answer are held in memory together, and are more than most clients read at once.
+    /// Bytes of the tasks on one page of a list, as stored; a page has at least one task. A hundred large tasks in one
+    /// answer are in memory together, and are more than most clients read at once.
     pub list_bytes_max: usize,
-    /// Up to this size a snapshot is written whenever the task waits for its caller. That is four pages of the file, less
-    /// than the step touches anyway; and a reader of such a task has nothing to fold.
+    /// Up to this size a snapshot is written whenever the task waits for its caller. That is four pages of the file,
+    /// less than the step touches anyway, and a reader of such a task has nothing to fold.
     pub snapshot_small_bytes: usize,
     /// Messages in a task's history.
     pub history_messages_max: usize,
@@ -25,61 +25,63 @@ pub struct Limits {
     pub push_configs_max: u32,
     /// Deliveries to receivers of push notifications at the same time.
     pub push_workers_max: usize,
-    /// The same to one host, so that one that hangs leaves room for others.
+    /// Deliveries to one host at the same time, so that a host that hangs leaves room for others.
     pub push_host_workers_max: usize,
-    /// How long after its first failure a delivery is tried again; each failure doubles it …
+    /// The delay of a retry after the first failure; each further failure doubles it …
     pub push_delay_min: Duration,
-    /// … up to this, which is also as long as a receiver's wish to be left alone is honoured.
+    /// … up to this, which is also the longest `Retry-After` that is followed.
     pub push_delay_max: Duration,
-    /// How often an event is tried before it becomes a dead letter. With delays that double up to their limit these last
-    /// for about as long as the time below, which is what decides.
+    /// The most attempts at an event before it becomes a dead letter. With delays that double up to their limit these
+    /// take about as long as the time below, which is what decides.
     pub push_attempts_max: u32,
-    /// How long an event is tried before it becomes a dead letter.
+    /// The time after which an undelivered event becomes a dead letter.
     pub push_time_max: Duration,
-    /// Failures in a row after which a receiver is left alone: a host by all, if nobody is there; by one owner otherwise.
+    /// Failures in a row that open a circuit breaker: that of a host, if it cannot be reached; otherwise that of an
+    /// owner at the host.
     pub push_host_failures_max: u32,
-    /// For how long, at first; each failure after that doubles it …
+    /// The first pause of an open breaker; each further failure doubles it …
     pub push_pause_min: Duration,
-    /// … up to this.
+    /// … up to this longest pause.
     pub push_pause_max: Duration,
     /// How long an agent may work on one message.
     pub turn_time_max: Duration,
-    /// How long an agent gets to clean up after it was canceled.
+    /// The time that an agent has to clean up after a cancel.
     pub cancel_grace: Duration,
     /// Events an agent may report before it has to wait for their commit.
     pub draft_events_max: usize,
-    /// The same in bytes.
+    /// Bytes that an agent may report before it has to wait for their commit.
     pub draft_bytes_max: usize,
     /// Recent events of a live task kept in memory for its watchers; slower ones read the log.
     pub ring_events_max: usize,
-    /// The same in bytes.
+    /// Bytes of recent events kept in memory for watchers, per live task.
     pub ring_bytes_max: usize,
     /// Events a watcher that fell behind reads from the log at a time.
     pub replay_events_max: usize,
-    /// How long a message id serves as a retry key.
+    /// The time for which a message id counts as a retry key.
     pub implicit_retry_time: Duration,
-    /// How many message ids are remembered as retry keys.
+    /// The most message ids in memory as retry keys.
     pub implicit_retries_max: usize,
-    /// How long an explicit retry key is kept.
+    /// The time for which an explicit retry key is kept.
     pub explicit_retry_time: Duration,
-    /// How often a turn is begun before its task is failed: it has crashed the process each time.
+    /// Attempts at a turn before its task is failed: each of them has crashed the process.
     pub attempts_max: u32,
-    /// Agents that a request may pass through, one on behalf of the other, before the next is refused. Here and elsewhere
-    /// are counted together, so that two servers cannot play ball for ever.
+    /// The most agents in a row that a request may pass. Agents here and on other servers are counted together, so that
+    /// two servers cannot call each other for ever.
     pub hops_max: u32,
-    /// Tasks that may be opened below one task of a caller, by whatever agents, so that those who each call two others end.
+    /// The most tasks below one task of a caller, opened by any agents, so that agents that each call two others come
+    /// to an end.
     pub calls_per_root_max: u64,
-    /// How long after a caller's message tasks may still be opened on its behalf.
+    /// The time after a caller's message in which tasks may still be opened for it.
     pub tree_time_max: Duration,
-    /// What the agents below one task of a caller may say they have spent, in millionths; 0 for no limit.
+    /// The most that the agents below one task of a caller may spend, in millionths; 0 for no limit.
     pub spend_per_root_max: u64,
-    /// How long a task that was handed to us waits for its sender to let go of it before it is canceled.
+    /// The time for which a handed-over task waits for its activation before it is canceled.
     pub hold_time_max: Duration,
-    /// How long a stream shows nothing while nothing is heard of an agent that may answer with a message instead of a task:
-    /// a stream that has shown a task can show no message. Longer than most agents take to name their task, and short enough
-    /// for people who wait for a first sign.
+    /// The time for which a stream of an agent that may reply directly waits for its first report: a stream that has
+    /// shown a task can show no message. Longer than most agents take to name their task, and short enough for people
+    /// who wait for a first sign.
     pub direct_reply_wait: Duration,
-    /// How long a step is tried again while the store refuses writes.
+    /// The time for which a step is retried while the store refuses writes.
     pub store_patience: Duration,
 }
 
@@ -133,8 +135,8 @@ pub const SNAPSHOT_EVENTS: u64 = 64;
 pub const SNAPSHOT_BYTES: usize = 256 << 10;
 /// See [`SNAPSHOT_BYTES`].
 pub const SNAPSHOT_GROWTH: usize = 2;
-/// A task that waits for its caller gets a snapshot as well, so that it is read without its whole log. One larger than
-/// [`Limits::snapshot_small_bytes`] gets it only once the log since the last one has outgrown this share of it (one half).
-/// All such snapshots together are then at most three times the log, and a tiny message to a large task costs what the
-/// message costs. A reader of the task folds at most half as much again.
+/// A task that waits for its caller gets a snapshot as well, so that it is read without its whole log. A task larger
+/// than [`Limits::snapshot_small_bytes`] gets one only once the log since the last one exceeds this share of it (one
+/// half). All such snapshots together are then at most three times the log, and a tiny message to a large task costs
+/// what the message costs. A reader of the task folds at most half as much again.
 pub const SNAPSHOT_SHARE: usize = 2;

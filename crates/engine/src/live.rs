@@ -1,4 +1,4 @@
-//! Tasks that somebody works on or watches right now: the meeting place of one runner and any number of watchers.
+//! Live tasks: those with a runner or a watcher. Each entry connects one runner and any number of watchers.
 //!
 //! A live task keeps its latest committed events in a small ring. A watcher is only a position and a waker; when the
 //! ring no longer reaches back to its position it reads the log. So a slow reader costs nothing and is never cut off.
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Shards of the map, so that tasks rarely wait for each other's bookkeeping.
+/// Shards of the map, so that locks of different tasks rarely collide.
 const SHARDS: usize = 32;
 
-/// All live tasks.
+/// The map of all live tasks.
 #[derive(Debug)]
 pub(crate) struct LiveMap {
     shards: Vec<Mutex<HashMap<TaskId, Arc<Live>>>>,
@@ -28,7 +28,7 @@ pub(crate) struct LiveMap {
     ring_bytes_max: usize,
 }
 
-/// One live task.
+/// The shared state of one live task.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     state: Mutex<State>,
@@ -36,57 +36,57 @@ pub(crate) struct Live {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Runner and watchers; the last one out removes the entry.
+    /// The number of shares held; the last one to go removes the entry.
     users: usize,
     /// The last committed event known here; zero until one was published or read.
     head: Seq,
     ring: VecDeque<FrozenEvent>,
     ring_bytes: usize,
-    /// The image at the last rest (settled, or waiting for the caller), and where that was.
+    /// The task when it last came to rest (settled, or waiting for the caller), and at which event.
     rest: Option<(Seq, FrozenTask)>,
     failed: Option<Fault>,
-    /// The server that the owner's agent stands for has answered.
+    /// The remote server behind the owner's agent has answered.
     answered: bool,
-    /// Owners are counted.
+    /// The number of the current owner; owners are counted from 1.
     owner: u64,
-    /// The last one that came to nothing, where the log stood then, and why: whoever waited for it may look only after the
-    /// next one has claimed the task.
+    /// The last owner that failed to commit, the head at that moment, and why: a waiter may look only after the next
+    /// owner has claimed the task.
     last_failure: Option<(u64, Seq, Fault)>,
     running: bool,
-    /// The owner cannot go on for now, and waits for the store.
+    /// The owner is blocked until the store takes writes.
     put_off: bool,
-    /// How often the task changed hands while somebody was here.
+    /// How often the owning caller has changed during the life of this entry.
     hands: u32,
     order: Option<Order>,
     runner: Option<Waker>,
-    /// Who waits for news. A list, since most tasks have one watcher and a tree's first node has room for eleven.
+    /// Wakers of watchers. A list, since most tasks have one watcher and a tree's first node has room for eleven.
     watchers: Vec<(u64, Waker)>,
     next_watcher: u64,
 }
 
-/// What a runner is told from outside.
+/// A command to the runner of a task.
 ///
 /// The higher one outranks the other: a caller that cancels was promised an outcome, and a server that stops begins
 /// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
-    /// Whoever handed the task to us has let go of it.
+    /// The server that handed the task over to us has activated it.
     Activate,
     /// The server stops; the task goes on after the next start.
     Park,
-    /// The caller no longer wants the task.
+    /// The caller cancels the task.
     Cancel,
 }
 
-/// A share in a live task.
+/// A counted reference to a live task.
 #[derive(Debug)]
 pub(crate) struct LiveRef {
     map: Arc<LiveMap>,
     id: TaskId,
     live: Arc<Live>,
-    /// Who owned it when this share was taken.
+    /// The owner's number when this reference was made.
     owner: u64,
-    /// How often it had changed hands then.
+    /// The count of owner changes at that time.
     hands: u32,
     watcher: Option<u64>,
 }
@@ -108,7 +108,7 @@ impl LiveMap {
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a task, making its entry if nobody was there.
+    /// Returns a reference to a task, and makes its entry if there is none.
     pub(crate) fn enter(self: &Arc<Self>, id: TaskId) -> LiveRef {
         let mut shard = self.shard(id);
         let live = shard.entry(id).or_default().clone();
@@ -120,18 +120,18 @@ impl LiveMap {
         LiveRef { map: self.clone(), id, live, owner, hands, watcher: None }
     }
 
-    /// How many agents are at work.
+    /// The number of turns at work.
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// The server stops: nobody begins anything any more.
+    /// Whether the server stops: no new work begins.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// Parks every runner, oldest task first: the maps have no order of their own, and a simulated stop must happen the
-    /// same way twice. Whoever becomes a runner later is parked from the beginning.
+    /// same way twice. A runner that starts later is parked from the beginning.
     pub(crate) fn park_all(&self) {
         self.stopping.store(true, Ordering::Release);
         let mut tasks: Vec<(TaskId, Arc<Live>)> = Vec::new();
@@ -170,8 +170,8 @@ impl State {
             Some((_, waker)) => waker.clone_from(cx.waker()),
             None => self.watchers.push((id, cx.waker().clone())),
         }
-        // Everybody here is level with the head, and whoever comes later begins with a snapshot or the log: the ring
-        // has served. An idle stream is then only its connection.
+        // All watchers are level with the head, and a later one begins with a snapshot or the log, so the ring is not
+        // needed any more. An idle stream then costs only its connection.
         if self.watchers.len() + usize::from(self.running) >= self.users {
             self.ring = VecDeque::new();
             self.ring_bytes = 0;
@@ -188,7 +188,7 @@ impl State {
         self.wake_watchers();
     }
 
-    /// Why an owner came to nothing before `seq`. What the next one commits under that number is something else.
+    /// Why an owner failed before it committed `seq`. The next owner commits something else under that number.
     fn failure_of(&self, owner: u64, seq: Seq) -> Option<Fault> {
         let (failed, head, fault) = self.last_failure.as_ref()?;
         (*failed == owner && *head < seq).then(|| fault.clone())
@@ -202,7 +202,7 @@ impl State {
 }
 
 impl LiveRef {
-    /// Becomes the task's one owner, unless it has one.
+    /// Claims the task, unless it has an owner; true on success.
     pub(crate) fn claim(&self) -> bool {
         let mut state = self.live.lock();
         if state.running {
@@ -230,7 +230,7 @@ impl LiveRef {
         }
     }
 
-    /// The task has gone to another caller: for whoever watches it so far, it is not there any more.
+    /// The task now belongs to another caller: existing watchers of the old one get "not found".
     pub(crate) fn hand_on(&self) {
         let mut state = self.live.lock();
         state.hands += 1;
@@ -245,14 +245,14 @@ impl LiveRef {
         self.live.lock().running
     }
 
-    /// The owner cannot go on until the store takes writes; whoever waits for it is told so, and whoever comes.
+    /// Blocks the owner until the store takes writes; current and later waiters get this fault.
     pub(crate) fn put_off(&self, fault: Fault) {
         let mut state = self.live.lock();
         state.put_off = true;
         state.fail(fault);
     }
 
-    /// Why the owner cannot go on, if it cannot.
+    /// The fault that blocks the owner, if one does.
     pub(crate) fn why_put_off(&self) -> Option<Fault> {
         let state = self.live.lock();
         state.failed.clone().filter(|_| state.put_off)
@@ -262,7 +262,7 @@ impl LiveRef {
         self.live.order(order);
     }
 
-    /// The runner's look at its orders; it is woken by the next one.
+    /// Takes the runner's next command; the runner is woken by a later one.
     pub(crate) fn poll_order(&self, cx: &std::task::Context<'_>) -> Option<Order> {
         let mut state = self.live.lock();
         let order = state.order.take();
@@ -278,17 +278,17 @@ impl LiveRef {
         self.map.is_stopping()
     }
 
-    /// Notes that the server which the agent stands for has answered; the next publish wakes those who wait for that.
+    /// Records that the remote server behind the agent has answered; the next publish wakes those who wait for it.
     pub(crate) fn set_answered(&self) {
         self.live.lock().answered = true;
     }
 
-    /// Tells watchers what was committed. `rest` is the image where the task came to rest with this step.
+    /// Publishes committed events to watchers. `rest` is the task, where it came to rest with this step.
     pub(crate) fn publish(&self, head: Seq, events: &[FrozenEvent], rest: Option<FrozenTask>) {
         let mut state = self.live.lock();
         state.head = state.head.max(head);
         if state.last_failure.as_ref().is_some_and(|(owner, ..)| *owner == state.owner) {
-            // It went on after all.
+            // The same owner has committed after all.
             state.last_failure = None;
         }
         for event in events {
@@ -306,7 +306,7 @@ impl LiveRef {
         state.wake_watchers();
     }
 
-    /// Tells watchers that nothing more will come, and why.
+    /// Ends all watchers with this fault.
     pub(crate) fn fail(&self, fault: Fault) {
         self.live.lock().fail(fault);
     }
@@ -318,8 +318,8 @@ impl LiveRef {
             return Found::Failed(Fault::TaskNotFound(self.id.into()));
         }
         if state.head > cursor {
-            // The head may be ahead of the ring: whoever joined after a commit and before its runner published it has
-            // read that head in the log.
+            // The head may be ahead of the ring: a watcher that joined between a commit and its publish has read that
+            // head in the log.
             let newest = state.ring.back().map_or(Seq(0), |e| e.seq);
             return match state.ring.front() {
                 Some(oldest) if oldest.seq <= cursor.next() && newest > cursor => {
@@ -341,15 +341,15 @@ impl LiveRef {
         self.live.lock().head
     }
 
-    /// Waits until `seq` is committed by the owner of whom this is a share.
+    /// Waits until the owner at the time of this reference has committed `seq`.
     pub(crate) async fn committed(&mut self, seq: Seq) -> Result<(), Fault> {
         let owner = self.owner;
         let found = |state: &State| (state.head >= seq).then_some(Ok(()));
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| found(state))).await?
     }
 
-    /// Waits until anything is heard of the agent after `seq`, the step in which it got its message, or until `over`. Gives
-    /// the image if the task rests by then.
+    /// Waits until the agent reports anything after `seq`, the step with its message, or until `over` completes.
+    /// Returns the task if it rests by then.
     pub(crate) async fn first_word(
         &mut self,
         seq: Seq,
@@ -369,13 +369,13 @@ impl LiveRef {
         .await
     }
 
-    /// Waits until the task rests at or after `seq`, which is committed by the owner of whom this is a share.
+    /// Waits until the task rests at or after `seq`, a step of the owner at the time of this reference.
     pub(crate) async fn rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
         let owner = self.owner;
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| state.rest_since(seq).map(Ok))).await?
     }
 
-    /// The same; `None` when its owner goes before that, or nobody owns it.
+    /// Like [`Self::rested`]; `None` when the task has no owner before that.
     pub(crate) async fn rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
         self.wait(|state| match state.rest_since(seq) {
             None if state.running => None,
@@ -384,12 +384,12 @@ impl LiveRef {
         .await
     }
 
-    /// Waits until nobody owns the task. Not for an owner that waits itself, for there is no telling how long.
+    /// Waits until the task has no owner. Fails at once for an owner that is blocked on the store, since that may last.
     pub(crate) async fn released(&mut self) -> Result<(), Fault> {
         self.moved_or_released(Seq(u64::MAX)).await
     }
 
-    /// The same, or until something is committed after `seq`.
+    /// Like [`Self::released`], or until an event after `seq` is committed.
     pub(crate) async fn moved_or_released(&mut self, seq: Seq) -> Result<(), Fault> {
         poll_fn(|cx| {
             let mut state = self.live.lock();
@@ -445,7 +445,7 @@ impl Drop for LiveRef {
     }
 }
 
-/// Whether a state is one that a waiting sender is answered at.
+/// Whether the task is settled or waits for its caller: a waiting sender is answered then.
 pub(crate) const fn rests(state: TaskState) -> bool {
     state.is_settled() || state.is_interrupted()
 }

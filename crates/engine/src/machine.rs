@@ -1,9 +1,10 @@
-//! What a task may do next, and what an event does to it. Pure, total, and the only place that decides either.
+//! The state machine: which transitions a task may make, and what an event does to it. Pure, total, and the only place
+//! that decides either.
 
 use sabir_proto::{Event, FrozenEvent, FrozenTask, Task, TaskState};
 use sabir_store::Stored;
 
-/// What somebody wants a task to do.
+/// A transition of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
     /// The agent works, or reports progress.
@@ -12,23 +13,23 @@ pub enum Move {
     AskInput,
     /// The agent asks for credentials.
     AskAuth,
-    /// The agent is done.
+    /// The agent has completed the task.
     Finish,
-    /// The agent will not do it.
+    /// The agent rejects the task.
     Decline,
-    /// The agent, or we on its behalf, could not do it.
+    /// The agent could not do it, or the engine fails the task.
     Fail,
-    /// The caller no longer wants it.
+    /// The caller cancels the task.
     Cancel,
-    /// The task left for another server.
+    /// The task was handed over to another server.
     HandOver,
 }
 
 impl Move {
-    /// The move that leads to a state; `None` for the states no move leads to.
+    /// The transition that leads to a state; `None` for the states to which none leads.
     pub const fn to(state: TaskState) -> Option<Self> {
         Some(match state {
-            // The first state of all, and one that only other servers have.
+            // The initial state, and one that only other servers have.
             TaskState::Submitted | TaskState::Unspecified => return None,
             TaskState::Working => Self::Work,
             TaskState::InputRequired => Self::AskInput,
@@ -42,7 +43,7 @@ impl Move {
     }
 }
 
-/// Why a move is not legal.
+/// Why a transition is not legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Nothing follows a settled state.
@@ -53,8 +54,8 @@ pub enum Refused {
     OutOfOrder(TaskState),
 }
 
-/// Where a move leads. The runner, recovery, the simulator and the console all ask here, so a rule is changed in one
-/// line and tested in one loop.
+/// The state to which a transition leads. The runner, recovery, the simulator and the console all ask here, so a rule
+/// is changed in one line and tested in one loop.
 pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
     use Move::{AskAuth, AskInput, Cancel, Decline, Fail, Finish, HandOver, Work};
     use TaskState::{
@@ -74,7 +75,7 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
         (Submitted | Working | InputRequired | AuthRequired, Cancel) => Canceled,
         (Working, HandOver) => Transferred,
         (Submitted | InputRequired | AuthRequired, HandOver) => return Err(Refused::OutOfOrder(from)),
-        // No task of ours is ever there.
+        // No task of this server has this state.
         (Unspecified, _) => return Err(Refused::OutOfOrder(from)),
         // Settled means settled. A late event is refused and counted, never merged: a client that has been told
         // `completed` must not see it taken back.
@@ -82,7 +83,7 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
     })
 }
 
-/// The current image of a stored task. `None` only for a damaged record.
+/// The current state of a stored task. `None` only for a damaged record.
 pub fn fold(stored: &Stored) -> Option<FrozenTask> {
     match (&stored.base, &stored.tail[..]) {
         (Some(base), []) => Some(base.task.clone()),
@@ -93,8 +94,8 @@ pub fn fold(stored: &Stored) -> Option<FrozenTask> {
     }
 }
 
-/// Folds events that leave the artifacts alone, without parsing what was there before: a large task that waits for its
-/// caller has a snapshot that is nearly all of it, and behind that a few messages. `None` for all other events.
+/// Folds events that leave the artifacts alone, without parsing the rest of the task: a large task that waits for its
+/// caller is nearly all snapshot, with a few messages after it. `None` for all other events.
 fn continue_frozen(base: &FrozenTask, tail: &[FrozenEvent]) -> Option<FrozenTask> {
     let mut head = base.thaw_head()?;
     for event in tail {

@@ -1,4 +1,4 @@
-//! What operators can see of the engine.
+//! The metrics of the engine.
 
 use crate::courier::{Delivered, Outcome};
 use crate::kin::Excess;
@@ -11,35 +11,34 @@ use prometheus_client::registry::Registry;
 /// Counters and gauges of one engine.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Tasks opened.
     pub tasks_opened: Counter,
     /// Sends recognised as repeats.
     pub sends_repeated: Counter,
     /// Reports of agents that came after their task had ended.
     pub late_reports: Counter,
-    /// Turns taken up again after a crash.
+    /// Turns resumed after a crash.
     pub turns_recovered: Counter,
-    /// Turns that a crash ended.
+    /// Turns failed because of a crash.
     pub turns_lost: Counter,
     /// Tasks that cannot end because the store takes no writes.
     pub endings_owed: Gauge,
     /// Tasks that agents opened with other agents.
     pub delegations: Counter,
-    /// What the runaway guard refused, by limit.
+    /// Calls that the runaway guard refused, by limit.
     pub runaways_refused: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Tasks that were canceled because the task they were opened for had ended without them.
+    /// Children canceled because their parent was canceled, failed or was rejected.
     pub children_called_off: Counter,
-    /// Cancels that agents elsewhere have not acknowledged.
+    /// Cancels that remote agents have not acknowledged.
     pub cancels_owed: Gauge,
     /// Attempts at delivering an event to a push configuration, by outcome.
     pub push_attempts: Family<[(&'static str, &'static str); 1], Counter>,
-    /// How long those attempts took.
+    /// The duration of those attempts.
     pub push_seconds: Histogram,
-    /// Attempts under way.
+    /// Delivery attempts in flight.
     pub push_in_flight: Gauge,
-    /// Hosts of receivers that are left alone because they fail.
+    /// Circuit breakers of receivers that are open, by host or by owner and host.
     pub push_hosts_paused: Gauge,
-    /// Events that were given up and became dead letters.
+    /// Events that became dead letters.
     pub push_buried: Counter,
 }
 
@@ -66,7 +65,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes them visible under their names.
+    /// Registers all metrics under their names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_tasks_opened", "Tasks opened", self.tasks_opened.clone());
         registry.register("sabir_sends_repeated", "Sends recognised as repeats", self.sends_repeated.clone());
@@ -110,12 +109,12 @@ impl Metrics {
         registry.register("sabir_push_buried", "Push notifications that were given up", self.push_buried.clone());
     }
 
-    /// Counts what the runaway guard refused.
+    /// Counts a call that the runaway guard refused.
     pub(crate) fn refused(&self, excess: &Excess) {
         self.runaways_refused.get_or_create(&[("limit", excess.limit())]).inc();
     }
 
-    /// Counts an attempt at a delivery.
+    /// Counts a delivery attempt and its duration.
     pub(crate) fn delivered(&self, delivered: &Delivered) {
         let outcome = match delivered.outcome {
             Outcome::Accepted { .. } => "accepted",

@@ -1,7 +1,8 @@
-//! A turn that is over in a moment: its sender carries it, and its task is written down with its end.
+//! Inline turns: a short first turn that the sender's request polls itself, so that its task is stored together with
+//! its end.
 //!
-//! What takes longer, reports something, or has lost its sender is given to a runner, as any other task: a caller that
-//! leaves never cancels an agent.
+//! A turn that takes longer, reports something, or has lost its sender goes to a runner like any other task: a caller
+//! that disconnects never cancels an agent.
 
 use crate::agent::Ending;
 use crate::begin::{Begun, Incoming, Opened, Unopened};
@@ -12,15 +13,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How long the end of a brief turn is waited for before its task is written down. Longer than an agent in the same house
-/// takes, and no longer than a caller who lost an answer would mind.
+/// How long a sender waits for the end of a brief turn before the task is stored. Longer than a local agent takes, and
+/// short enough that a caller that loses the answer loses little.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// A task that nobody knows yet, and its turn.
+/// The first turn of a task that is not stored yet, polled by the sender's request.
 pub(crate) struct Moment<'i, 'a> {
     incoming: &'i mut Incoming<'a>,
     unopened: Option<Unopened>,
-    /// The retry key, which is the runner's to keep once there is one.
+    /// The retry key of the send; a runner takes it over once there is one.
     pending: &'i mut Option<Pending<'a>>,
     over: BoxFuture<'static, ()>,
 }

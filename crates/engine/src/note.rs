@@ -1,4 +1,4 @@
-//! Notes beside tasks: what a translation could not carry. They are no part of a task's life, and nobody waits for them.
+//! Notes beside tasks: what a translation could not carry. They do not affect the task, and no request waits for them.
 
 use crate::engine::Engine;
 use sabir_proto::{Fault, TaskId, TaskRef, id_limits};
@@ -6,8 +6,8 @@ use sabir_store::{Note, Scope};
 use std::sync::Arc;
 
 impl Engine {
-    /// Takes notes beside a task, some time later and if it can; see [`sabir_store::TaskLog::note`]. What is not this
-    /// owner's task gets none.
+    /// Stores notes beside a task in the background; see [`sabir_store::TaskLog::note`]. A task of another owner gets
+    /// none.
     pub fn note(&self, scope: &Arc<Scope>, task: TaskId, mut notes: Vec<Note>) {
         if notes.is_empty() {
             return;
@@ -19,7 +19,7 @@ impl Engine {
         let (core, scope) = (self.core.clone(), scope.clone());
         self.core.host.spawn(Box::pin(async move {
             if matches!(core.log.owner(task).await, Ok(Some(owner)) if owner == scope) {
-                // Written or not: a note that is lost is not worth telling anybody.
+                // A lost note is not an error, so the result is ignored.
                 drop(core.log.note(task, notes));
             }
         }));

@@ -1,13 +1,13 @@
-//! Endings we owe: tasks that cannot end because the store takes no writes.
+//! Unstored endings: tasks that cannot end because the store takes no writes.
 //!
-//! A turn whose step is refused for longer than `store_patience` is given up, but to say so is a write as well. So the
-//! task keeps its owner and waits here. Once the store takes writes again it is settled: with the very step that was
-//! refused where that would have ended it, so that a finished answer is not lost; as failed where not. Only one task
-//! knocks at a time, since a store in trouble is not helped by a hundred thousand retries.
+//! A turn whose step is refused for longer than `store_patience` is given up, but recording that is a write as well. So
+//! the task keeps its owner and waits here. Once the store takes writes again, the engine settles it: with the refused
+//! step itself where that would have ended the task, so that a finished answer is not lost; otherwise as failed. Only
+//! one task retries at a time, since a hundred thousand retries do not help a store in trouble.
 //!
-//! In the meantime *get* shows the task as the log has it, and whoever writes to it, cancels it or waits for it is told
-//! that nothing can be stored. A task that waits here counts as running, so `live_tasks_max` bounds the list. A stop
-//! gives all of them back: they are unfinished, and the next start takes them up.
+//! Meanwhile *get* shows the task as the log has it. A caller that sends to it, cancels it or waits for it is told that
+//! nothing can be stored. A task that waits here counts as running, so `live_tasks_max` bounds the list. A stop
+//! releases all of them: they are unfinished, and the next start resumes them.
 
 use crate::agent::AnyAgent;
 use crate::engine::Core;
@@ -21,42 +21,42 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long to wait before the store is asked again, at first and at most.
+/// The shortest and the longest pause between two attempts to write.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A task that has an owner, no agent any more, and no end yet.
+/// A task with an owner, without a running agent, whose ending is not stored yet.
 pub(crate) struct Owed {
     pub(crate) live: LiveRef,
     pub(crate) ending: Ending,
-    /// Who is to be told that nobody waits for what it does elsewhere, if it is here.
+    /// The agent that gets the pending cancel of the step, if it is hosted here.
     pub(crate) agent: Option<Arc<dyn AnyAgent>>,
 }
 
-/// What the task is to end with.
+/// How the task will end.
 pub(crate) enum Ending {
-    /// A step that was refused, and the task after it.
+    /// With a step that the store has refused, and the task after it.
     Step(Box<Step>, FrozenTask),
-    /// Failed.
+    /// With a failure, written anew.
     Failed(Failed),
 }
 
-/// How a task fails that nobody works on any more.
+/// The failure of a task that has no running agent.
 pub(crate) struct Failed {
     pub(crate) why: String,
     pub(crate) notify: bool,
-    /// What is owed to whoever may still work on it elsewhere.
+    /// A cancel for the remote agent that may still work on it.
     pub(crate) cancel: Option<OwedCancel>,
 }
 
-/// The endings that wait.
+/// The queue of unstored endings.
 #[derive(Default)]
 pub(crate) struct Endings(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Owed>,
-    /// Somebody asks the store from time to time.
+    /// Whether the retry loop is running.
     knocking: bool,
 }
 
@@ -67,7 +67,7 @@ impl Endings {
 }
 
 impl Core {
-    /// Ends a task whose agent is gone, sooner or later and whatever becomes of the caller.
+    /// Ends a task whose agent has stopped, in the background and for as long as it takes.
     pub(crate) fn owe(self: &Arc<Self>, owed: Owed) {
         let core = self.clone();
         self.host.spawn(Box::pin(async move {
@@ -77,14 +77,14 @@ impl Core {
         }));
     }
 
-    /// Gives back every task that waits for its end: the next start takes them up.
+    /// Releases every waiting task: the next start resumes them.
     pub(crate) fn give_up_owing(&self) {
         let waiting = std::mem::take(&mut self.endings.lock().waiting);
         waiting.iter().for_each(|owed| owed.live.release());
         self.metrics.endings_owed.set(0);
     }
 
-    /// Tries to end a task; gives it back if the store does not want to.
+    /// Tries to store an ending; returns it if the store refuses.
     async fn pay(self: &Arc<Self>, owed: Owed) -> Result<(), Owed> {
         let outcome = match &owed.ending {
             Ending::Failed(failed) => self.fail_unfinished(&owed.live, failed).await,
@@ -119,8 +119,8 @@ impl Core {
         }
     }
 
-    /// Fails a task, unless it rests in the log: what could not be committed may have been its very first step, or the
-    /// first of a turn that then never began.
+    /// Fails a task, unless the log has it at rest: the step that could not be committed may have been its first, or
+    /// the first of a turn that then never began.
     async fn fail_unfinished(
         &self,
         live: &LiveRef,
@@ -139,7 +139,7 @@ impl Core {
         Ok(Some((step, image)))
     }
 
-    /// The step that ends a task from outside, and the task after it; `None` for a damaged record.
+    /// The step that ends a task without a runner, and the task after it; `None` for a damaged record.
     pub(crate) fn ending(
         &self,
         stored: &Stored,
@@ -154,7 +154,7 @@ impl Core {
 
     fn put_off(self: &Arc<Self>, owed: Owed) {
         let mut endings = self.endings.lock();
-        // Asked under the lock: whoever stops takes what is in the list after it has said so.
+        // Checked under the lock: a stop sets the flag first, and then takes what is in the list.
         if self.live.is_stopping() {
             drop(endings);
             return owed.live.release();
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// The task that has waited longest; `None`, and nobody knocks any more, when there is none.
+    /// Takes the task that has waited longest; without one, the retry loop ends.
     fn next_owed(&self) -> Option<Owed> {
         let mut endings = self.endings.lock();
         let next = endings.waiting.pop_front();
@@ -178,7 +178,7 @@ impl Core {
     }
 }
 
-/// Asks the store from time to time, with one task. When it takes that one, all others follow.
+/// Retries one task at a time. Once the store accepts that one, all others follow.
 async fn knock(core: Arc<Core>) {
     let mut pause = PAUSE_MIN;
     loop {
@@ -192,7 +192,7 @@ async fn knock(core: Arc<Core>) {
             }
             Err(owed) => {
                 pause = (pause * 2).min(PAUSE_MAX);
-                // At the end of the line: a task that is refused for reasons of its own does not hold up the others.
+                // To the end of the queue: a task that is refused for a reason of its own does not block the others.
                 core.put_off(owed);
             }
         }

@@ -1,14 +1,14 @@
-//! Push notifications: configurations of tasks here, the way of events to their receivers in the rooms below.
+//! Push notifications: the configurations of tasks. The submodules deliver events to their receivers.
 //!
-//! | Room | What is decided there |
+//! | Module | What it decides |
 //! |---|---|
-//! | `drain` | what is delivered next, by how many at once, and what the outbox is told afterwards |
-//! | `ready` | whose turn it is among those that are due: owners and their hosts in turn, each with its share |
-//! | `breaker` | who is left alone, and for how long |
-//! | `schedule` | when an event is tried again, and when it is given up |
+//! | `drain` | which events are delivered next, how many at once, and what the outbox records afterwards |
+//! | `ready` | the order of due deliveries: owners and their hosts in turn, each with its share |
+//! | `breaker` | which receivers get no requests for a while after failures |
+//! | `schedule` | when an event is retried, and when it becomes a dead letter |
 //!
-//! Every event is a row of the outbox before anybody hears of it, and leaves it only when its receiver has it, or as a dead
-//! letter. What a crash cuts off is repeated under the same name; nothing is ever skipped.
+//! Every event is a row of the outbox before any reader sees it. It leaves the outbox only when its receiver has it, or
+//! as a dead letter. A delivery cut off by a crash is repeated with the same id; none is skipped.
 
 mod breaker;
 mod drain;
@@ -26,11 +26,11 @@ use std::sync::Arc;
 /// Configurations on a page when the caller does not say, and at most.
 const PAGE_DEFAULT: usize = 50;
 const PAGE_MAX: usize = 100;
-/// Bytes of a token, or of credentials. They travel as a header, and receivers take no longer ones.
+/// The longest token or credentials, in bytes. They travel as a header, and receivers take no longer ones.
 const SECRET_BYTES_MAX: usize = 8 << 10;
 
 impl Engine {
-    /// Begins to deliver what is owed, until the engine stops. The first courier stays; asking again changes nothing.
+    /// Starts the deliveries, until the engine stops. Later calls change nothing.
     pub fn start_deliveries(&self, courier: Arc<dyn Courier>) {
         let drainer = Arc::new(Drainer::new(courier, self.core.host.now()));
         if self.core.drainer.set(drainer.clone()).is_ok() {
@@ -38,32 +38,32 @@ impl Engine {
         }
     }
 
-    /// Deliveries that are waiting for their receiver's answer, or for the store to be told of it.
+    /// Deliveries that wait for their receiver's answer, or for the store to record it.
     pub fn deliveries_in_flight(&self) -> usize {
         self.core.drainer.get().map_or(0, |drainer| drainer.in_flight())
     }
 
-    /// What is owed to receivers, or was given up; for operators.
+    /// Lists pending deliveries or dead letters; for operators.
     pub async fn letters(&self, letters: Letters) -> Result<Vec<Letter>, StoreError> {
         self.core.log.letters(letters).await
     }
 
-    /// One letter; for operators.
+    /// Finds one delivery by its number; for operators.
     pub async fn letter(&self, number: i64) -> Result<Option<Letter>, StoreError> {
         self.core.log.letter(number).await
     }
 
-    /// Tries a letter now, dead or not; false when there is none of that number.
+    /// Retries a delivery now, dead or not; false when there is none of that number.
     pub async fn retry_letter(&self, number: i64) -> Result<bool, StoreError> {
         self.core.log.retry(number, self.core.host.now()).await
     }
 
-    /// Forgets a letter; false when there is none of that number.
+    /// Discards a delivery; false when there is none of that number.
     pub async fn discard_letter(&self, number: i64) -> Result<bool, StoreError> {
         self.core.log.discard(number).await
     }
 
-    /// Registers a configuration, to be told in this dialect; one with the same id is replaced.
+    /// Registers a configuration, for payloads in this dialect; one with the same id is replaced.
     pub async fn create_push(
         &self,
         scope: &Scope,
@@ -78,7 +78,7 @@ impl Engine {
         Ok((id, config.without_secrets()))
     }
 
-    /// Reads one.
+    /// Reads a configuration, without its secrets.
     pub async fn get_push(&self, scope: &Scope, call: &GetPush) -> Result<(TaskId, PushConfig), Fault> {
         let (id, configs) = self.pushes(scope, &call.task_id).await?;
         let missing = || Fault::PushConfigNotFound { task: call.task_id.clone(), config: call.id.clone() };
@@ -86,7 +86,7 @@ impl Engine {
         Ok((id, found))
     }
 
-    /// Lists them by id.
+    /// Lists the configurations of a task by id, without their secrets.
     pub async fn list_push(&self, scope: &Scope, call: &ListPush) -> Result<(TaskId, PushPage), Fault> {
         let size = match call.page_size {
             // Zero is how protobuf says "not set": this member has no presence.
@@ -106,7 +106,7 @@ impl Engine {
         Ok((id, PushPage { configs: rest, next_page_token }))
     }
 
-    /// Deletes one; deleting what is not there succeeds.
+    /// Deletes a configuration; deleting a missing one succeeds.
     pub async fn delete_push(&self, scope: &Scope, call: &DeletePush) -> Result<(), Fault> {
         let id = self.find(scope, &call.task_id).await?.id;
         self.commit_effect(id, Effect::DeletePush { id: call.id.clone() }).await
@@ -116,7 +116,7 @@ impl Engine {
         let id = self.find(scope, task).await?.id;
         let configs = self.core.log.pushes(id).await;
         let configs = configs.map_err(|e| self.core.store_fault("reading push configs", &e))?;
-        // The one place where a configuration leaves us: secrets are write-only.
+        // The one place where configurations are read out: secrets are write-only.
         Ok((id, configs.into_iter().map(PushConfig::without_secrets).collect()))
     }
 
@@ -126,15 +126,15 @@ impl Engine {
     }
 }
 
-/// What registers a configuration in a step.
+/// The effect that registers a configuration.
 pub(crate) fn register(core: &Core, config: PushConfig, dialect: &'static str) -> Effect {
     let configs_max = core.limits.push_configs_max;
-    // Checked before; what cannot be called queues under its own name until that is found out.
+    // Checked before; an uncallable URL queues under its own name until its delivery fails.
     let host = host_of(core, &config.url).unwrap_or_else(|_| config.url.as_str().into());
     Effect::PutPush { config: with_id(core, config), dialect: dialect.into(), host, at: core.host.now(), configs_max }
 }
 
-/// Whom a URL names, by the rules of whoever will call it.
+/// The host of a URL, in the spelling of the transport that will call it.
 fn host_of(core: &Core, url: &str) -> Result<Arc<str>, String> {
     match core.drainer.get() {
         Some(drainer) => drainer.courier().host_of(url),
@@ -148,7 +148,7 @@ fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
     config
 }
 
-/// What can be told about a configuration without calling anybody.
+/// Checks a configuration without calling its receiver.
 pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fault> {
     let scheme = config.url.split_once("://").map_or("", |(scheme, _)| scheme);
     let web = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));

@@ -22,7 +22,7 @@ const PAGE_DEFAULT: u32 = 50;
 const PAGE_MAX: u32 = 100;
 
 impl Engine {
-    /// *Get*.
+    /// *Get*: returns the task as the log has it.
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
         let view = View::with_history(history_length("historyLength", call.history_length)?);
         let stored = self.find(scope, &call.id).await?;
@@ -30,12 +30,12 @@ impl Engine {
         Ok((self.fold(&stored)?, view))
     }
 
-    /// *List*.
+    /// *List*: returns one page of the owner's tasks.
     pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
         self.list_in(scope, call, call.status.map(States::from)).await
     }
 
-    /// *List* for a caller to whom several states look like the one it asks for.
+    /// *List* for a dialect in which several states look like one.
     pub async fn list_in(
         &self,
         scope: Arc<Scope>,
@@ -115,13 +115,13 @@ impl Engine {
         }
     }
 
-    /// *Cancel*: really stops the agent. The answer leaves after the commit that decided the matter.
+    /// *Cancel*: stops the agent, and answers after the commit that decided between cancel and completion.
     pub async fn cancel(&self, scope: &Scope, of: &Resident, call: &CancelTask) -> Result<FrozenTask, Fault> {
         let id = self.find(scope, &call.id).await?.id;
         self.cancel_known(scope, id, Some((of.agent.clone(), of.push))).await
     }
 
-    /// The same of a task whose id is known, and whose agent may no longer be here to be told.
+    /// Cancels a task by its id; `of` is its agent, if that is still hosted.
     pub(crate) async fn cancel_known(
         &self,
         scope: &Scope,
@@ -145,7 +145,7 @@ impl Engine {
                     live.released().await?;
                 }
             }
-            // Whichever of cancel and completion was committed first has won; a task that asked in between is asked again.
+            // Of a cancel and a completion the first commit wins; a task that began to ask meanwhile is canceled again.
             let now = self.owned(scope, id).await?;
             if now.state == TaskState::Canceled {
                 return self.fold(&now);
@@ -153,10 +153,10 @@ impl Engine {
         }
     }
 
-    /// Cancels a task that waits for its caller; as a runner would, so that it happens whatever becomes of the caller. If
-    /// the store refuses, the task goes on waiting.
+    /// Cancels a task that waits for its caller, in the background like a runner, so that it happens even if the caller
+    /// disconnects. If the store refuses, the task goes on waiting.
     fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
-        // Whoever registered is owed the end, whatever the agent offers now.
+        // Registered receivers get the end, whatever the agent offers now.
         let (engine, notify) = (self.clone(), true);
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
@@ -171,7 +171,8 @@ impl Engine {
                 }
                 return live.release();
             }
-            // Nobody is here to ask whether anything goes on elsewhere, so it is owed to whoever comes back.
+            // The agent is gone and cannot say whether work goes on elsewhere, so a pending cancel waits for its
+            // return.
             let is_gone = of.is_none();
             let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), (notify, is_gone)).await;
             let told = match outcome {
@@ -192,7 +193,7 @@ impl Engine {
         }));
     }
 
-    /// Ends a task that waits for its caller as the agent behind ours says.
+    /// Ends a task that waits for its caller as the remote agent reports.
     async fn settle_called_off(
         &self,
         id: TaskId,
@@ -244,7 +245,7 @@ impl Engine {
 
     /// A task, if it is this owner's. Another owner's is "not found": existence is information.
     pub(crate) async fn owned(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
-        // Whose it is comes first, alone: reading a large task of somebody else's would tell in time that it is there.
+        // The owner is read first and alone: the time to read another owner's large task would reveal that it exists.
         let owner = self.core.log.owner(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         if owner.is_none_or(|owner| *owner != *scope) {
             return Err(Fault::TaskNotFound(id.into()));

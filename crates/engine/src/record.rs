@@ -1,4 +1,5 @@
-//! From what an agent reports to what is committed: numbering events, folding them, and deciding when a snapshot is due.
+//! The recorder turns an agent's reports into a step: it numbers events, folds them, and decides when a snapshot is
+//! due.
 
 use crate::agent::Ending;
 use crate::engine::Core;
@@ -13,33 +14,33 @@ use sabir_proto::{
 };
 use sabir_store::{Placement, Step, Stored};
 
-/// The owner's view of a task: its image after everything that was put into a step so far.
+/// The runner's state of a task, after everything that was added to a step so far.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) task: Task,
     pub(crate) head: Seq,
     notify: bool,
     growth: LogGrowth,
-    /// What the next status is to tell.
+    /// The gap that the next status reports.
     gap: Option<Gap>,
     pending: Pending,
 }
 
-/// A step in the making.
+/// The step that is being assembled.
 #[derive(Debug, Default)]
 struct Pending {
     events: Vec<FrozenEvent>,
     placement: Option<Placement>,
 }
 
-/// How far the log of a task has grown since the task was last written whole, by its first event or by a snapshot.
+/// The growth of a task's log since the task was last written whole, by its first event or by a snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 struct LogGrowth {
-    /// What the task had then.
+    /// The size of the task at that time.
     whole_bytes: usize,
-    /// The events since.
+    /// The number of events since then.
     events: u64,
-    /// Their bytes, with those of the messages they answer.
+    /// The bytes of these events and of the messages that they answer.
     bytes: usize,
 }
 
@@ -60,12 +61,12 @@ impl LogGrowth {
         self.bytes += events.iter().map(FrozenEvent::bytes).sum::<usize>();
     }
 
-    /// Whether a task that comes to wait for its caller is due a snapshot.
+    /// Whether a task that begins to wait for its caller is due a snapshot.
     const fn is_due_at_rest(self, small_bytes: usize) -> bool {
         self.whole_bytes + self.bytes <= small_bytes || self.bytes * SNAPSHOT_SHARE >= self.whole_bytes
     }
 
-    /// Whether a task is due one while its agent works.
+    /// Whether a task is due a snapshot while its agent works.
     const fn is_due_at_work(self) -> bool {
         let grown = self.bytes >= SNAPSHOT_GROWTH * self.whole_bytes;
         grown && (self.events >= SNAPSHOT_EVENTS || self.bytes >= SNAPSHOT_BYTES)
@@ -73,28 +74,28 @@ impl LogGrowth {
 }
 
 impl Recorder {
-    /// Opens a task.
+    /// A recorder for a new task.
     pub(crate) fn opening(task: Task, notify: bool) -> Self {
         Self { task, head: Seq(0), notify, growth: LogGrowth::default(), gap: None, pending: Pending::default() }
     }
 
-    /// Takes over a stored task; `task` is what its events were folded to.
+    /// A recorder for a stored task; `task` is its folded state.
     pub(crate) fn resume(task: Task, stored: &Stored, notify: bool) -> Self {
         let (head, growth) = (stored.head, LogGrowth::of(stored));
         Self { task, head, notify, growth, gap: None, pending: Pending::default() }
     }
 
-    /// Where the next step begins.
+    /// The event after which the next step begins.
     fn after(&self) -> Seq {
         Seq(self.head.0 - u64::try_from(self.pending.events.len()).unwrap_or(0))
     }
 
-    /// Roughly how many bytes the task has: what it had when it was last written whole, and what was added since.
+    /// The approximate size of the task: its size when last written whole, and everything since.
     pub(crate) const fn written(&self) -> usize {
         self.growth.whole_bytes + self.growth.bytes
     }
 
-    /// Whether push configurations are owed the events.
+    /// Whether the events go to push configurations.
     pub(crate) const fn notifies(&self) -> bool {
         self.notify
     }
@@ -109,7 +110,7 @@ impl Recorder {
         self.pending.placement = Some(Placement { state: self.task.status.state, position: self.task.id.stamp() });
     }
 
-    /// Adds what an agent reported. Reports that a settled task refuses are dropped; the outlet counted them.
+    /// Adds the reports of an agent. A status that the state machine refuses is dropped.
     pub(crate) fn add(&mut self, core: &Core, drafts: Vec<Draft>) {
         for draft in drafts {
             match draft {
@@ -127,8 +128,8 @@ impl Recorder {
         self.event(Event::ArtifactUpdate(update), None);
     }
 
-    /// Something may be missing after the last event: the next status says so. Of several gaps in between the first one
-    /// says where, and the last one why.
+    /// Records that something may be missing after the last event; the next status says so. Of several gaps, the first
+    /// gives the position and the last gives the reason.
     pub(crate) fn gap(&mut self, reason: String) {
         let after = self.gap.take().map_or(self.head, |gap| gap.after);
         self.gap = Some(Gap { after, reason });
@@ -220,11 +221,11 @@ impl Recorder {
     }
 }
 
-/// Applies reports and ending without numbering them: for a task that nobody has seen yet, whose first event will be
-/// the task as it stands then.
+/// Applies reports and ending to a task without numbered events. For a task that no reader has seen: its first event
+/// will be the task as it is then.
 pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending: Ending) {
     for draft in drafts {
-        // Progress notes of a task that nobody saw are news to nobody.
+        // Progress reports of an unseen task have no reader.
         if let Draft::Artifact { artifact, append, last_chunk } = draft {
             let (task_id, context_id) = (task.id, task.context_id.clone());
             let update = ArtifactUpdate { task_id, context_id, artifact, append, last_chunk, metadata: None };
@@ -241,7 +242,7 @@ pub(crate) fn collapse(core: &Core, task: &mut Task, drafts: Vec<Draft>, ending:
     task.status = TaskStatus { state, message, timestamp: Some(task.id.stamp().time()) };
 }
 
-/// How a turn leaves its task.
+/// The state, message and handover with which a turn ends.
 struct End {
     state: TaskState,
     said: Said,
@@ -251,7 +252,7 @@ struct End {
 impl End {
     fn of(core: &Core, task: &Task, ending: Ending) -> Self {
         let (state, parts) = match ending {
-            // Where a task exists, a direct reply is its closing words.
+            // A direct reply of an existing task is its closing message.
             Ending::Complete(parts) | Ending::Reply(parts) => (TaskState::Completed, parts),
             Ending::Fail(parts) => (TaskState::Failed, parts),
             Ending::Cancel(parts) => (TaskState::Canceled, parts),
@@ -266,7 +267,7 @@ impl End {
                 let said = Said::words(core, task, vec![Part::text(transfer.words())]);
                 return Self { state: TaskState::Transferred, said, transfer: Some(transfer) };
             }
-            // Seen to, or refused, before it gets here.
+            // Handled or refused before it gets here.
             Ending::Transfer(order) => {
                 (TaskState::Failed, vec![Part::text(format!("not handed over to {}", order.to))])
             }
@@ -275,10 +276,10 @@ impl End {
     }
 }
 
-/// What an agent says with a status.
+/// The agent's message in a status.
 struct Said {
     message: Option<Message>,
-    /// It is the direct reply of an agent elsewhere.
+    /// Whether it is the direct reply of a remote agent.
     is_direct: bool,
 }
 

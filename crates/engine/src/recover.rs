@@ -1,19 +1,19 @@
-//! After a crash: which tasks were being worked on, and what becomes of them.
+//! Recovery after a crash: which interrupted tasks resume and which fail.
 //!
-//! | Found | Agent declares | Then |
+//! | Found | Agent declares | Result |
 //! |---|---|---|
 //! | a turn begun fewer than `attempts_max` times | `Resume` | called again with its last committed checkpoint |
 //! | the same | `Restart` | called again from the beginning |
 //! | the same | `Fail` | failed: the server stopped while the agent was at work |
 //! | a turn begun `attempts_max` times | anything | failed: it crashed the process each time |
-//! | a task whose agent is away: disabled, or it cannot be made | – | left as it is, until the agent comes back |
-//! | a task whose agent is no longer configured | – | failed, saying so; what it owes elsewhere is told if it comes back |
-//! | a child whose parent was canceled, failed or rejected | anything | canceled, as its parent's end demanded |
+//! | a task whose agent is away: disabled, or it cannot be made | – | left unchanged until the agent is back |
+//! | a task whose agent is no longer configured | – | failed with that reason; its pending cancel waits for the agent |
+//! | a child whose parent was canceled, failed or rejected | anything | canceled |
 //!
-//! A turn that leaves a new checkpoint begins to count anew: a server that is killed three times during one long turn
-//! loses nothing, a turn that kills the server three times at the same point is given up.
+//! A new checkpoint resets the count of attempts: a server that is killed three times during one long turn loses
+//! nothing, and a turn that kills the server three times at the same point is given up.
 //!
-//! Half-finished steps need no care here: a step is a transaction.
+//! Half-finished steps need no handling here: a step is a transaction.
 
 use crate::agent::{HandedOver, Recovery, TurnInfo};
 use crate::engine::{Claimed, Engine, Presence, Resident};
@@ -27,13 +27,13 @@ use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
 use sabir_store::{StoreError, Stored};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How many unfinished tasks, or events of one, are read at a time.
+/// The number of unfinished tasks, or events of one task, per page.
 const PAGE: usize = 256;
-/// How many handoffs are looked at again after a start. Each is told within a few minutes or never.
+/// The most handoffs that are notified again after a start. Each is confirmed within a few minutes or never.
 const REMINDERS_MAX: usize = 10_000;
 
 impl Engine {
-    /// Takes up what a crash interrupted. Returns how many turns go on and how many were failed.
+    /// Resumes or fails what a crash interrupted. Returns how many turns resume and how many were failed.
     pub async fn recover<P: Into<Presence>>(
         &self,
         find: impl Fn(&AgentName) -> P,
@@ -46,15 +46,15 @@ impl Engine {
         Ok(taken_up)
     }
 
-    /// Takes up the tasks of one agent that nobody works on: it has come back, or will not come back. What it owes
-    /// elsewhere is seen to as well.
+    /// Resumes or fails the unowned tasks of one agent that is back, or was removed. Its pending cancels are sent
+    /// again.
     pub async fn recover_of(&self, agent: &AgentName, presence: Presence) -> Result<(usize, usize), StoreError> {
         let resident = |name: &AgentName| (name == agent).then(|| presence.clone().resident()).flatten();
         self.chase_owed(&resident).await?;
         self.take_up_all(|name| (name == agent).then(|| presence.clone())).await
     }
 
-    /// Takes up what nobody works on, of all agents that somebody has something to say about.
+    /// Resumes or fails all unowned tasks of the agents for which `find` has a status.
     async fn take_up_all(&self, find: impl Fn(&AgentName) -> Option<Presence>) -> Result<(usize, usize), StoreError> {
         let (mut resumed, mut failed) = (0, 0);
         let mut after = None;
@@ -68,7 +68,7 @@ impl Engine {
                     Ok(Some(true)) => resumed += 1,
                     Ok(Some(false)) => failed += 1,
                     Ok(None) => {}
-                    // One that cannot be read keeps nobody else from being served.
+                    // An unreadable task must not keep others from being resumed.
                     Err(error @ StoreError::Corrupt(_)) => {
                         tracing::error!(task = %stored.id, %error, "a task cannot be taken up; it stays as it is");
                     }
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Tells agents again which of their tasks were handed over lately.
+    /// Notifies agents again of their recent handovers.
     async fn remind(&self, resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>) -> Result<(), StoreError> {
         for id in self.core.log.handed_over(self.core.handoffs_since(), REMINDERS_MAX).await? {
             let Some(stored) = self.core.log.load(id).await? else { continue };
@@ -90,10 +90,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes up one task, if it was being worked on and nobody works on it now. Whoever asks need not be its owner, and
-    /// learns nothing: a task that is at work, at rest or not there is left as it is.
+    /// Resumes one task, if it was at work and has no owner now. The caller need not own it and learns nothing; a task
+    /// that is at work, at rest or missing is left unchanged.
     pub async fn wake<P: Into<Presence>>(&self, id: TaskId, find: impl Fn(&AgentName) -> P) -> Result<(), StoreError> {
-        // Asked first: a task that is being opened has an owner before it has a row.
+        // Checked first: a task that is being opened has an owner before it has a row.
         if self.core.live.is_stopping() || self.core.live.enter(id).is_running() {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Engine {
         self.take_up(&stored, find(&stored.scope.agent).into()).await.map(drop)
     }
 
-    /// Goes on with a turn, or fails it; true if it goes on, and nothing where it is left as it is.
+    /// Resumes a turn (true) or fails it (false); `None` where it is left unchanged.
     async fn take_up(&self, stored: &Stored, presence: Presence) -> Result<Option<bool>, StoreError> {
         if matches!(presence, Presence::Away) || self.core.live.enter(stored.id).is_running() {
             return Ok(None);
@@ -114,9 +114,10 @@ impl Engine {
                 Ok(Some(true))
             }
             Err(why) => {
-                // Whoever registered is owed the end, whatever has been configured since.
+                // Registered receivers get the end, whatever the agent's configuration is now.
                 let notify = true;
-                // Whoever works on it elsewhere goes on until it is told; one that is gone is told if it comes back.
+                // The remote agent works on until it is told. If our agent is gone, the cancel is sent when it comes
+                // back.
                 let agent = agent.map(|resident| resident.agent.clone());
                 let wants_to_know = agent.as_ref().is_none_or(|agent| !agent.any_grace().is_zero());
                 let cancel = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| wants_to_know));
@@ -133,7 +134,7 @@ impl Engine {
     fn verdict<'a>(&self, stored: &Stored, agent: Option<&'a Resident>) -> Result<&'a Resident, String> {
         let agent = agent.ok_or_else(|| format!("the agent {} is no longer configured", stored.scope.agent))?;
         if is_held(stored) {
-            // Nothing was begun, so nothing was lost.
+            // No work has begun, so none was lost.
             return Ok(agent);
         }
         let begun = stored.progress.attempt;
@@ -155,7 +156,7 @@ impl Engine {
         };
         let Some(message) = task.history.iter().rev().find(|m| m.role == Role::User).cloned() else { return Ok(()) };
         let lineage = self.lineage_from(stored, &task).await?;
-        // Children follow nothing: whoever delegates stays.
+        // A child is never handed over: its parent waits for it here.
         let follows = !stored.is_child && crate::hold::follows(&message.extensions);
         let Ok(claimed) = Claimed::take(core.live.enter(stored.id)) else { return Ok(()) };
         let number = (stored.progress.turn, stored.progress.attempt + 1);
@@ -182,7 +183,7 @@ impl Engine {
             core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);
-        // It may have had children before it was interrupted; an orderly stop does not even count as an attempt.
+        // The turn may have had children before the crash; an orderly stop does not even count as an attempt.
         turn.outlet.set_delegated();
         let mut recorder = Recorder::resume(task, stored, true);
         let mut first = recorder.step(core, None);
@@ -195,8 +196,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The task as it stood before the turn that was interrupted, as on its first attempt: without the message that
-    /// began the turn and what came of it so far. `Some(None)` on a task's first turn, `None` for a damaged record.
+    /// The task before the interrupted turn, as on its first attempt: without the message that began the turn and the
+    /// events since. `Some(None)` on a task's first turn, `None` for a damaged record.
     async fn before_the_turn(&self, stored: &Stored) -> Result<Option<Option<Box<Task>>>, StoreError> {
         let turn = stored.progress.turn;
         if turn == Seq(0) {
@@ -204,7 +205,7 @@ impl Engine {
         }
         let mut then = Stored { head: turn, ..stored.clone() };
         if then.base.as_ref().is_some_and(|base| base.seq > turn) {
-            // A long turn has left a snapshot of its own, and only the latest one is kept.
+            // A long turn has taken a snapshot of its own, and only the latest one is kept.
             then.base = None;
             then.tail = self.events_until(stored.id, turn).await?;
         }
@@ -218,7 +219,7 @@ impl Engine {
             let cursor = events.last().map_or(Seq(0), |event| event.seq);
             let page = self.core.log.events(id, cursor, PAGE).await?;
             events.extend(page);
-            // A page that brings nothing new is the end of a damaged log.
+            // A page without new events is the end of a damaged log.
             if events.last().is_none_or(|event| event.seq >= last || event.seq == cursor) {
                 return Ok(events);
             }
@@ -226,7 +227,7 @@ impl Engine {
     }
 }
 
-/// Whether a task waits for whoever handed it to us.
+/// Whether a task is held until its sender activates it.
 fn is_held(stored: &Stored) -> bool {
     stored.state == TaskState::Submitted
         && !stored.is_child

@@ -1,7 +1,7 @@
-//! Sends that were here before: recognising them, and waiting for what the first copy leads to.
+//! Repeated sends: recognising them, and waiting for the result of the first copy.
 //!
-//! A send is remembered before its step is in the log, or two copies that arrive together would both be the first. So
-//! whoever repeats it may be early, and waits; and whoever gives a send up has to forget it, or its repeat would wait for
+//! A send is remembered before its step is in the log; otherwise two copies that arrive together would both be the
+//! first. So a repeat may be early, and waits. A send that fails must be forgotten, or its repeat would wait for
 //! nothing.
 
 use crate::begin::{Begun, Incoming, stopping};
@@ -15,30 +15,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// What a repeat is told while its first copy is on its way.
+/// The fault text for a repeat whose first copy is not committed yet.
 pub const STILL_ACCEPTING: &str = "the same message is still being accepted; try again";
 
-/// Whether a send with a key was here before.
+/// Whether a send with a key is a repeat.
 pub(crate) enum Seen<'a> {
     Before(Begun),
     First(Pending<'a>),
 }
 
 impl Engine {
-    /// Waits for a task to rest that was at work when it was looked at. Who looked may have been late: then its owner is
-    /// gone, and the log has what it left.
+    /// Waits until a task rests that was at work in `stored`. If its owner has gone meanwhile, the log has the result.
     pub(crate) async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
         if let Some(rest) = live.rested_or_released(stored.head).await? {
             return Ok(rest);
         }
         let stored = self.owned(scope, stored.id).await?;
-        // Only a stop takes the owner of a task that does not rest. To show the task as it stands would look like an
-        // answer, and would not be one.
+        // Only a stop removes the owner of a task that does not rest. Returning the task now would look like an answer.
         if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
     }
 
-    /// A task that a repeated send refers to, which may still be on its way into the log. Where the task was there
-    /// before, the message may be: answering earlier would show the task as if nobody had spoken.
+    /// Loads the task of a repeated send, which may not be in the log yet. In an existing task the message may not be
+    /// in the log yet: an earlier answer would show the task without it.
     pub(crate) async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
         self.core.metrics.sends_repeated.inc();
         for _ in 0..100 {
@@ -59,7 +57,7 @@ impl Engine {
 }
 
 impl<'a> Incoming<'a> {
-    /// The task of a stream that is taken up again. Not found is an error, never a second run.
+    /// Finds the task of a stream that is resumed. A missing one is an error, never a second run.
     pub(crate) async fn find_again(&self, key: Option<RetryKey>) -> Result<Begun, Fault> {
         let header = "Last-Event-ID";
         let Some(key) = key else {
@@ -89,8 +87,8 @@ impl<'a> Incoming<'a> {
                 let row = core.log.explicit_retry(key.mark.key, at).await;
                 let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
                 let Some(kept) = row else { return Ok(Seen::First(pending)) };
-                // What the log says replaces what we took for granted a moment ago, or the message that has the key
-                // would be refused from now on.
+                // The log's entry replaces the one just assumed; otherwise the message that owns the key would be
+                // refused from now on.
                 retries.learn(&kept, at);
                 (kept.task, kept.mark.digest)
             }
@@ -106,14 +104,13 @@ impl<'a> Incoming<'a> {
         if key.explicit {
             return Err(Fault::RetryConflict);
         }
-        // A message id that was used for something else: whoever does that did not mean a retry.
+        // A message id with other content: the client did not mean a retry.
         Ok(Seen::First(retries.replace(key.mark, id, at, stage)))
     }
 }
 
 impl Incoming<'_> {
-    /// Whether a task that was made by the same send is in the log no more. One that was made a moment ago may be on its way
-    /// into it.
+    /// Whether the task of the same send is no longer in the log. A very recent one may still be on its way into it.
     async fn is_forgotten(&self, task: TaskId) -> Result<bool, Fault> {
         if !self.core.is_old(task) {
             return Ok(false);
@@ -124,15 +121,15 @@ impl Incoming<'_> {
 }
 
 impl Core {
-    /// Made so long ago that it is in the log, or never will be.
+    /// Whether a task is so old that it is in the log, or never will be.
     fn is_old(&self, task: TaskId) -> bool {
         let age = self.host.now().millis().saturating_sub(task.stamp().time().millis());
         u128::try_from(age).is_ok_and(|age| age > 2 * self.limits.store_patience.as_millis())
     }
 }
 
-/// An opening on its way into the log. A caller that leaves does not take the outcome with it: if the step is refused
-/// after that, the send must be free to come again.
+/// An opening whose commit is awaited. If the caller disconnects, a background job takes the result: if the step is
+/// refused, the send must be free to come again.
 pub(crate) struct Outcome<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) answer: Option<Answer<(), AppendError>>,
@@ -167,7 +164,7 @@ impl Drop for Outcome<'_> {
     }
 }
 
-/// An implicit key is a column of the step, an explicit one a row of its own.
+/// Writes the retry key into a step: an implicit key is a column of the step, an explicit one a row of its own.
 pub(crate) fn keep_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
     let Some(RetryKey { mark, explicit }) = key else { return };
     if explicit {

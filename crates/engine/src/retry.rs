@@ -1,10 +1,10 @@
-//! Which sends are the same send.
+//! Retry keys: which sends are the same send.
 //!
-//! A retry key is explicit, or the message id when that was made to be unique. Explicit keys are rows of the store;
+//! A retry key is explicit, or the message id where that is unique by its form. Explicit keys are rows of the store;
 //! implicit ones live here, bounded in time and number, and are rebuilt at start from the tail of the log.
 //!
-//! A key that is for one moment begins with it. Such keys come in the order of time, which is what makes rows cheap; and
-//! one that is later than any that was forgotten here is either known or new, so nobody has to look for it in the log.
+//! A key with a send time begins with that time. Such keys are ordered by time, which makes rows cheap. One that is
+//! later than every key forgotten here is either in memory or new, so the log is not read for it.
 
 use sabir_proto::agnt::{ASIDE, Aside};
 use sabir_proto::{Content, Message, Part, Stamp, TaskId, TaskRef, Timestamp};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a send may be recognised by.
+/// The key by which a repeated send is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RetryKey {
     pub(crate) mark: RetryMark,
@@ -24,8 +24,8 @@ pub(crate) struct RetryKey {
 }
 
 impl RetryKey {
-    /// The key of a send, if it has one. `to` is the task as the caller wrote it: what a name stands for may have changed
-    /// by the time the send is repeated.
+    /// The key of a send, if it has one. `to` is the task as the caller wrote it, since an alias may point to another
+    /// task by the time the send is repeated.
     pub(crate) fn of(
         scope: &Scope,
         to: Option<&TaskRef>,
@@ -46,7 +46,7 @@ impl RetryKey {
         let fields = [kind, tenant.as_bytes(), caller.as_bytes(), agent.as_bytes(), &task, text.as_bytes()];
         let mut hash = Sha256::new();
         for field in fields.into_iter().chain(name) {
-            // Lengths first, so that no two lists of fields run together to the same bytes.
+            // Lengths first, so that two lists of fields never make the same bytes.
             hash.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(field);
         }
@@ -55,12 +55,12 @@ impl RetryKey {
     }
 }
 
-/// The first key that is for no moment: all of them come after those that are for one.
+/// The first key without a time: all of them sort after those with one.
 pub(crate) const UNTIMED: Digest = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// Moments have so many bytes, in milliseconds.
+/// The bytes of the time in a key, in milliseconds.
 const MOMENT_BYTES: usize = 6;
 
-/// A key that begins with its moment, or else with a bit that says that it has none.
+/// Writes the time into the beginning of a key, or else sets the bit that says that there is none.
 fn timed(mut key: Digest, sent_at: Option<Timestamp>) -> Digest {
     let millis = sent_at.and_then(|at| u64::try_from(at.millis()).ok()).map(u64::to_be_bytes);
     match millis.filter(|bytes| bytes[0] == 0 && bytes[1] == 0 && bytes[2] < UNTIMED[0]) {
@@ -77,8 +77,8 @@ fn short(hash: Sha256) -> Digest {
     short
 }
 
-/// The digest of a message, whatever binding it came by: metadata and data are compared by value, since member order
-/// and the spelling of numbers differ between JSON and protobuf.
+/// The digest of a message, the same in every binding: metadata and data are compared by value, since member order and
+/// the spelling of numbers differ between JSON and protobuf.
 fn digest(message: &Message) -> Digest {
     let mut hash = Sha256::new();
     let free_form = message.metadata.is_some()
@@ -104,26 +104,26 @@ fn digest(message: &Message) -> Digest {
     let members: BTreeMap<String, &RawValue> =
         metadata.as_ref().and_then(|metadata| metadata.as_json().read().ok()).unwrap_or_default();
     for (name, json) in members {
-        // How it came is another thing on every retry.
+        // The transport data differs on every retry.
         let value = if name == ASIDE { Aside::settled(json.get()) } else { level(json.get()) };
         absorb(&mut hash, to_vec(&(name, value)));
     }
     short(hash)
 }
 
-/// One more thing. Each is a list, so that no two of them run together to the same bytes.
+/// Hashes one more list. Each is a JSON list, so that two of them never make the same bytes.
 fn absorb(hash: &mut Sha256, written: serde_json::Result<Vec<u8>>) {
     hash.update(written.unwrap_or_default());
 }
 
-/// A value as it is compared.
+/// The JSON value in the form in which it is compared.
 fn level(json: &str) -> serde_json::Value {
     let mut value = serde_json::from_str(json).unwrap_or_default();
     level_numbers(&mut value);
     value
 }
 
-/// Every number as a double, which is all that protobuf can carry.
+/// Makes every number a double, which is all that protobuf can carry.
 fn level_numbers(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Number(number) => {
@@ -135,7 +135,7 @@ fn level_numbers(value: &mut serde_json::Value) {
     }
 }
 
-/// The implicit keys in force.
+/// The retry keys in memory.
 #[derive(Debug)]
 pub(crate) struct Retries {
     inner: Mutex<Inner>,
@@ -147,11 +147,11 @@ pub(crate) struct Retries {
 struct Inner {
     by_key: HashMap<Digest, Known>,
     order: VecDeque<(Stamp, Digest)>,
-    /// Of keys that are for a moment, all after this one are here that are in the log; `None` until the log has told.
+    /// Every key with a time after this one that is in the log is also here; `None` until the log was read.
     known_after: Option<Digest>,
 }
 
-/// A send we have seen.
+/// A send that is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) task: TaskId,
@@ -160,25 +160,25 @@ pub(crate) struct Known {
     stage: Stage,
 }
 
-/// How far a send has come.
+/// The progress of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It opens its task. Whether it has, nobody needs to note here: the task is in the log then.
+    /// It opens its task. Once it has, the task is in the log, so no later stage is recorded.
     Opens,
-    /// It continues a task, which does not tell whether it has heard it yet.
+    /// It continues a task; the task alone does not show whether the message is in it yet.
     Continues,
     /// Its step is in the log.
     Kept,
 }
 
-/// What has become of a send.
+/// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Its step is on its way into the log.
+    /// Its step is not committed yet.
     Pending,
     /// Its step is in the log; or will be, if it opens a task.
     Kept,
-    /// It came to nothing.
+    /// It has failed and was forgotten.
     Gone,
 }
 
@@ -191,13 +191,13 @@ impl Retries {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The earliest send that still counts.
+    /// The time of the earliest send that still counts.
     pub(crate) fn horizon(&self, now: Timestamp) -> Stamp {
         let time = i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX);
         Stamp::first_of(Timestamp::from_millis(now.millis().saturating_sub(time)))
     }
 
-    /// Remembers a key as this task's, unless it is known. One lock for both, so that two copies of a send that arrive
+    /// Remembers a key for this task, unless it is known. One lock for both, so that two copies of a send that arrive
     /// together cannot both be the first.
     pub(crate) fn begin(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Result<Pending<'_>, Known> {
         let horizon = self.horizon(at.time());
@@ -212,12 +212,12 @@ impl Retries {
         Ok(Pending { retries: self, mark, task, handed_on: false })
     }
 
-    /// Whether a key that is not known here is in no log either.
+    /// Whether a key that is missing here is missing in the log as well.
     pub(crate) fn would_know(&self, key: Digest) -> bool {
         key < UNTIMED && self.lock().known_after.is_some_and(|last| last < key)
     }
 
-    /// The last key in the log that is for a moment: whatever comes after it is known here.
+    /// Sets the last key with a time in the log: every later one is in memory.
     pub(crate) fn know_after(&self, last: Option<Digest>) {
         self.lock().known_after = Some(last.unwrap_or_default());
     }
@@ -228,18 +228,18 @@ impl Retries {
         self.lock().by_key.get(&mark.key).filter(|known| known.at >= horizon && known.digest == mark.digest).copied()
     }
 
-    /// Replaces whatever the key stood for by a send that is on its way.
+    /// Replaces the entry of a key by a send in progress.
     pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Pending<'_> {
         self.lock().insert(mark, task, at, stage);
         Pending { retries: self, mark, task, handed_on: false }
     }
 
-    /// Takes over what the log says about a key.
+    /// Takes over the log's entry for a key.
     pub(crate) fn learn(&self, kept: &KeptRetry, at: Stamp) {
         self.lock().insert(kept.mark, kept.task, at, Stage::Kept);
     }
 
-    /// A key was used again, so it counts from now on.
+    /// Restarts the time of a key that was used again.
     pub(crate) fn touch(&self, mark: RetryMark, at: Stamp) {
         let mut inner = self.lock();
         if let Some(known) = inner.by_key.get(&mark.key).copied() {
@@ -247,14 +247,14 @@ impl Retries {
         }
     }
 
-    /// A send's step is in the log.
+    /// Records that the step of a send is in the log.
     pub(crate) fn keep(&self, mark: RetryMark, task: TaskId) {
         if let Some(known) = self.lock().by_key.get_mut(&mark.key).filter(|known| known.task == task) {
             known.stage = Stage::Kept;
         }
     }
 
-    /// What has become of a send.
+    /// The result of a send.
     pub(crate) fn fate(&self, mark: RetryMark, task: TaskId) -> Fate {
         match self.lock().by_key.get(&mark.key).filter(|known| known.task == task) {
             Some(Known { stage: Stage::Kept | Stage::Opens, .. }) => Fate::Kept,
@@ -263,7 +263,7 @@ impl Retries {
         }
     }
 
-    /// Forgets a send that came to nothing. What is in the log stays, as does another send that has taken over the key.
+    /// Forgets a failed send. An entry that is in the log stays, as does another send that has taken over the key.
     pub(crate) fn forget(&self, mark: RetryMark, task: TaskId) {
         let mut inner = self.lock();
         let this = |known: &Known| known.task == task && known.digest == mark.digest && known.stage != Stage::Kept;
@@ -276,7 +276,7 @@ impl Retries {
         self.keys_max
     }
 
-    /// Takes over what the log remembers.
+    /// Takes over the recent keys of the log.
     pub(crate) fn rebuild(&self, kept: Vec<KeptRetry>) {
         let mut inner = self.lock();
         for retry in kept {
@@ -285,8 +285,8 @@ impl Retries {
     }
 }
 
-/// A key that stands for a send on its way in. Dropped before the send was handed on, it forgets itself: a caller that
-/// went away, or a send that was refused, must not make its retry wait.
+/// The key of a send in progress. Dropped before it is handed on, it removes itself: after a disconnect or a refusal,
+/// the retry must not wait.
 #[derive(Debug)]
 #[must_use = "a key is forgotten again when this is dropped"]
 pub(crate) struct Pending<'a> {
@@ -297,7 +297,7 @@ pub(crate) struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Somebody else keeps or forgets the key from now on: whoever commits the step of this send.
+    /// Hands the key to the code that commits the step of this send, which confirms or forgets it.
     pub(crate) fn hand_on(mut self) -> (RetryMark, TaskId) {
         self.handed_on = true;
         (self.mark, self.task)
@@ -324,14 +324,14 @@ impl Inner {
                 break;
             }
             self.order.pop_front();
-            // The key may have been used again since; then the later entry decides.
+            // The key may have been used again; then the later entry decides.
             if self.by_key.get(&key).is_some_and(|known| known.at == at) {
                 self.let_go(key);
             }
         }
     }
 
-    /// Forgets a key that may be in the log.
+    /// Removes a key that may still be in the log.
     fn let_go(&mut self, key: Digest) {
         self.by_key.remove(&key);
         if let Some(last) = self.known_after.as_mut().filter(|last| key < UNTIMED && **last < key) {

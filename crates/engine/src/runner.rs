@@ -1,9 +1,9 @@
-//! One owner per live task: agent → step → log → watchers.
+//! The runner, the one owner of a live task: agent → step → log → watchers.
 //!
-//! The runner is the only writer of its task's log while it lives. It polls the agent until that waits or ends,
-//! commits what it reported as one step, shows it to watchers, and goes on. Whichever of a cancel and a completion
-//! commits first wins; the loser finds the task settled. A runner that cannot commit gives up in the end, but not its
-//! task: see `owed`.
+//! The runner is the only writer of its task's log while it lives. It polls the agent until that waits or ends, commits
+//! the reports as one step, publishes them to watchers, and goes on. Of a cancel and a completion the first commit
+//! wins; the loser finds the task settled. A runner that cannot commit stops after a while, but its task keeps an
+//! owner: see `owed`.
 
 use crate::agent::{Canceled, Ending, HandedOver};
 use crate::engine::Core;
@@ -24,11 +24,11 @@ pub(crate) struct Runner {
     pub(crate) live: LiveRef,
     pub(crate) recorder: Recorder,
     pub(crate) turn: Turn,
-    /// What has to be committed before the agent goes on.
+    /// The step that must be committed before the agent goes on.
     pub(crate) first: Option<Box<Step>>,
-    /// The turn and attempt, for a stop in an orderly way.
+    /// The turn and the attempt, for an orderly stop.
     pub(crate) number: (Seq, u32),
-    /// Whether the caller has canceled it.
+    /// Whether the caller has canceled the task.
     pub(crate) canceled: bool,
 }
 
@@ -39,7 +39,7 @@ enum Woken {
     OutOfTime,
 }
 
-/// Who ends a turn.
+/// Whether the agent or the engine ends the turn.
 #[derive(Clone, Copy)]
 enum By {
     Agent,
@@ -50,27 +50,28 @@ enum By {
 enum Next {
     GoOn,
     Stop,
-    /// It could not commit this.
+    /// The store has not taken this step.
     GiveUp(Box<Step>),
-    /// What went with its step was refused, and why; trying again would not help.
+    /// The store has refused an effect of the step, for this reason; a retry would not help.
     Refused(String),
 }
 
 impl Runner {
-    /// Runs until the turn ends.
+    /// Runs the turn to its end, and releases the task or queues its unstored ending.
     pub(crate) async fn run(mut self) {
         let owed = self.work().await;
         let task = self.recorder.task.id;
         let is_settled = self.recorder.task.status.state.is_settled();
-        // A first turn that never delegated, and was never interrupted, has no children; of any other only the log knows.
+        // A first turn that never delegated and was not interrupted has no children; for others only the log knows.
         let may_have_children = self.number != (Seq(0), 1) || self.turn.outlet.has_delegated();
         let agent = self.turn.agent.clone();
         if owed.is_none() && is_settled && self.turn.outlet.awaits_answer() {
-            // The one turn that outlives its task, to learn what is to be canceled elsewhere. Its reports are refused.
+            // Only this turn outlives its task: it learns the id of what must be canceled on the other server. Its
+            // reports are refused.
             self.core.cancel_once_answered(task, self.turn);
         } else {
-            // Before the task is given back: a caller that is told that the agent was stopped may rely on it, and what
-            // the agent reports in its destructors is counted, too.
+            // Before the task is released: a caller that is told that the agent was stopped may rely on it, and reports
+            // from the agent's destructors are counted too.
             let late = self.turn.stop();
             self.core.metrics.late_reports.inc_by(late);
             if self.canceled {
@@ -91,13 +92,13 @@ impl Runner {
         }
     }
 
-    /// Works until the task rests or is parked; or, with the ending it still owes, until it has to give up.
+    /// Works until the task rests or is parked. Returns the unstored ending if it has to give up.
     async fn work(&mut self) -> Option<owed::Ending> {
         if let Some(first) = self.first.take() {
             match self.commit(first).await {
                 Next::GoOn => {}
                 Next::Stop => return None,
-                // Whoever sent it was told that it came to nothing, so this step must not be made up for.
+                // The sender was told that its message failed, so this step must not be stored later.
                 Next::GiveUp(_) => return Some(self.failure()),
                 Next::Refused(why) => return Some(self.failure_because(why)),
             }
@@ -158,8 +159,8 @@ impl Runner {
             }
             Woken::Ordered(Order::Cancel) if !self.turn.agent.any_grace().is_zero() => self.call_off().await,
             Woken::Ordered(Order::Cancel) => {
-                // Closed first: whatever the agent still reports is refused, and nothing it reported before but did
-                // not get committed is shown after the cancel.
+                // Closed first, so that later reports are refused and uncommitted ones are not published after the
+                // cancel.
                 self.turn.outlet.close();
                 let (_, left) = self.turn.outlet.take();
                 self.turn.checkpoint = left.or(self.turn.checkpoint.take());
@@ -182,7 +183,7 @@ impl Runner {
                 let (turn, attempt) = self.number;
                 let mut step = Box::new(self.recorder.step(&self.core, None));
                 step.turn = Some((turn, attempt.saturating_sub(1)));
-                // Where this is refused the attempt counts after all, which is no great harm.
+                // If the store refuses this, the attempt counts after all, which does little harm.
                 drop(self.commit(step).await);
                 self.live.fail(Fault::Unavailable("the server is stopping; the task goes on after its restart".into()));
                 Next::Stop
@@ -190,7 +191,7 @@ impl Runner {
         }
     }
 
-    /// Ends the task as the agent behind ours says, if that says anything.
+    /// Cancels the work on the other server, and ends the task as that server reports.
     async fn call_off(&mut self) -> Next {
         let mut grace = self.core.host.sleep(self.turn.agent.any_grace());
         if self.turn.outlet.awaits_answer() {
@@ -201,7 +202,8 @@ impl Runner {
             }
         }
         self.turn.outlet.close();
-        // What was reported belongs to what was left: what is new at the end is told by comparing with both.
+        // The final artifacts are compared with the committed reports and the checkpoint, so these reports are recorded
+        // first.
         let (drafts, left) = self.turn.outlet.take();
         self.recorder.add(&self.core, drafts);
         let (task, agent) = (self.recorder.task.id, self.turn.agent.clone());
@@ -212,7 +214,7 @@ impl Runner {
         }
         let (core, live) = (self.core.clone(), &self.live);
         let off = core.call_off(&agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
-        // What cannot be named yet is owed once it can.
+        // Without an id there, the cancel is stored later, once the answer names one.
         let owed = core.owed_cancel(&off, &canceled).filter(|_| !is_unanswered);
         self.recorder.call_off(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
@@ -225,8 +227,8 @@ impl Runner {
         next
     }
 
-    /// Lets the turn go on until the other server has answered the message that has left; gives the ending, if the turn ends
-    /// with that answer.
+    /// Polls the turn until the other server has answered the message. Returns the ending, if the turn ends with that
+    /// answer.
     async fn until_answered(&mut self, grace: &mut BoxFuture<'static, ()>) -> Result<Option<Ending>, Next> {
         self.turn.outlet.set_cancel_waits();
         loop {
@@ -254,7 +256,7 @@ impl Runner {
         }
     }
 
-    /// Commits what the agent reported, and its ending if it has ended.
+    /// Commits the agent's reports, and its ending if it has ended.
     async fn report(&mut self, ending: Option<Ending>, by: By) -> Next {
         let (drafts, checkpoint) = self.turn.outlet.take();
         if checkpoint.is_some() {
@@ -276,11 +278,12 @@ impl Runner {
         }
         let mut step = Box::new(self.recorder.step(&self.core, checkpoint));
         step.effects.extend(self.turn.outlet.take_effects());
-        // Whoever has settled waits for nobody, and need not say so.
+        // A settled task waits for nothing, and needs no record of it.
         let settles = step.placement.is_some_and(|p| p.state.is_settled());
         let waits_for = self.turn.outlet.take_waits_for().filter(|_| !settles);
         step.effects.extend(waits_for.map(|whom| Effect::WaitFor(whom.map(Box::new))));
-        // Whoever moves on is not in a loop: only a turn that dies again and again at the same point is given up.
+        // A turn that makes progress is not in a crash loop: only one that crashes again and again at the same point is
+        // given up.
         if step.checkpoint.is_some() && self.number.1 > 1 {
             self.number.1 = 1;
             step.turn = Some(self.number);
@@ -297,9 +300,9 @@ impl Runner {
         next
     }
 
-    /// What is owed to whoever works on a task that we have ended by ourselves: the word that nobody waits for it.
+    /// The cancel for a remote agent whose task here the engine has ended by itself.
     fn owed(&self) -> Option<OwedCancel> {
-        // What cannot be named yet is owed once it can.
+        // Without an id there, the cancel is stored later, once the answer names one.
         let wants_to_know = !self.turn.agent.any_grace().is_zero() && !self.turn.outlet.awaits_answer();
         self.core.untold_cancel(self.turn.checkpoint.clone().filter(|_| wants_to_know))
     }
@@ -315,8 +318,8 @@ impl Runner {
             .then(|| Ending::fail(format!("the task has more than {} bytes", limits.task_bytes_max)))
     }
 
-    /// Commits a step and shows it. A store that refuses writes is tried again for a while: the agent's work is worth
-    /// more than the wait.
+    /// Commits a step and publishes it. A store that refuses writes is retried for `store_patience`: the agent's work
+    /// is worth more than the wait.
     async fn commit(&mut self, step: Box<Step>) -> Next {
         let state = step.placement.map(|p| p.state);
         let mut waited = Duration::ZERO;
@@ -354,7 +357,7 @@ impl Runner {
         if state.is_some_and(rests) { Next::Stop } else { Next::GoOn }
     }
 
-    /// Waits; false when the server stops, which does not wait for anybody.
+    /// Pauses; false as soon as the server stops.
     async fn wait(&mut self, pause: Duration) -> bool {
         let mut pause = self.core.host.sleep(pause);
         poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! One turn of an agent: its future, and what it has reported but nobody has committed yet.
+//! One turn of an agent: its future, and the reports that are not committed yet.
 
 use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, HandedOver, TurnInfo};
 use crate::hold;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of a cause in the log. The whole of it is in the task.
+/// The longest failure cause in the log, in bytes. The whole of it is in the task.
 const LOGGED_CAUSE_BYTES_MAX: usize = 1024;
 
-/// Something an agent reported.
+/// A report of an agent that has no number yet.
 #[derive(Debug)]
 pub(crate) enum Draft {
     Status(Vec<Part>),
@@ -25,7 +25,7 @@ pub(crate) enum Draft {
     Gap(String),
 }
 
-/// Where reports wait for their commit.
+/// The queue in which reports wait for their commit.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     state: Mutex<State>,
@@ -40,21 +40,21 @@ struct State {
     checkpoint: Option<Bytes>,
     waits_for: Option<Option<Continuation>>,
     effects: Vec<Effect>,
-    /// Somebody waits for a commit, even of nothing but a checkpoint.
+    /// The agent waits for a commit, even of nothing but a checkpoint.
     commit_wanted: bool,
-    /// How often everything was taken.
+    /// How often the queue was emptied.
     taken: u64,
     closed: bool,
     /// The agent has opened tasks with other agents.
     delegated: bool,
-    /// Work goes on elsewhere that nobody waits for once the turn has ended.
+    /// Work on another server is to be canceled once the turn has ended.
     owes_cancel: bool,
     refused: u64,
-    /// A message has left for another server, which has not answered it.
+    /// A message was sent to another server, which has not answered.
     awaits_answer: bool,
-    /// It has answered.
+    /// The other server has answered.
     has_answered: bool,
-    /// The caller has canceled, and the cancel waits for that answer.
+    /// The caller has canceled, and the cancel waits for the answer.
     cancel_waits: bool,
     waiting: Option<Waker>,
 }
@@ -101,7 +101,7 @@ impl Outlet {
         self.lock().awaits_answer = true;
     }
 
-    /// Notes that the other server has answered; true where a cancel waits for this.
+    /// Records that the other server has answered; true where a cancel waits for this.
     pub(crate) fn set_answered(&self) -> bool {
         let mut state = self.lock();
         state.awaits_answer = false;
@@ -109,7 +109,7 @@ impl Outlet {
         state.cancel_waits
     }
 
-    /// Notes that the call is over in which an answer was waited for.
+    /// Records that the call whose answer was expected has ended.
     pub(crate) fn set_call_over(&self) {
         self.lock().awaits_answer = false;
     }
@@ -119,12 +119,12 @@ impl Outlet {
         self.lock().has_answered
     }
 
-    /// Whether a message has left that the other server has not answered: it may have a task there whose name is not known.
+    /// Whether a message was sent that the other server has not answered: it may have a task there without a known id.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.lock().awaits_answer
     }
 
-    /// Notes that a cancel waits for the answer of the other server.
+    /// Records that a cancel waits for the answer of the other server.
     pub(crate) fn set_cancel_waits(&self) {
         self.lock().cancel_waits = true;
     }
@@ -137,7 +137,7 @@ impl Outlet {
         self.lock().effects.push(effect);
     }
 
-    /// What goes with the reports that were taken last.
+    /// Takes the effects that belong to the reports taken last.
     pub(crate) fn take_effects(&self) -> Vec<Effect> {
         std::mem::take(&mut self.lock().effects)
     }
@@ -146,12 +146,12 @@ impl Outlet {
         Commit { outlet: self, asked_after: None }
     }
 
-    /// What was last said about whom the turn waits for, if anything was.
+    /// Takes the last report of what the turn waits for, if there was one.
     pub(crate) fn take_waits_for(&self) -> Option<Option<Continuation>> {
         self.lock().waits_for.take()
     }
 
-    /// Everything reported so far; makes room for more.
+    /// Takes all reports and the checkpoint; makes room for more.
     pub(crate) fn take(&self) -> (Vec<Draft>, Option<Bytes>) {
         let mut state = self.lock();
         state.bytes = 0;
@@ -170,17 +170,17 @@ impl Outlet {
         !state.drafts.is_empty() || state.commit_wanted
     }
 
-    /// Whether something is missing from what was reported.
+    /// Whether a gap was reported.
     pub(crate) fn has_gap(&self) -> bool {
         self.lock().drafts.iter().any(|draft| matches!(draft, Draft::Gap(_)))
     }
 
-    /// Whether somebody waits for a commit.
+    /// Whether the agent waits for a commit.
     pub(crate) fn wants_commit(&self) -> bool {
         self.lock().commit_wanted
     }
 
-    /// Refuses everything from now on.
+    /// Refuses all further reports.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -189,7 +189,7 @@ impl Outlet {
         }
     }
 
-    /// Notes that the turn has children.
+    /// Records that the turn has children.
     pub(crate) fn set_delegated(&self) {
         self.lock().delegated = true;
     }
@@ -199,13 +199,13 @@ impl Outlet {
         self.lock().delegated
     }
 
-    /// How many reports came too late.
+    /// The number of reports that came too late.
     pub(crate) fn refused(&self) -> u64 {
         self.lock().refused
     }
 }
 
-/// A report on its way. Waits only when too many are on their way already; then until they are committed.
+/// A report being made. Awaiting it waits only while too many reports are uncommitted.
 #[derive(Debug)]
 #[must_use = "a report is made by awaiting it"]
 pub struct Report<'a> {
@@ -252,7 +252,7 @@ impl Future for Commit<'_> {
             return Poll::Ready(Err(Ended));
         }
         match commit.asked_after {
-            // An agent is not polled between the moment its reports are taken and the one they are committed.
+            // The agent is not polled between the taking of its reports and their commit.
             Some(taken) if state.taken > taken => Poll::Ready(Ok(())),
             _ => {
                 commit.asked_after.get_or_insert(state.taken);
@@ -278,9 +278,9 @@ pub(crate) struct Turn {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) agent: Arc<dyn AnyAgent>,
     info: Arc<TurnInfo>,
-    /// What the agent last left for itself.
+    /// The agent's last checkpoint.
     pub(crate) checkpoint: Option<Bytes>,
-    /// Opened when a held task is let go of; none for the others.
+    /// Set when a held task is activated; `None` for all other tasks.
     gate: Option<Arc<AtomicBool>>,
 }
 
@@ -311,18 +311,18 @@ impl Turn {
         Self { future, outlet, agent, info, checkpoint, gate }
     }
 
-    /// Lets go of a held task; false if it is not held, or not any more.
+    /// Activates a held task; false if it is not held, or not any more.
     pub(crate) fn release(&self) -> bool {
         self.gate.as_ref().is_some_and(|gate| !gate.swap(true, Ordering::AcqRel))
     }
 
-    /// Tells the agent that its task is another server's.
+    /// Notifies the agent that its task is on another server now.
     pub(crate) fn handed_over(&self, handed_over: HandedOver) -> BoxFuture<'static, ()> {
         let agent = self.agent.clone();
         Box::pin(async move { agent.any_handed_over(handed_over).await })
     }
 
-    /// Tells the agent that its task was canceled.
+    /// Notifies the agent that its task was canceled.
     pub(crate) fn canceled(&self, task: TaskId) -> BoxFuture<'static, ()> {
         tell_canceled(self.agent.clone(), Canceled { task, checkpoint: self.checkpoint.clone() })
     }
@@ -348,7 +348,7 @@ impl Turn {
         Poll::Ready(ending)
     }
 
-    /// Tells the operator of a task that fails. A turn whose outlet is closed cannot end its task any more.
+    /// Logs the failure of a task. A turn with a closed report queue cannot end its task any more.
     pub(crate) fn log_failure(&self, ending: &Ending) {
         if let Ending::Fail(parts) = ending
             && !self.outlet.is_closed()
@@ -358,7 +358,7 @@ impl Turn {
         }
     }
 
-    /// Drops the agent where it stands, and tells how many of its reports came too late.
+    /// Drops the agent's future, and returns how many of its reports came too late.
     pub(crate) fn stop(&mut self) -> u64 {
         self.outlet.close();
         let future = std::mem::replace(&mut self.future, Box::pin(std::future::pending()));
@@ -369,13 +369,13 @@ impl Turn {
     }
 }
 
-/// The one line in the log for each task that fails.
+/// Writes the one log line for a failed task.
 pub(crate) fn log_failed_task(agent: &AgentName, task: TaskId, cause: &str) {
     let end = cause.floor_char_boundary(LOGGED_CAUSE_BYTES_MAX);
     tracing::info!(%agent, %task, cause = &cause[..end], "a task failed");
 }
 
-/// Tells an agent that a task of its was canceled.
+/// Notifies an agent that one of its tasks was canceled.
 pub(crate) fn tell_canceled(agent: Arc<dyn AnyAgent>, canceled: Canceled) -> BoxFuture<'static, ()> {
     Box::pin(async move { agent.any_canceled(canceled).await })
 }

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// When a stream ends.
+/// The states that end a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// When the task settles: subscriptions.
@@ -24,7 +24,7 @@ pub(crate) enum Until {
     /// When the task settles or asks a question: the answer of a streaming send. It stays open while the task waits
     /// for credentials, which arrive by another way (A2A 1.0 §7.6.1).
     Question,
-    /// When the task settles or asks for anything: whoever delegated to it.
+    /// When the task settles or asks for anything: the stream of a parent that follows its child.
     Rest,
 }
 
@@ -38,9 +38,9 @@ pub struct Watch {
 }
 
 enum Source {
-    /// Everything is in the queue already.
+    /// All events are in the queue already.
     Done,
-    /// The task is followed.
+    /// Follows a task, from its live entry or from the log.
     Task { core: Arc<Core>, id: TaskId, live: LiveRef, reading: Option<Answer<Vec<FrozenEvent>>> },
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// What a stream carries.
+/// An item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A numbered event of a task.
@@ -60,7 +60,7 @@ pub enum Item {
 }
 
 impl Watch {
-    /// A stream of events that are all there already.
+    /// A stream of these events.
     pub(crate) fn replay(events: Vec<FrozenEvent>) -> Self {
         Self { queue: events.into(), cursor: Seq(0), until: Until::Settled, source: Source::Done, reply: None }
     }
@@ -77,14 +77,14 @@ impl Watch {
         Self { queue: VecDeque::new(), cursor, until, source, reply: None }
     }
 
-    /// The same, beginning with an event that stands for everything up to its number.
+    /// Begins the stream with a snapshot, which replaces all events up to its number.
     pub(crate) fn starting_with(mut self, snapshot: FrozenEvent) -> Self {
         self.cursor = snapshot.seq;
         self.queue.push_back(snapshot);
         self
     }
 
-    /// Nothing follows what was taken so far, and that is known already.
+    /// Whether the stream is known to have no further item.
     pub fn is_over(&self) -> bool {
         matches!(self.source, Source::Done) && self.queue.is_empty() && self.reply.is_none()
     }
@@ -94,7 +94,7 @@ impl Watch {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// What is there without waiting; see [`Watch::next`].
+    /// Polls for the next item; see [`Watch::next`].
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
         if let Some(reply) = self.reply.take() {
             return Poll::Ready(Some(Ok(Item::Reply(reply))));
@@ -129,7 +129,7 @@ impl Watch {
                 Found::Events(events) => self.take_in(events),
                 Found::InLog => *reading = Some(core.log.events(*id, self.cursor, core.limits.replay_events_max)),
                 Found::Nothing => {
-                    // Thousands of streams wait; what they last carried need not wait with them.
+                    // Thousands of streams wait, so an idle one frees its buffer.
                     self.queue = VecDeque::new();
                     return Poll::Pending;
                 }
@@ -155,7 +155,7 @@ impl Watch {
             Until::Question => state == TaskState::InputRequired,
             Until::Rest => state.is_interrupted(),
         };
-        // A question that was answered meanwhile is history, not an end.
+        // A question that has been answered since does not end the stream.
         let latest = self.queue.is_empty()
             && match &self.source {
                 Source::Done => true,

@@ -1,4 +1,4 @@
-//! What is answered: result objects, member by member.
+//! Responses of the network: result objects, member by member.
 //!
 //! Fees are percentages and written as floating-point numbers (`7.0`), which stay the same bytes in the network's
 //! canonical form.
@@ -9,12 +9,12 @@ use sabir_store::{Booked, BookingStatus, Slot, Venue};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// How long what a search shows is good for.
+/// How long the result of a search is valid.
 pub const SEARCH_GOOD_FOR: Duration = Duration::from_secs(300);
-/// Open slots that are shown of one venue.
+/// Open slots that a result shows of one venue.
 pub const SLOTS_SHOWN_MAX: usize = 20;
 
-/// A venue as it is shown.
+/// A venue as results show it.
 pub fn venue(venue: &Venue) -> Map<String, Value> {
     let mut shown = Map::new();
     let mut put = |name: &str, value: Value| shown.insert(name.into(), value);
@@ -39,7 +39,7 @@ pub fn venue(venue: &Venue) -> Map<String, Value> {
     shown
 }
 
-/// A venue with what can still be booked of it.
+/// A venue with its open slots.
 pub fn offer(offered: &Venue, slots: &[Slot]) -> Map<String, Value> {
     let mut shown = venue(offered);
     let open = slots.iter().filter(|slot| slot.taken < slot.capacity).take(SLOTS_SHOWN_MAX);
@@ -50,24 +50,24 @@ pub fn offer(offered: &Venue, slots: &[Slot]) -> Map<String, Value> {
     shown
 }
 
-/// The answer to `network.ping`.
+/// The result of `network.ping`.
 pub fn pong(active: u64, tier: &str, agent: &str, version: &str) -> Value {
     json!({"active_venues": active, "tier": tier, "agent_id": agent, "network_version": version})
 }
 
-/// The answer to `venue.list`.
+/// The result of `venue.list`.
 pub fn list(venues: Vec<Map<String, Value>>) -> Value {
     json!({"count": venues.len(), "venues": venues})
 }
 
-/// The answer to `booking.search`.
+/// The result of `booking.search`.
 pub fn search(venues: Vec<Map<String, Value>>, fee: u32, now: Timestamp) -> Value {
     let good_for = i64::try_from(SEARCH_GOOD_FOR.as_millis()).unwrap_or(i64::MAX);
     let expires = Timestamp::from_millis(now.millis().saturating_add(good_for));
     json!({"count": venues.len(), "venues": venues, "fee_pct": pct(fee), "expires_at": expires})
 }
 
-/// The answer to `booking.confirm`, and what subscribers are told of a booking.
+/// The result of `booking.confirm`, and the data of webhooks about a booking.
 pub fn booking(
     id: &str,
     at: Option<&Venue>,
@@ -96,7 +96,7 @@ pub fn booking(
     shown
 }
 
-/// A refusal as data, for callers of either tongue.
+/// A refusal as data, for callers of any dialect.
 pub fn refusal(problem: &Problem) -> Value {
     let mut error = Map::new();
     error.insert("code".into(), json!(problem.code.name()));
@@ -111,12 +111,12 @@ pub fn refusal(problem: &Problem) -> Value {
     json!({"error": error})
 }
 
-/// Hundredths of a per cent as a percentage.
+/// Hundredths of a percent as a percentage.
 fn pct(basis_points: u32) -> Value {
     json!(f64::from(basis_points) / 100.0)
 }
 
-/// A value as a data part holds it.
+/// A value as the content of a data part.
 pub(crate) fn data(value: &Value) -> Json {
     Json::of(value).unwrap_or_else(|_| Json::of(&Value::Null).expect("null is JSON"))
 }

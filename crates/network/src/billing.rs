@@ -1,8 +1,8 @@
-//! What was counted, to whoever bills it: a batch for each payer and day, each under its own name.
+//! Billing: sends metered usage to the biller, a batch for each payer and day, each with its own id.
 //!
-//! A batch is claimed in one commit, marked before it is sent, and closed once the biller has it. A crash in between sends
-//! the same batch under the same name, which the biller knows for a day. After that day nobody can tell by the name, so the
-//! biller's own sums are looked at first; and where those do not tell either, somebody has to look.
+//! A batch is claimed in one commit, marked before it is sent, and closed once the biller has it. After a crash the
+//! same batch is sent again under the same id, which the biller recognises for a day. After that day the biller's own
+//! sums are compared first; and where those do not decide it either, an operator has to look.
 
 mod meter;
 
@@ -13,58 +13,59 @@ use sabir_proto::Timestamp;
 use sabir_store::{Batch, BatchMark, BatchStanding, DAY_MS, Ledger, StoreError, Tally};
 use std::time::Duration;
 
-/// For how long a biller knows a name. It says 24 hours at least; less than that is certain.
+/// How long the biller recognises an id. It guarantees 24 hours; an hour less is safe.
 pub const NAME_KNOWN_MS: i64 = DAY_MS - 3_600_000;
-/// How old the last booking of a batch may be for the biller to take it, in days.
+/// How old the last booking of a batch may be for the biller to accept it, in days.
 pub const BILLABLE_DAYS: i64 = 35;
-/// How often a batch is tried in one run.
+/// Attempts to send a batch in one run.
 pub const TRIES_MAX: u32 = 3;
-/// The first pause between two tries.
+/// The first pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What a biller made of a batch.
+/// The biller's response to a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Billed {
-    /// It has it.
+    /// The biller has accepted the batch.
     Taken,
-    /// It will never take it, and why.
+    /// The biller will never accept it, for this reason.
     Refused(String),
-    /// Nobody knows, or not now. The same batch may be sent again under the same name.
+    /// The result is unknown, or the biller cannot take it now. The batch may be sent again under the same id.
     Unknown(String),
 }
 
-/// What a biller's own sums say about a batch.
+/// What the biller's own sums say about a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reckoned {
-    /// It is in them.
+    /// The sums contain the batch.
     There,
-    /// It is not.
+    /// The sums do not contain it.
     Missing,
-    /// Neither is certain.
+    /// The sums fit neither case.
     Unclear,
 }
 
-/// Whoever bills.
+/// The service that bills usage.
 pub trait Biller: Send + Sync + 'static {
-    /// Sends a batch under its own name.
+    /// Sends a batch under its own id.
     fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Billed>;
 
-    /// Looks whether the sums hold a batch, where `known` of the same payer and day are in them already.
+    /// Compares the biller's sums with a batch, given that `known` bookings of the same payer and day are in them
+    /// already.
     fn reckon<'a>(&'a self, batch: &'a Batch, known: u64) -> BoxFuture<'a, Result<Reckoned, String>>;
 }
 
-/// What a run came to.
+/// The result of a billing run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
     /// Batches that the biller has now.
     pub synced: Vec<Batch>,
-    /// Batches that are tried again the next time, and why.
+    /// Batches that the next run tries again, and why.
     pub open: Vec<(Batch, String)>,
-    /// Batches that somebody has to look at, and why.
+    /// Batches that an operator has to look at, and why.
     pub manual: Vec<(Batch, String)>,
 }
 
-/// Batches that a run would send: those that are open, and those that it would claim.
+/// Batches that a run would send: open ones, and those that it would claim.
 pub async fn preview(ledger: &dyn Ledger, now: Timestamp) -> Result<Vec<Batch>, StoreError> {
     let mut batches = ledger.batches(false).await?;
     batches.retain(|batch| batch.standing == BatchStanding::Open);
@@ -72,7 +73,7 @@ pub async fn preview(ledger: &dyn Ledger, now: Timestamp) -> Result<Vec<Batch>, 
     Ok(batches)
 }
 
-/// Bills everything that was counted before now. What is not begun within the time stays open for the next run.
+/// Bills all usage metered before now. Batches that are not begun within the time stay open for the next run.
 pub async fn run(
     ledger: &dyn Ledger,
     biller: &dyn Biller,
@@ -112,7 +113,7 @@ pub async fn run(
     Ok(run)
 }
 
-/// Has one batch billed.
+/// Bills one batch.
 async fn see_to(
     ledger: &dyn Ledger,
     biller: &dyn Biller,
@@ -150,7 +151,7 @@ async fn see_to(
     }
 }
 
-/// What there is to say about what was booked, counted and billed. `true` where all is well.
+/// Whether bookings, usage and batches agree.
 pub fn is_whole(tally: &Tally) -> bool {
     tally.drift() == 0 && tally.manual == 0
 }

@@ -1,37 +1,36 @@
-//! What a booking may do next: one table.
+//! The transitions of a booking: one table.
 
 use sabir_store::BookingStatus;
 
-/// What happens to a booking.
+/// An action on a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
-    /// It is paid.
+    /// The booking is paid.
     Pay,
-    /// The venue takes it.
+    /// The venue confirms it.
     Confirm,
-    /// They came.
+    /// The guests came.
     Complete,
-    /// They did not come.
+    /// The guests did not come.
     Miss,
-    /// It is called off.
+    /// It is cancelled.
     Cancel,
 }
 
-/// A move that the table does not have.
+/// A transition that the table does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a booking that is {from} cannot become {to}")]
 pub struct Illegal {
-    /// Where it stands.
+    /// The status of the booking now.
     pub from: BookingStatus,
-    /// Where it was to go.
+    /// The status it was to get.
     pub to: BookingStatus,
 }
 
 impl Move {
-    /// Every move.
     pub const ALL: [Self; 5] = [Self::Pay, Self::Confirm, Self::Complete, Self::Miss, Self::Cancel];
 
-    /// Where it leads, if it is legal there.
+    /// The status that the action leads to, where it is legal.
     pub const fn leads(self) -> BookingStatus {
         match self {
             Self::Pay => BookingStatus::Pending,
@@ -43,16 +42,16 @@ impl Move {
     }
 }
 
-/// Where a move leads. The only place that decides what is legal: commands, payments and tests ask here.
+/// The status after an action. The only place that decides what is legal: commands, payments and tests use it.
 pub const fn next(from: BookingStatus, step: Move) -> Result<BookingStatus, Illegal> {
     use BookingStatus::{Cancelled, Completed, Confirmed, NoShow, Pending, PendingPayment};
     match (from, step) {
         (PendingPayment, Move::Pay) => Ok(Pending),
         (Pending, Move::Confirm) => Ok(Confirmed),
-        // Whether somebody came is known only of those who were expected.
+        // Only confirmed guests can come or stay away.
         (Confirmed, Move::Complete) => Ok(Completed),
         (Confirmed, Move::Miss) => Ok(NoShow),
-        // A hold that runs out is called off as well.
+        // An expired hold is cancelled as well.
         (PendingPayment | Pending | Confirmed, Move::Cancel) => Ok(Cancelled),
         (PendingPayment, Move::Confirm | Move::Complete | Move::Miss)
         | (Pending, Move::Pay | Move::Complete | Move::Miss)
@@ -61,19 +60,19 @@ pub const fn next(from: BookingStatus, step: Move) -> Result<BookingStatus, Ille
     }
 }
 
-/// The move that leads from one status to another.
+/// The action that leads from one status to another.
 pub fn between(from: BookingStatus, to: BookingStatus) -> Result<Move, Illegal> {
     let legal = |step: &Move| next(from, *step) == Ok(to);
     Move::ALL.into_iter().find(legal).ok_or(Illegal { from, to })
 }
 
-/// What subscribers are told of a booking that has come to stand here, besides `booking.status_changed`.
+/// The webhook event for a booking that has reached this status, besides `booking.status_changed`.
 pub const fn event(status: BookingStatus) -> Option<&'static str> {
     match status {
         BookingStatus::Completed => Some("booking.completed"),
         BookingStatus::NoShow => Some("booking.no_show"),
         BookingStatus::Cancelled => Some("booking.cancelled"),
-        // `booking.confirmed` was told when it was made, whatever its status was then.
+        // `booking.confirmed` is sent when the booking is made, with its status at that time.
         BookingStatus::PendingPayment | BookingStatus::Pending | BookingStatus::Confirmed => None,
     }
 }

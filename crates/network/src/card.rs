@@ -1,14 +1,14 @@
-//! What the network says it can do: its intents, for whoever reads cards.
+//! The skills of the network for its agent card: one for each intent.
 
 use sabir_proto::agnt::Intent;
 use sabir_proto::card::Skill;
 
-/// Every intent as a skill, with words to find it by and things to say to it.
+/// All intents as skills, with descriptions, tags and examples.
 pub fn skills() -> Vec<Skill> {
     Intent::ALL.into_iter().map(skill).collect()
 }
 
-/// An intent as a skill.
+/// One intent as a skill.
 pub fn skill(intent: Intent) -> Skill {
     let (name, description, tags, examples): (&str, &str, &[&str], &[&str]) = match intent {
         Intent::NetworkPing => (

@@ -1,11 +1,11 @@
-//! How services that are no agents are reached: by errands of the gateway, or of a test.
+//! Calls to services that are no agents: a trait for the gateway's HTTP client, which tests replace.
 
 use sabir_engine::BoxFuture;
 use sabir_gateway::{Brought, Errand, Errands};
 
-/// Whoever goes on errands. An error says nothing about whether the question arrived.
+/// Calls services over HTTP. An error does not say whether the request arrived.
 pub trait Messenger: Send + Sync + 'static {
-    /// Asks, and brings the answer; or says, in words without secrets, why there is none.
+    /// Sends a request and returns the response; or says, in words without secrets, why there is none.
     fn run(&self, errand: Errand) -> BoxFuture<'_, Result<Brought, String>>;
 }
 
@@ -15,7 +15,7 @@ impl Messenger for Errands {
     }
 }
 
-/// Members as a form, in the order they are given.
+/// Encodes members as a form, in the given order.
 pub(crate) fn form(members: &[(&str, &str)]) -> String {
     let mut text = url::form_urlencoded::Serializer::new(String::new());
     text.extend_pairs(members);

@@ -1,7 +1,7 @@
-//! Keeping up with the networks beside us: our own record is renewed, and what their registries know is read.
+//! Federation: renews our own record, and reads the registries of peer networks.
 //!
-//! A registry that cannot be read now is read the next time, from where it was left. Nothing here decides what is believed;
-//! that is the registry's.
+//! A registry that cannot be read now is read the next time, from the same cursor. Nothing here decides which records
+//! are accepted; the registry does.
 
 use crate::record::{LEASE_MAX, Record, Signed};
 use crate::registry::{Changes, Registry};
@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use url::Url;
 
-/// The largest page of changes.
+/// Bytes of a page of changes, at most.
 const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Pages that are read of one registry at a time; the rest is read the next time.
+/// Pages that are read of one registry in one pass; the rest is read in the next pass.
 const PAGES_MAX: usize = 20;
 
-/// How far a registry was read.
+/// The cursor of a remote registry.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     epoch: u64,
     since: u64,
 }
 
-/// Keeps up with others.
+/// Keeps the registry up to date with those of peer networks.
 pub struct Federation<F> {
     routes: Arc<Routes>,
     fetch: F,
@@ -34,27 +34,27 @@ pub struct Federation<F> {
 }
 
 impl<F: Fetch> Federation<F> {
-    /// Keeps up with the neighbours of these routes.
+    /// Reads the registries of the peers of these routes.
     pub fn new(routes: Arc<Routes>, fetch: F) -> Self {
         Self { routes, fetch, marks: Mutex::default() }
     }
 
-    /// The ways out.
+    /// The routes to other networks.
     pub const fn routes(&self) -> &Arc<Routes> {
         &self.routes
     }
 
-    /// What others are asked with.
+    /// The HTTP client for requests to other networks.
     pub const fn fetch(&self) -> &F {
         &self.fetch
     }
 
-    /// Who covers what.
+    /// The registry that is kept up to date.
     pub fn registry(&self) -> &Registry {
         self.routes.registry()
     }
 
-    /// Reads what is new at every neighbour that has a registry, and forgets what has expired.
+    /// Reads the changes at every peer that has a registry, and removes expired records.
     pub async fn keep_up(&self, now: Timestamp) {
         self.registry().sweep(now);
         for neighbour in self.routes.neighbours() {
@@ -70,7 +70,7 @@ impl<F: Fetch> Federation<F> {
         for _ in 0..PAGES_MAX {
             let mark = self.lock().get(id).copied().unwrap_or_default();
             let page = self.page(at, mark.since).await?;
-            // Its numbers have begun anew, so what we know of them says nothing.
+            // The numbers of the remote registry have started anew, so the cursor is invalid.
             let page = if page.epoch == mark.epoch || mark.since == 0 { page } else { self.page(at, 0).await? };
             let (epoch, since, more) = (page.epoch, page.next, page.more);
             self.registry().learn(id, page, &self.fetch, now).await;
@@ -105,7 +105,7 @@ impl<F> std::fmt::Debug for Federation<F> {
     }
 }
 
-/// A record of our own, made now: numbered by the time, so that it is newer than any before it, and good for a day.
+/// Makes a record of our own: numbered by the time, so that it is newer than any before it, and valid for a day.
 pub fn issue(record: Record, key: &SigningKey, keys: Json, now: Timestamp) -> Option<(Record, Signed)> {
     let lease = i64::try_from(LEASE_MAX.as_millis()).ok()?;
     let record = Record {
@@ -119,7 +119,8 @@ pub fn issue(record: Record, key: &SigningKey, keys: Json, now: Timestamp) -> Op
     Some((record, signed))
 }
 
-/// How often our own record is renewed: well before it expires, so that a registry that was away for hours still has it.
+/// How often our own record is renewed: well before it expires, so that a registry that was down for hours still has
+/// it.
 pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
     use sabir_guard::sign::key_set;
     use sabir_proto::Secret;
 
-    /// The registry of a neighbour, and the keys that hosts publish.
+    /// The registry of a peer, and the keys that hosts publish.
     struct World {
         registry: Mutex<Option<Registry>>,
         keys: String,

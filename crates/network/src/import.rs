@@ -1,7 +1,6 @@
-//! Venues from a file: a JSON array of rows, taken whole or not at all.
+//! Importing venues from a file: a JSON array of rows, imported whole or not at all.
 //!
-//! Whoever keeps such a file keeps it by hand or by a script of an evening, so a mistake is named by its row, by the slug
-//! there and by the member.
+//! Operators write such files by hand or with a short script, so an error names the row, its slug and its member.
 
 use crate::Terms;
 use crate::intent::{NAME_CHARS_MAX, TIME_CHARS_MAX};
@@ -10,42 +9,42 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Bytes of a file.
+/// Bytes of a file, at most.
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
-/// Venues in a file.
+/// Venues in a file, at most.
 pub const VENUES_MAX: usize = 250_000;
-/// Slots of one venue.
+/// Slots of one venue, at most.
 pub const SLOTS_MAX: usize = 2000;
-/// Tags of one venue.
+/// Tags of one venue, at most.
 pub const TAGS_MAX: usize = 32;
 /// Characters of a name, a category, an area, a city, a tag or a price range.
 pub const LABEL_CHARS_MAX: usize = 200;
 /// Characters of a description.
 pub const DESCRIPTION_CHARS_MAX: usize = 4000;
-/// Bookings that one slot takes at most.
+/// Bookings of one slot, at most.
 pub const CAPACITY_MAX: u32 = 100_000;
-/// Characters of a URL.
+/// Characters of a URL, at most.
 pub const URL_CHARS_MAX: usize = 2000;
 
-/// Why a file is not imported. Shown as it is.
+/// Why a file is not imported. The message is shown as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misread {
-    /// No JSON array of at most [`VENUES_MAX`] rows.
+    /// The file is not a JSON array of at most [`VENUES_MAX`] rows.
     #[error("{0}")]
     File(String),
-    /// A row has something wrong.
+    /// A row is invalid.
     #[error("row {row}{}: {problem}", Named(slug))]
     Row {
-        /// Counted from 1.
+        /// The number of the row, counted from 1.
         row: usize,
-        /// What the row calls itself.
+        /// The slug of the row, if it has one.
         slug: Option<String>,
-        /// What is wrong.
+        /// The error in the row.
         problem: String,
     },
 }
 
-/// The name of a row, if it has one.
+/// Prints the slug of a row, if it has one.
 struct Named<'a>(&'a Option<String>);
 
 impl fmt::Display for Named<'_> {
@@ -57,48 +56,44 @@ impl fmt::Display for Named<'_> {
 /// A venue as a file describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VenueRow {
-    /// Its name in URLs and orders; what it is known by when it is imported again.
+    /// The slug in URLs and orders; identifies the venue when it is imported again.
     pub slug: String,
-    /// For people.
+    /// The name that people see.
     pub name: String,
-    /// What kind of place it is.
+    /// The category, such as `restaurant`.
     pub category: String,
-    /// More about it.
     pub description: Option<String>,
-    /// The part of town.
     pub area: Option<String>,
-    /// The town.
     pub city: Option<String>,
-    /// Words about it.
     pub tags: Vec<String>,
-    /// What it costs, in the venue's own signs.
+    /// The price range, in the venue's own notation.
     pub price_range: Option<String>,
-    /// Higher comes first; without one it comes after all that have one.
+    /// The rank in lists: higher comes first; venues without one come last.
     pub priority_rank: Option<i64>,
-    /// Its agent; `venue:SLUG` where none is named.
+    /// The id of its agent; `venue:SLUG` where the row has none.
     pub agent_id: String,
-    /// Where its own agent is, if it has one.
+    /// The URL of its own agent, if it has one.
     pub endpoint: Option<String>,
-    /// What a referral costs, in hundredths of a per cent; the network's fee where nothing is said.
+    /// The referral fee, in hundredths of a percent; the network's fee where the row has none.
     pub fee: Option<u32>,
-    /// Whether it can be found and booked. Where nothing is said it stays as it is, and a new one can.
+    /// Whether it can be found and booked. Without it a known venue stays as it is, and a new one is active.
     pub active: Option<bool>,
-    /// Its slots; where nothing is said they stay as they are.
+    /// Its slots; without them the slots stay as they are.
     pub slots: Option<Vec<SlotRow>>,
 }
 
 /// A slot as a file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRow {
-    /// Its name, within the venue.
+    /// The id of the slot, within the venue.
     pub id: String,
-    /// When, as the venue writes it.
+    /// The time, as the venue writes it.
     pub time: String,
-    /// How many bookings it takes.
+    /// The number of bookings it takes.
     pub capacity: u32,
 }
 
-/// Reads a file. Two rows of one slug or of one agent are a mistake as well: nobody could say which of them counts.
+/// Reads a file. Two rows with the same slug or the same agent are an error, since it is unclear which of them counts.
 pub fn read(text: &str) -> Result<Vec<VenueRow>, Misread> {
     let rows: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(rows)) => rows,
@@ -129,7 +124,7 @@ pub fn read(text: &str) -> Result<Vec<VenueRow>, Misread> {
 }
 
 impl VenueRow {
-    /// Reads one row; says what is wrong with it.
+    /// Reads one row; returns what is wrong with it.
     pub fn read(row: Value) -> Result<Self, String> {
         let Value::Object(members) = row else { return Err("must be an object".into()) };
         let mut row = Row(members);
@@ -163,8 +158,8 @@ impl VenueRow {
     }
 }
 
-/// Puts venues into the ledger, all of them or none. What a row leaves open is taken from the venue that is there: whether
-/// it can be booked, and its slots.
+/// Imports venues into the ledger, all of them or none. Where a row leaves out `active` or `slots`, a known venue keeps
+/// its own.
 pub async fn import(
     ledger: &dyn Ledger,
     terms: &Terms,
@@ -219,7 +214,7 @@ fn id_of(network: &str, slug: &str) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// A slug is written in URLs and spoken on the telephone; one that looks like an id would be taken for one.
+/// Checks a slug, which is used in URLs and spoken on the telephone; one that looks like an id would be taken for one.
 fn check_slug(slug: &str) -> Result<(), String> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
     if !slug.bytes().all(legal) || slug.starts_with(['-', '_']) {
@@ -231,7 +226,7 @@ fn check_slug(slug: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text has the form of an id.
+/// Whether a text has the form of a venue id.
 pub(crate) fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, b)| match at {
@@ -240,7 +235,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// The members of a row that nobody has read yet.
+/// The members of a row that are still to be read.
 struct Row(Map<String, Value>);
 
 impl Row {
@@ -257,7 +252,7 @@ impl Row {
         if text.trim().is_empty() { Err(format!("{name}: must not be empty")) } else { Ok(text) }
     }
 
-    /// A text that may have paragraphs.
+    /// Reads a text that may have paragraphs.
     fn prose(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -303,7 +298,7 @@ impl Row {
         }
     }
 
-    /// A share in per cent, kept in hundredths, so that sums of money never pass through a fraction.
+    /// Reads a percentage into hundredths, so that sums of money are never computed with fractions.
     fn fee(&mut self) -> Result<Option<u32>, String> {
         match self.0.remove("referral_fee_pct") {
             None | Some(Value::Null) => Ok(None),
@@ -347,7 +342,7 @@ impl Row {
         Ok(Some(read))
     }
 
-    /// What nobody has read is a mistake.
+    /// Reports a member that was not read as unknown.
     fn end(self) -> Result<(), String> {
         self.0.keys().next().map_or(Ok(()), |name| {
             let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
@@ -369,7 +364,7 @@ impl SlotRow {
     }
 }
 
-/// Per cent in hundredths; `None` for what is no share or finer than that.
+/// A percentage in hundredths; `None` for a number outside 0 to 100 or with more digits.
 pub fn hundredths(pct: f64) -> Option<u32> {
     let scaled = pct * 100.0;
     let whole = scaled.round();
@@ -378,7 +373,7 @@ pub fn hundredths(pct: f64) -> Option<u32> {
     fits.then_some(whole as u32)
 }
 
-/// A text of one line.
+/// Checks a text of one line.
 fn line(name: &str, text: String, chars_max: usize) -> Result<String, String> {
     if text.chars().count() > chars_max {
         return Err(format!("{name}: must not be longer than {chars_max} characters"));

@@ -1,35 +1,34 @@
-//! What is asked of the network: payloads, read strictly.
+//! Requests to the network: payloads, parsed strictly.
 //!
-//! A payload is refused for a member that nobody knows and for a value of another type, because a sender that mistypes
-//! `party_size` is better told than served with a table for one. `null` counts as absent where a member is optional:
-//! clients in Python send it.
+//! An unknown member and a value of the wrong type are refused, because a sender that mistypes `party_size` needs an
+//! error rather than a table for one. `null` counts as absent where a member is optional: clients in Python send it.
 
 use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Object, TaskId};
 use serde_json::{Map, Value};
 
-/// Venues in an answer to `venue.list`: usually, and at most.
+/// Venues in a response to `venue.list`, by default.
 pub const LIST_LIMIT: u32 = 50;
-/// See [`LIST_LIMIT`].
+/// Venues in a response to `venue.list`, at most.
 pub const LIST_LIMIT_MAX: u32 = 100;
-/// Venues in an answer to `booking.search`: usually, and at most.
+/// Venues in a response to `booking.search`, by default.
 pub const SEARCH_LIMIT: u32 = 10;
-/// See [`SEARCH_LIMIT`].
+/// Venues in a response to `booking.search`, at most.
 pub const SEARCH_LIMIT_MAX: u32 = 25;
-/// The largest party.
+/// Guests of one booking, at most.
 pub const PARTY_MAX: u32 = 1000;
 /// Characters of a guest's note.
 pub const NOTE_CHARS_MAX: usize = 2000;
-/// Characters of what is searched for, and of a category or a location.
+/// Characters of a search query, a category or a location.
 pub const QUERY_CHARS_MAX: usize = 500;
-/// Words of what is searched for.
+/// Words of a search query.
 pub const TERMS_MAX: usize = 16;
-/// Characters of the name of a venue or a slot.
+/// Characters of the id or slug of a venue or a slot.
 pub const NAME_CHARS_MAX: usize = 128;
-/// Characters of a time, as venues write it.
+/// Characters of a time, in the notation of venues.
 pub const TIME_CHARS_MAX: usize = 64;
 
-/// What is asked, read.
+/// A parsed request to the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// `network.ping`
@@ -42,40 +41,40 @@ pub enum Ask {
     Confirm(Order),
     /// `booking.status`, of the booking with this id.
     Status(TaskId),
-    /// `payment.authorize`; what pays reads it.
+    /// `payment.authorize`; the payment module parses it.
     Authorize(Object),
 }
 
-/// Which venues are wanted. Everything that is said must be true of a venue.
+/// A filter for venues. A venue must satisfy all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Of this category, whatever the case of its letters.
+    /// Only this category, in any case.
     pub category: Option<String>,
-    /// This is part of its area or its city.
+    /// A part of the area or the city.
     pub location: Option<String>,
-    /// Each is part of its name, its description or its category.
+    /// Each is a part of the name, the description or the category.
     pub terms: Vec<String>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: u32,
 }
 
-/// What is to be booked.
+/// An order for a booking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Order {
     /// The venue, by its id or its slug.
     pub venue: String,
-    /// One of its slots.
+    /// The id of one of its slots.
     pub slot: Option<String>,
-    /// When.
+    /// The time; with a slot it must be the time of the slot.
     pub time: Option<String>,
-    /// How many come.
+    /// The number of guests.
     pub party_size: Option<u32>,
-    /// What the venue should know.
+    /// A note for the venue.
     pub note: Option<String>,
 }
 
 impl Ask {
-    /// Reads the payload of an intent, without the members of its signature.
+    /// Parses the payload of an intent, without the members of its signature.
     pub fn read(intent: Intent, payload: &Object) -> Result<Self, Problem> {
         let mut members = Members(payload.to_map());
         let ask = match intent {
@@ -102,7 +101,7 @@ impl Ask {
 }
 
 impl Order {
-    /// Reads the payload of `booking.confirm`, which is also what is paid for with `payment.authorize`.
+    /// Parses the payload of `booking.confirm`, which is also the booking in `payment.authorize`.
     pub fn read(payload: &Object) -> Result<Self, Problem> {
         let mut members = Members(payload.to_map());
         let order = members.order()?;
@@ -111,7 +110,7 @@ impl Order {
     }
 }
 
-/// What is searched for, word by word.
+/// The words of a search query.
 fn terms(query: &str) -> Result<Vec<String>, Problem> {
     let terms: Vec<String> = query.split_whitespace().map(str::to_owned).collect();
     if terms.len() > TERMS_MAX {
@@ -120,11 +119,11 @@ fn terms(query: &str) -> Result<Vec<String>, Problem> {
     Ok(terms)
 }
 
-/// The members of a payload that nobody has read yet.
+/// The members of a payload that are still to be read.
 struct Members(Map<String, Value>);
 
 impl Members {
-    /// An optional member that is text.
+    /// Reads an optional member that is text.
     fn text(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -136,7 +135,7 @@ impl Members {
         }
     }
 
-    /// The same where nothing is not an answer.
+    /// Reads an optional member that is text and not empty.
     fn word(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
         match self.text(name, chars_max)? {
             Some(text) if text.trim().is_empty() => Err(invalid(format!("{name}: must not be empty"))),
@@ -144,7 +143,7 @@ impl Members {
         }
     }
 
-    /// An optional member that is a whole number. Neither `4.0` nor `"4"` is one.
+    /// Reads an optional member that is a whole number. Neither `4.0` nor `"4"` is one.
     fn number(&mut self, name: &str) -> Result<Option<i128>, Problem> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -164,7 +163,7 @@ impl Members {
         }
     }
 
-    /// The id of a booking, as the answer to its order has it.
+    /// Reads the id of a booking, as the response to its order has it.
     fn booking(&mut self) -> Result<TaskId, Problem> {
         let id = self.word("booking_id", NAME_CHARS_MAX)?;
         let id = id.ok_or_else(|| invalid("booking_id: must be given; it is in the answer to booking.confirm"))?;
@@ -192,7 +191,7 @@ impl Members {
         Ok(Order { venue, slot, time: time.or(slot_time), party_size, note })
     }
 
-    /// Guests write in paragraphs, so theirs is the one text that may have line breaks.
+    /// Guests write in paragraphs, so their note is the one text that may have line breaks.
     fn note(&mut self) -> Result<Option<String>, Problem> {
         match self.0.remove("user_note") {
             None | Some(Value::Null) => Ok(None),
@@ -207,7 +206,7 @@ impl Members {
         }
     }
 
-    /// What nobody has read is a mistake.
+    /// Reports a member that was not read as unknown.
     fn end(self) -> Result<(), Problem> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -219,7 +218,7 @@ impl Members {
     }
 }
 
-/// What is wrong with a text of one line.
+/// What is wrong with a text of one line, if anything is.
 fn fault(text: &str, chars_max: usize) -> Option<String> {
     if text.chars().count() > chars_max {
         return Some(format!("must not be longer than {chars_max} characters"));

@@ -1,27 +1,27 @@
-//! The booking network: venues, bookings, what is counted and paid, and the networks beside it.
+//! The booking network: venues, bookings, usage and payments, and peer networks.
 //!
-//! A network is an agent like any other: its intents are skills, what they take is a data part, and whoever confirms a
-//! booking opens a task. So an envelope and a message in any dialect of A2A lead to the same lines, and what must be true
-//! together is one commit of the task log.
+//! A network is an agent like any other: its intents are skills, their payloads are data parts, and a confirmed booking
+//! is a task. So an envelope and a message in any dialect of A2A run the same code, and what must be true together is
+//! one commit of the task log.
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
-//! | `venue` | the agent that stands for the network |
-//! | `intent` | what is asked, read strictly |
-//! | `words` | what is asked in plain words |
-//! | `answer` | what is answered |
-//! | `booking` | what a booking may do next |
-//! | `transition` | moving a booking, as operators do |
-//! | `payment` | paying, and booking with it |
-//! | `billing` | what was counted, to whoever bills it |
-//! | `errand` | services that are no agents |
-//! | `webhook` | who is told of it |
-//! | `import` | venues from a file |
-//! | `patron` | who asks |
-//! | `card` | what the network says it can do |
-//! | `record`, `registry` | what networks say about themselves, and who covers what |
-//! | `via`, `route` | envelopes that are passed on, and the ways out |
-//! | `federation` | keeping up with the networks beside us |
+//! | `venue` | the agent of the network |
+//! | `intent` | requests, parsed strictly |
+//! | `words` | requests in plain text |
+//! | `answer` | results |
+//! | `booking` | the transitions of a booking |
+//! | `transition` | transitions by an operator |
+//! | `payment` | payments, alone or with a booking |
+//! | `billing` | sending metered usage to the biller |
+//! | `errand` | calls to services that are no agents |
+//! | `webhook` | notifications to subscribers |
+//! | `import` | importing venues from a file |
+//! | `patron` | the API key behind a caller |
+//! | `card` | the skills of the network |
+//! | `record`, `registry` | the records of networks, and the search for networks that cover a place |
+//! | `via`, `route` | forwarding envelopes, and the routes to venues and networks |
+//! | `federation` | keeping up with peer networks |
 
 pub mod answer;
 pub mod billing;

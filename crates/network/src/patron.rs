@@ -1,39 +1,39 @@
-//! Who asks, and what came with it: what the server knows and the network needs.
+//! The holder of the API key behind a caller: data that the server has and the network needs.
 
 use sabir_proto::Caller;
 use sabir_store::Interaction;
 
-/// Who asks, as the door has recognised it.
+/// The holder of a key, as the server has authenticated it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patron {
-    /// The id of its key, if it has one.
+    /// The id of the key, if the caller has one.
     pub key: Option<String>,
-    /// The visible beginning of the key.
+    /// The visible prefix of the key.
     pub prefix: Option<String>,
-    /// Its tier.
+    /// The rate tier of the key.
     pub tier: Option<String>,
-    /// The agents its key is bound to.
+    /// The agents that the key is bound to.
     pub agents: Vec<String>,
-    /// Who pays for it.
+    /// The biller's customer id of the payer.
     pub customer: Option<String>,
 }
 
-/// Whoever knows the patrons. All of it is in memory: nothing waits.
+/// Looks up key holders. All of it is in memory: nothing waits.
 pub trait Patrons: Send + Sync + 'static {
-    /// Who a caller is.
+    /// The key holder behind a caller.
     fn patron(&self, caller: &Caller) -> Patron;
 
-    /// Who has a key, by its id.
+    /// The holder of the key with this id.
     fn holder(&self, key: &str) -> Patron;
 
-    /// The record of an envelope, by the number of its passage, as of one that went well. It is told once, to whoever
-    /// writes it with what was done.
+    /// The record of an envelope, by the number of its passage, with a successful result. It is returned once, to the
+    /// code that writes it together with the result.
     fn record(&self, _passage: u64) -> Option<Interaction> {
         None
     }
 }
 
-/// Where nobody has a key.
+/// A lookup without any keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Strangers;
 

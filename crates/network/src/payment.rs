@@ -1,17 +1,17 @@
-//! Paying, and booking with it: a saga whose every step is a commit of its task.
+//! Payments, alone or with a booking: a saga in which every step is a commit of its task.
 //!
-//! | Step | What is committed | What is asked of the processor |
+//! | Step | Commit | Request to the processor |
 //! |---|---|---|
 //! | 1 | payment `authorizing`; the booking holds its slot | |
-//! | 2 | | promise the money |
-//! | 3 | payment `authorized`; the booking is made, counted and told | |
-//! | 4 | | take the money |
+//! | 2 | | authorise the money |
+//! | 3 | payment `authorized`; the booking is made, metered and reported to subscribers | |
+//! | 4 | | capture the money |
 //! | 5 | payment `captured`, with its receipt | |
 //!
-//! Whatever the processor refuses ends with the slot given back and the promise taken back: `voiding`, then `failed`. A
-//! crash anywhere leaves the payment where its last commit put it, and the turn goes on from there with the same id, under
-//! which the processor does everything once. Where nobody knows what the processor did it is asked again, and never
-//! guessed.
+//! Whatever the processor refuses ends with the slot freed and the authorisation voided: `voiding`, then `failed`. A
+//! crash anywhere leaves the payment where its last commit put it, and the turn goes on from there with the same id,
+//! under which the processor does everything once. Where the processor's result is unknown it is asked again, and the
+//! result is never guessed.
 
 mod crypto;
 mod holds;
@@ -37,25 +37,25 @@ use std::time::Duration;
 
 /// How long a slot is held for a payment.
 pub const HOLD_TIME: Duration = Duration::from_secs(600);
-/// How long a processor that gives no answer is asked for a promise. Less than a slot is held.
+/// How long a processor that does not answer is asked for an authorisation. Less than a slot is held.
 pub const PROMISE_PATIENCE: Duration = Duration::from_secs(120);
-/// How long it is asked to take the money, or to forget about it.
+/// How long it is asked to capture or to void the money.
 pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// The pauses between two questions, at least and at most.
+/// The first pause between two requests.
 pub const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// See [`PAUSE_MIN`].
+/// The longest pause between two requests.
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What an operator allows.
+/// The limits that an operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caps {
-    /// The most that one payment may come to, in minor units.
+    /// The maximum of one payment, in minor units.
     pub payment_max: Option<u64>,
-    /// The most that all payments of one key in one currency may come to on one day of UTC.
+    /// The maximum of all payments of one key in one currency on one UTC day.
     pub day_max: Option<u64>,
 }
 
-/// Whoever takes payments.
+/// Takes payments through processors, within the operator's limits.
 #[derive(Clone, Default)]
 pub struct Cashier {
     processors: Vec<Arc<dyn PaymentProcessor>>,
@@ -70,12 +70,12 @@ impl std::fmt::Debug for Cashier {
 }
 
 impl Cashier {
-    /// Takes payments through these processors, within these caps.
+    /// A service with these processors and these limits.
     pub fn new(processors: Vec<Arc<dyn PaymentProcessor>>, caps: Caps) -> Self {
         Self { processors, caps }
     }
 
-    /// Whether it takes any.
+    /// Whether it has any processor.
     pub fn is_open(&self) -> bool {
         !self.processors.is_empty()
     }

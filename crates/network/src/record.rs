@@ -1,7 +1,7 @@
-//! Records of networks: what one says about itself, signed with its own key, so that it may be passed on by anybody.
+//! Records of networks: what a network says about itself, signed with its own key, so that any registry may pass it on.
 //!
-//! A record is good until it expires, and a newer one replaces it. Whoever wants to be forgotten signs a record that says
-//! so. What is signed is the RFC 8785 form of the record; the signature stands beside it and is never made anew.
+//! A record is valid until it expires, and a newer one replaces it. A network that wants to be forgotten signs a record
+//! that says so. The signature covers the RFC 8785 form of the record, stands beside it, and is never made anew.
 
 use sabir_guard::authn::jwks::KeySet;
 use sabir_guard::sign::SigningKey;
@@ -11,102 +11,100 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use url::Url;
 
-/// The longest a record may be good for.
+/// The longest validity of a record.
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The largest record.
+/// Bytes of a record, at most.
 pub const BYTES_MAX: usize = 64 * 1024;
-/// How many entries a list of a record may have, and how many characters each.
+/// Entries in a list of a record, at most.
 pub const ENTRIES_MAX: usize = 500;
-/// See [`ENTRIES_MAX`].
+/// Characters of an entry in a list, at most.
 pub const ENTRY_CHARS_MAX: usize = 256;
-/// How far ahead of our clock a record may have been made.
+/// How far ahead of our clock a record's `issued_at` may be.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// What a network says about itself. A newer network may say more; that is kept as it was signed, and not read.
+/// The record of a network. A newer network may add members; they are kept as signed, and not read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its id, such as `network:agnt`.
+    /// The id of the network, such as `network:agnt`.
     pub network_id: String,
-    /// Where envelopes are posted.
+    /// The URL to which envelopes are posted.
     pub endpoint: String,
-    /// The versions of the envelope it takes.
+    /// The versions of the envelope that it accepts.
     #[serde(default)]
     pub protocols: Vec<String>,
-    /// What can be asked of it.
+    /// The intents that it accepts.
     #[serde(default)]
     pub intents: Vec<String>,
-    /// What else it can do: `via`, `payment.authorize`, `registry`.
+    /// Further features: `via`, `payment.authorize`, `registry`.
     #[serde(default)]
     pub features: Vec<String>,
-    /// What it has.
+    /// The categories and places of its venues.
     #[serde(default)]
     pub coverage: Coverage,
-    /// What it costs.
+    /// The fees of the network.
     #[serde(default)]
     pub pricing: Pricing,
-    /// Its public keys, as a key set.
+    /// Its public keys, as a JSON key set.
     pub keys: Json,
-    /// Where its card is.
+    /// The URL of its agent card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_url: Option<String>,
-    /// Higher is newer.
+    /// The sequence number: higher is newer.
     pub seq: u64,
-    /// When it was made.
+    /// The time at which it was signed.
     pub issued_at: String,
-    /// Until when it is good.
+    /// The time until which it is valid.
     pub expires_at: String,
-    /// It is no more.
+    /// Whether the network has withdrawn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
 }
 
-/// What a network has, and where.
+/// The categories and places of a network's venues.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coverage {
-    /// Such as `restaurant`.
+    /// Categories, such as `restaurant`.
     pub categories: Vec<String>,
-    /// Parts of towns.
+    /// Areas, which are parts of cities.
     pub areas: Vec<String>,
-    /// Towns.
     pub cities: Vec<String>,
-    /// Countries.
     pub countries: Vec<String>,
 }
 
-/// What a network costs.
+/// The fees of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pricing {
     /// The referral fee, in percent.
     pub fee_pct: f64,
-    /// What a confirmed booking costs the caller.
+    /// The price of a confirmed booking for the caller, in cents.
     pub confirm_usd_cents: u64,
 }
 
-/// A record and the signature beside it, as it travels.
+/// A record and its signature, as they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signed {
-    /// The record.
+    /// The record, as it was signed.
     pub record: Json,
-    /// Who signed it.
+    /// The detached signature over the record.
     pub signature: Detached,
 }
 
-/// Why a record is not taken.
+/// Why a record is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
-    /// It cannot be read, or says something that cannot be.
+    /// It cannot be parsed, or has invalid values.
     #[error("{0}")]
     Invalid(String),
-    /// No key that counts has signed it.
+    /// No trusted key has signed it.
     #[error("no key that counts has signed the record")]
     Signature,
 }
 
 impl Record {
-    /// Signs it; `None` if it has no canonical form or the library refuses.
+    /// Signs the record; `None` if it has no canonical form or signing fails.
     pub fn sign(&self, key: &SigningKey) -> Option<Signed> {
         let text = canon::jcs(&canon::read(Json::of(self).ok()?.as_str()).ok()?).ok()?;
         let signature = Detached::sign(&text, key)?;
@@ -114,22 +112,22 @@ impl Record {
         Some(Signed { record, signature })
     }
 
-    /// Its keys.
+    /// Parses its public keys.
     pub fn key_set(&self) -> Result<KeySet, RecordFault> {
         KeySet::parse(self.keys.as_str().as_bytes()).map_err(|why| RecordFault::Invalid(format!("keys: {why}")))
     }
 
-    /// Until when it is good.
+    /// The time until which it is valid.
     pub fn expires(&self) -> Timestamp {
         Timestamp::parse(&self.expires_at).unwrap_or_else(|| Timestamp::from_millis(0))
     }
 
-    /// Where it is.
+    /// The URL of its endpoint, if that is valid.
     pub fn url(&self) -> Option<Url> {
         Url::parse(&self.endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
     }
 
-    /// Whether it may be kept now.
+    /// Checks whether the record may be stored now.
     pub fn check(&self, now: Timestamp) -> Result<(), RecordFault> {
         let wrong = |why: &str| Err(RecordFault::Invalid(why.to_owned()));
         if !is_network(&self.network_id) {
@@ -167,7 +165,7 @@ impl Record {
 }
 
 impl Signed {
-    /// Reads a record and what is beside it. Nothing is believed yet.
+    /// Parses a record and its signature. Verifies nothing yet.
     pub fn read(bytes: &[u8]) -> Result<Self, RecordFault> {
         let wrong = |why: String| RecordFault::Invalid(why);
         if bytes.len() > BYTES_MAX {
@@ -178,7 +176,7 @@ impl Signed {
         json.read().map_err(|error| wrong(format!("not a signed record: {error}")))
     }
 
-    /// The record, as it says.
+    /// Parses the record, whose content is only a claim until its signature is verified.
     pub fn claimed(&self) -> Result<Record, RecordFault> {
         self.record.read().map_err(|error| RecordFault::Invalid(format!("not a record: {error}")))
     }
@@ -188,12 +186,12 @@ impl Signed {
         self.canonical().is_some_and(|text| self.signature.is_by(&text, keys))
     }
 
-    /// What is signed, which is also how two records are compared.
+    /// The signed bytes, by which two records are also compared.
     pub fn canonical(&self) -> Option<Vec<u8>> {
         canon::jcs(&canon::read(self.record.as_str()).ok()?).ok()
     }
 
-    /// As it is stored and sent.
+    /// The JSON text that is stored and sent.
     pub fn write(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -1,15 +1,16 @@
-//! The registry: which networks there are, what they cover, and how they are found.
+//! The registry: the known networks, what they cover, and the search among them.
 //!
-//! A network is taken up for the first time when the host of its endpoint publishes the key that signed its record. From
-//! then on a record follows the one before it: it is signed by a key of that one, and its number is higher. Two records
-//! with one number are a lie to somebody, so neither counts until a higher one comes.
+//! A new network is accepted when the host of its endpoint publishes the key that signed its record. From then on each
+//! record follows the one before: it is signed by a key of that one, and its number is higher. Two records with the
+//! same number show that the network tells different peers different things, so neither counts until a higher one
+//! comes.
 //!
-//! Registries read each other's changes. What came from elsewhere keeps the name of the registry it was published at and
-//! the signature it was published with; what comes back to us with our own name is ignored.
+//! Registries read each other's changes. A record from another registry keeps the name of the registry it was published
+//! at and its signature; a record that comes back with our own name is ignored.
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
-//! | `search` | who covers what, best first |
+//! | `search` | the search for networks that cover a place |
 
 mod search;
 
@@ -25,78 +26,78 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use url::Url;
 
-/// How many networks are kept.
+/// Networks in the registry, at most.
 pub const NETWORKS_MAX: usize = 10_000;
-/// How many changes are read at a time.
+/// Changes in one page.
 pub const CHANGES_MAX: usize = 500;
-/// Where a network's host publishes its keys.
+/// The path at which a network's host publishes its keys.
 const KEYS: &str = "/.well-known/jwks.json";
 
-/// What the registry did with a record.
+/// What the registry did with an accepted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It is the first of its network.
+    /// It is the first record of its network.
     First,
-    /// It replaces the one before it.
+    /// It replaces the record before it.
     Newer,
-    /// It is the one that is kept.
+    /// The very same record is stored already.
     Same,
 }
 
-/// Why a record was not taken.
+/// Why a record was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Untaken {
-    /// It cannot be kept.
+    /// The record is invalid.
     #[error(transparent)]
     Record(#[from] RecordFault),
-    /// It is another network's.
+    /// The record belongs to another network.
     #[error("the record is of {0}")]
     Another(String),
-    /// There is a newer one.
+    /// A newer record is stored.
     #[error("there is a record with seq {0}; a newer one has a higher number")]
     Stale(u64),
-    /// There is another with this number.
+    /// Another record with this number is stored.
     #[error("there is another record with seq {0}; neither counts until a higher one comes")]
     Equivocation(u64),
-    /// The host does not publish the key. Why not is in our log alone: whoever publishes may be anybody, and would learn
-    /// which inner names there are and where they lead.
+    /// The host does not publish the key. Only our log says why: the publisher may be a stranger, and would learn which
+    /// internal names there are and where they lead.
     #[error("the keys of {0} cannot be read; a network's host publishes them at {KEYS}")]
     Unproven(String),
-    /// There is no room.
+    /// The registry is full.
     #[error("there are {NETWORKS_MAX} networks already")]
     Full,
 }
 
-/// Who told us of a record that was not published here.
+/// The origin of a record that was not published here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told<'a> {
     /// The registry it was published at.
     pub origin: &'a str,
-    /// The neighbour that told us.
+    /// The peer that sent it to us.
     pub through: &'a str,
 }
 
-/// A network that is kept.
+/// A network in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// What it said.
+    /// The content of its record.
     pub record: Record,
-    /// As it was signed.
+    /// The record with its signature.
     pub signed: Signed,
     /// The registry it was published at.
     pub origin: String,
-    /// The neighbour that told us, if we were told.
+    /// The peer that sent it to us, if it was not published here.
     pub through: Option<String>,
-    /// When it was taken, in the order of changes.
+    /// The number of the change that stored it.
     pub number: u64,
-    /// It said two things under one number.
+    /// Whether the network published two records with one number.
     pub disputed: bool,
 }
 
-/// One change, as registries read it of each other.
+/// A change, as registries read it from each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its number.
+    /// The number of the change.
     pub number: u64,
     /// The registry it was published at.
     pub origin: String,
@@ -104,22 +105,23 @@ pub struct Change {
     pub signed: Signed,
 }
 
-/// A page of changes.
+/// A page of changes of one registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Whose they are.
+    /// The id of the registry.
     pub registry: String,
-    /// When its numbers began; after a change of this they are read from the start.
+    /// When its numbers began; if this changes, the reader starts over.
     pub epoch: u64,
     /// The changes, oldest first.
     pub changes: Vec<Change>,
-    /// After which number to go on.
+    /// The number after which the next page begins.
     pub next: u64,
     /// Whether there are more.
     pub more: bool,
 }
 
-/// The registry. All of it is in memory; where there is a ledger, what is taken is in there before it is acknowledged.
+/// The registry of networks. It is in memory; with a ledger, an accepted record is stored there before it is
+/// acknowledged.
 pub struct Registry {
     own: String,
     epoch: u64,
@@ -140,13 +142,13 @@ struct Shelf {
 }
 
 impl Registry {
-    /// An empty one that forgets. `own` is the name under which what is published here goes to others.
+    /// An empty registry without a ledger. `own` is the name under which records published here go to others.
     pub fn new(own: impl Into<String>, now: Timestamp) -> Self {
         let epoch = u64::try_from(now.millis()).unwrap_or(0);
         Self { own: own.into(), epoch, shelf: RwLock::default(), ledger: None }
     }
 
-    /// The same with what a ledger has kept, and will keep.
+    /// A registry with the records of a ledger, which also stores new ones.
     pub async fn open(own: impl Into<String>, ledger: Arc<dyn Networks>, now: Timestamp) -> Result<Self, StoreError> {
         let registry = Self::new(own, now);
         let mut shelf = Shelf::default();
@@ -166,7 +168,7 @@ impl Registry {
         Ok(Self { ledger: Some(ledger), ..registry })
     }
 
-    /// Writes down what stands here of a network.
+    /// Stores the present record of a network in the ledger.
     async fn keep(&self, id: &str, now: Timestamp) {
         let Some(ledger) = &self.ledger else { return };
         let Some(entry) = self.read().entries.get(id).cloned() else { return };
@@ -187,17 +189,17 @@ impl Registry {
         }
     }
 
-    /// Its name.
+    /// The name of this registry.
     pub fn own(&self) -> &str {
         &self.own
     }
 
-    /// Whether a record of this network would be checked against one that is kept, and not against keys of its host.
+    /// Whether a record of this network would be verified with the stored one, and not with the keys of its host.
     pub fn knows(&self, id: &str, now: Timestamp) -> bool {
         self.kept(id, now).is_some()
     }
 
-    /// Takes a record that was published here, or by a registry that told us.
+    /// Accepts or rejects a record that was published here, or that a peer's registry sent.
     pub async fn take(
         &self,
         id: &str,
@@ -215,7 +217,7 @@ impl Registry {
         let keys = match &known {
             Some(entry) => entry.record.key_set()?,
             None => {
-                // Later records are signed by a key of this one, so it must name the key that it is signed with.
+                // Later records are signed by a key of this one, so it must contain the key that signed it.
                 if !signed.is_by(&record.key_set()?) {
                     return Err(RecordFault::Signature.into());
                 }
@@ -232,7 +234,7 @@ impl Registry {
         taken
     }
 
-    /// Takes our own record, whose key needs no proof.
+    /// Accepts our own record, whose key needs no proof.
     pub async fn publish(&self, record: Record, signed: Signed, now: Timestamp) -> Result<Taken, Untaken> {
         let id = record.network_id.clone();
         let number = self.read().entries.get(&id).map(|entry| entry.number);
@@ -241,7 +243,7 @@ impl Registry {
         Ok(taken)
     }
 
-    /// Puts a record where it belongs, unless somebody was faster.
+    /// Inserts a record, unless another one was inserted since the check.
     fn place(
         &self,
         record: Record,
@@ -253,12 +255,12 @@ impl Registry {
         let Shelf { entries, number } = &mut *shelf;
         let full = entries.len() >= NETWORKS_MAX;
         let taken = match entries.get_mut(&record.network_id) {
-            // The keys that were checked are not those of the record that is there now.
+            // The keys that were checked are not those of the record that is stored now.
             Some(entry) if Some(entry.number) != seen => return Err(Untaken::Stale(entry.record.seq)),
             Some(entry) if record.seq < entry.record.seq => return Err(Untaken::Stale(entry.record.seq)),
             Some(entry) if record.seq == entry.record.seq => {
                 if entry.signed.canonical() == signed.canonical() {
-                    // After a restart it is known again by which way it came.
+                    // After a restart this restores which peer sent it.
                     entry.through = entry.through.take().or_else(|| told.map(|told| told.through.to_owned()));
                     return if entry.disputed { Err(Untaken::Equivocation(record.seq)) } else { Ok(Taken::Same) };
                 }
@@ -280,19 +282,19 @@ impl Registry {
         Ok(taken)
     }
 
-    /// A network that can be believed now.
+    /// The record of a network, if it is valid now.
     pub fn get(&self, id: &str, now: Timestamp) -> Option<Entry> {
         self.kept(id, now).filter(|entry| !entry.disputed && !entry.record.withdrawn)
     }
 
-    /// All of them.
+    /// The records of all networks that are valid now.
     pub fn all(&self, now: Timestamp) -> Vec<Entry> {
         let shelf = self.read();
         let good = |entry: &&Entry| entry.record.expires() > now && !entry.disputed && !entry.record.withdrawn;
         shelf.entries.values().filter(good).cloned().collect()
     }
 
-    /// What has changed after a number. What is disputed is not passed on; who withdrew is.
+    /// The changes after a number. Disputed records are left out; withdrawals are included.
     pub fn changes(&self, since: u64, now: Timestamp) -> Changes {
         let shelf = self.read();
         let newer = |entry: &&Entry| entry.number > since && entry.record.expires() > now && !entry.disputed;
@@ -307,8 +309,8 @@ impl Registry {
         Changes { registry: self.own.clone(), epoch: self.epoch, changes, next, more }
     }
 
-    /// Takes what another registry has told us; what is wrong with one record is no reason not to take the next. Gives
-    /// how many were taken.
+    /// Accepts the changes of another registry; a rejected record does not stop the next one. Returns how many were
+    /// accepted.
     pub async fn learn(&self, through: &str, page: Changes, fetch: &impl Fetch, now: Timestamp) -> usize {
         let mut taken = 0;
         for Change { origin, signed, .. } in page.changes {
@@ -326,7 +328,7 @@ impl Registry {
         taken
     }
 
-    /// Forgets what has expired.
+    /// Removes expired records.
     pub fn sweep(&self, now: Timestamp) {
         self.write().entries.retain(|_, entry| entry.record.expires() > now);
     }
@@ -344,7 +346,7 @@ impl Registry {
     }
 }
 
-/// The keys that the host of an endpoint publishes.
+/// Fetches the keys that the host of an endpoint publishes.
 async fn published(record: &Record, fetch: &impl Fetch) -> Result<KeySet, Untaken> {
     let invalid = || RecordFault::Invalid("endpoint is not a URL".into());
     let endpoint = record.url().ok_or_else(invalid)?;

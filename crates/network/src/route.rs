@@ -1,18 +1,19 @@
-//! The ways out of a network: to a venue's own agent, to another network, and to all of them at once.
+//! Routes of a network: to a venue's own agent, to another network, and to all of them at once.
 //!
-//! | Addressed to | What happens |
+//! | Recipient | Handling |
 //! |---|---|
-//! | a venue with an agent of its own | a signed envelope from us to it: it decides, we keep the books |
-//! | another network | the envelope is passed on, with us added to its chain |
-//! | [`EVERYWHERE`] | the networks beside us are asked at the same time, and what they find is put together |
+//! | a venue with an agent of its own | a signed envelope from us: the agent decides, we store the booking |
+//! | another network | the envelope is forwarded, with us added to its chain |
+//! | [`EVERYWHERE`] | all peer networks are asked at the same time, and their results are merged |
 //!
-//! An envelope to a venue is ours, and so is its timestamp; yet a caller that repeats its envelope must meet the same
-//! timestamp again, and two callers of one microsecond must not. So it is the caller's, with the nanoseconds taken from
-//! who the caller is. Since a repetition is recognised there, a crash between their booking and our own costs nothing.
+//! An envelope to a venue is ours, and so is its timestamp; yet a caller that repeats its envelope must get the same
+//! timestamp again, and two callers in one microsecond must not. So the timestamp is the caller's, with nanoseconds
+//! derived from the caller. Since the venue's agent recognises a repetition by it, a crash between their booking and
+//! our own costs nothing.
 //!
-//! | Room | What is there |
+//! | Module | Content |
 //! |---|---|
-//! | `gather` | putting together what several networks found |
+//! | `gather` | merging the results of several networks |
 
 mod gather;
 
@@ -33,34 +34,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// All networks that can be reached from here.
+/// The recipient that stands for all networks that can be reached from here.
 pub const EVERYWHERE: &str = "network:*";
 /// How many networks are asked at the same time; where there are more, the time is split.
 pub const FAN_OUT_MAX: usize = 16;
-/// The time for an answer where the caller does not say.
+/// The time for an answer where the caller sets none.
 const TIME: Duration = Duration::from_secs(5);
-/// The longest it may take, whatever the caller says.
+/// The longest time for an answer, whatever the caller sets.
 const TIME_MAX: Duration = Duration::from_secs(15);
 
-/// Somebody beside us: a network, or a venue's agent that wants a key.
+/// A configured peer: a network, or a venue's agent that needs a key.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
-    /// Its id.
+    /// The id of the network or the agent.
     pub id: String,
-    /// How it is reached; a venue's agent may say so itself.
+    /// How envelopes reach it; a venue may give the URL of its agent itself.
     pub mail: Option<Mailing>,
-    /// The API key it issued to us, where the venue says where it is.
+    /// The API key that it issued to us, where the venue gives the URL.
     pub key: Option<sabir_proto::Secret>,
-    /// What is signed with.
+    /// The keys that sign envelopes to it.
     pub ring: Arc<Ring>,
-    /// It takes envelopes that were passed on.
+    /// Whether it accepts forwarded envelopes.
     pub via: bool,
-    /// Where its registry is read, if it is.
+    /// The URL of its registry, if it is to be read.
     pub registry: Option<Url>,
 }
 
 impl Neighbour {
-    /// Whether it is a network.
+    /// Whether it is a network, and not a venue's agent.
     pub fn is_network(&self) -> bool {
         self.id.starts_with("network:")
     }
@@ -71,35 +72,35 @@ impl Neighbour {
     }
 }
 
-/// What is asked elsewhere on a caller's behalf.
+/// A request that is sent to another agent or network on a caller's behalf.
 #[derive(Debug, Clone)]
 pub struct Errand {
-    /// Who asks.
+    /// The id of the sender.
     pub from: String,
-    /// Whom.
+    /// The id of the recipient.
     pub to: String,
-    /// What for.
+    /// The intent of the request.
     pub intent: Intent,
-    /// The arguments, without what signed them.
+    /// The payload, without the members of its signature.
     pub payload: Object,
-    /// What the caller knows it by.
+    /// The caller's own id for the request.
     pub correlation: Option<String>,
-    /// When the caller sent it.
+    /// The time at which the caller sent it.
     pub timestamp: Option<Moment>,
-    /// Who passed it on before us.
+    /// The hops that forwarded it before us.
     pub via: Vec<Hop>,
-    /// The caller's key, by its id: who sends twice is known by it.
+    /// The id of the caller's key, by which repeated requests are recognised.
     pub key: String,
-    /// When it came in.
+    /// The time at which it arrived.
     pub begun: Instant,
     /// How long the answer may take from then on.
     pub time: Option<Duration>,
-    /// The time of day.
+    /// The current wall-clock time.
     pub now: Timestamp,
 }
 
 impl Errand {
-    /// What is left of the time.
+    /// The remaining time.
     fn left(&self) -> Duration {
         self.time.unwrap_or(TIME).min(TIME_MAX).saturating_sub(self.begun.elapsed())
     }
@@ -115,7 +116,7 @@ impl Errand {
         Ok(envelope)
     }
 
-    /// The caller's timestamp, told apart from those of other callers by what is smaller than a microsecond.
+    /// The caller's timestamp, with nanoseconds that distinguish it from those of other callers.
     fn own_timestamp(&self) -> Moment {
         let said = self.timestamp.unwrap_or_else(|| Moment::from(self.now));
         let mut hash = Sha256::new();
@@ -129,18 +130,18 @@ impl Errand {
     }
 }
 
-/// The ways out.
+/// The routes of a network to venues and other networks.
 pub struct Routes {
     own: String,
     /// The name of our key in chains.
     kid: String,
-    /// What is signed with where a neighbour has no key of its own.
+    /// The keys that sign where a peer has none of its own.
     ring: Option<Arc<Ring>>,
     envoy: Envoy,
     registry: Arc<Registry>,
     neighbours: Vec<Neighbour>,
     hops_max: usize,
-    /// Who was asked how often, and answered.
+    /// The requests to each peer, and its answers.
     tally: Mutex<HashMap<String, (u32, u32)>>,
 }
 
@@ -151,7 +152,7 @@ impl std::fmt::Debug for Routes {
 }
 
 impl Routes {
-    /// The ways out of a network with this id. Its key is called `kid` in chains.
+    /// The routes of a network with this id. Its key is called `kid` in chains.
     pub fn new(
         (own, kid): (String, String),
         ring: Option<Arc<Ring>>,
@@ -163,39 +164,39 @@ impl Routes {
         Self { own, kid, ring, envoy, registry, neighbours, hops_max, tally: Mutex::default() }
     }
 
-    /// What we are called.
+    /// The id of our own network.
     pub fn own(&self) -> &str {
         &self.own
     }
 
-    /// How often an envelope may be passed on.
+    /// How often an envelope may be forwarded.
     pub const fn hops_max(&self) -> usize {
         self.hops_max
     }
 
-    /// Who covers what, as far as we know.
+    /// The registry of known networks.
     pub const fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Those beside us.
+    /// The configured peers.
     pub fn neighbours(&self) -> &[Neighbour] {
         &self.neighbours
     }
 
-    /// Who sends envelopes for us.
+    /// The client that sends our envelopes.
     pub const fn envoy(&self) -> &Envoy {
         &self.envoy
     }
 
-    /// How a network does, as far as we know.
+    /// The health of a network, as this server has observed it.
     pub fn standing(&self, id: &str) -> Standing {
         let (asked, answered) = self.lock().get(id).copied().unwrap_or_default();
         let permille = (answered.saturating_mul(1000)).checked_div(asked).unwrap_or(1000);
         Standing { open: self.envoy.is_open_to(id), answered_permille: permille }
     }
 
-    /// How the agent of a venue is reached, if it has one of its own.
+    /// The address of a venue's own agent, if it has one.
     fn agent_of(&self, venue: &Venue) -> Option<Peer> {
         let known = self.neighbours.iter().find(|neighbour| neighbour.id == venue.agent_id);
         if let Some(peer) = known.and_then(Neighbour::peer) {
@@ -207,12 +208,12 @@ impl Routes {
         Some(Peer { id: venue.agent_id.as_str().into(), way: Mailing::Direct { at, key }, ring })
     }
 
-    /// Whether a venue has an agent of its own that can be asked.
+    /// Whether a venue has an agent of its own that can be called.
     pub fn has_agent(&self, venue: &Venue) -> bool {
         self.agent_of(venue).is_some()
     }
 
-    /// Asks the agent of a venue, as ourselves.
+    /// Asks the agent of a venue, under our own id.
     pub async fn venue(&self, venue: &Venue, errand: &Errand) -> Result<Object, Problem> {
         let unreachable = || Problem::new(ProblemCode::VenueUnreachable, "the venue has no agent that can be asked");
         let peer = self.agent_of(venue).ok_or_else(unreachable)?;
@@ -222,7 +223,7 @@ impl Routes {
         self.envoy.send(&peer, envelope, &self.own, time).await.map_err(of_ours)
     }
 
-    /// Who stands next on the way to a network, if there is a way.
+    /// The next hop on the route to a network, if there is a route.
     fn next_hop(&self, to: &str, now: Timestamp) -> Option<&Neighbour> {
         let named = |id: &str| self.neighbours.iter().find(|neighbour| neighbour.id == id && neighbour.mail.is_some());
         named(to).or_else(|| {
@@ -231,12 +232,12 @@ impl Routes {
         })
     }
 
-    /// Whether there is a way to a network.
+    /// Whether there is a route to a network.
     pub fn leads_to(&self, to: &str, now: Timestamp) -> bool {
         to != self.own && self.next_hop(to, now).is_some()
     }
 
-    /// Passes an envelope on to another network, and gives its answer.
+    /// Forwards an envelope to another network, and returns its answer.
     pub async fn relay(&self, errand: &Errand) -> Result<Object, Problem> {
         let nobody = || Problem::new(ProblemCode::VenueNotFound, "there is no way to that network");
         let next = self.next_hop(&errand.to, errand.now).ok_or_else(nobody)?;
@@ -257,8 +258,8 @@ impl Routes {
         answer
     }
 
-    /// Asks all networks beside us that were not asked yet, and puts what they find to what we have found ourselves.
-    /// Whoever does not answer in time is named.
+    /// Asks all peer networks that were not asked yet, and merges their results with our own. A network that does not
+    /// answer in time is listed as missing.
     pub async fn everywhere(&self, errand: &Errand, own: Map<String, Value>, limit: usize) -> Map<String, Value> {
         let asked_before = |id: &str| id == errand.from || errand.via.iter().any(|hop| hop.agent == id);
         let fresh = |neighbour: &&Neighbour| {
@@ -288,7 +289,7 @@ impl Routes {
         Heard { id: neighbour.id.clone(), answer: answer.map(|payload| payload.to_map()) }
     }
 
-    /// Asks a network that passes nothing on, as ourselves.
+    /// Asks a network that accepts no forwarded envelopes, under our own id.
     async fn ask(&self, neighbour: &Neighbour, errand: &Errand, left: Duration) -> Result<Object, Problem> {
         let nobody = || Problem::new(ProblemCode::VenueUnreachable, "it has no address");
         let peer = neighbour.peer().ok_or_else(nobody)?;
@@ -303,7 +304,7 @@ impl Routes {
     fn count<T>(&self, id: &str, answer: &Result<T, Problem>) {
         let mut tally = self.lock();
         let (asked, answered) = tally.entry(id.to_owned()).or_default();
-        // What was long ago counts less than what is new.
+        // Old counts weigh less than new ones.
         if *asked >= 1000 {
             (*asked, *answered) = (*asked / 2, *answered / 2);
         }
@@ -317,7 +318,7 @@ impl Routes {
     }
 }
 
-/// That a venue does not take our own key or signature is between it and us: our caller has shown its own.
+/// Replaces the refusal of our own key or signature by a venue's agent: our caller's credentials were valid.
 fn of_ours(problem: Problem) -> Problem {
     let ours = matches!(
         problem.code,

@@ -1,7 +1,7 @@
-//! Moving a booking, as operators do: a task of its own in the booking's conversation.
+//! Transitions of a booking by an operator: each is a task in the booking's conversation.
 //!
-//! It is the work of an agent that is served nowhere, so nobody can ask for it but whoever has the engine in hand. The
-//! move, and what subscribers are owed of it, are one step of that task, or nothing is.
+//! The agent of such a task is not served, so only code with access to the engine can run it. The transition and the
+//! notifications of subscribers are one step of that task.
 
 use crate::booking::{between, event};
 use crate::patron::Patrons;
@@ -16,16 +16,16 @@ use sabir_store::{Booking, BookingStatus, Effect, Ledger, Scope, StoreError, Ven
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Why a booking was not moved.
+/// Why a transition failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// There is none.
+    /// There is no booking with this id.
     #[error("there is no booking {0}")]
     Unknown(TaskId),
-    /// It cannot go there from where it stands.
+    /// The table does not allow the transition.
     #[error(transparent)]
     Illegal(#[from] crate::booking::Illegal),
-    /// It could not be committed.
+    /// The engine could not run the task.
     #[error("{0}")]
     Fault(Fault),
     /// The store failed.
@@ -33,23 +33,23 @@ pub enum MoveError {
     Store(#[from] StoreError),
 }
 
-/// Whom a move concerns.
+/// Runs transitions for operators.
 #[derive(Clone)]
 pub struct Office {
-    /// What runs tasks.
+    /// The engine that runs the task.
     pub engine: Engine,
-    /// Where the booking's task is.
+    /// The log with the booking's task.
     pub log: Arc<dyn TaskLog>,
-    /// Where the booking is.
+    /// The ledger with the booking.
     pub ledger: Arc<dyn Ledger>,
-    /// Whose booking it is.
+    /// The lookup of the key that made the booking.
     pub patrons: Arc<dyn Patrons>,
-    /// The agent that the network is.
+    /// The name of the network's agent.
     pub agent: AgentName,
 }
 
 impl Office {
-    /// Moves a booking, and says how it stands then.
+    /// Moves a booking to a status, and returns it afterwards.
     pub async fn transition(&self, id: TaskId, to: BookingStatus, by: &Caller) -> Result<Booking, MoveError> {
         let booking = self.ledger.booking(id).await?.ok_or(MoveError::Unknown(id))?;
         between(booking.status, to)?;
@@ -81,7 +81,7 @@ impl Office {
     }
 }
 
-/// Moves one booking.
+/// The agent that moves one booking.
 struct Clerk {
     booking: Booking,
     venue: Option<Venue>,

@@ -1,8 +1,8 @@
-//! The agent that stands for the network: its intents are skills, what they take is a data part or plain words.
+//! The agent of the network: its intents are skills, and their payloads are data parts or plain text.
 //!
-//! Looking changes nothing and leaves no task. A booking is one step: the slot, the booking, its count, the record of its
-//! envelope and what subscribers are owed are committed with the task, or nothing is. What is refused for good is kept, so
-//! that whoever asks again hears the same; what may pass is not, so that a retry runs.
+//! A query changes nothing and leaves no task. A booking is one step: the slot, the booking, its usage, the record of
+//! its envelope and the notifications of subscribers are committed with the task. A final refusal is stored, so that a
+//! repetition gets the same answer; a temporary one is not, so that a retry runs.
 
 mod elsewhere;
 mod pay;
@@ -24,23 +24,23 @@ use sabir_store::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a confirmed booking costs, in cents of a dollar.
+/// The price of a confirmed booking, in US cents.
 pub const CONFIRM_CENTS: u32 = 25;
-/// Below this, numbers with a point hold every whole number.
+/// Below this, floating-point numbers represent every whole number.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-/// The artifact that a booking leaves.
+/// The id of the artifact that a booking leaves.
 pub const BOOKING: &str = "booking";
 
-/// What an operator says about the network.
+/// The operator's settings of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// Its id, such as `network:agnt`.
+    /// The id of the network, such as `network:agnt`.
     pub id: String,
-    /// What it calls its version.
+    /// The version that the network reports.
     pub version: String,
-    /// What a referral costs where the venue says nothing, in hundredths of a per cent.
+    /// The referral fee where a venue has none, in hundredths of a percent.
     pub fee: u32,
-    /// What a confirmed booking costs, in cents.
+    /// The price of a confirmed booking, in cents.
     pub confirm_cents: u32,
 }
 
@@ -56,7 +56,7 @@ pub struct VenueAgent {
     ledger: Arc<dyn Ledger>,
     patrons: Arc<dyn Patrons>,
     cashier: Cashier,
-    /// The ways to venues' own agents and to other networks, if there are any.
+    /// The routes to venues' own agents and to other networks, if there are any.
     routes: Option<Arc<crate::route::Routes>>,
 }
 
@@ -66,32 +66,32 @@ impl std::fmt::Debug for VenueAgent {
     }
 }
 
-/// A request on its way through.
+/// A request that is being handled.
 struct Asked<'a> {
     cx: &'a Context,
     intent: Intent,
-    /// As it was said, for the record.
+    /// The payload, with whole numbers and the addressed venue filled in.
     payload: Object,
     aside: Option<Aside>,
     patron: Patron,
-    /// The venue it is addressed to, where it is one.
+    /// The venue it is addressed to, if it is addressed to one.
     at: Option<Venue>,
-    /// It was said in words, so it is answered in words as well.
+    /// Whether the request was plain text, so that the response has text as well.
     spoken: bool,
     now: Timestamp,
 }
 
-/// What an intent comes to.
+/// The result of an intent.
 enum Outcome {
-    /// Something that was looked up.
+    /// The data that a query found.
     Found(Value),
-    /// A booking.
+    /// A booking to be committed.
     Booked(Box<Made>),
     /// A booking that another network has made.
     Relayed(Object),
 }
 
-/// A booking as it is about to be committed.
+/// A booking that is about to be committed.
 struct Made {
     booking: NewBooking,
     shown: Map<String, Value>,
@@ -99,19 +99,19 @@ struct Made {
 }
 
 impl VenueAgent {
-    /// The agent of a network.
+    /// The agent of a network without payments and routes.
     pub fn new(terms: Terms, ledger: Arc<dyn Ledger>, patrons: Arc<dyn Patrons>) -> Self {
         Self { terms, ledger, patrons, cashier: Cashier::default(), routes: None }
     }
 
-    /// Takes payments as well.
+    /// Enables payments through this service.
     #[must_use]
     pub fn with_cashier(mut self, cashier: Cashier) -> Self {
         self.cashier = cashier;
         self
     }
 
-    /// What its operator says about it.
+    /// The operator's settings.
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -140,12 +140,12 @@ impl VenueAgent {
             }
             Ask::Status(id) => self.track(asked, id).await.map(Outcome::Found),
             Ask::Confirm(order) => Ok(Outcome::Booked(Box::new(self.book(asked, order).await?))),
-            // Paid for in a turn of its own kind.
+            // Payments are handled in `turn`.
             Ask::Authorize(_) => Err(Problem::new(ProblemCode::UnknownIntent, "a payment is no question")),
         }
     }
 
-    /// Where a booking stands. One of another key does not exist, for this one.
+    /// The status of a booking. Another key's booking is reported as not found.
     async fn track(&self, asked: &Asked<'_>, id: TaskId) -> Result<Value, Problem> {
         let own = |booking: &Booking| {
             booking.booked.key == asked.key() && asked.at.as_ref().is_none_or(|at| at.id == booking.booked.venue)
@@ -163,7 +163,7 @@ impl VenueAgent {
         Ok(Value::Object(shown))
     }
 
-    /// The venues that are wanted; of one that is asked itself, that one.
+    /// The venues that match; a request to one venue gets that venue.
     async fn venues(&self, asked: &Asked<'_>, wanted: &Wanted) -> Result<Vec<Venue>, Problem> {
         if let Some(venue) = &asked.at {
             return Ok(vec![venue.clone()]);
@@ -221,7 +221,7 @@ impl VenueAgent {
         Ok(Made { booking, shown, place: venue.name.clone() })
     }
 
-    /// What is counted for a booking.
+    /// The usage of a booking.
     fn usage(&self, asked: &Asked<'_>) -> NewUsage {
         NewUsage {
             intent: asked.intent.name().into(),
@@ -230,7 +230,7 @@ impl VenueAgent {
         }
     }
 
-    /// Puts a booking, and whom it is told, into the step that ends the turn.
+    /// Commits a booking and the notifications of subscribers in the step that ends the turn.
     async fn commit(&self, asked: &Asked<'_>, made: Made) -> Result<Ending, Failure> {
         let Made { booking, shown, place } = made;
         let event = Some(webhook::CONFIRMED);
@@ -243,12 +243,12 @@ impl VenueAgent {
         Ok(if asked.spoken { Ending::complete_with(words()) } else { Ending::complete() })
     }
 
-    /// The venue that a request is addressed to, if it is one of ours; `Err` if it is nobody here.
+    /// The venue that a request is addressed to, if it is one of ours; `Err` if the recipient is unknown.
     async fn addressee(&self, to: Option<&str>, now: Timestamp) -> Result<Option<Venue>, Problem> {
         let Some(to) = to.filter(|to| *to != self.terms.id) else { return Ok(None) };
         let mut found = self.ledger.venue(VenueName::Agent(to)).await.map_err(troubled)?;
         if found.is_none() {
-            // The catalog names venues by their ids, since agents may be called what no tenant may.
+            // The catalog names venues by their ids, since an agent's name may be illegal as a tenant.
             found = self.ledger.venue(VenueName::Id(to)).await.map_err(troubled)?;
         }
         match found.filter(|venue| venue.active) {
@@ -270,7 +270,7 @@ impl Agent for VenueAgent {
             Err(problem) => return Ok(refuse(&problem)),
         };
         let aside = Aside::of(message);
-        // An envelope is held to its words; in messages of A2A the numbers of some SDKs all have a point.
+        // An envelope is parsed strictly; in messages of A2A some SDKs write all numbers with a decimal point.
         let payload =
             if aside.as_ref().is_some_and(|aside| aside.passage.is_some()) { payload } else { whole(payload) };
         let tenant = cx.tenant().as_str();
@@ -282,7 +282,7 @@ impl Agent for VenueAgent {
         let payload = addressed(payload, intent, at.as_ref(), aside.as_ref().is_none_or(|aside| aside.to.is_none()));
         let (patron, now) = (self.patrons.patron(cx.caller()), cx.now());
         let asked = Asked { cx, intent, payload, aside, patron, at, spoken, now };
-        // Money is taken here, or passed on with everything else.
+        // Handles payments here, unless the request is forwarded.
         let ours = asked.at.is_some() || asked.to().is_none_or(|to| to == self.terms.id);
         if asked.intent == Intent::PaymentAuthorize && ours {
             return Box::pin(self.pay(&asked)).await;
@@ -299,31 +299,31 @@ impl Agent for VenueAgent {
     }
 
     fn nature(&self) -> Nature {
-        // Only a payment is more than one step, and goes on where it was.
+        // Only a payment has several steps, and resumes where it stopped.
         Nature { recovery: Recovery::Resume, ..Nature::default() }
     }
 
     fn is_carried(&self) -> bool {
-        // Its effects are the step's own, so a booking and its task are one commit; and those of a venue elsewhere are
-        // recognised there by the time of the envelope.
+        // Its effects are those of the step, so a booking and its task are one commit; a remote venue recognises a
+        // repeated request by the timestamp of the envelope.
         true
     }
 }
 
 impl Asked<'_> {
-    /// Who asks: as the envelope says, or as the door knows.
+    /// The sender: by the envelope, or else the authenticated caller.
     fn from(&self) -> String {
         let said = self.aside.as_ref().and_then(|aside| aside.from.clone());
         said.unwrap_or_else(|| self.cx.caller().name().to_owned())
     }
 
-    /// Whose booking it is.
+    /// The key that owns the booking; the caller's name if it has no key.
     fn key(&self) -> String {
         self.patron.key.clone().unwrap_or_else(|| self.cx.caller().name().to_owned())
     }
 }
 
-/// What a message asks for: the skill it names with its data part, or what its words say.
+/// The request in a message: the skill it names with its data part, or its plain text.
 fn said(message: &Message) -> Option<(Intent, Result<Object, Problem>, bool)> {
     let named = message.skill();
     let intent = named.as_deref().and_then(Intent::parse);
@@ -343,8 +343,8 @@ fn said(message: &Message) -> Option<(Intent, Result<Object, Problem>, bool)> {
     Some((intent, Object::from_map(&payload).map_err(wrong), true))
 }
 
-/// A payload in which `3.0` is 3. The official SDKs of 1.0 for Python and JavaScript keep data as protobuf values, which
-/// know one kind of number.
+/// The payload with `3.0` as 3. The official SDKs of 1.0 for Python and JavaScript store data as protobuf values, which
+/// have one kind of number.
 fn whole(payload: Object) -> Object {
     fn mend(value: &mut Value) {
         match value {
@@ -365,7 +365,7 @@ fn whole(payload: Object) -> Object {
     Object::from_map(&members).unwrap_or(payload)
 }
 
-/// Whoever speaks A2A to a venue need not name it again.
+/// Adds the `venue_id` to an order that is addressed to a venue and leaves it out.
 fn addressed(payload: Object, intent: Intent, at: Option<&Venue>, may_omit: bool) -> Object {
     let Some(venue) = at.filter(|_| may_omit && intent == Intent::BookingConfirm) else { return payload };
     let mut members = payload.to_map();
@@ -373,8 +373,8 @@ fn addressed(payload: Object, intent: Intent, at: Option<&Venue>, may_omit: bool
     Object::from_map(&members).unwrap_or(payload)
 }
 
-/// The slot that an order means; `None` for a venue without slots, and where neither a slot nor a time is named: the
-/// venue sees to it.
+/// The slot of an order; `None` for a venue without slots, and where the order has neither a slot nor a time: the venue
+/// chooses then.
 fn choose<'a>(slots: &'a [Slot], order: &Order) -> Result<Option<&'a Slot>, Problem> {
     let gone =
         || Problem::new(ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another");
@@ -394,7 +394,7 @@ fn choose<'a>(slots: &'a [Slot], order: &Order) -> Result<Option<&'a Slot>, Prob
     }
 }
 
-/// Has the subscribers of a key told with the step that ends the turn.
+/// Adds the notifications of a key's subscribers to the step that ends the turn.
 pub(crate) async fn owe(
     ledger: &dyn Ledger,
     cx: &Context,
@@ -406,7 +406,7 @@ pub(crate) async fn owe(
     Ok(())
 }
 
-/// What the subscribers of a key are owed.
+/// The notifications of a key's subscribers, as effects.
 async fn owed(
     ledger: &dyn Ledger,
     key: &str,
@@ -417,7 +417,7 @@ async fn owed(
     Ok(webhook::owed(&ledger.subscribers(key).await?, named, moved, now))
 }
 
-/// What a booking leaves in its task.
+/// The artifact that a booking leaves in its task.
 pub(crate) fn booking_artifact(shown: &Value, told: &webhook::Told) -> Artifact {
     let id = ArtifactId::parse(BOOKING).expect("a plain word is a legal id");
     let mut artifact = Artifact::new(id, vec![Part::data(answer::data(shown))]);
@@ -430,13 +430,13 @@ fn unknown_venue(name: &str) -> Problem {
     Problem::new(ProblemCode::VenueNotFound, format!("there is no venue {shown:?} that can be booked"))
 }
 
-/// The store failed, which may pass.
+/// The problem for a failed store, which may be temporary.
 fn troubled(error: StoreError) -> Problem {
     tracing::error!(%error, "the ledger does not answer");
     Problem::new(ProblemCode::Internal, "the ledger does not answer; try again")
 }
 
-/// A refusal. One that is final, of something that would have changed something, is kept.
+/// A refusal. A final one of a request with an effect is stored with its task.
 fn refusal(intent: Intent, spoken: bool, problem: &Problem) -> Ending {
     let mut parts = vec![Part::data(answer::data(&answer::refusal(problem)))];
     if spoken {
@@ -446,7 +446,7 @@ fn refusal(intent: Intent, spoken: bool, problem: &Problem) -> Ending {
     if intent.has_effect() && is_final { Ending::Reject(parts) } else { Ending::Reply(parts) }
 }
 
-/// An answer, in words as well where it was asked for in words.
+/// The parts of a response, with text where the request was plain text.
 fn parts(found: &Value, spoken: bool) -> Vec<Part> {
     let mut parts = vec![Part::data(answer::data(found))];
     if spoken {

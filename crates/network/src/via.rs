@@ -1,15 +1,15 @@
-//! Envelopes that are passed on: who did, that nobody does twice, and that there is time left.
+//! Forwarding envelopes: the chain of hops, loop detection, and the remaining time.
 //!
-//! Sender, recipient, timestamp and payload stay as they are from end to end. Whoever passes an envelope on signs the
-//! payload anew, adds itself to the chain, and signs the chain as far as it goes. Keys are shared by two, so the receiver
-//! can prove the last hop only; what stands before it is what that hop says.
+//! Sender, recipient, timestamp and payload stay as they are from end to end. A network that forwards an envelope signs
+//! the payload anew, adds itself to the chain, and signs the chain up to itself. Keys are shared by two networks, so
+//! the receiver can verify the last hop only; the earlier hops are that hop's claim.
 //!
-//! | What | Refused as |
+//! | Condition | Problem |
 //! |---|---|
 //! | our own id in the chain or as the sender, or any id twice | `loop_detected` |
-//! | more hops than are allowed | `hop_limit_exceeded` |
+//! | more hops than the limit | `hop_limit_exceeded` |
 //! | the last hop did not sign the chain | `invalid_signature` |
-//! | less than 200 ms left | `ttl_exceeded`, and nothing is passed on |
+//! | less than 200 ms left | `ttl_exceeded`, and nothing is forwarded |
 
 use sabir_gateway::{Envelope, Hop, VIA_MAX};
 use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX, Ring};
@@ -19,14 +19,14 @@ use sabir_proto::{Json, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Hops that an envelope may have where nothing else is configured; never more than [`VIA_MAX`].
+/// Hops of an envelope where the configuration sets no limit; never more than [`VIA_MAX`].
 pub const HOPS_MAX: usize = 4;
-/// What passing on costs of the time that is left.
+/// The time that one hop subtracts from the remaining time.
 pub const MARGIN: Duration = Duration::from_millis(100);
-/// What must be left for passing on to make sense.
+/// The least remaining time with which an envelope is forwarded.
 pub const LEAST: Duration = Duration::from_millis(200);
 
-/// Whether an envelope that others passed on may come in here. One that nobody passed on always may.
+/// Checks a forwarded envelope. One that was not forwarded always passes.
 pub fn check(envelope: &Envelope, own: &str, hops_max: usize, ring: &Ring, now: Timestamp) -> Result<(), Problem> {
     check_chain(&envelope.from, &envelope.via, own, hops_max)?;
     let Some((last, earlier)) = envelope.via.split_last() else { return Ok(()) };
@@ -37,7 +37,7 @@ pub fn check(envelope: &Envelope, own: &str, hops_max: usize, ring: &Ring, now: 
     if fresh && ring.slot_of(text.as_bytes(), &last.sig, now).is_some() { Ok(()) } else { Err(wrong()) }
 }
 
-/// Whether a chain leads here for the first time, and is not too long.
+/// Checks that a chain has no loop, and is not too long.
 pub fn check_chain(from: &str, via: &[Hop], own: &str, hops_max: usize) -> Result<(), Problem> {
     if via.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ pub fn check_chain(from: &str, via: &[Hop], own: &str, hops_max: usize) -> Resul
     Ok(())
 }
 
-/// Adds us to the chain of an envelope, and gives the time that the next hop has.
+/// Adds us to the chain of an envelope, and returns the time for the next hop.
 pub fn pass_on(
     envelope: &mut Envelope,
     (own, kid): (&str, &str),
@@ -81,7 +81,7 @@ pub fn pass_on(
     Ok(time)
 }
 
-/// What a hop signs: the envelope without what each hop makes anew, and the chain before it.
+/// The text that a hop signs: the envelope without the signature members of its payload, and the chain before it.
 fn signed_text(envelope: &Envelope, earlier: &[Hop], (agent, at, kid): (&str, i64, &str)) -> Option<String> {
     #[derive(Serialize)]
     struct Text<'a> {
@@ -164,7 +164,7 @@ mod tests {
         let good = passed(&["network:a", "network:b"]);
         assert_eq!(judge(&good), None);
         assert_eq!((good.via.len(), good.via[1].ttl_ms, good.from.as_str()), (2, 900, "origin"));
-        // What each hop makes anew is not covered; everything else is.
+        // The signature members of the payload are not covered; everything else is.
         let resigned = Object::new(Json::parse(r#"{"query":"é","price":1.0,"_sig":"y","_ts":1}"#).unwrap()).unwrap();
         assert_eq!(judge(&Envelope { payload: resigned, ..good.clone() }), None);
         let changed = Object::new(Json::parse(r#"{"query":"é","price":1}"#).unwrap()).unwrap();

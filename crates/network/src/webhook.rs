@@ -1,46 +1,46 @@
-//! Who is told of a booking: the subscriptions of the key it was made with.
+//! Webhooks: notifications about a booking to the subscriptions of the key that made it.
 //!
-//! What is told goes the way of all push notifications: each subscription is a push configuration of the booking's own
-//! task, in the dialect [`DIALECT`], so it is committed with the booking, tried until it arrives, and kept as a dead letter
-//! where it never does. Of a later move there is a task of its own in the same conversation. A configuration is told one
-//! thing, and its id says which.
+//! They are sent like all push notifications: each subscription is a push configuration of the booking's own task, in
+//! the dialect [`DIALECT`], so it is committed with the booking, retried until it arrives, and stored as a dead letter
+//! where it never does. A later transition has a task of its own in the same conversation. A configuration gets one
+//! kind of event, and its id says which.
 
 use sabir_proto::{Artifact, FrozenEvent, Json, Object, PushConfig, Timestamp};
 use sabir_store::{Effect, SUBSCRIPTIONS_PER_KEY_MAX, Subscriber};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The dialect in which subscribers are told.
+/// The dialect of these notifications.
 pub const DIALECT: &str = "agnt";
-/// A booking was made; its status says how it stands.
+/// The event for a new booking, in whatever status.
 pub const CONFIRMED: &str = "booking.confirmed";
-/// A booking has moved.
+/// The event for a transition of a booking.
 pub const STATUS_CHANGED: &str = "booking.status_changed";
-/// Everything that subscribers can be told of.
+/// All events that a subscription can name.
 pub const EVENTS: [&str; 5] = [CONFIRMED, "booking.cancelled", "booking.completed", "booking.no_show", STATUS_CHANGED];
-/// Push configurations of one booking: each subscription is told at most two things.
+/// Push configurations of one booking: two for each subscription.
 const CONFIGS_MAX: u32 = 32;
 const _: () = assert!(CONFIGS_MAX as usize == 2 * SUBSCRIPTIONS_PER_KEY_MAX, "a subscription has room for both");
 
-/// How the ids of configurations begin, and how those end that are told of any move.
+/// The prefix of configuration ids, and the suffix of those for [`STATUS_CHANGED`].
 const PREFIX: &str = "webhook-";
 const CHANGED: &str = ".changed";
-/// Where an artifact says what subscribers are told besides what it holds.
+/// The key of [`Told`] in the metadata of an artifact.
 const TOLD: &str = "urn:sabir:agnt:told";
 
-/// What subscribers are told besides the booking itself.
+/// Data for subscribers besides the booking itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// The name of what happened, where it has one of its own.
+    /// The event name, where the transition has one of its own.
     pub event: Option<&'static str>,
-    /// The visible beginning of the key.
+    /// The visible prefix of the key.
     pub prefix: Option<String>,
-    /// What the caller knows the booking by.
+    /// The caller's own id for the booking.
     pub correlation: Option<String>,
 }
 
 impl Told {
-    /// As the booking's artifact carries it.
+    /// The metadata for the booking's artifact.
     pub fn metadata(&self) -> Option<Object> {
         #[derive(Serialize)]
         struct Beside<'a> {
@@ -62,14 +62,14 @@ impl Told {
     }
 }
 
-/// Whether a subscriber wants to be told of an event.
+/// Whether a subscriber wants an event.
 fn wants(subscriber: &Subscriber, event: &str) -> bool {
     subscriber.events.is_empty() || subscriber.events.iter().any(|wanted| wanted == event)
 }
 
-/// What subscribers are owed of a step: `named` where what happened has a name of its own, and `moved` where it was a
-/// move of a booking that is there already. A URL that cannot be called was refused when it was subscribed; one that is
-/// here all the same is passed over, since nobody loses a booking for it.
+/// The push configurations for a step: `named` is the event name, if it has one of its own, and `moved` says whether a
+/// known booking has moved. A URL that cannot be called was refused when it was subscribed; one that is stored all the
+/// same is skipped, so that no booking fails because of it.
 pub fn owed(subscribers: &[Subscriber], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
     let mut effects = Vec::new();
     for subscriber in subscribers {
@@ -89,14 +89,14 @@ pub fn owed(subscribers: &[Subscriber], named: Option<&str>, moved: bool, at: Ti
     effects
 }
 
-/// The subscription behind a configuration.
+/// The id of the subscription behind a configuration.
 pub fn subscription_of(config: &str) -> Option<&str> {
     let id = config.strip_prefix(PREFIX)?;
     Some(id.strip_suffix(CHANGED).unwrap_or(id)).filter(|id| !id.is_empty())
 }
 
-/// What a configuration is told of an event of its task. The same at every attempt, since it is made from the event alone;
-/// `None` for an event that is about no booking.
+/// The body of a notification about an event of a task. It is the same at every attempt, since it is made from the
+/// event alone; `None` for an event that is not about a booking.
 pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>> {
     let booking = match event.thaw()? {
         sabir_proto::Event::Task(task) => task.artifacts.into_iter().find(is_booking)?,
@@ -118,7 +118,7 @@ pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>>
     serde_json::to_vec(&Notice { event, timestamp: at, data }).ok()
 }
 
-/// The body, in the shape of *Standard Webhooks*.
+/// The body of a notification, in the form of *Standard Webhooks*.
 #[derive(Serialize)]
 struct Notice<'a> {
     #[serde(rename = "type")]

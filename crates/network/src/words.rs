@@ -1,8 +1,8 @@
-//! What people mean: requests in plain words, by rules that fit on a page.
+//! Requests in plain text, parsed by a few fixed rules.
 //!
-//! An agent that speaks A2A may send text instead of a data part. It is read word by word, without guessing:
+//! An agent that speaks A2A may send text instead of a data part. The text is parsed word by word, without guessing:
 //!
-//! | Said | Meant |
+//! | Text | Intent |
 //! |---|---|
 //! | `ping` | `network.ping` |
 //! | `venues [CATEGORY] [in PLACE]`, `list …` | `venue.list` |
@@ -10,19 +10,19 @@
 //! | `track BOOKING`, `status …` | `booking.status` |
 //! | `book VENUE [slot ID] [at TIME] [for N] [note TEXT]`, `confirm …`, `reserve …` | `booking.confirm` |
 //!
-//! Where the message names its skill the verb may be left out. Verbs and the small words between are the same in any case
-//! of letters; a sign at the end of a sentence is dropped. TIME is everything up to the next small word, TEXT everything
-//! up to the end. A VENUE is its slug or its id, so that nobody books a place that happens to have a similar name.
+//! Where the message names its skill the verb may be left out. Verbs and keywords are case-insensitive; punctuation at
+//! the end is dropped. TIME is everything up to the next keyword, TEXT everything up to the end. A VENUE is its slug or
+//! its id, so that a similar name never books the wrong venue.
 
 use sabir_proto::agnt::Intent;
 use serde_json::{Map, Value, json};
 
-/// What the network says to what it does not understand.
+/// The reply to a text that cannot be parsed.
 pub const HELP: &str = "Say one of: ping · venues [CATEGORY] [in PLACE] · search WORDS [in PLACE] · book VENUE [slot ID] \
      [at TIME] [for N] [note TEXT] · track BOOKING, where VENUE is the slug or the id that a search shows. Or name a skill and send its \
      payload as a data part.";
 
-/// What a text asks for: an intent, and its payload yet to be checked. `None` where that cannot be told.
+/// The intent of a text, and its payload, which is still to be checked. `None` where the text cannot be parsed.
 pub fn understand(skill: Option<Intent>, text: &str) -> Option<(Intent, Map<String, Value>)> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let verb = words.first().and_then(|word| verb(word));
@@ -39,7 +39,7 @@ pub fn understand(skill: Option<Intent>, text: &str) -> Option<(Intent, Map<Stri
             [booking] => Some(Map::from_iter([("booking_id".to_owned(), bare(booking).into())])),
             _ => None,
         },
-        // Nobody pays by word of mouth.
+        // Payments need a data part.
         Intent::PaymentAuthorize => None,
     }?;
     Some((intent, payload))
@@ -56,12 +56,12 @@ fn verb(word: &str) -> Option<Intent> {
     }
 }
 
-/// A word without the sign at the end of a sentence.
+/// A word without punctuation at its end.
 fn bare(word: &str) -> &str {
     word.trim_end_matches(['.', ',', '!', '?', ';'])
 }
 
-/// `[WORDS] [in PLACE]`; the last `in` counts, since names of venues have the word in them too.
+/// `[WORDS] [in PLACE]`; the last `in` counts, since names of venues may contain the word too.
 fn places(words: &[&str], what: &str) -> Map<String, Value> {
     let (said, place) = match words.iter().rposition(|word| word.eq_ignore_ascii_case("in")) {
         Some(at) if at + 1 < words.len() => (&words[..at], &words[at + 1..]),
@@ -117,7 +117,7 @@ fn party(words: &[&str]) -> Option<u64> {
     }
 }
 
-/// An answer in words, for whoever asked in words. The data beside it says more.
+/// A result as text, for requests in plain text. The data part beside it has more.
 pub fn tell(found: &Value) -> String {
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     if let Some(active) = found["active_venues"].as_u64() {

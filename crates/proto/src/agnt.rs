@@ -1,7 +1,5 @@
-//! The words of AGNT's booking network: its intents, and every way it says no.
-//!
-//! Its envelope is written and read by `wire`; what an intent does is the business of `network`. Both speak of it in
-//! these words.
+//! The vocabulary of AGNT's booking network: its intents and its problem codes. `wire` encodes and decodes the
+//! envelope; `network` carries out the intents.
 
 mod aside;
 mod hop;
@@ -13,10 +11,10 @@ use crate::Object;
 use std::fmt;
 use std::time::Duration;
 
-/// The only version of the envelope.
+/// The only version of the envelope that the network defines.
 pub const PROTOCOL: &str = "openclaw/a2a/v1";
 
-/// What can be asked of the network. Another intent is another protocol, so the table is fixed here.
+/// What a sender can ask of the network. The protocol fixes the set, so it is a table here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the network's own")]
 pub enum Intent {
@@ -29,8 +27,8 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Every intent. `booking.status` is ours: the network's own description has a `booking_id` to track a booking by,
-    /// and no intent to do it with.
+    /// Every intent. `booking.status` is an addition of ours: the network's description has a `booking_id` to track a
+    /// booking by, and no intent to do it with.
     pub const ALL: [Self; 6] = [
         Self::NetworkPing,
         Self::VenueList,
@@ -40,7 +38,7 @@ impl Intent {
         Self::PaymentAuthorize,
     ];
 
-    /// The name on the wire; also the name of the skill.
+    /// The name on the wire, which is also the id of the skill.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NetworkPing => "network.ping",
@@ -52,12 +50,12 @@ impl Intent {
         }
     }
 
-    /// Reads a name; they are compared exactly.
+    /// Parses a name; the comparison is exact.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|intent| intent.name() == name)
     }
 
-    /// Whether it changes anything. What does must say when it was sent, is done once, and needs a paid tier.
+    /// Whether the intent changes anything. Such an envelope must carry a timestamp, runs once, and needs a paid tier.
     pub const fn has_effect(self) -> bool {
         match self {
             Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => false,
@@ -65,12 +63,12 @@ impl Intent {
         }
     }
 
-    /// Whether it must be signed, whatever the key says.
+    /// Whether the envelope must be signed, whatever the API key allows.
     pub const fn must_be_signed(self) -> bool {
         matches!(self, Self::PaymentAuthorize)
     }
 
-    /// The least of the scopes `query`, `booking` and `full` that covers it.
+    /// The least of the scopes `query`, `booking` and `full` that covers the intent.
     pub const fn scope(self) -> &'static str {
         match self {
             Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => "query",
@@ -86,7 +84,7 @@ impl fmt::Display for Intent {
     }
 }
 
-/// What is wrong. The name is for programs, and its HTTP status for everything in between.
+/// The kind of a problem: a name for programs, with an HTTP status for proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the network's own; where one has two statuses it has two entries")]
 pub enum ProblemCode {
@@ -122,7 +120,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// Every code.
+    /// Every code, in the order of the table.
     pub const ALL: [Self; 29] = [
         Self::MalformedEnvelope,
         Self::InvalidEnvelope,
@@ -155,7 +153,7 @@ impl ProblemCode {
         Self::TlsRequired,
     ];
 
-    /// Name, HTTP status, and whether the same envelope may succeed later: one table.
+    /// Name, HTTP status, and whether the same envelope may succeed later. This is the only table of codes.
     const fn row(self) -> (&'static str, u16, bool) {
         match self {
             Self::MalformedEnvelope => ("invalid_envelope", 400, false),
@@ -195,7 +193,7 @@ impl ProblemCode {
         self.row().0
     }
 
-    /// The HTTP status it is answered with.
+    /// The HTTP status of the answer that carries this code.
     pub const fn http(self) -> u16 {
         self.row().1
     }
@@ -205,7 +203,7 @@ impl ProblemCode {
         self.row().2
     }
 
-    /// Reads a name, and its status where the name alone does not decide.
+    /// Finds the code of a name; the HTTP status decides between two codes of one name.
     pub fn parse(name: &str, http: u16) -> Option<Self> {
         let mut named = Self::ALL.into_iter().filter(|code| code.name() == name);
         let first = named.next()?;
@@ -213,34 +211,34 @@ impl ProblemCode {
     }
 }
 
-/// A refusal, in words a peer may read.
+/// Why the network refuses an envelope, in words that the sender may read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// What kind it is.
+    /// The code that programs branch on.
     pub code: ProblemCode,
     /// What happened, and what to do about it.
     pub message: String,
     /// How long to wait before the next attempt.
     pub retry_after: Option<Duration>,
-    /// More, for programs.
+    /// Further details for programs, if there are any.
     pub details: Option<Object>,
 }
 
 impl Problem {
-    /// A problem with nothing but words.
+    /// A problem with a code and a message only.
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after: None, details: None }
     }
 
-    /// With a time to wait.
+    /// The same problem with a delay before the next attempt.
     #[must_use]
     pub const fn after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// With something for programs.
+    /// The same problem with details for programs.
     #[must_use]
     pub fn with(mut self, details: Object) -> Self {
         self.details = Some(details);
@@ -267,7 +265,7 @@ mod tests {
         for code in ProblemCode::ALL {
             assert_eq!(ProblemCode::parse(code.name(), code.http()), Some(code));
         }
-        // A status we would not have used does not hide the name.
+        // An unexpected status does not hide the name.
         assert_eq!(ProblemCode::parse("slot_unavailable", 400), Some(ProblemCode::SlotUnavailable));
         assert_eq!(ProblemCode::parse("nonsense", 400), None);
     }

@@ -1,4 +1,4 @@
-//! Artifacts: what a task produces.
+//! Artifacts: the outputs of a task.
 
 use crate::lenient::{empty_none, null_default};
 use crate::{ArtifactId, Object, Part};
@@ -11,15 +11,15 @@ pub struct Artifact {
     /// Unique within its task.
     #[serde(alias = "artifact_id")]
     pub artifact_id: ArtifactId,
-    /// A name for people.
+    /// The name that people read.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A description for people.
+    /// The description that people read.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The content; at least one part.
     pub parts: Vec<Part>,
-    /// Free metadata.
+    /// Metadata of any shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// URIs of the extensions present in this artifact.
@@ -28,16 +28,16 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// An artifact with these parts and nothing else.
+    /// An artifact with an id and parts, and no other member.
     pub const fn new(artifact_id: ArtifactId, parts: Vec<Part>) -> Self {
         Self { artifact_id, name: None, description: None, parts, metadata: None, extensions: Vec::new() }
     }
 
-    /// Merges a chunk that came with `append = true`: its parts follow ours; a name, description or metadata that it
-    /// brings replaces ours, since a later chunk knows better.
+    /// Merges a chunk that came with `append = true`: its parts follow the existing ones; a name, description or
+    /// metadata in the chunk replaces the existing one, because it is newer.
     ///
-    /// A chunk that begins with plain text extends the plain text that the artifact ends with: an agent that streams
-    /// `un`, `believ`, `able` has said one word. The parts after the first stay the parts that the agent made them.
+    /// Plain text at the start of a chunk extends plain text at the end of the artifact: an agent that streams `un`,
+    /// `believ`, `able` has written one word. Later parts of the chunk stay separate parts.
     pub fn append(&mut self, chunk: Self) {
         let mut parts = chunk.parts.into_iter().peekable();
         if let (Some(last), Some(first)) = (self.parts.last_mut(), parts.peek())

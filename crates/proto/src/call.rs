@@ -1,4 +1,4 @@
-//! The waist, inward: the eleven operations of A2A 1.0, whatever tongue they were spoken in.
+//! The internal form of a request: the eleven operations of A2A 1.0, for every dialect.
 
 use crate::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
 use crate::transfer::Claim;
@@ -6,7 +6,7 @@ use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Ten
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One request of a caller.
+/// One request of a caller, decoded from any dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// `SendMessage`
@@ -23,7 +23,7 @@ pub enum Call {
     Subscribe(Subscribe),
     /// `CreateTaskPushNotificationConfig`
     CreatePush {
-        /// The tenant the caller names.
+        /// The tenant that the caller names.
         tenant: Tenant,
         /// The task to watch.
         task: TaskRef,
@@ -38,7 +38,7 @@ pub enum Call {
     DeletePush(DeletePush),
     /// `GetExtendedAgentCard`
     ExtendedCard {
-        /// The tenant the caller names.
+        /// The tenant that the caller names.
         tenant: Tenant,
     },
 }
@@ -63,7 +63,7 @@ impl Call {
 }
 
 impl Call {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     pub const fn tenant(&self) -> &Tenant {
         match self {
             Self::Send(c) | Self::Stream(c) => &c.tenant,
@@ -78,7 +78,7 @@ impl Call {
         }
     }
 
-    /// The same, to be filled from a path.
+    /// The tenant as a mutable reference, so that a server can set it from the URL path.
     pub const fn tenant_mut(&mut self) -> &mut Tenant {
         match self {
             Self::Send(c) | Self::Stream(c) => &mut c.tenant,
@@ -94,59 +94,59 @@ impl Call {
     }
 }
 
-/// Under which name what came before a task travels in the metadata of a message.
+/// The metadata member of a message that carries the lineage of its task: the chain of parent tasks.
 pub const LINEAGE: &str = "urn:sabir:ext:lineage:v1";
 
-/// The header that says the same, for those who pass headers on and drop metadata.
+/// The header that repeats the lineage, for proxies that keep headers and drop metadata.
 pub const LINEAGE_HEADER: &str = "sabir-lineage";
 
-/// Where a message to another agent of this server says what that agent may do with it, by the names of capabilities.
-/// Such a list can only narrow what its reader may do.
+/// The metadata member in which a message to another agent of this server lists the capabilities that the receiver may
+/// use. The list can only narrow what the receiver may do.
 pub const SCOPE: &str = "urn:sabir:ext:scope:v1";
 
-/// Under which name callers of one dialect say in metadata who they are, which nobody has checked.
+/// The metadata member in which XPR clients state their account. The value is not authenticated.
 pub const CALLER_ACCOUNT: &str = "xpr:callerAccount";
 
-/// What a caller says beside the operation: service parameters of whatever binding it used.
+/// The service parameters of a request: what a caller sends beside the operation, over any binding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// An explicit retry key.
+    /// The explicit retry key of the caller, if it sends one.
     pub idempotency_key: Option<String>,
-    /// When it was sent first, where the key is for that moment alone: the same with every copy of the send.
+    /// The time of the first attempt, for retry keys that are valid only for that time. Every retry repeats it.
     pub sent_at: Option<Timestamp>,
-    /// The last event the caller has seen.
+    /// The last event that the caller has received.
     pub last_event_id: Option<Seq>,
-    /// URIs of the extensions the caller wants active.
+    /// URIs of the extensions that the caller wants active.
     pub extensions: Vec<String>,
-    /// What came before, as a caller says it whose message does not: a claim, in JSON.
+    /// The lineage from [`LINEAGE_HEADER`], in JSON, where the message itself has none. It is a claim of the caller.
     pub lineage: Option<String>,
-    /// What shows that a task was handed over for this caller.
+    /// Proves that a task was handed over for this caller.
     pub claim: Option<Claim>,
-    /// The name of the dialect the caller speaks: what is pushed to it later is told in the same. Empty where nobody
-    /// was heard.
+    /// The name of the caller's dialect, in which the server also sends its push notifications. Empty where no caller
+    /// sent the request.
     pub dialect: &'static str,
 }
 
-/// `SendMessageRequest`
+/// The request of `SendMessage` and `SendStreamingMessage`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendMessage {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// What is said.
+    /// The message to send.
     #[serde(deserialize_with = "object")]
     pub message: Message,
-    /// How the caller wants it handled.
+    /// How the caller wants the message to be handled.
     #[serde(default, deserialize_with = "configuration")]
     pub configuration: SendConfiguration,
-    /// Free metadata of the request.
+    /// Metadata of the request, of any shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
-    /// The caller's own name for the task, in dialects where callers name their tasks. It continues the unfinished task
-    /// of that name and opens one otherwise.
+    /// The caller's own name for the task, in dialects where callers name tasks. The message continues the unfinished
+    /// task of that name, or opens a new one.
     #[serde(skip)]
     pub alias: Option<Arc<str>>,
-    /// A task is wanted in any case: the caller's dialect has no direct replies.
+    /// The caller needs a task in any case: its dialect has no direct replies.
     #[serde(skip)]
     pub wants_task: bool,
 }
@@ -155,11 +155,11 @@ fn configuration<'de, D: serde::Deserializer<'de>>(d: D) -> Result<SendConfigura
     Ok(optional_object(d)?.unwrap_or_default())
 }
 
-/// `SendMessageConfiguration`
+/// How a caller wants a message to be handled (`SendMessageConfiguration`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendConfiguration {
-    /// Media types the caller can take.
+    /// Media types that the caller accepts.
     #[serde(
         alias = "accepted_output_modes",
         default,
@@ -167,7 +167,7 @@ pub struct SendConfiguration {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub accepted_output_modes: Vec<String>,
-    /// A push configuration to register with the task.
+    /// A push notification configuration to register with the task.
     #[serde(
         alias = "task_push_notification_config",
         default,
@@ -175,10 +175,10 @@ pub struct SendConfiguration {
         skip_serializing_if = "Option::is_none"
     )]
     pub task_push_notification_config: Option<PushConfig>,
-    /// At most this many messages of history in the reply.
+    /// The largest number of history messages in the reply.
     #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
-    /// Do not wait for the task to settle.
+    /// Return at once instead of waiting until the task settles.
     #[serde(
         alias = "return_immediately",
         default,
@@ -188,37 +188,37 @@ pub struct SendConfiguration {
     pub return_immediately: bool,
 }
 
-/// `GetTaskRequest`
+/// The request of `GetTask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetTask {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Which task.
+    /// The task to read, by id or by the caller's own name.
     pub id: TaskRef,
-    /// At most this many messages of history.
+    /// The largest number of history messages in the reply.
     #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
 }
 
-/// `ListTasksRequest`
+/// The request of `ListTasks`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListTasks {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Only tasks of this conversation.
+    /// List only tasks of this context.
     #[serde(alias = "context_id", default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
-    /// Only tasks in this state.
+    /// List only tasks in this state.
     #[serde(default, deserialize_with = "state_or_unspecified", skip_serializing_if = "Option::is_none")]
     pub status: Option<TaskState>,
-    /// How many tasks a page may hold.
+    /// The largest number of tasks on a page.
     #[serde(alias = "page_size", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
-    /// Where the last page ended.
+    /// The page token of the previous page; empty for the first page.
     #[serde(
         alias = "page_token",
         default,
@@ -226,13 +226,13 @@ pub struct ListTasks {
         skip_serializing_if = "String::is_empty"
     )]
     pub page_token: String,
-    /// At most this many messages of history per task.
+    /// The largest number of history messages per task.
     #[serde(alias = "history_length", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
-    /// Only tasks whose status is not older than this.
+    /// List only tasks whose status is not older than this.
     #[serde(alias = "status_timestamp_after", default, skip_serializing_if = "Option::is_none")]
     pub status_timestamp_after: Option<Timestamp>,
-    /// Whether artifacts are wanted.
+    /// Whether the reply includes artifacts.
     #[serde(alias = "include_artifacts", default, skip_serializing_if = "Option::is_none")]
     pub include_artifacts: Option<bool>,
 }
@@ -241,63 +241,63 @@ pub struct ListTasks {
 fn state_or_unspecified<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<TaskState>, D::Error> {
     crate::task::enum_name(d, |name| match name {
         "TASK_STATE_UNSPECIFIED" | "0" | "" => Ok(None),
-        // Ours alone; on the wire such tasks show as completed.
+        // This state is internal to Sabir; on the wire such tasks show as completed.
         "TASK_STATE_TRANSFERRED" | "9" => Err(format!("unknown task state {name:?}")),
         name => TaskState::from_name(name).map(Some).ok_or_else(|| format!("unknown task state {name:?}")),
     })
 }
 
-/// `CancelTaskRequest`
+/// The request of `CancelTask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelTask {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Which task.
+    /// The task to cancel, by id or by the caller's own name.
     pub id: TaskRef,
-    /// Free metadata of the request.
+    /// Metadata of the request, of any shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
 }
 
-/// `SubscribeToTaskRequest`
+/// The request of `SubscribeToTask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscribe {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Which task.
+    /// The task to follow, by id or by the caller's own name.
     pub id: TaskRef,
 }
 
-/// `GetTaskPushNotificationConfigRequest`
+/// The request of `GetTaskPushNotificationConfig`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPush {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Of which task.
+    /// The task that the configuration belongs to.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
-    /// Which configuration.
+    /// The id of the configuration.
     pub id: String,
 }
 
-/// `ListTaskPushNotificationConfigsRequest`
+/// The request of `ListTaskPushNotificationConfigs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListPush {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Of which task.
+    /// The task whose configurations to list.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
-    /// How many a page may hold.
+    /// The largest number of configurations on a page.
     #[serde(alias = "page_size", default, deserialize_with = "int32", skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
-    /// Where the last page ended.
+    /// The page token of the previous page; empty for the first page.
     #[serde(
         alias = "page_token",
         default,
@@ -307,17 +307,17 @@ pub struct ListPush {
     pub page_token: String,
 }
 
-/// `DeleteTaskPushNotificationConfigRequest`
+/// The request of `DeleteTaskPushNotificationConfig`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletePush {
-    /// The tenant the caller names.
+    /// The tenant that the caller names.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Tenant::is_none")]
     pub tenant: Tenant,
-    /// Of which task.
+    /// The task that the configuration belongs to.
     #[serde(alias = "task_id")]
     pub task_id: TaskRef,
-    /// Which configuration.
+    /// The id of the configuration.
     pub id: String,
 }
 

@@ -1,48 +1,48 @@
-//! Who calls: the outcome of authentication, as data.
+//! The caller of a request: the result of authentication, as data.
 
 use std::sync::Arc;
 
-/// A caller as the door identified it. Tasks belong to callers, so two callers never see each other's.
+/// An authenticated caller. Tasks belong to callers, so a caller never sees the tasks of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Caller {
     name: Arc<str>,
 }
 
 impl Caller {
-    /// The caller of a door that asks for nothing.
+    /// The caller of a server that requires no authentication.
     pub fn anonymous() -> Self {
         static NAME: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "anonymous".into());
         Self { name: NAME.clone() }
     }
 
-    /// Whether this caller has shown no credential.
+    /// Whether this caller has presented no credential.
     pub fn is_anonymous(&self) -> bool {
         *self == Self::anonymous()
     }
 
-    /// A caller known by name.
+    /// A caller with the name that authentication gave it.
     pub fn named(name: &str) -> Self {
         Self { name: name.into() }
     }
 
-    /// The name under which this caller's tasks are kept.
+    /// The name that owns this caller's tasks in the store.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What an agent's tools may do. An agent is told, and cannot widen it.
+/// What the tools of an agent may do. The server tells the agent, which cannot widen it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolMode {
-    /// Everything.
+    /// Tools may read and change things.
     #[default]
     Full,
-    /// Look, and change nothing.
+    /// Tools may read, and change nothing.
     ReadOnly,
 }
 
 impl ToolMode {
-    /// The word in configurations and environments.
+    /// The word in configurations and environment variables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -50,13 +50,13 @@ impl ToolMode {
         }
     }
 
-    /// By its word.
+    /// Finds the mode of a configuration word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Full, Self::ReadOnly].into_iter().find(|mode| mode.name() == word)
     }
 
-    /// Whether a tool may be used: one that says that it only looks, or says nothing and has the name of one that does.
-    /// A name is believed only where its first word is a verb of looking; `xpr_` before it is the name of a family.
+    /// Whether a tool may be used in this mode. In read-only mode a tool needs a read-only hint or, without a hint, a
+    /// name whose first word is a verb of reading. `xpr_` before the name is the prefix of a tool family.
     pub fn allows(self, tool: &str, read_only_hint: Option<bool>) -> bool {
         self == Self::Full || read_only_hint.unwrap_or_else(|| looks(tool))
     }

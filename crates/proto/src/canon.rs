@@ -1,8 +1,8 @@
 //! Canonical JSON: one text for each value, so that a signature over text is a signature over meaning.
 //!
 //! The form is RFC 8785 (JCS): members sorted by UTF-16 code units, numbers as ECMAScript prints them, no white space.
-//! It is only as good as the reading before it. Two readers that take a text for different values would agree on a
-//! signature and disagree on what was signed, so [`read`] refuses every text on which readers differ: members given
+//! The form is only as good as the parser before it. Two readers that parse a text differently would agree on a
+//! signature and disagree on the signed value, so [`read`] refuses every text on which readers differ: members given
 //! twice, halves of surrogate pairs, and integers that a double cannot hold exactly (I-JSON, RFC 7493).
 //!
 //! AGNT signs another form, which is in [`agnt`].
@@ -13,7 +13,7 @@ use crate::{Json, JsonFault};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The largest integer that every reader takes for the same number: 2^53 - 1.
+/// The largest integer that every reader parses exactly: 2^53 - 1.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// Why a text or a value has no canonical form.
@@ -30,20 +30,20 @@ pub enum CanonFault {
     Value(String),
 }
 
-/// Reads a text that means the same to everybody, or refuses it.
+/// Parses a text, and refuses one that other readers may parse differently.
 pub fn read(text: &str) -> Result<Value, CanonFault> {
     let json = Json::parse(text)?;
     check_integers(json.as_str())?;
     json.read().map_err(|e| CanonFault::Json(JsonFault::Syntax(e.to_string())))
 }
 
-/// Writes a value in its canonical form. Integers beyond [`INTEGER_MAX`] are rounded here; [`read`] does not let them
-/// in.
+/// Writes a value in its canonical form. Integers beyond [`INTEGER_MAX`] are rounded here; [`read`] does not admit
+/// them.
 pub fn jcs<T: Serialize>(value: &T) -> Result<Vec<u8>, CanonFault> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| CanonFault::Value(e.to_string()))
 }
 
-/// Looks at the text, not at the parsed numbers: the parser has silently made a double of the largest integers.
+/// Checks the text and not the parsed numbers, because the parser silently rounds the largest integers to doubles.
 fn check_integers(compact: &str) -> Result<(), CanonFault> {
     let bytes = compact.as_bytes();
     let mut at = 0;
@@ -63,15 +63,15 @@ fn check_integers(compact: &str) -> Result<(), CanonFault> {
     Ok(())
 }
 
-/// Digits without a point or an exponent are an integer. With either, the writer has said that a double is meant.
+/// A number without a point or an exponent is an integer. With either, the writer means a double.
 fn check_number(number: &str) -> Result<(), CanonFault> {
     let digits = number.trim_start_matches('-');
     let exact = digits.contains(['.', 'e', 'E']) || digits.parse().is_ok_and(|integer: u64| integer <= INTEGER_MAX);
-    // Not the whole number: a hostile one has a million digits.
+    // The error quotes only the start of the number: a hostile one has a million digits.
     if exact { Ok(()) } else { Err(CanonFault::Integer(number.chars().take(24).collect())) }
 }
 
-/// How long the string literal at the start is, with its quotes.
+/// The length of the string literal at the start, with its quotes.
 fn string_length(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(&byte) = bytes.get(at) {

@@ -1,163 +1,163 @@
-//! The agent card: what an agent says about itself.
+//! The agent card: an agent's description of itself.
 
 use crate::Object;
 use crate::lenient::{empty_none, is_false, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `AgentCard`
+/// The agent card of A2A 1.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCard {
-    /// The agent's name.
+    /// The name that people read.
     pub name: String,
-    /// What it does.
+    /// What the agent does, for people and for choosing an agent.
     pub description: String,
-    /// Where and how it is reached, preferred first.
+    /// The interfaces of the agent, preferred first.
     pub supported_interfaces: Vec<Interface>,
-    /// Who runs it.
+    /// The organization that operates the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
-    /// The agent's own version.
+    /// The version of the agent, not of the protocol.
     pub version: String,
-    /// Where its documentation is.
+    /// The URL of the documentation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documentation_url: Option<String>,
-    /// What it can do beyond the basics.
+    /// The optional features that the agent supports.
     pub capabilities: Capabilities,
-    /// How a caller may authenticate, by name.
+    /// The authentication schemes of the agent, by name.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub security_schemes: BTreeMap<String, SecurityScheme>,
-    /// Which of the schemes are needed: alternatives.
+    /// The schemes that a caller needs; the entries are alternatives.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub security_requirements: Vec<SecurityRequirement>,
-    /// Media types it takes.
+    /// Media types that the agent accepts.
     pub default_input_modes: Vec<String>,
-    /// Media types it gives.
+    /// Media types that the agent produces.
     pub default_output_modes: Vec<String>,
-    /// What it is good at.
+    /// The skills that the agent offers.
     pub skills: Vec<Skill>,
-    /// Who vouches for this card.
+    /// Signatures over this card.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<Signature>,
-    /// A picture.
+    /// The URL of an icon for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon_url: Option<String>,
 }
 
-/// `AgentInterface`
+/// An interface of an agent: a URL, a binding and a protocol version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interface {
-    /// Where; for gRPC `host:port`.
+    /// The URL of the interface; for gRPC also `host:port`.
     pub url: String,
     /// `JSONRPC`, `HTTP+JSON`, `GRPC`, or a URI.
     pub protocol_binding: String,
-    /// To be echoed on every request.
+    /// The tenant that a caller sends with every request.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// `1.0`, `0.3`.
+    /// The A2A version, such as `1.0` or `0.3`.
     pub protocol_version: String,
 }
 
-/// `AgentProvider`
+/// The organization that operates an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {
-    /// Its site.
+    /// The website of the organization.
     pub url: String,
-    /// Its name.
+    /// The name of the organization.
     pub organization: String,
 }
 
-/// `AgentCapabilities`
+/// The optional features that an agent supports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
-    /// Streams.
+    /// The agent streams events of tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streaming: Option<bool>,
-    /// Delivers to webhooks.
+    /// The agent sends push notifications to webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
-    /// Extensions it knows.
+    /// The extensions that the agent supports.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<Extension>,
-    /// Has a richer card for authenticated callers.
+    /// The agent has an extended card for authenticated callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_agent_card: Option<bool>,
 }
 
-/// `AgentExtension`
+/// An extension of the protocol that an agent supports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// Its name and version.
+    /// The URI that names the extension and its version.
     pub uri: String,
-    /// What it is for.
+    /// How the agent uses the extension.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Callers must activate it.
+    /// Callers must activate the extension.
     #[serde(default, skip_serializing_if = "is_false")]
     pub required: bool,
-    /// Its parameters.
+    /// Parameters that the extension defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Object>,
 }
 
-/// `AgentSkill`
+/// A skill that an agent offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
-    /// Unique within the agent.
+    /// The id, unique within the agent.
     pub id: String,
-    /// For people.
+    /// The name that people read.
     pub name: String,
-    /// For people and for choosing.
+    /// What the skill does, for people and for choosing a skill.
     pub description: String,
-    /// Words to find it by.
+    /// Keywords for searching.
     pub tags: Vec<String>,
-    /// Things to say to it.
+    /// Example messages for the skill.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Media types, where they differ from the agent's.
+    /// Accepted media types, where they differ from the agent's.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub input_modes: Vec<String>,
-    /// Media types, where they differ from the agent's.
+    /// Produced media types, where they differ from the agent's.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub output_modes: Vec<String>,
-    /// Schemes this skill needs.
+    /// The schemes that this skill needs; the entries are alternatives.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub security_requirements: Vec<SecurityRequirement>,
 }
 
-/// `AgentCardSignature`
+/// A signature over an agent card (`AgentCardSignature`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// The protected header, base64url.
+    /// The protected JWS header, base64url.
     pub protected: String,
-    /// The signature, base64url.
+    /// The JWS signature, base64url.
     pub signature: String,
-    /// The unprotected header.
+    /// The unprotected JWS header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<Object>,
 }
 
-/// `SecurityRequirement`: every scheme named here is needed, with these scopes.
+/// One alternative of the security requirements: every scheme named here is needed, with these scopes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityRequirement {
-    /// Scheme to scopes.
+    /// The required scopes of each scheme, by the name of the scheme.
     #[serde(default, deserialize_with = "null_default")]
     pub schemes: BTreeMap<String, StringList>,
 }
 
-/// `StringList`
+/// A list of strings, which ProtoJSON wraps in an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StringList {
-    /// The strings.
+    /// The strings of the list.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub list: Vec<String>,
 }
 
-/// `SecurityScheme`
+/// An authentication scheme of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "members are the specification's, which explains them")]
 pub enum SecurityScheme {
@@ -197,7 +197,7 @@ pub enum SecurityScheme {
     },
 }
 
-/// `OAuthFlows`: one flow only.
+/// The OAuth 2 flow of a scheme; a scheme has exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "members are the specification's, which explains them")]

@@ -1,16 +1,16 @@
-//! What exactly is signed: one definition for those who sign and those who verify.
+//! The bytes that are signed: one definition for signers and verifiers.
 //!
-//! A card signature is a detached JWS (RFC 7515) over the canonical card without its `signatures`. Which members count
-//! is where implementations part: A2A 1.0 §8.4.1 keeps REQUIRED members even when they are empty, the Python and
-//! JavaScript SDKs drop everything that is empty, and plain JSON tools sign what they see. For a card without empty
-//! members all three give the same bytes. A verifier tries each [`Form`]; a signer makes a signature for
-//! each that reads the card differently and still covers its addresses and what it asks of callers. [`card_agreed`]
-//! tells where they agree.
+//! A card signature is a detached JWS (RFC 7515) over the canonical card without its `signatures`. Implementations
+//! disagree on which members count: A2A 1.0 §8.4.1 keeps REQUIRED members even when they are empty, the Python and
+//! JavaScript SDKs drop everything that is empty, and plain JSON tools sign the JSON unchanged. For a card without
+//! empty members all three give the same bytes. A verifier tries each [`Form`]; a signer makes a signature for each
+//! form that differs and still covers the card's addresses and security requirements. [`card_agreed`] tells when the
+//! forms agree.
 //!
-//! An XPR account signs the bytes of a request ([`k1`]); AGNT signs a payload in a canonical form of its own
-//! ([`agnt_signed`]), and two payloads are the same event when their [`agnt_content`] is.
+//! An XPR account signs the bytes of a request ([`k1`]). AGNT signs a payload in its own canonical form
+//! ([`agnt_signed`]); two payloads are the same event when their [`agnt_content`] is equal.
 //!
-//! Keys and algorithms are absent: this is about bytes.
+//! Absent on purpose: keys and algorithms. This module is only about bytes.
 
 use crate::canon::agnt::Payload;
 use crate::canon::{CanonFault, jcs};
@@ -19,72 +19,74 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// A reading of "the canonical card".
+/// A canonical form of an agent card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A2A 1.0 §8.4.1: members at their default are dropped unless REQUIRED or `optional` and set. Members that the
-    /// specification does not know are covered.
+    /// A2A 1.0 §8.4.1: members at their default are dropped unless they are REQUIRED, or `optional` and set. Members
+    /// that the specification does not define are covered.
     Specification,
-    /// The official SDKs: everything empty is dropped, also what is REQUIRED and what is inside extension parameters.
-    /// Members that the specification does not know are **not** covered.
+    /// The official SDKs: everything empty is dropped, including REQUIRED members and members inside extension
+    /// parameters. Members that the specification does not define are **not** covered.
     Sdk,
     /// The JSON as it was received.
     AsReceived,
 }
 
 impl Form {
-    /// All of them, in the order in which a verifier tries them.
+    /// Every form, in the order in which a verifier tries them.
     pub const ALL: [Self; 3] = [Self::Specification, Self::Sdk, Self::AsReceived];
 }
 
-/// The canonical bytes of a card under one reading.
+/// The canonical bytes of a card in one form.
 pub fn card(card: &Value, form: Form) -> Result<Vec<u8>, CanonFault> {
     jcs(&covered(card, form))
 }
 
-/// The canonical bytes of a card, if all readings agree on them.
+/// The canonical bytes of a card, if all forms give the same bytes.
 pub fn card_agreed(value: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     let bytes = card(value, Form::Specification)?;
     let agreed = bytes == card(value, Form::Sdk)? && bytes == card(value, Form::AsReceived)?;
     Ok(agreed.then_some(bytes))
 }
 
-/// What a JWS signature is computed over, given the encoded protected header.
+/// The input of a JWS signature, given the encoded protected header.
 pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
     format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).into_bytes()
 }
 
-/// What an XPR account signs for a request: account, time in Unix seconds, and the body as it is on the wire.
+/// The digest that an XPR account signs for a request: over the account, the time in Unix seconds, and the body as
+/// sent.
 ///
-/// The digest is hashed once more. The network's documents do not say so, but its library hashes whatever it is given
-/// to sign, a digest too, and so every signature out there is over this. Method, path and receiver are **not** covered.
+/// The digest is hashed once more. The network's documents do not say so, but its library hashes every input of a
+/// signature, including a digest, so all existing signatures are over this value. Method, path and receiver are **not**
+/// covered.
 pub fn k1(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32] {
     let digest = Sha256::digest(format!("{account}\n{timestamp}\n{}", hex(&Sha256::digest(body))));
     Sha256::digest(digest).into()
 }
 
-/// What AGNT signs: the canonical payload without its own `_sig`. A `_sig` further inside is content like any other.
+/// The bytes that AGNT signs: the canonical payload without its own `_sig`. A `_sig` in a nested object is content.
 pub fn agnt_signed(payload: &Payload) -> Vec<u8> {
     let mut payload = payload.clone();
     payload.remove("_sig");
     payload.canonical().into_bytes()
 }
 
-/// What an AGNT payload says, whoever signed it and when: a digest of it without the members of the envelope, which are
-/// those whose name begins with `_`.
+/// A digest of what an AGNT payload says, independent of its signature and time: it leaves out the members of the
+/// envelope, whose names begin with `_`.
 pub fn agnt_content(payload: &Payload) -> [u8; 32] {
     let mut payload = payload.clone();
     payload.retain(|name| !name.starts_with('_'));
     Sha256::digest(payload.canonical()).into()
 }
 
-/// Lower-case hex, which is how both networks write a digest.
+/// Lower-case hex, which both networks use for digests.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// The members of a card that a signature under this reading speaks for.
+/// The members of a card that a signature in this form covers.
 pub fn covered(card: &Value, form: Form) -> Value {
     let mut card = card.clone();
     if let Some(members) = card.as_object_mut() {
@@ -97,7 +99,7 @@ pub fn covered(card: &Value, form: Form) -> Value {
     }
 }
 
-/// The members of a card that 1.0 knows, empty ones too.
+/// The members of a card that A2A 1.0 defines, including empty ones.
 pub fn known_members(card: &Value) -> Value {
     fn keep(value: Value, shape: &Shape) -> Value {
         each(value, shape, &|value, member| member.map(|(_, _, shape)| keep(value, shape)))
@@ -105,19 +107,19 @@ pub fn known_members(card: &Value) -> Value {
     keep(card.clone(), &Shape::Message(CARD))
 }
 
-/// Whether a member stays when it is at its default.
+/// The presence rule of a member: whether it stays when it is at its default.
 #[derive(Clone, Copy, PartialEq)]
 enum Keep {
-    /// REQUIRED in the specification, `optional` in the proto, or a message: all of these have presence.
+    /// REQUIRED in the specification, `optional` in the proto, or a message: all of these have explicit presence.
     Present,
-    /// Everything else: being at the default is the same as being absent.
+    /// All other members: a member at its default is the same as an absent one.
     UnlessDefault,
 }
 
-/// As much of the schema of a card as decides which members are dropped.
+/// The part of the card schema that decides which members are dropped.
 enum Shape {
     Scalar,
-    /// A JSON object of the agent's own, kept verbatim.
+    /// A JSON object whose content the agent defines; kept verbatim.
     Opaque,
     Message(&'static [Member]),
     List(&'static Shape),
@@ -268,7 +270,7 @@ const FLOWS: &[Member] = &[
     ),
 ];
 
-/// §8.4.1. In the JSON form of the proto `null` is another way to leave a member out.
+/// The form of §8.4.1. In ProtoJSON, `null` is another way to leave a member out.
 fn specified(value: Value, shape: &Shape) -> Value {
     each(value, shape, &|value, member| match member {
         Some((_, _, shape)) if value.is_null() && !matches!(shape, Shape::Opaque) => None,
@@ -281,8 +283,8 @@ fn specified(value: Value, shape: &Shape) -> Value {
     })
 }
 
-/// What is left after a round trip through the proto's types, which have no place for unknown members and do not tell
-/// a plain member at its default from an absent one.
+/// The result of a round trip through the proto's types, which drop unknown members and do not distinguish a member
+/// with implicit presence at its default from an absent one.
 fn known(value: Value, shape: &Shape) -> Value {
     each(value, shape, &|value, member| {
         let (_, keep, shape) = member?;
@@ -292,7 +294,7 @@ fn known(value: Value, shape: &Shape) -> Value {
     })
 }
 
-/// Decides on each member of each message in a list or map of messages.
+/// Applies `decide` to each member of each message, also in lists and maps of messages.
 fn each(value: Value, shape: &Shape, decide: &dyn Fn(Value, Option<&Member>) -> Option<Value>) -> Value {
     match (value, shape) {
         (Value::Object(members), Shape::Message(schema)) => {
@@ -323,8 +325,8 @@ fn is_default(value: &Value) -> bool {
     }
 }
 
-/// Drops empty strings, lists, objects and nulls at every depth, and what becomes empty by that. Numbers and booleans
-/// are never empty.
+/// Drops empty strings, lists, objects and nulls at every depth, also those that become empty on the way. Numbers and
+/// booleans are never empty.
 pub fn without_empties(value: Value) -> Option<Value> {
     let value = match value {
         Value::Object(members) => {
@@ -403,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_account_signs_a_digest_of_a_digest() {
-        // `empty body` of the vectors that the network's own library made.
+        // The vector `empty body`, made by the network's own library.
         let expected = "54b5502948943af1b8d12c339ea0607e918a8c32cdd14ce506fe17803fa13620";
         assert_eq!(hex(&k1("bob", 1_700_000_037, b"")), expected);
         assert_ne!(hex(&k1("bob", 1_700_000_037, b"\n")), expected);

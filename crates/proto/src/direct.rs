@@ -1,29 +1,29 @@
-//! Direct messages that a task stands for.
+//! Direct messages that the log stores as completed tasks.
 //!
-//! An agent elsewhere may answer with a message instead of a task. The log has only tasks, so such an answer is kept as
-//! a task that completed with it, and the metadata of that task says so. A caller whose dialect has direct replies is
-//! answered with the message alone; who reads or lists the task sees a completed one.
+//! A remote agent may answer with a message instead of a task. The log has only tasks, so the answer is stored as a
+//! task that completed with this message, and the metadata of the task marks it. A caller whose dialect has direct
+//! replies gets the message alone; a caller that reads or lists the task sees a completed one.
 
 use crate::{FrozenTask, Json, Message, Object, Task, TaskState};
 
-/// Where status updates and tasks say that their message was a direct reply: a member of their metadata.
+/// The metadata member that marks a status update or a task whose message was a direct reply.
 pub const DIRECT_MESSAGE: &str = "urn:sabir:ext:direct-message:v1";
 
-/// Metadata with the mark, beside what is there.
+/// Adds the mark to metadata, and keeps the other members.
 pub fn mark(metadata: Option<&Object>) -> Option<Object> {
     let mut map = metadata.map(Object::to_map).unwrap_or_default();
     map.insert(DIRECT_MESSAGE.to_owned(), true.into());
     Object::new(Json::of(&map).ok()?).ok()
 }
 
-/// Whether metadata has the mark.
+/// Whether the metadata contains the mark.
 pub fn is_marked(metadata: Option<&Object>) -> bool {
     metadata.is_some_and(|metadata| metadata.get(DIRECT_MESSAGE) == Some(true.into()))
 }
 
-/// The message that a task stands for, as its caller gets it: in the conversation, without a task.
+/// The direct reply that a task stands for: in its context, without a task id.
 pub fn message(task: &FrozenTask) -> Option<Message> {
-    // Looked for in the bytes first: nearly no task is one, and reading a large one costs more than a search.
+    // Searches the bytes first: almost no task is marked, and parsing a large one costs more than a search.
     let metadata_end = usize::try_from(task.history_at).ok()?.min(task.json.len());
     let head = &task.json[..metadata_end];
     if task.state != TaskState::Completed || !contains(head, DIRECT_MESSAGE.as_bytes()) {

@@ -1,9 +1,9 @@
-//! The waist, outward, when it did not work: every way a call can fail.
+//! Faults: every way in which a call can fail.
 
 use crate::{TaskRef, TaskState, Transfer};
 use std::fmt;
 
-/// What kind of failure it is. Dialects turn it into their own numbers; `wire` has the table.
+/// The kind of a failure. `wire` has the table that maps it to the numbers of each dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the specification's own, without the suffix Error")]
 pub enum Code {
@@ -31,7 +31,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// Every code.
+    /// Every code, in the order of declaration.
     pub const ALL: [Self; 21] = [
         Self::TaskNotFound,
         Self::TaskNotCancelable,
@@ -56,182 +56,182 @@ impl Code {
         Self::Closed,
     ];
 
-    /// Whether it is the door that refused, before anything was done.
+    /// Whether authentication, authorization or a rate limit refused the call, before anything was done.
     pub const fn is_at_the_door(self) -> bool {
         matches!(self, Self::Unauthenticated | Self::Forbidden | Self::TooMany | Self::Closed)
     }
 }
 
-/// One member of a request that is wrong, and how.
+/// A member of a request that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldViolation {
     /// The path, such as `message.parts[2].raw`.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault of the member.
     pub description: String,
 }
 
-/// Why a task is not taken from the agent that hands it over, or not delegated.
+/// Why a handoff or a delegation is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unfit {
-    /// The word for programs.
+    /// The short name for programs.
     pub reason: &'static str,
-    /// Why.
+    /// The explanation for people.
     pub words: String,
-    /// What is needed.
+    /// The capabilities that the task needs.
     pub required: Vec<String>,
-    /// What is allowed.
+    /// The capabilities that are allowed.
     pub allowed: Vec<String>,
-    /// What is needed and not allowed.
+    /// The capabilities that are needed and not allowed.
     pub missing: Vec<String>,
 }
 
-/// Why a call was not served, in words a peer may read.
+/// Why a call failed, in words that the caller may read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Unknown, or another caller's: existence is information.
+    /// The task is unknown, or belongs to another caller: the caller must not learn that it exists.
     #[error("task {0} not found")]
     TaskNotFound(TaskRef),
-    /// Unknown configuration; the specification answers as for an unknown task.
+    /// The configuration is unknown; the specification answers as for an unknown task.
     #[error("push notification config {config:.128} of task {task} not found")]
     PushConfigNotFound {
-        /// The task.
+        /// The task of the request.
         task: TaskRef,
-        /// The configuration.
+        /// The id of the configuration.
         config: String,
     },
-    /// Cancelling what has settled.
+    /// The caller cancels a settled task.
     #[error("task {id} is {state} and cannot be canceled")]
     TaskNotCancelable {
-        /// The task.
+        /// The task of the request.
         id: TaskRef,
-        /// Where it stands.
+        /// The state of the task.
         state: TaskState,
     },
     /// The agent does not offer push notifications.
     #[error("this agent does not support push notifications")]
     PushNotificationNotSupported,
-    /// Something this agent, or this state of a task, does not allow.
+    /// The operation is not allowed for this agent or in this state of the task.
     #[error("{0}")]
     UnsupportedOperation(String),
-    /// A message to a settled task.
+    /// The caller sends a message to a settled task.
     #[error("task {id} is {state} and takes no more messages; send a new message in the same context")]
     TaskSettled {
-        /// The task.
+        /// The task of the request.
         id: TaskRef,
-        /// Where it stands.
+        /// The state of the task.
         state: TaskState,
     },
-    /// A message to a task that was handed over.
+    /// The caller sends a message to a task that was handed over.
     #[error("task {id} was handed over to {}; send to task {} there", .transfer.agent_endpoint, .transfer.task_id)]
     TaskTransferred {
-        /// The task.
+        /// The task of the request.
         id: TaskRef,
-        /// Where it went.
+        /// Where the task went.
         transfer: Box<Transfer>,
     },
-    /// A task that cannot be handed over as it was asked.
+    /// The task cannot be handed over as requested.
     #[error("{}", .0.words)]
     Handoff(Box<Unfit>),
-    /// Subscribing to a settled task.
+    /// The caller subscribes to a settled task.
     #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
     NothingToSubscribe {
-        /// The task.
+        /// The task of the request.
         id: TaskRef,
-        /// Where it stands.
+        /// The state of the task.
         state: TaskState,
     },
-    /// A part's media type the agent does not take.
+    /// The agent does not accept the media type of a part.
     #[error("media type {0} is not supported by this agent")]
     ContentTypeNotSupported(String),
-    /// The agent broke the rules.
+    /// The agent violated the protocol.
     #[error("the agent answered with something that is not valid: {0}")]
     InvalidAgentResponse(String),
     /// The card promises an extended card that is not configured.
     #[error("the extended agent card is not configured")]
     ExtendedCardNotConfigured,
-    /// A required extension the caller did not activate.
+    /// The caller did not activate a required extension.
     #[error("this agent requires the extension {0}; list it in the A2A-Extensions header")]
     ExtensionSupportRequired(String),
-    /// A version that is not spoken here.
+    /// The server does not speak this version.
     #[error("{0}")]
     VersionNotSupported(String),
-    /// Not JSON.
+    /// The body is not JSON.
     #[error("invalid JSON payload: {0}")]
     Parse(String),
-    /// JSON, but not a request.
+    /// The body is JSON, but not a request.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
-    /// No such method.
+    /// The method does not exist.
     #[error("method {0:?} not found")]
     MethodNotFound(String),
-    /// A request with wrong members.
+    /// Members of the request are wrong.
     #[error("invalid parameters: {}", Violations(.0))]
     InvalidParams(Vec<FieldViolation>),
-    /// An explicit retry key that was used for something else.
+    /// The caller used this explicit retry key for another message before.
     #[error("the idempotency key was already used for another message")]
     RetryConflict,
-    /// The peer gets a reference to quote; the cause stays in our log.
+    /// The caller gets a reference to quote; the cause is in the server's log.
     #[error("internal error, reference {0}")]
     Internal(String),
-    /// Not now; trying again later may help.
+    /// The call cannot be served now; a later attempt may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// Not now, and when: whoever stands behind is left alone, or has enough to do.
+    /// The call is shed: the circuit breaker is open, or the agent has enough work.
     #[error("{words}")]
     Shed {
-        /// Why.
+        /// The reason of the refusal.
         words: String,
-        /// When to try again, in seconds.
+        /// When the caller may try again, in seconds.
         retry_after: u64,
     },
-    /// A named limit was reached.
+    /// A named limit is reached.
     #[error("{0}")]
     Exhausted(String),
-    /// The caller is not known well enough for this.
+    /// The caller is not authenticated well enough for this.
     #[error("{0}")]
     Unauthenticated(String),
-    /// The caller is known, and may not do this.
+    /// The caller is authenticated, and is not allowed to do this.
     #[error("{0}")]
     Forbidden(String),
-    /// The caller came too often.
+    /// The caller exceeds a rate limit.
     #[error("{words}")]
     TooMany {
-        /// Which limit it was.
+        /// Names the limit.
         words: String,
-        /// When it may come again, in seconds.
+        /// When the caller may try again, in seconds.
         retry_after: u64,
     },
-    /// Nobody can be let in at present, because nobody can be recognised.
+    /// The server cannot authenticate any caller at present.
     #[error("{words}")]
     Closed {
-        /// Why.
+        /// The reason of the refusal.
         words: String,
-        /// When to try again, in seconds; none where only an operator can help.
+        /// When to try again, in seconds; `None` if only an operator can help.
         retry_after: Option<u64>,
     },
-    /// The booking network said no.
+    /// The booking network refused.
     #[error(transparent)]
     Booking(Box<crate::agnt::Problem>),
-    /// What another server said, in its own words.
+    /// Another server failed the call; its own words.
     #[error("{message}")]
     Peer {
-        /// What kind of failure it is.
+        /// The kind of the failure.
         code: Code,
-        /// Its words.
+        /// The message of the other server.
         message: String,
-        /// The task it is about, where it says so.
+        /// The task that the failure is about, if the server names one.
         task: Option<TaskRef>,
     },
 }
 
 impl Fault {
-    /// One wrong member.
+    /// A fault about one wrong member.
     pub fn invalid(field: impl Into<String>, description: impl Into<String>) -> Self {
         Self::InvalidParams(vec![FieldViolation { field: field.into(), description: description.into() }])
     }
 
-    /// What kind of failure it is.
+    /// The code of this fault.
     pub const fn code(&self) -> Code {
         match self {
             Self::TaskNotFound(_) | Self::PushConfigNotFound { .. } => Code::TaskNotFound,
@@ -263,7 +263,7 @@ impl Fault {
         }
     }
 
-    /// When it is worth trying again, in seconds, where that is known.
+    /// The delay before another attempt, in seconds, if it is known.
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
             Self::TooMany { retry_after, .. } | Self::Shed { retry_after, .. } => Some(*retry_after),
@@ -272,7 +272,7 @@ impl Fault {
         }
     }
 
-    /// The task a failure is about, for the `metadata` of error details.
+    /// The task that a fault is about, for the `metadata` of error details.
     pub const fn task(&self) -> Option<&TaskRef> {
         match self {
             Self::TaskNotFound(id)

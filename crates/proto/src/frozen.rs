@@ -1,17 +1,17 @@
-//! Tasks and events as committed: bytes first, structure on request.
+//! Tasks and events as committed: stored as bytes, parsed on request.
 //!
-//! A task that was stored is mostly only read again. Its canonical JSON is at once the log record, the answer to *get*
-//! and an element of *list*, so it is carried as bytes with just enough beside it to cut members off its end.
+//! A stored task is mostly only read. Its canonical JSON is at once the log record, the answer to *get* and an element
+//! of *list*, so it is carried as bytes, with the offsets that are needed to cut members off its end.
 
 use crate::{Event, Message, Seq, Task, TaskId, TaskState, TheirEvent, TheirTask};
 use bytes::Bytes;
 
-/// A task's canonical JSON, and where in it the members begin that a reader may not want.
+/// A task as canonical JSON, with the offsets of the members that a reader may leave out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrozenTask {
-    /// The canonical JSON.
+    /// The task as canonical JSON.
     pub json: Bytes,
-    /// The state, so that nobody parses to learn it.
+    /// The state, so that readers need not parse the JSON for it.
     pub state: TaskState,
     /// Offset of `,"history"`, or of what follows where there is none.
     pub history_at: u32,
@@ -29,10 +29,10 @@ pub struct View {
 }
 
 impl View {
-    /// Everything.
+    /// The view with all members.
     pub const WHOLE: Self = Self { history: None, artifacts: true };
 
-    /// Everything, with at most this much history.
+    /// The view with all members and at most this much history.
     pub const fn with_history(history: Option<u32>) -> Self {
         Self { history, artifacts: true }
     }
@@ -44,8 +44,8 @@ impl FrozenTask {
     /// # Panics
     /// Never for a task made of our types, whose serialisation cannot fail.
     pub fn freeze(task: &Task) -> Self {
-        // By hand rather than by the derived serialiser, because here the offsets come for free. A test holds the two
-        // to the same bytes.
+        // Written by hand and not by the derived serialiser, because this yields the offsets for free. A test compares
+        // the bytes of the two.
         let mut json = Vec::with_capacity(640);
         write_head(&mut json, task);
         let history_at = offset(&json);
@@ -65,15 +65,15 @@ impl FrozenTask {
         serde_json::from_slice(&self.json).ok()
     }
 
-    /// The task without its history and its artifacts, which are nearly all of a large one.
+    /// Parses the task without its history and its artifacts, which are most of a large one.
     pub fn thaw_head(&self) -> Option<Task> {
         let mut head = self.json.get(..self.history_at as usize)?.to_vec();
         head.push(b'}');
         serde_json::from_slice(&head).ok()
     }
 
-    /// The task after this one: the head of `after`, this history with that of `after` behind it, and the same
-    /// artifacts. Costs a copy of the bytes and never parses them.
+    /// The next version of the task: the head of `after`, this history followed by that of `after`, and the same
+    /// artifacts. It copies the bytes and does not parse them.
     #[must_use]
     pub fn continued(&self, after: &Task) -> Self {
         let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);
@@ -97,7 +97,7 @@ impl FrozenTask {
         Self { json: json.into(), state: after.status.state, history_at, artifacts_at }
     }
 
-    /// The task as outsiders see it, with the members that `view` wants.
+    /// Parses the task into its wire form, with the members that `view` includes.
     pub fn show(&self, view: View) -> Option<TheirTask> {
         let mut task: TheirTask = serde_json::from_slice(&self.json).ok()?;
         if let Some(keep) = view.history {
@@ -109,12 +109,12 @@ impl FrozenTask {
         Some(task)
     }
 
-    /// The id, without parsing the rest.
+    /// Reads the id without parsing the rest.
     pub fn id(&self) -> Option<TaskId> {
         first_id(&self.json)
     }
 
-    /// The conversation, without parsing the rest.
+    /// Reads the context id without parsing the rest.
     pub fn context(&self) -> Option<crate::ContextId> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -124,7 +124,7 @@ impl FrozenTask {
         serde_json::from_slice::<Head>(&self.json).ok().map(|head| head.context_id)
     }
 
-    /// Writes the task as `view` wants it.
+    /// Writes the JSON of the task with the members that `view` includes.
     pub fn write(&self, view: View, out: &mut Vec<u8>) {
         let json = &self.json[..];
         let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);
@@ -159,7 +159,7 @@ impl FrozenTask {
     }
 }
 
-/// The first id of a task or an event, which is the task's: its name is written before everything else.
+/// The first id of a task or an event, which is the task's: its member is written before all others.
 fn first_id(json: &[u8]) -> Option<TaskId> {
     let head = String::from_utf8_lossy(&json[..json.len().min(96)]);
     let at = head.find("d\":\"")? + 4;
@@ -168,7 +168,7 @@ fn first_id(json: &[u8]) -> Option<TaskId> {
 
 const HISTORY: &[u8] = b",\"history\":";
 
-/// Everything before the history.
+/// Writes everything before the history.
 fn write_head(json: &mut Vec<u8>, task: &Task) {
     member(json, b"{\"id\":", &task.id);
     member(json, b",\"contextId\":", &task.context_id);
@@ -183,7 +183,7 @@ fn member<T: serde::Serialize + ?Sized>(json: &mut Vec<u8>, name: &[u8], value: 
     serde_json::to_writer(json, value).expect("our types serialise");
 }
 
-/// Bodies are bounded far below 4 GiB; see the server's `body_bytes_max`.
+/// Offsets fit 32 bits: bodies are bounded far below 4 GiB by the server's `body_bytes_max`.
 fn offset(json: &[u8]) -> u32 {
     u32::try_from(json.len()).unwrap_or(u32::MAX)
 }
@@ -191,14 +191,14 @@ fn offset(json: &[u8]) -> u32 {
 /// An event with its number, as committed: the v1.0 `StreamResponse` on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrozenEvent {
-    /// Its number in the task's log.
+    /// The number of the event in the log of its task.
     pub seq: Seq,
-    /// The state it puts the task in, if it says so.
+    /// The state that the event puts the task in, if it has one.
     pub state: Option<TaskState>,
-    /// The canonical JSON.
+    /// The event as canonical JSON.
     pub json: Bytes,
-    /// The message that made the agent go on, where this event is the answer to one. The specification has no event for
-    /// it, so streams do not show it; the log must have it, or the history could not be folded from the log alone.
+    /// The caller's message that this event answers, if there is one. The specification has no event for it, so streams
+    /// do not show it; the log stores it, because the history is folded from the log alone.
     pub heard: Option<Bytes>,
 }
 
@@ -210,11 +210,11 @@ impl FrozenEvent {
     pub fn freeze(seq: Seq, event: &Event) -> Self {
         let mut json = Vec::with_capacity(256);
         serde_json::to_writer(&mut json, event).expect("our types serialise");
-        // Cut to size: a live task keeps its latest events, and half of a doubled buffer is air.
+        // Shrinks the buffer: a live task keeps its latest events in memory.
         Self { seq, state: event.state(), json: json.into_boxed_slice().into(), heard: None }
     }
 
-    /// The same event as the answer to a message.
+    /// The same event with the caller's message that it answers.
     ///
     /// # Panics
     /// Never for a message made of our types, whose serialisation cannot fail.
@@ -224,12 +224,12 @@ impl FrozenEvent {
         self
     }
 
-    /// The bytes of the event and of the message it answers.
+    /// The size of the event and of the message that it answers, in bytes.
     pub fn bytes(&self) -> usize {
         self.json.len() + self.heard.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Writes a line of the log. Compact JSON holds neither tabs nor line breaks, so both can separate.
+    /// Writes a line of the log. Compact JSON contains neither tabs nor line breaks, so both can be separators.
     pub fn write_line(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.json);
         if let Some(heard) = &self.heard {
@@ -238,7 +238,7 @@ impl FrozenEvent {
         }
     }
 
-    /// Reads a line of the log.
+    /// Parses a line of the log.
     pub fn read_line(seq: Seq, line: Bytes) -> Option<Self> {
         let (json, heard) = match line.iter().position(|b| *b == b'\t') {
             Some(tab) => (line.slice(..tab), Some(line.slice(tab + 1..))),
@@ -248,12 +248,12 @@ impl FrozenEvent {
         Some(Self { seq, state: event.state(), json, heard })
     }
 
-    /// The message of [`FrozenEvent::hearing`], parsed.
+    /// Parses the message that [`FrozenEvent::hearing`] stored.
     pub fn thaw_heard(&self) -> Option<Message> {
         serde_json::from_slice(self.heard.as_ref()?).ok()
     }
 
-    /// The opening event of a task that is only stored whole: `{"task":…}`.
+    /// The first event of a task that is only stored whole: `{"task":…}`.
     pub fn of_task(seq: Seq, task: &FrozenTask) -> Self {
         let mut json = Vec::with_capacity(task.json.len() + 9);
         json.extend_from_slice(b"{\"task\":");
@@ -267,12 +267,12 @@ impl FrozenEvent {
         serde_json::from_slice(&self.json).ok()
     }
 
-    /// The task it is about, without parsing the rest.
+    /// Reads the id of the task without parsing the rest.
     pub fn task_id(&self) -> Option<TaskId> {
         first_id(&self.json)
     }
 
-    /// The event as outsiders see it.
+    /// Parses the event into its wire form.
     pub fn show(&self) -> Option<TheirEvent> {
         serde_json::from_slice(&self.json).ok()
     }

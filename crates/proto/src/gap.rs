@@ -1,30 +1,30 @@
-//! Gaps: what happened to a task and cannot be known any more.
+//! Gaps: parts of a task's history that the server missed.
 //!
-//! A hub that lost the line to an agent tells what it found when it came back, and says where something may be missing.
-//! It never makes up what was in between.
+//! A hub that lost the connection to an agent reports the state that it finds afterwards, and marks where events may be
+//! missing. It does not invent the missing events.
 
 use crate::{Json, Object, Seq};
 use serde::{Deserialize, Serialize};
 
-/// Where status updates and tasks tell of a gap: a member of their metadata.
+/// The metadata member in which status updates and tasks report a gap.
 pub const GAP: &str = "urn:sabir:ext:gap:v1";
 
-/// Something may be missing.
+/// Events of a task may be missing here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The last event before it.
+    /// The last event before the gap.
     pub after: Seq,
-    /// Why nobody knows.
+    /// Why the missing events are unknown.
     pub reason: String,
 }
 
 impl Gap {
-    /// The gap that metadata tells of.
+    /// Reads the gap from metadata.
     pub fn of(metadata: Option<&Object>) -> Option<Self> {
         serde_json::from_value(metadata?.get(GAP)?).ok()
     }
 
-    /// Metadata that tells of it, beside what is there.
+    /// Adds the gap to metadata, and keeps the other members.
     pub fn put(&self, metadata: Option<&Object>) -> Option<Object> {
         let mut map = metadata.map(Object::to_map).unwrap_or_default();
         map.insert(GAP.to_owned(), serde_json::to_value(self).ok()?);

@@ -1,4 +1,4 @@
-//! Names for things: parsed once, never bare strings.
+//! Ids and names, as types that are parsed once.
 
 use crate::lenient::from_text;
 use crate::stamp::Stamp;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The bounds of ids that others choose.
+/// Limits of ids that callers and peers choose.
 pub mod id_limits {
     /// Longest message, artifact, context or foreign task id, in bytes. UUIDs have 36; hashes and URNs fit easily.
     pub const ID_BYTES_MAX: usize = 256;
@@ -21,10 +21,10 @@ pub enum IdFault {
     /// No text at all.
     #[error("is empty")]
     Empty,
-    /// Over [`id_limits::ID_BYTES_MAX`].
+    /// The text exceeds [`id_limits::ID_BYTES_MAX`].
     #[error("has {0} bytes, over the limit of {max}", max = id_limits::ID_BYTES_MAX)]
     TooLong(usize),
-    /// Control characters would travel into logs, headers and terminals.
+    /// The text contains control characters, which would reach logs, headers and terminals.
     #[error("contains a control character")]
     Control,
 }
@@ -38,13 +38,13 @@ fn check(text: &str) -> Result<(), IdFault> {
     }
 }
 
-/// The number of an event in its task's log: 1, 2, 3 … without gaps. Zero is "before the first".
+/// The number of an event in its task's log: 1, 2, 3 … without gaps. Zero means before the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
 impl Seq {
-    /// The one after.
+    /// The number of the following event.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -57,10 +57,10 @@ impl fmt::Display for Seq {
     }
 }
 
-/// A task of ours: a version 7 UUID whose first 63 meaningful bits are the [`Stamp`] it was made with.
+/// The id of a task of this server: a version 7 UUID whose first 63 meaningful bits are the [`Stamp`] of its creation.
 ///
-/// The stamp is the task's key in the store, so an id says where its row is and needs no index; the remaining 59 bits
-/// are random, so an id cannot be guessed from its neighbour.
+/// The stamp is the task's key in the store, so the store finds the row by the id without an index. The remaining 59
+/// bits are random, so a caller cannot guess an id from another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u128);
 
@@ -70,22 +70,22 @@ impl TaskId {
         Self(stamped_v7(stamp, random))
     }
 
-    /// Reads an id in the one form we write: lower case, hyphens, version 7.
+    /// Parses an id in the one form that we write: lower case, hyphens, version 7.
     pub fn parse(text: &str) -> Option<Self> {
         parse_v7(text).map(Self)
     }
 
-    /// The stamp it was made with.
+    /// The stamp of the task's creation.
     pub const fn stamp(self) -> Stamp {
         stamp_of(self.0)
     }
 
-    /// The sixteen bytes, for a store.
+    /// The id as sixteen bytes, for a store.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// From the sixteen bytes of a store.
+    /// The id from the sixteen bytes of a store.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
@@ -138,18 +138,18 @@ impl<'de> Deserialize<'de> for TaskId {
     }
 }
 
-/// What a caller wrote where a task is meant: an id of ours, or a name of its own choosing (v0.1 and XPR clients name
-/// their tasks themselves), which only the caller's own tasks can answer to.
+/// What a caller writes to name a task: an id of this server, or a name that the caller chose (v0.1 and XPR clients
+/// name their tasks themselves). A chosen name finds only tasks of that caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TaskRef {
-    /// An id we made.
+    /// An id that this server made.
     Id(TaskId),
-    /// Anything else.
+    /// Any other name.
     Alias(Arc<str>),
 }
 
 impl TaskRef {
-    /// Reads what a caller wrote.
+    /// Parses the text that a caller wrote.
     pub fn parse(text: &str) -> Result<Self, IdFault> {
         if let Some(id) = TaskId::parse(text) {
             return Ok(Self::Id(id));
@@ -189,25 +189,25 @@ impl<'de> Deserialize<'de> for TaskRef {
     }
 }
 
-/// A conversation. Ours are made like task ids; a client may bring its own in any form.
+/// The id of a conversation. This server makes its own like task ids; a client may bring its own in any form.
 ///
-/// A context of ours is born with its first task and carries the same stamp, so the store finds that task without an
-/// index and only needs one for the tasks that follow.
+/// A context of this server is made with its first task and has the same stamp, so the store finds that task without an
+/// index and needs one only for later tasks.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum ContextId {
-    /// Made by us: a version 7 UUID.
+    /// Made by this server: a version 7 UUID.
     Ours(u128),
     /// Brought by a client.
     Theirs(Arc<str>),
 }
 
 impl ContextId {
-    /// Makes an id that shares the stamp of the task it is born with.
+    /// Makes an id with the stamp of the first task of the context.
     pub const fn new(stamp: Stamp, random: u64) -> Self {
         Self::Ours(stamped_v7(stamp, random))
     }
 
-    /// Reads what somebody wrote.
+    /// Parses an id of this server or of a client.
     pub fn parse(text: &str) -> Result<Self, IdFault> {
         if let Some(id) = parse_v7(text) {
             return Ok(Self::Ours(id));
@@ -216,7 +216,7 @@ impl ContextId {
         Ok(Self::Theirs(text.into()))
     }
 
-    /// The stamp of the task this context may have been born with.
+    /// The stamp of the first task, if this server made the context.
     pub const fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::Ours(id) => Some(stamp_of(*id)),
@@ -262,13 +262,13 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Reads an id, within [`id_limits`].
+            /// Parses an id, within [`id_limits`].
             pub fn parse(text: &str) -> Result<Self, IdFault> {
                 check(text)?;
                 Ok(Self(text.into()))
             }
 
-            /// The text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -301,15 +301,15 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A message, named by whoever wrote it.
+    /// The id of a message, chosen by its author.
     MessageId, "message id"
 }
 text_id! {
-    /// An artifact, unique within its task.
+    /// The id of an artifact, unique within its task.
     ArtifactId, "artifact id"
 }
 
-/// Whether a name is a UUID or a ULID, i.e. made to be unique, and not to be guessed.
+/// Whether a name is a UUID or a ULID, i.e. made to be unique and not guessable.
 pub fn is_unique_by_form(text: &str) -> bool {
     let uuid = matches!(text.len(), 32 | 36) && Uuid::try_parse(text).is_ok_and(|u| !u.is_nil() && !u.is_max());
     let ulid = text.len() == 26
@@ -321,8 +321,8 @@ pub fn is_unique_by_form(text: &str) -> bool {
 }
 
 impl MessageId {
-    /// Whether the id was made to be unique. Only such ids may serve as retry keys: tutorials and test kits send
-    /// `msg-1` for every message they ever send.
+    /// Whether the id is a UUID or a ULID. Only such ids may serve as retry keys: tutorials and test kits send `msg-1`
+    /// for every message.
     pub fn is_unique_by_form(&self) -> bool {
         is_unique_by_form(&self.0)
     }
@@ -331,15 +331,16 @@ impl MessageId {
 /// Why a text cannot be a tenant or an agent's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantFault {
-    /// Over [`id_limits::TENANT_BYTES_MAX`], empty, or with characters that do not belong into a path segment.
+    /// The name exceeds [`id_limits::TENANT_BYTES_MAX`], is empty, or has characters that are not allowed in a path
+    /// segment.
     #[error("must be 1 to {max} characters of a-z A-Z 0-9 . _ ~ - and not start with . or _", max = id_limits::TENANT_BYTES_MAX)]
     Form,
-    /// A first path segment that already means something.
+    /// The name is a first path segment with another meaning.
     #[error("{0:?} is reserved")]
     Reserved(String),
 }
 
-/// First path segments that can be neither tenants nor agents, because they already mean something.
+/// First path segments that can be neither tenants nor agents, because they have another meaning.
 const RESERVED: [&str; 11] =
     ["agents", "v1", "a2a", "api", "console", "metrics", "tasks", "extendedAgentCard", "healthz", "readyz", "apps"];
 
@@ -355,23 +356,23 @@ fn check_segment(text: &str) -> Result<(), TenantFault> {
     if ok { Ok(()) } else { Err(TenantFault::Form) }
 }
 
-/// An opaque routing word of the protocol: part of who owns a task.
+/// An opaque routing name of the protocol. A task belongs to a tenant and a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant(Arc<str>);
 
 impl Tenant {
-    /// Whether nobody was named.
+    /// Whether the caller named no tenant.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tenant of callers who name none.
+    /// The tenant of callers that name none.
     pub fn none() -> Self {
         static NONE: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "".into());
         Self(NONE.clone())
     }
 
-    /// Reads a tenant; the empty text is [`Tenant::none`].
+    /// Parses a tenant; the empty text is [`Tenant::none`].
     pub fn parse(text: &str) -> Result<Self, TenantFault> {
         if text.is_empty() {
             return Ok(Self::none());
@@ -380,13 +381,13 @@ impl Tenant {
         Ok(Self(text.into()))
     }
 
-    /// A tenant of another server, which its card names and its clients repeat to the letter. What characters it has is
-    /// that server's business; never make one of what a caller says.
+    /// A tenant of another server, which its card names and its clients repeat unchanged. That server defines its
+    /// characters; never use this for a name that a caller sends.
     pub fn of_peer(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The text; empty for none.
+    /// Returns the tenant as text; empty for none.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -410,18 +411,18 @@ impl Default for Tenant {
     }
 }
 
-/// An agent, as the configuration and the path `/agents/{name}` call it.
+/// The name of an agent in the configuration and in the path `/agents/{name}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentName(Arc<str>);
 
 impl AgentName {
-    /// Reads a name; it must be able to stand in a path.
+    /// Parses a name; it must be usable as a path segment.
     pub fn parse(text: &str) -> Result<Self, TenantFault> {
         check_segment(text)?;
         Ok(Self(text.into()))
     }
 
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! JSON of which we do not know the shape: `data` parts, metadata, extension parameters.
+//! JSON values whose shape we do not know: `data` parts, metadata, extension parameters.
 //!
-//! Such values are kept as compact text rather than as a tree: most are only passed on, and text keeps what a tree
-//! would lose (64-bit integers, member order). Compact matters: one value is one line, in the log and in an SSE frame.
+//! Such values are stored as compact text and not as a tree: most are only passed on, and text keeps what a tree loses
+//! (64-bit integers, member order). Compact text is one line, in the log and in an SSE frame.
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,7 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// How deep a value may nest. Everybody downstream parses recursively, and 64 levels are past any honest use.
+/// The depth to which a value may nest. All later parsers recurse, and honest values need far fewer than 64 levels.
 pub const JSON_DEPTH_MAX: usize = 64;
 
 /// Why a JSON text was refused.
@@ -37,7 +37,7 @@ pub enum JsonFault {
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Parses and compacts a text.
+    /// Parses a text and removes its white space.
     pub fn parse(text: &str) -> Result<Self, JsonFault> {
         let raw: &RawValue = serde_json::from_str(text).map_err(syntax)?;
         match tidy(raw.get())? {
@@ -46,17 +46,17 @@ impl Json {
         }
     }
 
-    /// From anything that serialises.
+    /// Serialises a value of any type.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonFault> {
         Self::take(serde_json::value::to_raw_value(value).map_err(syntax)?)
     }
 
-    /// The compact text.
+    /// Returns the value as compact text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Reads the value as a type.
+    /// Deserialises the value into a type.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
@@ -107,37 +107,37 @@ impl<'de> Deserialize<'de> for Json {
 pub struct Object(Json);
 
 impl Object {
-    /// Takes a value that must be an object.
+    /// Converts a value, which must be an object.
     pub fn new(json: Json) -> Result<Self, JsonFault> {
         if json.as_str().starts_with('{') { Ok(Self(json)) } else { Err(JsonFault::NotAnObject) }
     }
 
-    /// From a map of members.
+    /// Serialises a map of members.
     pub fn from_map(map: &serde_json::Map<String, serde_json::Value>) -> Result<Self, JsonFault> {
         Self::new(Json::of(map)?)
     }
 
-    /// The members, parsed.
+    /// Parses all members into a map.
     pub fn to_map(&self) -> serde_json::Map<String, serde_json::Value> {
-        // Cannot fail on checked text; an empty map keeps the caller simple should that ever be wrong.
+        // This cannot fail on checked text; an empty map keeps callers simple if it ever does.
         self.0.read().unwrap_or_default()
     }
 
-    /// The members, each as it stands.
+    /// All members, each as unparsed JSON.
     pub fn members(&self) -> BTreeMap<String, Json> {
         let members: BTreeMap<String, Box<RawValue>> = self.0.read().unwrap_or_default();
-        // What is part of a tidy value is tidy.
+        // A part of a checked value is checked.
         members.into_iter().map(|(name, value)| (name, Json(value))).collect()
     }
 
-    /// One member, parsed.
+    /// Parses one member into a JSON tree.
     pub fn get(&self, name: &str) -> Option<serde_json::Value> {
         self.member(name)
     }
 
-    /// One member as a type, without reading the others; `None` where it is absent or something else.
+    /// Deserialises one member without parsing the others; `None` where it is absent or of another type.
     pub fn member<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
-        // Most often it is not there, which a look at the text tells unless names are written with escapes.
+        // Usually the member is absent. A text search tells that, unless names are written with escapes.
         if !self.as_str().contains(name) && !self.as_str().contains('\\') {
             return None;
         }
@@ -145,12 +145,12 @@ impl Object {
         reader.deserialize_map(Only { name, what: PhantomData }).ok()?
     }
 
-    /// The compact text.
+    /// Returns the object as compact text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The object as a value.
+    /// Returns the object as a JSON value.
     pub fn as_json(&self) -> &Json {
         &self.0
     }
@@ -174,7 +174,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Reads one member of an object.
+/// Deserialises one member of an object.
 struct Only<'n, T> {
     name: &'n str,
     what: PhantomData<T>,
@@ -200,7 +200,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<'_, T> {
     }
 }
 
-/// Whether a name is this one.
+/// Tells whether a name is the expected one.
 struct Is<'n>(&'n str);
 
 impl<'de> DeserializeSeed<'de> for Is<'_> {
@@ -223,19 +223,19 @@ impl Visitor<'_> for Is<'_> {
     }
 }
 
-/// Names of an object that are compared one by one; where there are more, a set finds them.
+/// The number of names of an object that are compared one by one; a larger object uses a set.
 const NAMES_COMPARED_MAX: usize = 24;
-/// Digits that any number may have without being beyond a double.
+/// A number with at most this many digits cannot exceed a double.
 const DIGITS_SAFE: usize = 300;
 
-/// The names of all objects that are open at some place of a text.
+/// The member names of all objects that are open at a position of a text, to find duplicates.
 #[derive(Default)]
 struct Names<'a> {
-    /// Of the outermost object first.
+    /// The names of the outermost object come first.
     open: Vec<Cow<'a, str>>,
-    /// Where the names of each begin; `None` for an array.
+    /// The offset of the first name of each open value; `None` for an array.
     scopes: Vec<Option<usize>>,
-    /// Those of objects that have many, by how deep they are.
+    /// The names of objects with many members, with their depth.
     many: Vec<(usize, HashSet<Cow<'a, str>>)>,
 }
 
@@ -275,9 +275,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Checks what the grammar leaves open of a text that is JSON: how deep it nests, members that are named twice, and
-/// what no reader can take, which are numbers beyond a double and halves of surrogate pairs. White space outside
-/// strings goes: `None` means there is none, which is the usual case and costs no copy.
+/// Checks what the JSON grammar does not: depth, duplicate members, numbers that exceed a double, and halves of
+/// surrogate pairs. It also removes white space outside strings: `None` means that there is none, which is the usual
+/// case and costs no copy.
 fn tidy(text: &str) -> Result<Option<String>, JsonFault> {
     let bytes = text.as_bytes();
     let mut out: Option<String> = None;
@@ -325,7 +325,7 @@ fn tidy(text: &str) -> Result<Option<String>, JsonFault> {
     }))
 }
 
-/// What a string says, of which this is the text with its quotes.
+/// The value of a string literal, given its range with the quotes.
 fn string(text: &str, at: Range<usize>, is_plain: bool) -> Result<Cow<'_, str>, JsonFault> {
     if is_plain {
         return Ok(Cow::Borrowed(text.get(at.start + 1..at.end - 1).unwrap_or_default()));
@@ -333,7 +333,7 @@ fn string(text: &str, at: Range<usize>, is_plain: bool) -> Result<Cow<'_, str>, 
     serde_json::from_str::<String>(&text[at]).map(Cow::Owned).map_err(syntax)
 }
 
-/// The offset just past the number that begins at `at`, if it is one that a double can hold.
+/// The offset just past the number that begins at `at`, if a double can hold it.
 fn number_end(text: &str, at: usize) -> Result<usize, JsonFault> {
     let (rest, mut is_large) = (&text.as_bytes()[at..], false);
     let is_part = |byte: &u8| {

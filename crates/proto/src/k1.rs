@@ -8,34 +8,34 @@
 //! | `PVT_K1_…` | scalar | RIPEMD-160 of payload and `K1` |
 //! | `5…` (WIF) | 0x80, scalar | double SHA-256 |
 //!
-//! `R1` (P-256) keys and signatures are read, so that they can be recognised and compared; `WA` (WebAuthn) ones are
-//! recognised and no more. This is about text: whether a point is on the curve is for those who compute with it.
+//! `R1` (P-256) keys and signatures are parsed, so that they can be compared; `WA` (WebAuthn) ones are only recognised.
+//! This module is about text: it does not check whether a point is on the curve.
 
 use ripemd::Ripemd160;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-/// The longest base58 text we look at. A signature has 95 characters; decoding takes time that grows with the square.
+/// The longest base58 text that is decoded. A signature has 95 characters; decoding time grows with the square.
 const TEXT_MAX: usize = 128;
 const CHECKSUM: usize = 4;
 
-/// Why a text is not a key or a signature. The text itself is never repeated, since it may be a private key.
+/// Why a text is not a key or a signature. The error does not repeat the text, because it may be a private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum K1Fault {
-    /// The prefix is none that we know.
+    /// The prefix is unknown.
     #[error("unknown prefix")]
     Prefix,
-    /// A character that base58 does not have.
+    /// The text has a character outside base58.
     #[error("not base58")]
     Alphabet,
-    /// Too long or too short.
+    /// The text is too long or too short.
     #[error("wrong length")]
     Length,
-    /// A typing error, most likely.
+    /// The checksum is wrong, most likely by a typing error.
     #[error("wrong checksum")]
     Checksum,
-    /// A WebAuthn key or signature, which we only recognise.
+    /// The text is a WebAuthn key or signature, which is only recognised.
     #[error("WebAuthn is not supported")]
     WebAuthn,
 }
@@ -50,7 +50,7 @@ pub enum Curve {
 }
 
 impl Curve {
-    /// As it stands in prefixes and enters checksums.
+    /// The name in prefixes and checksums.
     const fn name(self) -> &'static str {
         match self {
             Self::K1 => "K1",
@@ -58,7 +58,7 @@ impl Curve {
         }
     }
 
-    /// Splits `SIG_K1_rest` and the like.
+    /// Splits `SIG_K1_rest` and similar texts.
     fn of<'a>(text: &'a str, kind: &str) -> Result<(Self, &'a str), K1Fault> {
         let rest = text.strip_prefix(kind).ok_or(K1Fault::Prefix)?;
         match rest.split_at_checked(4) {
@@ -70,17 +70,17 @@ impl Curve {
     }
 }
 
-/// A public key. The two ways to write one key are equal once read.
+/// A public key. Both text forms of one key are equal after parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey {
-    /// Which curve the point is on.
+    /// The curve of the point.
     pub curve: Curve,
     /// The compressed point.
     pub point: [u8; 33],
 }
 
 impl PublicKey {
-    /// Reads `PUB_K1_`, `PUB_R1_` or `EOS`.
+    /// Parses `PUB_K1_`, `PUB_R1_` or `EOS`.
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         if let Some(rest) = text.strip_prefix("EOS") {
             return Ok(Self { curve: Curve::K1, point: checked(rest, "")? });
@@ -105,16 +105,16 @@ impl fmt::Debug for PublicKey {
 /// A signature from which the signer's key can be recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
-    /// Which curve it was made on.
+    /// The curve of the signature.
     pub curve: Curve,
-    /// 31 plus the recovery id, when written by an honest signer.
+    /// 31 plus the recovery id, in a well-formed signature.
     pub recovery: u8,
-    /// r and s, big-endian.
+    /// r and s, each big-endian in 32 bytes.
     pub rs: [u8; 64],
 }
 
 impl Signature {
-    /// Reads `SIG_K1_` or `SIG_R1_`.
+    /// Parses `SIG_K1_` or `SIG_R1_`.
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         let (curve, rest) = Curve::of(text, "SIG")?;
         let [recovery, tail @ ..]: [u8; 65] = checked(rest, curve.name())?;
@@ -129,15 +129,15 @@ impl fmt::Display for Signature {
     }
 }
 
-/// A private key on secp256k1. There is no way to print one.
+/// A private key on secp256k1. It cannot be printed.
 #[derive(Clone)]
 pub struct PrivateKey([u8; 32]);
 
 impl PrivateKey {
-    /// Reads `PVT_K1_`, or WIF in its uncompressed form, which is what wallets of this network export.
+    /// Parses `PVT_K1_`, or WIF in its uncompressed form, which the network's wallets export.
     ///
-    /// The network's own library does not look at the checksum of WIF. We do: a mistyped key is better refused here
-    /// than by every peer.
+    /// The network's own library does not check the checksum of WIF. We do: better to refuse a mistyped key here than
+    /// to have every peer refuse its signatures.
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         if text.starts_with("PVT") {
             return match Curve::of(text, "PVT")? {
@@ -156,7 +156,7 @@ impl PrivateKey {
         Ok(Self(key))
     }
 
-    /// The scalar itself, for the one place that signs with it.
+    /// The scalar itself; only the signer needs it.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
@@ -168,12 +168,12 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// What an account may be called: 1 to 12 of `a`–`z`, `1`–`5` and the dot.
+/// Whether a text is a legal account name: 1 to 12 of `a`–`z`, `1`–`5` and the dot.
 pub fn is_account_name(text: &str) -> bool {
     (1..=12).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'1'..=b'5' | b'.'))
 }
 
-/// The payload of a text whose last four bytes are the RIPEMD checksum of payload and suffix.
+/// The payload of a text that ends with four bytes of RIPEMD checksum over payload and suffix.
 fn checked<const N: usize>(text: &str, suffix: &str) -> Result<[u8; N], K1Fault> {
     let bytes = decode(text)?;
     if bytes.len() != N + CHECKSUM {

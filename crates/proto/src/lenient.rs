@@ -1,4 +1,4 @@
-//! Where ProtoJSON lets a reader be generous: `null` and the empty string mean "not set".
+//! Readers for the cases where ProtoJSON is lenient: `null` and the empty string mean "not set".
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -37,8 +37,8 @@ where
     d.deserialize_option(OptionalText(PhantomData))
 }
 
-/// A structure from an object and nothing else: derived readers also take an array of its members in order, which no
-/// protocol means.
+/// Deserialises a structure from an object only: derived readers also accept an array of the members in order, which no
+/// protocol allows.
 pub fn object<'de, D, T>(d: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -57,7 +57,7 @@ where
     d.deserialize_map(OnlyObject(PhantomData))
 }
 
-/// The same where there may be none.
+/// Like [`object`], for a member that may be absent or `null`.
 pub fn optional_object<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -72,7 +72,7 @@ where
     Ok(Option::<Wrapped<T>>::deserialize(d)?.map(|wrapped| wrapped.0))
 }
 
-/// Reads a string without keeping a copy of it (serde's own `Cow` always copies).
+/// Parses a string without copying it (serde's own `Cow` always copies).
 pub fn from_text<'de, D: Deserializer<'de>, T>(
     d: D,
     read: impl FnOnce(&str) -> Result<T, String>,
@@ -90,9 +90,9 @@ pub fn from_text<'de, D: Deserializer<'de>, T>(
     d.deserialize_str(Text(read))
 }
 
-/// What [`empty_none`] can make of a text.
+/// A type that [`empty_none`] can parse from a text.
 pub trait FromText: Sized {
-    /// Reads the text; an error says what is wrong with it.
+    /// Parses the text; the error says what is wrong.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
@@ -114,7 +114,7 @@ impl FromText for crate::ContextId {
     }
 }
 
-/// A 32-bit integer as ProtoJSON lets it be written: `5`, `5.0`, `"5"`; `null` is absent. `5.5` is not one.
+/// A 32-bit integer in the forms that ProtoJSON allows: `5`, `5.0`, `"5"`; `null` is absent. `5.5` is refused.
 pub fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
     struct Int32;
     impl Visitor<'_> for Int32 {
@@ -145,7 +145,7 @@ pub fn int32<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
     d.deserialize_any(Int32)
 }
 
-/// For leaving out members whose default is `false`.
+/// For `skip_serializing_if` on members whose default is `false`.
 pub const fn is_false(value: &bool) -> bool {
     !*value
 }

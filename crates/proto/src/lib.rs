@@ -1,4 +1,4 @@
-//! The vocabulary of the inside: A2A 1.0.1 by hand, and the narrow waist every request passes through.
+//! The internal vocabulary: hand-written types of A2A 1.0.1, and the `Call` and `Reply` that every request becomes.
 //!
 //! Everything that comes in becomes a [`Call`]; everything that goes out is made from a [`Reply`], an [`Event`] or a
 //! [`Fault`]. The JSON form of these types *is* the v1.0 wire form, which is also what the task log stores, so the hot

@@ -1,10 +1,10 @@
-//! Messages: what users and agents say to each other.
+//! Messages: what users and agents send to each other.
 
 use crate::lenient::{empty_none, null_default};
 use crate::{ContextId, Json, MessageId, Object, Part, TaskRef, transfer};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Who speaks.
+/// The author of a message: the client or the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Role {
     /// The client's side.
@@ -29,19 +29,19 @@ impl<'de> Deserialize<'de> for Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", from = "Read")]
 pub struct Message {
-    /// Named by its author.
+    /// The id of the message, chosen by its author.
     pub message_id: MessageId,
     /// The conversation it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
-    /// The task it continues or speaks of.
+    /// The task that the message continues or is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskRef>,
-    /// Who speaks.
+    /// The author of the message.
     pub role: Role,
     /// The content; at least one part.
     pub parts: Vec<Part>,
-    /// Free metadata.
+    /// Metadata of any shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// URIs of the extensions present in this message.
@@ -52,8 +52,8 @@ pub struct Message {
     pub reference_task_ids: Vec<String>,
 }
 
-/// A message as it is read. What comes with a task that is handed over may stand beside the other members, in the
-/// literal form of the extension.
+/// A message as parsed from JSON. The literal form of the handoff extension adds the transfer context as a member of
+/// its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", rename = "Message")]
 struct Read {
@@ -109,8 +109,8 @@ impl Message {
         }
     }
 
-    /// The skill this message asks for, if it says so. A2A has no member for it; ours is the extension key, and
-    /// `skillId` is what others write.
+    /// The skill that this message asks for, if it names one. A2A has no member for it: our extension defines one, and
+    /// other clients write `skillId`.
     pub fn skill(&self) -> Option<String> {
         let metadata = self.metadata.as_ref()?;
         match metadata.get("urn:sabir:ext:skill:v1").or_else(|| metadata.get("skillId"))? {
@@ -119,7 +119,8 @@ impl Message {
         }
     }
 
-    /// The job on a chain that this message belongs to, if it says so. Some write the number as text; 0 is no job.
+    /// The XPR escrow job that this message belongs to, if it names one. Some clients write the number as text; 0 is no
+    /// job.
     pub fn job(&self) -> Option<u64> {
         let job = self.metadata.as_ref()?.get("xpr:jobId")?;
         job.as_u64().or_else(|| job.as_str()?.trim().parse().ok()).filter(|job| *job != 0)

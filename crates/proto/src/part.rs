@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// What a part holds. The wire has no tag: the member that is set tells.
+/// The content of a part. The JSON has no tag: the member that is set decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// `text`
@@ -22,16 +22,16 @@ pub enum Content {
     Data(Json),
 }
 
-/// One piece of content with what may be said about it.
+/// A piece of content with its attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The content itself.
+    /// The content: text, bytes, a URL or data.
     pub content: Content,
-    /// `metadata`
+    /// Metadata of any shape.
     pub metadata: Option<Object>,
-    /// `filename`; legal on every kind of content. Only data: never a path of ours.
+    /// The file name, allowed for every kind of content. It is only data: never use it as a path.
     pub filename: Option<String>,
-    /// `mediaType`; legal on every kind of content
+    /// The media type, allowed for every kind of content.
     pub media_type: Option<String>,
 }
 
@@ -41,27 +41,27 @@ impl Part {
         Self { content, metadata: None, filename: None, media_type: None }
     }
 
-    /// A text part.
+    /// A part with this text and no attributes.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(Content::Text(text.into()))
     }
 
-    /// A data part.
+    /// A part with this data and no attributes.
     pub const fn data(json: Json) -> Self {
         Self::new(Content::Data(json))
     }
 
-    /// Whether this is text and nothing else is said about it but, perhaps, its media type.
+    /// Whether this is text without attributes, except perhaps a media type.
     pub const fn is_plain_text(&self) -> bool {
         matches!(self.content, Content::Text(_)) && self.metadata.is_none() && self.filename.is_none()
     }
 
-    /// Whether a part that follows this one goes on with its text: both are plain text of one media type.
+    /// Whether the text of `next` continues this text: both are plain text of one media type.
     pub fn is_continued_by(&self, next: &Self) -> bool {
         self.is_plain_text() && next.is_plain_text() && self.media_type == next.media_type
     }
 
-    /// Adds the text of the part that follows, where that goes on with this one's; false where it does not.
+    /// Appends the text of `next` if it continues this text; returns false otherwise.
     pub(crate) fn extend_text(&mut self, next: &Self) -> bool {
         let continues = self.is_continued_by(next);
         match (&mut self.content, &next.content) {
@@ -80,19 +80,19 @@ impl Part {
     }
 }
 
-/// Both alphabets, padded or not: ProtoJSON asks decoders to take all four.
+/// Both alphabets, padded or not: ProtoJSON requires decoders to accept all four.
 const ANY_PADDING: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const READ_STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
 const READ_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
 
-/// Reads base64 in either alphabet, padded or not.
+/// Decodes base64 in either alphabet, padded or not.
 pub fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     let engine = if text.contains(['-', '_']) { &READ_URL_SAFE } else { &READ_STANDARD };
     engine.decode(text).map_err(|e| e.to_string())
 }
 
-/// Writes base64 as all dialects do: the standard alphabet, padded.
+/// Encodes base64 as all dialects do: standard alphabet, padded.
 pub fn encode_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -135,7 +135,7 @@ enum Member {
     Unknown,
 }
 
-/// A member that may be given once; readers disagree on which of two counts.
+/// Sets a member that may appear once; readers disagree on which of two counts.
 fn once<T, E: Error>(slot: &mut Option<T>, value: T, name: &'static str) -> Result<(), E> {
     if slot.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
 }

@@ -4,16 +4,16 @@ use crate::lenient::{empty_none, optional_object};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `TaskPushNotificationConfig`, less the task and tenant, which say where it belongs rather than what it is.
+/// `TaskPushNotificationConfig` without the task and the tenant, which are stored beside it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PushConfig {
-    /// Unique within its task; given by us when the client gives none.
+    /// The id, unique within the task; the server makes one when the client gives none.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Where to deliver.
+    /// The URL of the webhook.
     pub url: String,
-    /// Echoed to the receiver so that it can tell its own tasks.
+    /// A token that is repeated to the receiver, so that it can recognise its own tasks.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// How to authenticate to the receiver.
@@ -22,7 +22,7 @@ pub struct PushConfig {
 }
 
 impl PushConfig {
-    /// What anybody may see of it: secrets go in and never come out.
+    /// The configuration without its secrets, which the server never returns.
     #[must_use]
     pub fn without_secrets(mut self) -> Self {
         self.token = None;
@@ -32,7 +32,7 @@ impl PushConfig {
         self
     }
 
-    /// As stored.
+    /// Serialises the configuration for the store.
     ///
     /// # Panics
     /// Never: strings serialise.
@@ -40,23 +40,23 @@ impl PushConfig {
         serde_json::to_vec(self).expect("strings serialise")
     }
 
-    /// From [`PushConfig::to_json`].
+    /// Parses the JSON of [`PushConfig::to_json`].
     pub fn from_json(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
 }
 
-/// `AuthenticationInfo`
+/// How the server authenticates to a webhook (`AuthenticationInfo`).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authentication {
     /// An IANA scheme such as `Bearer`.
     pub scheme: String,
-    /// A secret.
+    /// The secret of the scheme, such as a token.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
 }
 
-/// Secrets never reach a log.
+/// Secrets never reach a log, so the output leaves them out.
 impl fmt::Debug for PushConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PushConfig").field("id", &self.id).field("url", &"…").finish_non_exhaustive()

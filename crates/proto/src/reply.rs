@@ -1,50 +1,50 @@
-//! The waist, outward: what a [`crate::Call`] is answered with.
+//! Replies: the result of a [`crate::Call`].
 
 use crate::{AgentCard, FrozenTask, Message, PushConfig, TaskId, TaskRef, TheirTask, View};
 use std::sync::Arc;
 
-/// One value, or a stream of numbered events. `S` is the stream, which only the engine can make.
+/// The reply to a call: one value, or a stream of numbered events. `S` is the stream, which only the engine makes.
 #[derive(Debug)]
 pub enum Reply<S> {
-    /// To *send*.
+    /// The reply to *send*.
     Sent(Sent),
-    /// To *get* and *cancel*.
+    /// The reply to *get* and *cancel*.
     Task(FrozenTask, View),
-    /// To *list*.
+    /// The reply to *list*.
     Tasks(TaskPage),
-    /// To creating and reading a push configuration.
+    /// The reply to creating and reading a push configuration.
     Push(TaskId, PushConfig),
-    /// To listing push configurations.
+    /// The reply to listing push configurations.
     Pushes(TaskId, PushPage),
-    /// To deleting one.
+    /// The reply to deleting a push configuration.
     Deleted,
-    /// To asking for the extended card.
+    /// The reply to *get extended card*.
     Card(Arc<AgentCard>),
-    /// To *stream* and *subscribe*.
+    /// The reply to *stream* and *subscribe*.
     Stream(S),
 }
 
-/// What a *send* ends in.
+/// The result of a *send*.
 #[derive(Debug, Clone)]
 pub enum Sent {
-    /// A task, as far as it got.
+    /// A task in its current state.
     Task(FrozenTask, View),
     /// A direct reply; no task was made.
     Message(Box<Message>),
 }
 
-/// A page of tasks.
+/// A page of tasks, stored as bytes.
 #[derive(Debug, Clone)]
 pub struct TaskPage {
     /// The tasks, latest status first.
     pub tasks: Vec<FrozenTask>,
-    /// What to show of each.
+    /// The members to include of each task.
     pub view: View,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
-    /// The page size that was used.
+    /// The page size that the store applied.
     pub page_size: u32,
-    /// How many tasks match in all.
+    /// The number of matching tasks on all pages.
     pub total_size: u64,
 }
 
@@ -53,43 +53,44 @@ pub struct TaskPage {
 pub struct PushPage {
     /// The configurations, oldest first.
     pub configs: Vec<PushConfig>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
 }
 
-/// An answer in full: what a peer said, or what we say where the committed bytes cannot be shown as they are. Every
-/// dialect is written from this form and read into it.
+/// A reply as a complete value: what a peer sent, or what we send where the committed bytes cannot be used as they are.
+/// Every dialect encodes this form and decodes into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// To *send*: a task, as far as it got.
+    /// The reply to *send*: a task in its current state.
     SentTask(Box<TheirTask>),
-    /// To *send*: a direct reply.
+    /// The reply to *send*: a direct reply.
     SentMessage(Box<Message>),
-    /// To *get* and *cancel*.
+    /// The reply to *get* and *cancel*.
     Task(Box<TheirTask>),
-    /// To *list*.
+    /// The reply to *list*.
     Tasks {
         /// The tasks, latest status first.
         tasks: Vec<TheirTask>,
-        /// Where to go on; empty at the end.
+        /// The token of the next page; empty on the last page.
         next_page_token: String,
-        /// The page size that was used.
+        /// The page size that the server applied.
         page_size: u32,
-        /// How many tasks match in all.
+        /// The number of matching tasks on all pages.
         total_size: u64,
     },
-    /// To creating and reading a push configuration.
+    /// The reply to creating and reading a push configuration.
     Push(TaskRef, PushConfig),
-    /// To listing push configurations.
+    /// The reply to listing push configurations.
     Pushes(TaskRef, PushPage),
-    /// To deleting one.
+    /// The reply to deleting a push configuration.
     Deleted,
-    /// To asking for the extended card.
+    /// The reply to *get extended card*.
     Card(Box<AgentCard>),
 }
 
 impl Answer {
-    /// A reply in full. `None` for a stream, which has no value, and for bytes that are not a task: a damaged store.
+    /// The complete form of a reply. `None` for a stream, which is not one value, and for bytes that are not a task: a
+    /// damaged store.
     pub fn of<S>(reply: &Reply<S>) -> Option<Self> {
         Some(match reply {
             Reply::Sent(Sent::Task(task, view)) => Self::SentTask(Box::new(task.show(*view)?)),

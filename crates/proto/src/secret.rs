@@ -1,31 +1,30 @@
-//! Secrets: strings that do not find their way into logs, errors or debug output by accident.
+//! Secrets: strings that do not reach logs, errors or debug output by accident.
 //!
-//! The value leaves only through [`Secret::expose`], so a search for that word finds every place that handles one.
-//! There is no `Display` and no `Serialize`: a place that must write a secret down says so itself. Memory is not
-//! cleared on drop; the copies made by HTTP and TLS buffers would make that a promise we cannot keep.
+//! The value is read only through [`Secret::expose`], so a search for that word finds every place that handles a
+//! secret. There is no `Display` and no `Serialize`. Memory is not cleared on drop; HTTP and TLS buffers hold copies,
+//! so we could not keep that promise.
 
 use std::fmt;
 use subtle::ConstantTimeEq as _;
 
-/// A value nobody but its receiver may see: a token, a password, a client secret.
+/// A value that only its receiver may see: a token, a password, a client secret.
 ///
-/// Comparing two takes a time that depends on their lengths alone, so that a guess learns nothing from being refused
-/// sooner or later.
+/// Comparison time depends only on the lengths, so that timing reveals nothing about the value.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a value into custody.
+    /// Wraps a value as a secret.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value itself, for the one place that sends or stores it.
+    /// The value itself, for the code that sends or stores it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide, which mostly means that a setting was given but left empty.
+    /// Whether the value is empty, which usually means that a setting was left empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,30 +1,30 @@
-//! Time: what is shown ([`Timestamp`]) and what orders ([`Stamp`]).
+//! Time: the wire form ([`Timestamp`]) and the ordering key of the store ([`Stamp`]).
 
 use crate::lenient::from_text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Milliseconds since 1970, UTC. On the wire ISO 8601 with milliseconds and `Z`.
+/// Milliseconds since 1970, UTC. On the wire it is ISO 8601 with milliseconds and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// The last instant that four year digits can write.
+/// The last instant with a year of four digits.
 const LAST_MS: i64 = 253_402_300_799_999;
 const DAY_MS: i64 = 86_400_000;
 
 impl Timestamp {
-    /// From milliseconds since 1970; clamped to the years 1970 to 9999, which is what the wire can show.
+    /// Converts milliseconds since 1970, clamped to the years 1970 to 9999, which the wire form can express.
     pub fn from_millis(ms: i64) -> Self {
         Self(ms.clamp(0, LAST_MS))
     }
 
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Reads what servers of older dialects write as well: an offset (Python's `isoformat()` says `+00:00` for `Z`), or
-    /// no zone at all, which is taken for UTC.
+    /// Parses what servers of older dialects write as well: an offset (Python's `isoformat()` writes `+00:00` for `Z`),
+    /// or no zone at all, which means UTC.
     pub fn parse_loose(text: &str) -> Option<Self> {
         if let Some(time) = Self::parse(text) {
             return Some(time);
@@ -44,8 +44,8 @@ impl Timestamp {
         (hours < 24 && minutes < 60).then(|| Self::from_millis(local.millis() - shift))
     }
 
-    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction]Z`. The specification allows no offset but `Z`; peers send 0 to 9 digits
-    /// of fraction (the Python SDK six, Go nine), of which we keep three.
+    /// Parses `YYYY-MM-DDTHH:MM:SS[.fraction]Z`. The specification allows no offset but `Z`; peers send 0 to 9 digits
+    /// of fraction (the Python SDK six, Go nine), of which three are kept.
     pub fn parse(text: &str) -> Option<Self> {
         let b = text.as_bytes();
         let digits = |from: usize, to: usize| -> Option<i64> {
@@ -95,7 +95,7 @@ impl Timestamp {
     }
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar (months counted from March, so leap days come last).
+/// Days since 1970-01-01 of a date of the Gregorian calendar (years start in March, so leap days come last).
 const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
@@ -142,8 +142,8 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// A number that is unique in one store and rises with time: 48 bits of milliseconds, 15 bits of count.
 ///
-/// Task ids, the order of lists and the order of commits are all made of stamps, so that every key on the send path is
-/// appended at the right edge of its tree.
+/// Task ids, the order of lists and the order of commits use stamps, so that the store appends every key of the send
+/// path at the right edge of its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(u64);
 
@@ -155,23 +155,23 @@ impl Stamp {
         Self(u64::try_from(time.0).unwrap_or(0) << Self::COUNT_BITS)
     }
 
-    /// The stamp after this one, or the first of `now` if that is later: time going backwards never repeats a stamp.
+    /// The stamp after this one, or the first of `now` if that is later. A clock that goes back never repeats a stamp.
     #[must_use]
     pub fn next(self, now: Timestamp) -> Self {
         Self::first_of(now).max(Self(self.0 + 1))
     }
 
-    /// The millisecond it was made in.
+    /// The millisecond that the stamp belongs to.
     pub fn time(self) -> Timestamp {
         Timestamp(i64::try_from(self.0 >> Self::COUNT_BITS).unwrap_or(i64::MAX).min(LAST_MS))
     }
 
-    /// As a key for a store.
+    /// The stamp as a number, for the key of a store.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// From a key of a store.
+    /// The stamp of a number from a store.
     pub const fn from_u64(raw: u64) -> Self {
         Self(raw & (u64::MAX >> 1))
     }

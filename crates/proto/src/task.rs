@@ -9,13 +9,13 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Where a task stands.
+/// The state of a task.
 ///
-/// `Transferred` is ours: the task left for another server. No dialect's encoder may show it without saying so; the
-/// log writes it as `TASK_STATE_TRANSFERRED`.
+/// `Transferred` is an addition of ours: the task was handed over to another server. Encoders of dialects must
+/// translate it; the log writes it as `TASK_STATE_TRANSFERRED`.
 ///
-/// `Unspecified` is never ours: another server says that it does not know, or says something that we do not know. Such
-/// a task has not settled and asks for nothing, so whoever waits goes on waiting.
+/// `Unspecified` is never a state of our own tasks: another server sends it, or sends a state that we do not know. Such
+/// a task is neither settled nor interrupted, so a waiting client keeps waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the specification's own")]
 pub enum TaskState {
@@ -32,7 +32,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Every state a task of ours may be in, in the order of the specification's numbers.
+    /// Every state of our own tasks, in the order of the specification's numbers.
     pub const ALL: [Self; 9] = [
         Self::Submitted,
         Self::Working,
@@ -45,7 +45,7 @@ impl TaskState {
         Self::Transferred,
     ];
 
-    /// Settled means settled: no event follows.
+    /// Whether the state is final: no event follows.
     pub const fn is_settled(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected | Self::Transferred => true,
@@ -53,7 +53,7 @@ impl TaskState {
         }
     }
 
-    /// Waiting for the other side.
+    /// Whether the task waits for input or authorization from the caller.
     pub const fn is_interrupted(self) -> bool {
         match self {
             Self::InputRequired | Self::AuthRequired => true,
@@ -68,7 +68,7 @@ impl TaskState {
         }
     }
 
-    /// The number of the protobuf enum; 9, ours, for `Transferred`.
+    /// The number in the protobuf enum; 9, which is ours, for `Transferred`.
     pub const fn number(self) -> u8 {
         match self {
             Self::Submitted => 1,
@@ -84,12 +84,12 @@ impl TaskState {
         }
     }
 
-    /// The inverse of [`TaskState::number`], for states of ours.
+    /// The inverse of [`TaskState::number`], for states of our own tasks.
     pub fn from_number(number: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|s| i64::from(s.number()) == number)
     }
 
-    /// The name in JSON.
+    /// The name in JSON, such as `TASK_STATE_WORKING`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Submitted => "TASK_STATE_SUBMITTED",
@@ -105,21 +105,22 @@ impl TaskState {
         }
     }
 
-    /// Reads the name of a state of ours, or its number as ProtoJSON allows; 9 is a number of nobody else's.
+    /// Parses the name of a state of our own tasks, or its number as ProtoJSON allows. 9 is refused, because only we
+    /// use it.
     pub fn from_name(name: &str) -> Option<Self> {
         let by_number = || Self::from_number(name.parse().ok()?).filter(|state| *state != Self::Transferred);
         Self::ALL.into_iter().find(|s| s.name() == name).or_else(by_number)
     }
 
-    /// Reads what another server says, by name or number. `None` for what is not even of the form, such as a word of
-    /// another version: that is no state which we do not know.
+    /// Parses the state that another server sends, by name or number: an unknown state is `Unspecified`. `None` for a
+    /// text of another form, such as a word of another protocol version.
     pub fn of_peer(name: &str) -> Option<Self> {
         let is_theirs = name.starts_with("TASK_STATE_") || name.is_empty() || name.parse::<i64>().is_ok();
         Self::from_name(name).or_else(|| is_theirs.then_some(Self::Unspecified))
     }
 }
 
-/// In words for people: `input-required`.
+/// The form for people, such as `input-required`.
 impl fmt::Display for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -149,7 +150,7 @@ impl<'de> Deserialize<'de> for TaskState {
     }
 }
 
-/// ProtoJSON readers take an enum by name or by number; both arrive at `read` as text.
+/// ProtoJSON readers accept an enum by name or by number; `read` gets both as text.
 pub(crate) fn enum_name<'de, D: Deserializer<'de>, T>(
     d: D,
     read: impl FnOnce(&str) -> Result<T, String>,
@@ -177,58 +178,58 @@ pub(crate) fn enum_name<'de, D: Deserializer<'de>, T>(
     d.deserialize_any(NameVisitor(read))
 }
 
-/// The state of a task with the words that go with it.
+/// The state of a task, with a message about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskStatus {
-    /// Where the task stands.
+    /// The state of the task.
     pub state: TaskState,
-    /// What the agent says about it.
+    /// The message of the agent about the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// Since when.
+    /// The time of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
 }
 
-/// A task, whole.
+/// A complete task.
 ///
-/// Member order is part of how tasks are stored: what a caller may ask to leave out (history, artifacts) comes last, so
-/// that leaving it out is a matter of cutting bytes; see [`crate::FrozenTask`].
+/// The member order is part of the storage format: the members that a caller may leave out (history, artifacts) come
+/// last, so that leaving them out cuts bytes off the end; see [`crate::FrozenTask`].
 ///
-/// The names in it are ours, unless said otherwise: a task of another server is a [`TheirTask`], and the two cannot be
-/// mistaken for each other.
+/// By default the ids are those of this server. A task of another server is a [`TheirTask`], a different type, so the
+/// two cannot be confused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task<I = TaskId, C: Maybe = ContextId> {
-    /// Its name.
+    /// The id, unique on its server.
     pub id: I,
-    /// The conversation.
+    /// The conversation of the task.
     #[serde(alias = "context_id", skip_serializing_if = "Maybe::is_absent")]
     pub context_id: C,
-    /// Where it stands.
+    /// The status of the task.
     #[serde(deserialize_with = "C::read_status")]
     pub status: TaskStatus,
-    /// Free metadata.
+    /// Metadata of any shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
-    /// What was said, oldest first.
+    /// The messages of the task, oldest first.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What was produced.
+    /// The outputs of the task.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
 }
 
-/// A task as outsiders see it: with whatever name its server or its client gave it, and perhaps outside any
-/// conversation. Every dialect is written from this form and read into it.
+/// A task as it is on the wire: with an id of any server or client, and perhaps without a context. Every dialect
+/// encodes this form and decodes into it.
 pub type TheirTask = Task<TaskRef, Option<ContextId>>;
 
-/// A conversation that may be unknown, which tells a task of outsiders from one of ours.
+/// A context id that may be absent; it distinguishes wire tasks from our own tasks.
 pub trait Maybe {
-    /// Whether there is none.
+    /// Whether the context id is absent.
     fn is_absent(&self) -> bool;
 
-    /// Reads the status of such a task.
+    /// Deserialises the status of a task with such a context id.
     fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error>;
 }
 
@@ -248,7 +249,7 @@ impl Maybe for Option<ContextId> {
     }
 
     fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error> {
-        /// The same members; the state may be one that we do not know, and ProtoJSON leaves out the unspecified one.
+        /// The same members, but the state may be unknown to us, and ProtoJSON leaves out the unspecified state.
         #[derive(Deserialize)]
         struct TheirStatus {
             #[serde(default = "unspecified", deserialize_with = "their_state")]
@@ -257,7 +258,7 @@ impl Maybe for Option<ContextId> {
             message: Option<Message>,
             #[serde(default)]
             timestamp: Option<Timestamp>,
-            /// Where the task went, in the literal form of the extension for handoffs.
+            /// The target of a handoff, in the literal form of the extension.
             #[serde(default)]
             transfer: Option<Json>,
         }
@@ -282,7 +283,7 @@ fn their_state<'de, D: Deserializer<'de>>(d: D) -> Result<TaskState, D::Error> {
 }
 
 impl<I, C: Maybe> Task<I, C> {
-    /// Where a task went is part of the task, so that it is found however much of the history is shown.
+    /// Copies the target of a handoff into the metadata of the task, where it stays readable when the history is cut.
     fn keep_transfer(&mut self) {
         if self.status.state != TaskState::Transferred {
             return;
@@ -293,18 +294,18 @@ impl<I, C: Maybe> Task<I, C> {
         }
     }
 
-    /// Where it went, if it was handed over.
+    /// The target of the handoff, if the task was handed over.
     pub fn transfer(&self) -> Option<Transfer> {
         Transfer::of(self.status.state, self.status.message.as_ref(), self.metadata.as_ref())
     }
 
-    /// Applies one event. `heard` is the message the event answers to, if it answers to one.
+    /// Applies one event. `heard` is the caller's message that the event answers, if there is one.
     pub fn apply(&mut self, event: Event<I, C>, heard: Option<Message>) {
         match event {
             Event::Task(whole) => *self = whole,
             Event::StatusUpdate(update) => {
-                // A question is part of the conversation and stays in the history once it is answered; progress notes
-                // are not.
+                // A question stays in the history after its answer, because it is part of the conversation; progress
+                // notes do not.
                 if self.status.state.is_interrupted()
                     && let Some(question) = self.status.message.take()
                 {
@@ -325,7 +326,7 @@ impl<I, C: Maybe> Task<I, C> {
                 match known {
                     Some(artifact) if update.append => artifact.append(update.artifact),
                     Some(artifact) => *artifact = update.artifact,
-                    // A chunk whose beginning we never saw: better its end than nothing.
+                    // The start of this artifact is missing; the end alone is better than nothing.
                     None => self.artifacts.push(update.artifact),
                 }
             }

@@ -1,24 +1,24 @@
 //! Turns parts, messages, artifacts and tasks into plain text.
 //!
-//! This is the only place that decides where line breaks go. The parts of a message are separate lines. In an artifact,
-//! plain text that follows plain text goes on in the same line: most servers keep what an agent streamed as one part
-//! per chunk, and nothing else tells chunks from paragraphs. A line break inside a word does more harm than a missing
-//! one between two paragraphs. Our own log has one part there, because [`Artifact::append`] joins chunks.
+//! This is the only place that decides about line breaks. The parts of a message are separate lines. In an artifact,
+//! plain text that follows plain text continues the same line: most servers store one part per streamed chunk, and
+//! nothing else distinguishes chunks from paragraphs. A line break inside a word does more harm than a missing one
+//! between paragraphs. Our own log has one part there, because [`Artifact::append`] joins chunks.
 
 use crate::{Artifact, Content, Maybe, Message, Part, Task};
 use std::borrow::Cow;
 
-/// What happens to the parts that are not text.
+/// How the text form treats parts that are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonText {
     /// They are left out.
     Skip,
-    /// Data and links are written out, and files become a note with name, media type and size.
+    /// Data and links are written out; a file becomes a note with name, media type and size.
     Describe,
 }
 
 impl Part {
-    /// The part as text: data and links written out, a file as a note that names it.
+    /// The part as text: data and links are written out, a file becomes a note that names it.
     pub fn described(&self) -> Cow<'_, str> {
         match &self.content {
             Content::Text(text) | Content::Url(text) => text.into(),
@@ -33,30 +33,30 @@ impl Part {
 }
 
 impl Message {
-    /// The text parts of the message, a line break between two of them.
+    /// The text parts of the message, joined by line breaks.
     pub fn joined_text(&self) -> String {
         self.text_with(NonText::Skip)
     }
 
-    /// The message as text, a line break between two parts.
+    /// The message as text, with line breaks between its parts.
     pub fn text_with(&self, non_text: NonText) -> String {
         parts_text(&self.parts, non_text, |_, _| false)
     }
 }
 
 impl Artifact {
-    /// The text parts of the artifact; chunks of plain text go on in the same line.
+    /// The text parts of the artifact; consecutive chunks of plain text stay on one line.
     pub fn joined_text(&self) -> String {
         self.text_with(NonText::Skip)
     }
 
-    /// The artifact as text; chunks of plain text go on in the same line.
+    /// The artifact as text; consecutive chunks of plain text stay on one line.
     pub fn text_with(&self, non_text: NonText) -> String {
         parts_text(&self.parts, non_text, Part::is_continued_by)
     }
 }
 
-/// The text of a list of parts: a line break between two of them, unless `continues` says that they belong together.
+/// The text of a list of parts, joined by line breaks except where `continues` is true.
 fn parts_text(parts: &[Part], non_text: NonText, continues: fn(&Part, &Part) -> bool) -> String {
     let (mut text, mut before) = (String::new(), None);
     for part in parts {
@@ -78,8 +78,8 @@ fn parts_text(parts: &[Part], non_text: NonText, continues: fn(&Part, &Part) -> 
 }
 
 impl<I, C: Maybe> Task<I, C> {
-    /// What the agent answered: the text of the artifacts, and the words of the status where there are no artifacts or
-    /// where the agent asks something.
+    /// The answer of the agent: the text of the artifacts, plus the status message if there are no artifacts or if the
+    /// agent asks something.
     pub fn answer_text(&self, non_text: NonText) -> String {
         let mut texts: Vec<String> = self.artifacts.iter().map(|artifact| artifact.text_with(non_text)).collect();
         texts.retain(|text| !text.is_empty());

@@ -1,16 +1,17 @@
-//! Handoff: a task leaves for another server, and the conversation goes on there.
+//! Handoff: a task moves to another server, and the conversation continues there.
 //!
-//! A2A has no word for it, so everything stands where extensions stand: in `metadata` below the extension's URI, with
-//! the URI in the message's `extensions`. Three things are said there:
+//! A2A has no member for handoffs, so they use an extension: `metadata` below the extension's URI, with the URI in the
+//! message's `extensions`. There are three statements:
 //!
-//! | Who says it | What |
+//! | Sender | Content |
 //! |---|---|
-//! | the server that gives a task away, to its caller | [`Transfer`]: where the task went |
+//! | the server that hands a task over, to its caller | [`Transfer`]: the new agent and task |
 //! | that server, to the next one | [`TransferContext`]: what the next one needs to know, with `hold` |
-//! | the same, once its own task is over | `activate`, with the same `transfer_id` |
+//! | that server, after its own task has ended | `activate`, with the same `transfer_id` |
 //!
-//! What is in a [`TransferContext`] is a claim of a stranger: limited in size and depth, kept apart from the receiver's
-//! own memory, never instructions and never a proof of who somebody is. Secrets are refused before they are sent.
+//! A [`TransferContext`] is an unverified claim of the sender. It is limited in size and depth, and stored apart from
+//! the receiver's own memory. It never contains instructions and never proves an identity. Secrets are refused before
+//! they are sent.
 
 mod claim;
 mod context;
@@ -23,103 +24,103 @@ use crate::{ContextId, Json, Message, MessageId, Object, Role, TaskRef, TaskStat
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The extension.
+/// The URI of the handoff extension.
 pub const HANDOFF: &str = "urn:sabir:ext:handoff:v1";
-/// The same for peers that want the state, the target and the context as members of their own.
+/// The URI for peers that expect the state, the target and the context as members of their own.
 pub const HANDOFF_LITERAL: &str = "urn:sabir:ext:handoff:v1:literal";
-/// The word for the state, in both forms.
+/// The state in both forms of the extension.
 pub const TRANSFERRED: &str = "TRANSFERRED";
 
-/// How often a task may be handed on, unless somebody says otherwise.
+/// The number of handoffs of one task that are allowed by default.
 pub const DEPTH_DEFAULT: usize = 4;
-/// How often at the very most.
+/// The largest number of handoffs that a configuration can allow.
 pub const DEPTH_MAX: usize = 16;
 
-/// One server that has had the task, and gave it away.
+/// A server that had the task and handed it over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
-    /// Its URL.
+    /// The URL of the agent.
     pub agent: String,
-    /// The task there.
+    /// The id of the task at that server.
     pub task_id: String,
-    /// When it gave the task away.
+    /// The time at which the server handed the task over.
     pub at: Timestamp,
-    /// What it was asked for, where the task had come to it by a handoff.
+    /// The skills that it was asked for, if it received the task by a handoff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
 }
 
-/// What an agent says that wants another one to have its task.
+/// The request of an agent to hand its task over to another agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handover {
-    /// Whom, by its name in the configuration of the server.
+    /// The target agent, by its name in the server's configuration.
     pub to: String,
-    /// What is asked of it, by the names of capabilities; at least one.
+    /// The capabilities that the target needs, by name; at least one.
     pub required: Vec<String>,
-    /// Why, for people.
+    /// The reason, in words for people.
     #[serde(default)]
     pub reason: Option<String>,
-    /// What to say to it; what the caller said last when absent.
+    /// The message to the target; by default the caller's last message.
     #[serde(default)]
     pub text: Option<String>,
-    /// Working memory that it should have.
+    /// Working memory for the target.
     #[serde(default)]
     pub state: Map<String, Value>,
-    /// Named outputs of what was done so far.
+    /// Named outputs of the work so far.
     #[serde(default)]
     pub output_keys: Map<String, Value>,
-    /// What happened so far, in words.
+    /// A summary of the work so far.
     #[serde(default)]
     pub summary: Option<String>,
 }
 
-/// Where a task went.
+/// The target of a handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The URL of the agent that has it now.
+    /// The URL of the agent that has the task now.
     pub agent_endpoint: String,
-    /// The task there.
+    /// The id of the task at that agent.
     pub task_id: TaskRef,
-    /// What that agent is called at the server that gave the task away.
+    /// The name of that agent at the server that handed the task over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
-    /// Why, for people.
+    /// The reason, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The conversation there.
+    /// The id of the conversation at that agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
-    /// Its card.
+    /// The URL of the agent's card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_url: Option<String>,
-    /// How it was spoken to.
+    /// The protocol binding that the sending server used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_binding: Option<String>,
-    /// The name of this handoff on both sides. A peer of the literal form may give none.
+    /// The id of this handoff on both sides. A peer that uses the literal form may leave it out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transfer_id: String,
-    /// Who had it before, oldest first.
+    /// The servers that had the task before, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<Hop>,
-    /// When it went.
+    /// The time of the handoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transferred_at: Option<Timestamp>,
-    /// What shows there that the task is its caller's.
+    /// The secret with which the caller claims the task at that agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_secret: Option<Claim>,
-    /// It was not held there, so there is nothing to activate.
+    /// The task there was not held, so there is nothing to activate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
 }
 
 impl Transfer {
-    /// The extension's object: the state, and where the task went.
+    /// The object of the extension: the state and the target.
     pub fn to_value(&self) -> Value {
         serde_json::json!({ "state": TRANSFERRED, "transfer": self })
     }
 
-    /// Reads it from the metadata of a message or a task.
+    /// Reads the target from the metadata of a message or a task.
     pub fn of_metadata(metadata: Option<&Object>) -> Option<Self> {
         let object = metadata?.get(HANDOFF)?;
         if object.get("state")?.as_str()? != TRANSFERRED {
@@ -128,7 +129,7 @@ impl Transfer {
         serde_json::from_value(object.get("transfer")?.clone()).ok()
     }
 
-    /// Where a task went, if it says that it did. The status has it first, the task's own metadata keeps it.
+    /// Reads the target of a handed-over task. The status message has it first; the task's own metadata keeps it.
     pub fn of(state: TaskState, message: Option<&Message>, metadata: Option<&Object>) -> Option<Self> {
         if !matches!(state, TaskState::Completed | TaskState::Transferred) {
             return None;
@@ -137,7 +138,7 @@ impl Transfer {
         said.or_else(|| Self::of_metadata(metadata))
     }
 
-    /// Says it in a message.
+    /// Adds the target to a message.
     pub fn stamp(&self, message: &mut Message) {
         message.metadata = Some(with_member(message.metadata.as_ref(), HANDOFF, self.to_value()));
         if !message.extensions.iter().any(|uri| uri == HANDOFF) {
@@ -145,7 +146,7 @@ impl Transfer {
         }
     }
 
-    /// Says it in a status that said it beside its message, in the literal form of the extension.
+    /// Adds the target to a status whose peer sent it in the literal form, beside the message.
     pub fn complete(&self, status: &mut TaskStatus) {
         let message = status.message.get_or_insert_with(|| {
             let id = MessageId::parse("transfer").expect("a plain word is a legal id");
@@ -154,15 +155,14 @@ impl Transfer {
         self.stamp(message);
     }
 
-    /// In words for people.
+    /// A sentence about the handoff for people.
     pub fn words(&self) -> String {
         let why = self.reason.as_deref().map(|reason| format!("{reason}. ")).unwrap_or_default();
         format!("{why}This task was handed over to {}, where it is task {}.", self.agent_endpoint, self.task_id)
     }
 }
 
-/// Takes a context that stands beside the other members of a message to where the extension has it, unless one is
-/// there.
+/// Moves a context of the literal form from its own member into the metadata, unless the metadata has one.
 pub fn take_literal(message: &mut Message, context: &Json) {
     let said = message.metadata.as_ref().is_some_and(|metadata| metadata.get(HANDOFF).is_some());
     let Ok(context) = context.read::<Value>() else { return };
@@ -173,14 +173,14 @@ pub fn take_literal(message: &mut Message, context: &Json) {
     }
 }
 
-/// An object with one member more, or another value for it.
+/// The object with one member added or replaced.
 pub fn with_member(object: Option<&Object>, name: &str, value: Value) -> Object {
     let mut map = object.map(Object::to_map).unwrap_or_default();
     map.insert(name.to_owned(), value);
     Object::from_map(&map).expect("a map of checked values is an object")
 }
 
-/// Whether two URLs name the same agent: the same origin and path, however they are written.
+/// Whether two URLs name the same agent: the same origin and path after normalisation.
 pub fn same_agent(one: &str, other: &str) -> bool {
     fn normal(url: &str) -> String {
         let bare = url.split(['?', '#']).next().unwrap_or(url).trim_end_matches('/');
@@ -198,19 +198,19 @@ pub fn same_agent(one: &str, other: &str) -> bool {
     normal(one) == normal(other)
 }
 
-/// Why a chain may not go on.
+/// Why a task may not be handed on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// The target has had the task for the same thing.
+    /// The target had the task before, for the same skills.
     #[error("{0} has had this task already; handing it back would go round in a circle")]
     Loop(String),
-    /// It was handed on often enough.
+    /// The task was handed on as often as the limit allows.
     #[error("the task was handed on {0} times already, which is the limit")]
     Depth(usize),
 }
 
 impl ChainFault {
-    /// The word on the wire.
+    /// The error code on the wire.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Loop(_) => "HANDOFF_LOOP",
@@ -219,8 +219,8 @@ impl ChainFault {
     }
 }
 
-/// Whether a task that came along `chain` may go to `target` for these skills. An agent that has had it may have it
-/// once more, for something else.
+/// Checks whether a task with this `chain` may go to `target` for these skills. An agent that had the task may get it
+/// once more, for other skills.
 pub fn check_chain(chain: &[Hop], target: &str, skills: &[String], depth_max: usize) -> Result<(), ChainFault> {
     if chain.len() > depth_max.min(DEPTH_MAX) {
         return Err(ChainFault::Depth(chain.len() - 1));

@@ -22,8 +22,8 @@
 //! ```
 //!
 //! This program answers at `http://127.0.0.1:4000`: A2A 0.1 to 1.0, over JSON-RPC, HTTP+JSON and gRPC, with streams,
-//! lists, cancels and an agent card. Each step of the agent is committed to SQLite before a caller sees it. On Ctrl-C the
-//! server stops in order, and turns that were at work go on after the next start.
+//! lists, cancels and an agent card. Each step of the agent is committed to SQLite before a caller sees it. On Ctrl-C
+//! the server stops in order, and unfinished turns continue after the next start.
 //!
 //! # Where to find what
 //!
@@ -64,7 +64,7 @@ pub use process::init_logging;
 pub use process::stop_signal;
 pub use service::{Service, skill};
 
-// What an agent is, and what it is given.
+// The trait of agents, and the types that an agent works with.
 pub use bytes::Bytes;
 pub use sabir_engine::agent::{Commit, Ended, Report};
 pub use sabir_engine::{
@@ -73,7 +73,7 @@ pub use sabir_engine::{
 };
 pub use sabir_server::{Artifacts as MirrorArtifacts, Effect, Mirror, Mirrored, delegate};
 
-// What agents and their callers say to each other.
+// The messages and tasks that agents and their callers exchange.
 pub use sabir_proto::transfer::Handover;
 pub use sabir_proto::{
     AgentName, Artifact, ArtifactId, ArtifactUpdate, Caller, Content, ContextId, Event, Fault, FrozenEvent, FrozenTask,
@@ -81,7 +81,7 @@ pub use sabir_proto::{
     TaskStatus, Tenant, Timestamp, ToolMode, Transfer, TransferContext,
 };
 
-// How agents are served.
+// The configuration and the server.
 pub use sabir_proto::card::{Extension, Provider};
 pub use sabir_server::config::ConfigError;
 pub use sabir_server::config::agent::{CapabilitiesConfig, CardConfig, Requirements, SkillConfig};

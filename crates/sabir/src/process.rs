@@ -1,4 +1,4 @@
-//! What a program that serves needs besides its agents: a log, and an orderly end.
+//! Helpers for a program that serves agents: logging, and a signal to stop.
 
 /// Completes when this process receives Ctrl-C (`SIGINT`) or `SIGTERM`. From this call on, neither of them ends the
 /// process by itself. Must be called inside a Tokio runtime.

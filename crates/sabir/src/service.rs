@@ -28,17 +28,17 @@ pub struct Service {
 }
 
 impl Service {
-    /// On 127.0.0.1:4000, with its data in `./sabir-data`.
+    /// A server on 127.0.0.1:4000 that stores its data in `./sabir-data`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, but for what `SABIR_*` variables say: `SABIR_SERVER__LISTEN`, `SABIR_STORE__URL` and so on.
+    /// A server with the settings of `SABIR_*` variables: `SABIR_SERVER__LISTEN`, `SABIR_STORE__URL` and so on.
     pub fn from_env() -> Result<Self, ConfigError> {
         Config::load(None, Config::variables()).map(Self::with)
     }
 
-    /// With a configuration read elsewhere; its own agents are served as well.
+    /// A server with a given configuration; the agents of the configuration are served as well.
     pub fn with(config: Config) -> Self {
         Self { config, agents: HashMap::new() }
     }
@@ -75,14 +75,14 @@ impl Service {
         self
     }
 
-    /// Where to listen; port 0 picks a free one.
+    /// Sets the address to listen on; port 0 picks a free one.
     #[must_use]
     pub const fn listen(mut self, address: SocketAddr) -> Self {
         self.config.server.listen = address;
         self
     }
 
-    /// Where to keep tasks.
+    /// Sets the directory in which tasks are stored.
     #[must_use]
     pub fn data(mut self, directory: &Path) -> Self {
         self.config.store.url = format!("sqlite:{}", directory.join("sabir.db").display());
@@ -95,8 +95,8 @@ impl Service {
     }
 
     /// Serves until this process receives Ctrl-C or `SIGTERM`, and then stops in order: requests and streams get
-    /// `server.drain_seconds` to finish, and agents at work go on after the next start. Prints `listening on URL` to the
-    /// standard output stream once clients can connect.
+    /// `server.drain_seconds` to finish, and unfinished turns continue after the next start. Prints `listening on URL`
+    /// to the standard output stream once clients can connect.
     ///
     /// Programs that want to stop for another reason call [`Service::start`] and [`Server::run`].
     pub async fn serve(self) -> Result<(), StartError> {

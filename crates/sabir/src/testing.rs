@@ -75,14 +75,14 @@ pub struct TestEngine {
     shared: Arc<Shared>,
 }
 
-/// What survives a crash, and the process that runs now.
+/// The state that survives a crash, and the process that runs now.
 struct Shared {
     log: Arc<MemoryLog>,
     world: Arc<World>,
     scope: Arc<Scope>,
     agents: Mutex<Vec<(AgentName, AgentFactory)>>,
     process: Mutex<Process>,
-    /// How many processes have been killed; turns that are followed look here.
+    /// The number of killed processes; a [`RunningTurn`] watches it to follow its task in the next process.
     crashes: watch::Sender<u64>,
 }
 
@@ -181,7 +181,7 @@ impl Process {
         lock(&self.residents).insert(name.clone(), Arc::new(resident));
     }
 
-    /// The agent under test.
+    /// Returns the agent under test.
     fn agent(&self) -> Arc<Resident> {
         lock(&self.residents).get(&agent_name(NAME)).cloned().expect("the agent under test is added at the start")
     }

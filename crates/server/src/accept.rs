@@ -20,8 +20,8 @@ pub(crate) fn prefers_plain_json(headers: &HeaderMap) -> bool {
 
 /// Whether the client reads event streams and no JSON, so that an error has to be an event.
 ///
-/// The SDK for JavaScript names event streams alone as well, but it reads JSON, and only there does it look for the class
-/// of an error: in an event every error is the same to it.
+/// The SDK for JavaScript names event streams alone as well, but it reads JSON, and only there does it look for the
+/// class of an error: in an event every error is the same to it.
 pub(crate) fn takes_events_only(headers: &HeaderMap) -> bool {
     let user_agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let is_javascript = files::Form::of(user_agent) == files::Form::Bytes;

@@ -1,5 +1,5 @@
-//! Administration: agents, keys, organisations, the audit, signatures of cards, webhooks and the files as a whole, for commands
-//! that work with or without a server running.
+//! Administration: agents, keys, organisations, the audit, signatures of cards, webhooks and the files of a server. The
+//! commands work with or without a running server.
 //!
 //! A command opens the guard's file next to the task log and makes one change. If a server runs on the same file, the
 //! command makes it read the change before it ends. Every change is in the audit, with the name of the operator.
@@ -100,7 +100,7 @@ pub enum AdminError {
         /// The error that the server reported.
         reason: String,
     },
-    /// The request failed.
+    /// The request failed, for this reason.
     #[error("{0}")]
     Failed(String),
     /// The change was refused.
@@ -109,7 +109,7 @@ pub enum AdminError {
     /// The agent cannot be added or changed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The store failed.
+    /// The guard's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -73,7 +73,7 @@ pub enum StartError {
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
-    /// Where commands and endpoints delegate, if any of them may.
+    /// The listener at which commands and endpoints delegate, if any of them may.
     delegations: Option<agents::DelegationListener>,
     operator: Option<Operator>,
     drain: Duration,
@@ -99,8 +99,8 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
-    /// Whether a request that reached its proxy without TLS is refused: this is production, and the proxy terminates
-    /// TLS for this server.
+    /// Whether a request without TLS to its proxy is refused: in production, if the proxy terminates TLS for this
+    /// server.
     pub(crate) https_only: bool,
     pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
@@ -352,8 +352,8 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Why the store cannot write, if it cannot. If its last write failed, this probes the store again: while no caller
-    /// sends, nothing else would notice the recovery.
+    /// Why the store cannot write, if it cannot. If its last write failed, this probes the store again: without
+    /// requests, nothing else would notice the recovery.
     pub(crate) async fn trouble(&self) -> Option<StoreError> {
         let known = self.pulse.trouble()?;
         match tokio::time::timeout(PROBE_TIME_MAX, self.pulse.probe()).await {
@@ -475,8 +475,8 @@ pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Ends the commands that a killed server left running, and returns the ledger for new ones. This process has locked
-/// the store, so no other server has commands in the ledger.
+/// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
+/// the store, so no other server has commands in the journal.
 async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartError> {
     let Some(store) = store_path(config).map_err(StartError::Config)? else { return Ok(None) };
     let ledger = Arc::new(Ledger::beside(&store));

@@ -40,7 +40,7 @@ pub(crate) struct Bounds {
     pub(crate) time_max: Duration,
 }
 
-/// A body on its way in.
+/// A body that is being received.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     body: Incoming,

@@ -1,4 +1,4 @@
-//! The bindings: decode, ask, encode.
+//! The protocol bindings: each decodes a request, calls the engine and encodes the response.
 
 pub(crate) mod agnt;
 pub(crate) mod grpc;
@@ -22,7 +22,7 @@ use sabir_proto::{Fault, LINEAGE_HEADER, Seq, Terms};
 use sabir_wire::Dialect;
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
-/// What 0.2 and 0.3 called it.
+/// The name of the header in 0.2 and 0.3.
 const X_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -47,7 +47,7 @@ impl<'a> Head<'a> {
         self.uri.query().unwrap_or("")
     }
 
-    /// The request as it stands at the door, with its body where that says all that the request does.
+    /// The facts that authenticate the request. The body is given where it alone determines what the request does.
     pub(crate) fn knock(&self, app: &App, body: Option<&'a [u8]>) -> Knock<'a> {
         let authority = self.uri.authority().map(::http::uri::Authority::as_str);
         let host = authority.or_else(|| self.headers.get(HOST).and_then(|v| v.to_str().ok()));
@@ -57,14 +57,15 @@ impl<'a> Head<'a> {
             channel: if self.peer.tls { Channel::Tls } else { Channel::Plain },
             certificate: self.peer.certificate.as_deref(),
             address: Some(self.peer.address),
-            // What somebody calls us is not what we are called: a token for another port is for somebody else.
+            // Only a name of this server counts, not any name that the client sends: a token for another name or port
+            // is not meant for this server.
             host: host.filter(|host| app.door.is_ours(host)),
             now: TokioHost.now(),
         }
     }
 }
 
-/// What a refusal at the door says in headers: how to come in, or when to come again.
+/// Adds the headers of a refusal: how to authenticate, or when to try again.
 pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
     if let Some(seconds) = retry_after(fault) {
         headers.insert(RETRY_AFTER, seconds.into());
@@ -76,12 +77,12 @@ pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Opt
     }
 }
 
-/// When it is worth asking again, in seconds. What is unavailable is so for a moment, however long that is.
+/// After how many seconds another attempt is worthwhile. `Unavailable` always counts as temporary.
 pub(crate) fn retry_after(fault: &Fault) -> Option<u64> {
     fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(CROWDED_SECONDS))
 }
 
-/// A refusal for want of room: the caller is told when to ask again, in every binding by the same status and header.
+/// A refusal for lack of capacity: every binding answers with the same status and the same `Retry-After`.
 pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
     app.metrics.shed();
     *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -89,7 +90,7 @@ pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
     refusal
 }
 
-/// What a caller says in headers beside the operation.
+/// The terms of a call that the headers state.
 pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fault> {
     let mut terms = Terms::default();
     if let Some(value) = headers.get(IDEMPOTENCY_KEY) {
@@ -102,10 +103,10 @@ pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fa
         terms.last_event_id =
             Some(Seq(number.ok_or_else(|| Fault::invalid("Last-Event-ID", "must be an event number"))?));
     }
-    // A claim, and not one that is worth a refusal.
+    // An unchecked claim; a wrong one is not refused.
     terms.lineage = headers.get(LINEAGE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     terms.claim = headers.get(CLAIM_HEADER).and_then(|value| value.to_str().ok()).and_then(Claim::parse);
-    // Clients of the older dialects write either.
+    // Clients of the older dialects send either header.
     let older = match spelling {
         Spelling::Plain => None,
         Spelling::WithX => Some(headers.get_all(X_EXTENSIONS)),
@@ -120,7 +121,7 @@ pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fa
     Ok(terms)
 }
 
-/// The version a caller asks for: the header, else the query parameter of the same name.
+/// The version that a caller asks for: the header, or else the query parameter of the same name.
 pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a str> {
     let header = headers.get(VERSION).and_then(|v| v.to_str().ok());
     header.or_else(|| {

@@ -1,7 +1,8 @@
-//! The body of an answer: whole, a stream of events, gRPC's own, or pieces from elsewhere.
+//! Response bodies: whole, an event stream, gRPC, or chunks of a local server.
 //!
-//! An answer is a copy of what is stored, and stays in memory until its reader has taken it. So all answers that are made
-//! and not written yet have a budget together ([`OutgoingBudget`]); one that finds no room there is refused, and may be asked for again.
+//! A response is a copy of stored data, and stays in memory until the client has read it. So all responses that are
+//! built and not written yet share one budget ([`OutgoingBudget`]). A response that does not fit is refused, and the
+//! client may ask again.
 
 use crate::sse::EventStream;
 use crate::stack::CROWDED_SECONDS;
@@ -15,21 +16,21 @@ use sabir_proto::Fault;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What all answers are made of.
+/// The body of every response.
 #[derive(Debug)]
 pub(crate) enum Body {
     Whole(Option<Bytes>),
-    /// The same, counted in the budget until it is written.
+    /// Like `Whole`, counted in the budget until it is written.
     Counted(Option<Bytes>),
     Events(Box<EventStream>),
     Grpc(tonic::body::Body),
-    /// The same for the answers of agents, counted.
+    /// A gRPC body of agents, counted in the budget.
     CountedGrpc(GrpcAnswer),
-    /// What a stage plays; an error breaks the answer off where it is.
+    /// The chunks of a local server; an error breaks the response off.
     Pieces(Piecewise),
 }
 
-/// An answer that comes in pieces.
+/// A body that arrives in chunks.
 pub(crate) struct Piecewise {
     pieces: Pieces,
     broken: bool,
@@ -53,7 +54,8 @@ impl Piecewise {
         match self.pieces.as_mut().poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Poll::Ready(Some(Err(Broken))) => {
-                // What came before it has to leave first, and leaves only when there is nothing to write.
+                // The chunks before the error must be written first, and that happens only when there is nothing new to
+                // write.
                 self.broken = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -64,11 +66,11 @@ impl Piecewise {
     }
 }
 
-/// Answers shorter than this are not counted, in bytes. The stream that carries one costs more, and there is a limit of
-/// streams; and a refusal must find room where nothing else does.
+/// Responses shorter than this are not counted, in bytes. The stream that carries one costs more, and streams have a
+/// limit. A refusal must fit when nothing else does.
 const COUNTED_BYTES_MIN: usize = 1 << 10;
 
-/// The budget of all answers that are made and not written yet.
+/// The budget of all responses that are built and not written yet.
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingBudget(Capacity);
 
@@ -77,7 +79,7 @@ impl OutgoingBudget {
         Self(Capacity::new(bytes_max))
     }
 
-    /// Counts an answer until the last of its bytes is gone; `None` where there is no room for it.
+    /// Counts a response until its last byte is written; `None` if it does not fit.
     pub(crate) fn hold<B>(&self, answer: B) -> Option<Bytes>
     where
         B: AsRef<[u8]> + Into<Bytes> + Send + 'static,
@@ -91,7 +93,7 @@ impl OutgoingBudget {
     }
 }
 
-/// An answer and its share of the budget; HTTP implementations keep it for as long as something of it is not written.
+/// A response and its share of the budget; HTTP implementations hold it until all of it is written.
 struct HeldAnswer<B> {
     answer: B,
     _share: Share,
@@ -103,7 +105,7 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for HeldAnswer<B> {
     }
 }
 
-/// What a caller is told whose answer finds no room.
+/// The fault for a response that does not fit into the budget.
 pub(crate) fn no_room() -> Fault {
     Fault::Unavailable(
         "too many answers are on their way out at present (outgoing_bytes_max); ask again. A message that was sent has \
@@ -145,7 +147,7 @@ impl GrpcAnswer {
     }
 }
 
-/// The end of a gRPC answer whose next message finds no room.
+/// The end of a gRPC response whose next message does not fit.
 fn refuse_in_trailers() -> Result<Frame<Bytes>, BodyError> {
     let mut status = sabir_wire::v1::grpc::status(&no_room());
     status.metadata_mut().insert("retry-after", CROWDED_SECONDS.into());
@@ -154,7 +156,7 @@ fn refuse_in_trailers() -> Result<Frame<Bytes>, BodyError> {
     Ok(Frame::trailers(trailers))
 }
 
-/// Why a body broke off. Only gRPC bodies and those of a stage can.
+/// Why a body broke off. Only gRPC bodies and those of a local server can.
 pub(crate) type BodyError = tonic::Status;
 
 impl http_body::Body for Body {
@@ -193,7 +195,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// An answer with a body of a given type.
+/// A response with a body of this type.
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let bytes: Bytes = body.into();
     let mut response = Response::new(Body::Whole(Some(bytes).filter(|b| !b.is_empty())));
@@ -202,17 +204,17 @@ pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl 
     response
 }
 
-/// Event streams.
+/// The media type of event streams.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// JSON, as JSON-RPC and operators get it.
+/// The media type of JSON for JSON-RPC and operators.
 pub(crate) const JSON: &str = "application/json";
-/// JSON, as HTTP+JSON has it since 1.0.1.
+/// The media type of HTTP+JSON since 1.0.1.
 pub(crate) const A2A_JSON: &str = "application/a2a+json";
-/// Plain text.
+/// The media type of plain text.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// An answer whose bytes are counted already.
+/// A response whose bytes are counted already.
 pub(crate) fn counted(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Body> {
     let mut response = answer(status, content_type, bytes);
     if let Body::Whole(bytes) = response.body_mut() {
@@ -237,7 +239,7 @@ mod tests {
         assert!(hold().is_none(), "a piece keeps all of it in memory");
         drop(piece);
         assert!(hold().is_some());
-        // The same of what is counted first and of what is small.
+        // Small responses are counted too, from `COUNTED_BYTES_MIN` on.
         let all: Vec<Option<Bytes>> = (0..40).map(|_| budget.hold(vec![0; 60 << 10])).collect();
         assert!(all.last().unwrap().is_none());
         assert!(budget.hold(Bytes::from_static(b"a refusal")).is_some());

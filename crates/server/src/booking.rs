@@ -1,4 +1,5 @@
-//! The booking network's own agent: how it comes to be served, whom it knows, and where its venues come from.
+//! The agent of the booking network: how it is added to the configuration, its key holders, and the import of its
+//! venues.
 
 pub(crate) mod hooks;
 
@@ -17,7 +18,7 @@ use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Puts the network among the agents of a configuration that has one.
+/// Adds the agent of the network to a configuration that has a `[network]` section.
 pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
     let Some(network) = &config.network else { return Ok(()) };
     network.terms()?;
@@ -31,13 +32,13 @@ pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
         config.auth.agnt = Some(AgntConfig::of(signing_key.clone()));
     }
     let mut section = network.section();
-    // Whoever has nothing else to serve has it at the root.
+    // Without other agents it is the default agent.
     section.default |= config.agent.is_empty();
     config.agent.push(section);
     Ok(())
 }
 
-/// The agent that stands for the network.
+/// Makes the agent of the network.
 pub(crate) fn agent(
     network: &NetworkConfig,
     ledger: Arc<dyn Ledger>,
@@ -74,7 +75,7 @@ pub(crate) async fn import_file(path: &Path, terms: &Terms, ledger: &dyn Ledger)
     import::import(ledger, terms, rows).await.map_err(|e| named(e.to_string()))
 }
 
-/// Holders of keys, as the guard keeps them, and what the door knows of their envelopes.
+/// Looks up the holders of keys in the guard's store, and the pending records of their envelopes.
 pub(crate) struct KeyHolders<K: ?Sized> {
     keys: Arc<K>,
     passages: Option<Arc<Passages>>,

@@ -1,17 +1,17 @@
-//! The way of a call to the engine: policies in their order, then the route.
+//! Leads a call to the engine: the policies in their order, then the route.
 //!
-//! Policies are plain functions on `Call`, so every binding is governed by the same lines and none costs a boxed future.
-//! Their order, and why:
+//! Policies are plain functions on `Call`, so every binding uses the same code, and none costs a boxed future. Their
+//! order and its reasons:
 //!
 //! ```text
-//! (authenticate → rate) → decode → which agent → names → extensions → scope → trust → what is offered → a copy? → route
+//! (authenticate → rate) → decode → which agent → names → extensions → scope → trust → offered? → copy? → route
 //! ```
 //!
-//! - Rate comes with authentication and before decoding: malformed requests are not free.
-//! - Names that are not kept for this caller go before anybody could look them up.
-//! - Scope is decided here, trust may have to ask a chain, so scope comes first.
-//! - Whether a signed request is a copy is asked last: what was refused may be mended and sent again.
-//! - A retry is recognised behind all of them, in the engine: a stored answer is not given to somebody who has lost access.
+//! - The rate limit comes with authentication and before decoding: malformed requests are not free.
+//! - Guessable names that this caller may not use are replaced before any lookup.
+//! - Scope is decided locally and trust may have to ask a chain, so scope comes first.
+//! - The check for a copy of a signed request comes last: a refused request may be corrected and sent again.
+//! - A retry is recognised after all of them, in the engine: a caller that has lost access gets no stored answer.
 
 use crate::app::{App, Rules, Served};
 use crate::watched::Watched;
@@ -24,12 +24,12 @@ use sabir_store::Scope;
 use sabir_wire::{Dialect, Handoffs, card};
 use std::sync::Arc;
 
-/// A call on its way in, with everything that was said beside it.
+/// A call with its evidence and terms.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     /// The agent of the path; `None` at the root.
     pub(crate) at: Option<&'a Arc<Served>>,
-    /// The request as it stood at the door.
+    /// The facts that authenticate the request.
     pub(crate) knock: Knock<'a>,
     /// The caller that was admitted; `None` for a method that asks for no credential.
     pub(crate) admitted: Option<Admitted>,
@@ -37,34 +37,34 @@ pub(crate) struct Ask<'a> {
     pub(crate) terms: Terms,
 }
 
-/// An answer.
+/// The response to a call.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) reply: Reply<Watched>,
-    /// The extensions that were active for it.
+    /// The extensions that were active for the call.
     pub(crate) active: Vec<String>,
-    /// Whose task it is about.
+    /// The scope of the task that it is about.
     pub(crate) scope: Arc<Scope>,
 }
 
 impl App {
-    /// Who knocks at an agent, or at the root.
+    /// Authenticates a caller at an agent, or at the root.
     pub(crate) async fn admit(&self, at: Option<&Arc<Served>>, knock: &Knock<'_>) -> Result<Admitted, Fault> {
         Ok(self.guard.admit(self.rules(at), knock).await?)
     }
 
-    /// The rules that count before it is known which agent is meant.
+    /// The rules that apply before the agent of the call is known.
     pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<Served>>) -> &'a Rules {
         at.or_else(|| self.default_agent()).map_or(&self.root_rules, |served| &served.rules)
     }
 
-    /// Serves a call.
+    /// Serves one call of any binding.
     pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
         let Ask { at, knock, admitted, mut call, mut terms } = ask;
         let served = &self.target(at, &mut call)?;
         let admitted = match admitted {
             Some(admitted) if Guard::is_at(&admitted, &served.rules) => admitted,
-            // The tenant led to another agent than the path did, or nobody has knocked yet.
+            // The tenant selects another agent than the path, or the caller is not authenticated yet.
             _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
         };
         guessable_names::leave_out(admitted.identity(), &mut call, &mut terms)?;
@@ -76,7 +76,7 @@ impl App {
         }
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
         if is_without_extended_card(served, &call) && terms.dialect != Dialect::V1.name() {
-            // Before 1.0 there was one error for it, whether or not the card promises one (0.3.0 §8.2).
+            // Before 1.0 there was one error for this, whether or not the card promises an extended card (0.3.0 §8.2).
             return Err(Fault::ExtendedCardNotConfigured);
         }
         let permit = self.permit(served, cleared, call, knock.now).await?;
@@ -92,7 +92,7 @@ impl App {
         Ok(Answered { reply, active, scope })
     }
 
-    /// What stands between whoever may have something and having it: what the agent offers, and whether it is a copy.
+    /// The last checks before the engine: whether the agent offers the call, and whether the request is a copy.
     pub(crate) async fn permit(
         &self,
         served: &Served,
@@ -105,8 +105,8 @@ impl App {
         Ok(self.guard.permit(&served.rules, cleared, call, now).await?)
     }
 
-    /// Serves a call of 0.3 over gRPC, where the method for the extended card gives *the* card: the Python SDK of 0.3
-    /// begins with it when it knows nothing but an address. Without an extended one it gets the public one.
+    /// Serves a call of 0.3 over gRPC. There the method for the extended card means *the* card: the Python SDK of 0.3
+    /// calls it first when it knows only an address. An agent without an extended card answers with the public one.
     pub(crate) async fn call_grpc_v03(&self, mut ask: Ask<'_>) -> Result<Answered, Fault> {
         if let Call::ExtendedCard { .. } = ask.call {
             let served = self.target(ask.at, &mut ask.call)?;
@@ -118,8 +118,8 @@ impl App {
         self.call(ask).await
     }
 
-    /// Which agent is meant: the path's; else the one the tenant names (that is how gRPC reaches agents other than the
-    /// default one); else the default.
+    /// The agent of a call: that of the path; else the one that the tenant names (gRPC reaches other agents in this
+    /// way); else the default agent.
     fn target(&self, at: Option<&Arc<Served>>, call: &mut Call) -> Result<Arc<Served>, Fault> {
         if let Some(served) = at {
             return Ok(served.clone());
@@ -136,11 +136,11 @@ impl App {
     }
 }
 
-/// Replaces what a caller says of itself in metadata (`xpr:callerAccount`) by the account that signed the request, or takes it
-/// away where none did: agents read that member, and must be able to believe it.
+/// Sets the member `xpr:callerAccount` in the metadata to the account that signed the request, or removes it if none
+/// did: agents read that member and must be able to trust it.
 fn name_account(account: Option<&str>, call: &mut Call) {
     let (Call::Send(request) | Call::Stream(request)) = call else { return };
-    // Nearly no message has the member, and then nothing is parsed. Its name may be written with escapes.
+    // Few messages have the member, and the others are not parsed. Its name may contain escapes.
     let is_claimed = |metadata: &Option<Object>| {
         metadata.as_ref().is_some_and(|m| m.as_str().contains("callerAccount") || m.as_str().contains('\\'))
     };
@@ -169,7 +169,7 @@ fn extensions(served: &Served, terms: &Terms) -> Result<Vec<String>, Fault> {
     Ok(known.iter().filter(|e| asked(&e.uri)).map(|e| e.uri.clone()).collect())
 }
 
-/// What the card promises is what is served, and nothing else.
+/// Refuses what the card does not promise.
 fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
     let capabilities = &served.card.capabilities;
     match call {
@@ -204,7 +204,7 @@ fn is_without_extended_card(served: &Served, call: &Call) -> bool {
     matches!(call, Call::ExtendedCard { .. }) && served.card.capabilities.extended_agent_card != Some(true)
 }
 
-/// A part whose media type the agent does not take is refused before the agent sees it.
+/// Refuses a part whose media type the agent does not accept.
 fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
     for media_type in declared {
@@ -216,8 +216,8 @@ fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`. Cards before 1.0 have words for
-/// modes: `text` is any text, `file` any file, `data` is JSON.
+/// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`. Cards before 1.0 use words
+/// for modes: `text` is any text, `file` any file, `data` is JSON.
 fn takes(mode: &str, media_type: &str) -> bool {
     let essence = |t: &str| t.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let (mode, media_type) = (essence(mode), essence(media_type));
@@ -228,8 +228,8 @@ fn takes(mode: &str, media_type: &str) -> bool {
 }
 
 impl Served {
-    /// The card for this caller. A front that lets callers in by itself has made one; otherwise it is for callers who
-    /// said who they are.
+    /// The extended card for this caller. An interceptor that authenticates callers itself has made one; otherwise only
+    /// authenticated callers get it.
     pub(crate) fn extended_card(&self, identity: &Identity) -> Result<Arc<AgentCard>, Fault> {
         match &self.extended {
             Some(card) => Ok(card.clone()),
@@ -238,7 +238,7 @@ impl Served {
         }
     }
 
-    /// The owner of what a caller does here.
+    /// The scope of the tasks of a caller at this agent.
     pub(crate) fn scope(&self, tenant: &Tenant, caller: &Caller) -> Arc<Scope> {
         if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {
             return self.plain_scope.clone();

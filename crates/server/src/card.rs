@@ -1,15 +1,15 @@
-//! The agent card as a document: built from configuration, signed where there are keys, served with a validator.
+//! The agent card as a document: built from configuration, signed if keys are configured, served with a validator.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | `build` | the card of an agent, from its configuration |
-//! | `choice` | which form a client gets |
-//! | `skills` | which skills are shown to whom |
-//! | `chain` | what a chain says where the configuration says nothing |
-//! | `signer` | the keys that vouch for cards, and where they are published |
-//! | `elsewhere` | what an agent elsewhere says where the configuration says nothing |
-//! | `keeper`, `drift` | the cards that an agent elsewhere has shown; what is other in one, and whether that matters |
-//! | `document` | bytes with what caching needs |
+//! | `build` | builds the card of an agent from its configuration |
+//! | `choice` | which form of the card a client gets |
+//! | `skills` | which callers see which skills |
+//! | `chain` | what a chain adds where the configuration leaves a member open |
+//! | `signer` | the keys that sign cards, and the key set that is published |
+//! | `remote_card` | what the card of a remote agent adds where the configuration leaves a member open |
+//! | `card_tracker`, `drift` | the stored cards of a remote agent, and which changes between them are significant |
+//! | `document` | the bytes with their cache headers |
 
 mod build;
 pub(crate) mod chain;
@@ -46,51 +46,51 @@ use sabir_wire::{Losses, XPR_HEADERS};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// Where our public keys are.
+/// The path of our public keys.
 pub(crate) const WELL_KNOWN_KEYS: &str = "/.well-known/jwks.json";
 
-/// What an agent says about itself, whatever the form.
+/// The content of a card, independent of its form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Face {
-    /// For everybody.
+    /// The card without the skills that are not public.
     pub(crate) public: AgentCard,
-    /// All skills, also those that are not for everybody.
+    /// All skills, public or not.
     pub(crate) skills: Vec<Skill>,
     /// Its identity on a chain.
     pub(crate) xpr: Option<XprIdentity>,
-    /// For readers before 1.0: an address, and the one in its place.
+    /// For readers before 1.0: an address, and the one that replaces it.
     pub(crate) moved: Option<(String, String)>,
 }
 
-/// An agent's card in the forms that are asked for. Each is a document of its own, with its own validator.
+/// The card of an agent in all its forms. Each form is a document of its own, with its own validator.
 #[derive(Debug)]
 pub(crate) struct Cards {
     shown: RwLock<Arc<Shown>>,
     rules: CardRules,
     signer: Option<Arc<Signer>>,
-    /// The face that is configured, and the chain that may add to it.
+    /// The configured content, and the chain that may add to it.
     chain: Option<(Face, Arc<Registration>)>,
 }
 
-/// One state of all forms.
+/// The documents of one content.
 #[derive(Debug)]
 struct Shown {
     face: Face,
     modified: SystemTime,
-    /// The card for everybody, signed for readers of 1.0 and of 0.3.
+    /// The public card, signed for readers of 1.0 and of 0.3.
     sealed: Arc<AgentCard>,
     pure: Document,
     hybrid: Document,
-    /// `/.well-known/agent.json` for clients that say nothing about themselves.
+    /// `/.well-known/agent.json` for clients that name no version.
     older: Document,
-    /// Forms that few ask for, made when they are first asked for.
+    /// Rarely used forms, each made on its first request.
     rare: [OnceLock<Document>; RARE.len()],
 }
 
-/// The forms that are made when they are asked for.
+/// The forms that are made on request.
 const RARE: [Form; 4] = [Form::V03, Form::V01, Form::Native, Form::Xpr];
 
-/// Where a card is asked for.
+/// The well-known path of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WellKnown {
     AgentCard,
@@ -98,7 +98,7 @@ pub(crate) enum WellKnown {
 }
 
 impl Cards {
-    /// The documents of an agent; what is wrong with its card, if it cannot be signed.
+    /// Makes the documents of an agent. An error says why its card cannot be signed.
     pub(crate) fn new(
         face: Face,
         rules: CardRules,
@@ -112,14 +112,14 @@ impl Cards {
         Ok(Self { shown: RwLock::new(Arc::new(shown)), rules, signer, chain })
     }
 
-    /// Sees to it that what a chain says is not too old. Takes a second at most, and mostly no time at all.
+    /// Refreshes what a chain says, if it is old. Takes a second at most, and usually no time.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let Some((face, chain)) = &self.chain else { return };
         let (this, face, registration) = (self.clone(), face.clone(), chain.clone());
         chain.refresh(TokioHost.now(), move |news| this.show(registration.tell(&face, news.as_ref()))).await;
     }
 
-    /// Shows another face from now on, if it is another.
+    /// Replaces the content, if it is different.
     pub(crate) fn show(&self, face: Face) {
         if self.shown().face == face {
             return;
@@ -130,19 +130,19 @@ impl Cards {
         }
     }
 
-    /// The card for everybody.
+    /// The public card, signed if there are keys.
     pub(crate) fn public(&self) -> Arc<AgentCard> {
         self.shown().sealed.clone()
     }
 
-    /// Whether some input mode of the agent, or of one of its skills, is as wanted.
+    /// Whether an input mode of the agent, or of one of its skills, meets the condition.
     pub(crate) fn has_input_mode(&self, wanted: impl Fn(&str) -> bool) -> bool {
         let face = &self.shown().face;
         let of_skills = face.skills.iter().flat_map(|skill| &skill.input_modes);
         face.public.default_input_modes.iter().chain(of_skills).any(|mode| wanted(mode))
     }
 
-    /// The form a client gets.
+    /// The card in the form that the client gets.
     pub(crate) fn respond(&self, asked: WellKnown, request: &HeaderMap, version: Option<&str>) -> Response<Body> {
         let xpr_headers = XPR_HEADERS.iter().any(|name| request.contains_key(*name));
         let form = choose(&CardRequest { path: asked, version, xpr_headers }, &self.rules);
@@ -183,7 +183,7 @@ impl Cards {
         }
     }
 
-    /// The card for everybody in any form, signed where there are keys.
+    /// The public card in any form, signed if there are keys.
     pub(crate) fn in_form(&self, asked: Form) -> Result<Vec<u8>, String> {
         let shown = self.shown();
         let bytes = shown.face.in_form(asked, self.rules.production);
@@ -205,7 +205,7 @@ impl Cards {
         match signer.seal(card.clone()) {
             Ok(sealed) => sealed,
             Err(fault) => {
-                // Most likely this caller may use nothing, and a card without skills is not signed.
+                // The usual reason is a caller that may use no skill: a card without skills is not signed.
                 tracing::debug!(%fault, "an extended card is shown without a signature");
                 card
             }
@@ -240,7 +240,8 @@ impl Shown {
 }
 
 impl Face {
-    /// The card in a form. Cards are rebuilt, not translated: what one form cannot say is said in the others.
+    /// The card in a form. Each form is built from the content, not from another form, so a member that one form lacks
+    /// is in the others.
     fn in_form(&self, form: Form, production: bool) -> Vec<u8> {
         let losses = &mut Losses::new();
         match (form, &self.xpr) {
@@ -256,7 +257,7 @@ impl Face {
         form::write_older(&self.for_older(), self.xpr.as_ref(), &mut Losses::new())
     }
 
-    /// The card for readers before 1.0. Their addresses end in no slash: clients put one behind them.
+    /// The card for readers before 1.0. Its URLs end without a slash, because clients append one.
     fn for_older(&self) -> AgentCard {
         let mut card = self.public.clone();
         for interface in &mut card.supported_interfaces {
@@ -270,8 +271,8 @@ impl Face {
         card
     }
 
-    /// The card for readers of agent-native. In production its servers always say that they take signed tokens, since they
-    /// take nothing without one.
+    /// The card for readers of agent-native. In production its servers always declare signed tokens, because they
+    /// accept no call without one.
     fn for_native(&self, production: bool) -> AgentCard {
         const JWT_BEARER: &str = "jwtBearer";
         let mut card = self.public.clone();
@@ -286,7 +287,7 @@ impl Face {
     }
 }
 
-/// The identity that is configured.
+/// The identity that the configuration gives.
 pub(crate) fn identity(xpr: &XprConfig) -> XprIdentity {
     XprIdentity {
         account: xpr.account.clone(),

@@ -1,4 +1,4 @@
-//! The network's money: who moves it, and who bills what was counted.
+//! The payment services of the network, and the jobs that release holds and bill bookings.
 
 use crate::agents::reveal;
 use crate::config::Config;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// How long a service has for one answer. More than a caller waits: what is paid is paid whether it waits or not.
+/// How long a service has for one answer. Longer than a caller waits, because a payment completes without the caller.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an operator's order bills; a little less than the order may take.
+/// How long an operator's billing request may run; a little less than the timeout of the request.
 pub(crate) const ORDER_TIME: Duration = Duration::from_secs(20);
-/// How often it is looked for holds that have run out.
+/// The pause between two checks for expired holds.
 const HOLDS_EVERY: Duration = Duration::from_secs(60);
-/// When what was counted is billed, after midnight of UTC.
+/// When the nightly billing runs, after midnight UTC.
 const BILLED_AT_MS: i64 = 15 * 60 * 1000;
 
-/// Whoever takes payments; nobody where none are configured.
+/// The payment service; without processors if none are configured.
 pub(crate) fn cashier(config: &Config, secrets: &dyn Secrets) -> Result<Cashier, String> {
     let Some(payments) = config.network.as_ref().map(|network| &network.payments) else {
         return Ok(Cashier::default());
@@ -83,7 +83,7 @@ fn processors(
     Ok(processors)
 }
 
-/// Whoever bills what was counted, where somebody does.
+/// The biller, if one is configured.
 pub(crate) fn biller(config: &Config, secrets: &dyn Secrets) -> Result<Option<Arc<dyn Biller>>, String> {
     let Some(section) = config.network.as_ref().and_then(|network| network.billing.as_ref()) else { return Ok(None) };
     let BillingConfig { secret_key, url, event_name, meter, .. } = section;
@@ -97,13 +97,13 @@ fn messenger(config: &Config) -> Result<Arc<dyn Messenger>, String> {
     Ok(Arc::new(errands))
 }
 
-/// An address that paths are put behind.
+/// A base URL, to which paths are appended.
 fn address(key: &str, text: &str) -> Result<Url, String> {
     let with_end = format!("{}/", text.trim_end_matches('/'));
     Url::parse(&with_end).ok().filter(|url| url.has_host()).ok_or_else(|| format!("{key}: {text:?} is no address"))
 }
 
-/// Gives back what was held for payments that nobody sees to any more. Never ends.
+/// Releases the slots of holds that have expired. Never ends.
 pub(crate) async fn look_after_holds(log: Arc<dyn TaskLog>, ledger: Arc<dyn Ledger>) {
     loop {
         match release_holds(&*log, &*ledger, TokioHost.now()).await {
@@ -115,7 +115,7 @@ pub(crate) async fn look_after_holds(log: Arc<dyn TaskLog>, ledger: Arc<dyn Ledg
     }
 }
 
-/// Bills what was counted, every night. Never ends.
+/// Bills the counted bookings every night. Never ends.
 pub(crate) async fn bill_nightly(ledger: Arc<dyn Ledger>, biller: Arc<dyn Biller>) {
     loop {
         let now = TokioHost.now().millis();

@@ -1,18 +1,18 @@
-//! The catalog: who is served here, for programs and for people.
+//! The catalog: the agents that this server serves, for programs and for people.
 //!
 //! | Path | What |
 //! |---|---|
-//! | `GET /catalog` | the agents as JSON, searched and in pages; as a page for people where `Accept` asks for one |
-//! | `GET /.well-known/ai-catalog.json` | all of them as an AI Catalog document, which leads to their cards |
+//! | `GET /catalog` | the agents as JSON, searched and in pages; as an HTML page if `Accept` asks for one |
+//! | `GET /.well-known/ai-catalog.json` | all of them as an AI Catalog document, with links to their cards |
 //!
-//! It says nothing that the public cards do not say: they are what it is made from, and they are open to everybody who
-//! may knock. Skills that are not for everybody are in neither.
+//! It is made from the public cards and says nothing more. Those are open to every client that may connect. Skills that
+//! are not public are in neither.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | the agents as entries, and the answers |
-//! | `search` | which entries are wanted |
-//! | `page` | entries for people |
+//! | here | the agents as entries, and the responses |
+//! | `search` | which entries match a query |
+//! | `page` | the entries as an HTML page |
 //! | `home` | the page at `/` |
 //! | `venues` | the venues of the booking network as entries |
 
@@ -34,31 +34,31 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where the catalog is.
+/// The path of the catalog.
 pub(crate) const CATALOG: &str = "/catalog";
-/// Where the AI Catalog document is.
+/// The path of the AI Catalog document.
 pub(crate) const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
 
 const AI_CATALOG_TYPE: &str = "application/ai-catalog+json";
 const CARD_TYPE: &str = "application/a2a-agent-card+json";
 const HTML: &str = "text/html; charset=utf-8";
-/// A page that loads nothing, runs nothing and is shown in nobody's frame.
+/// The page loads nothing, runs no script, and no other page may frame it.
 const NOTHING_BUT_WORDS: &str =
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// An agent as it is listed.
+/// An agent as the catalog lists it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
-    /// What it is called here.
+    /// Its name on this server.
     name: String,
-    /// What it calls itself.
+    /// The name in its card.
     display_name: String,
     description: String,
     version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<Provider>,
-    /// Where its card is.
+    /// The URL of its card.
     card_url: String,
     interfaces: Vec<Interface>,
     skills: Vec<Skill>,
@@ -67,32 +67,32 @@ struct Entry {
     health: Health,
 }
 
-/// Whether an agent is there, as far as we know.
+/// The last known health of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Health {
     state: State,
-    /// When it was last heard of.
+    /// When its card was last fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     heard_at: Option<Timestamp>,
 }
 
-/// In a word.
+/// The health of an agent in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is in this process, or was there the last time.
+    /// It runs in this process, or answered the last time.
     Up,
     /// It answers late, or not always.
     Degraded,
-    /// It was not there the last time.
+    /// It did not answer the last time.
     Down,
-    /// Nobody has looked yet.
+    /// It has not been checked yet.
     Unknown,
 }
 
 impl State {
-    /// The class and the word of it on a page.
+    /// Its CSS class and its word on a page.
     const fn shown(self) -> (&'static str, &'static str) {
         match self {
             Self::Up => ("up", "up"),
@@ -125,7 +125,7 @@ impl Entry {
 }
 
 impl Health {
-    /// By its breakers and the last looks at its card; who is in this process is here as long as we are.
+    /// By its circuit breakers and the last fetch of its card. An agent in this process is always up.
     fn of(served: &Served) -> Self {
         let Some(elsewhere) = &served.elsewhere else { return Self { state: State::Up, heard_at: None } };
         let heard = elsewhere.heard();
@@ -139,7 +139,7 @@ impl Health {
     }
 }
 
-/// `GET /catalog`
+/// Serves `GET /catalog`.
 pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Response<Body> {
     let wanted = match Wanted::parse(query) {
         Ok(wanted) => wanted,
@@ -164,7 +164,7 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
     response
 }
 
-/// `GET /` where a page is wanted.
+/// Serves `GET /` for a client that prefers a page.
 pub(crate) fn home(app: &App) -> Response<Body> {
     let mut response = html(home::write(&entries(app), app.public.url.as_str()));
     varies(&mut response);
@@ -177,7 +177,7 @@ fn html(page: String) -> Response<Body> {
     response
 }
 
-/// Caches ask again each time, because agents come and go and their health changes.
+/// Caches must revalidate each time, because agents and their health change.
 fn varies(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept"));
@@ -185,7 +185,7 @@ fn varies(response: &mut Response<Body>) {
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 }
 
-/// `GET /.well-known/ai-catalog.json`
+/// Serves `GET /.well-known/ai-catalog.json`.
 pub(crate) fn document(app: &App) -> Response<Body> {
     let host = app.public.authority.as_str();
     let entry = |entry: Entry| -> Value {
@@ -203,7 +203,7 @@ pub(crate) fn document(app: &App) -> Response<Body> {
     response
 }
 
-/// Everybody, by name.
+/// All agents, by name.
 fn entries(app: &App) -> Vec<Entry> {
     let default = app.default_agent().map(|served| served.resident.name.clone());
     let all = app.directory.all();
@@ -211,7 +211,7 @@ fn entries(app: &App) -> Vec<Entry> {
     all.values().map(|served| Entry::of(served, root, Some(&served.resident.name) == default.as_ref())).collect()
 }
 
-/// Whether a page is wanted rather than JSON: browsers name it first, and programs do not name it.
+/// Whether the client prefers a page to JSON: browsers name HTML first, and programs do not name it.
 pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
     let quality = |range: &str, kinds: [&str; 2]| -> Option<f32> {
         let mut parts = range.split(';').map(str::trim);

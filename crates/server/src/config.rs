@@ -1,7 +1,7 @@
-//! One file, `sabir.toml`, overridden by `SABIR_*` variables, overridden by flags.
+//! The configuration: the file `sabir.toml`, overridden by `SABIR_*` variables, overridden by flags.
 //!
-//! A variable names its key with two underscores between section and key: `SABIR_STORE__DURABILITY=normal` is
-//! `durability` in `[store]`. Unknown keys are errors: a misspelt limit must not be no limit.
+//! A variable names its key with two underscores between section and key: `SABIR_STORE__DURABILITY=normal` sets
+//! `durability` in `[store]`. Unknown keys are errors, because a misspelt limit must not be ignored.
 
 pub mod agent;
 pub mod booking;
@@ -59,42 +59,42 @@ use workspace::WorkspaceConfig;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where and as whom to listen.
+    /// The address, the public URL and the TLS of the server.
     pub server: ServerConfig,
-    /// Where tasks are kept.
+    /// Where tasks are stored.
     pub store: StoreConfig,
-    /// Where we may call.
+    /// Which addresses the server may call.
     pub egress: EgressConfig,
-    /// How hard webhooks are tried.
+    /// How webhooks are delivered and retried.
     pub push: PushConfig,
-    /// What is asked of agents elsewhere.
+    /// How changes in the cards of remote agents are handled.
     pub registry: RegistryConfig,
     /// How long tasks are kept.
     pub retention: RetentionConfig,
-    /// What is kept for whoever looks for a fault.
+    /// What is recorded to find faults.
     pub debug: DebugConfig,
-    /// Who may call.
+    /// Which callers are accepted, and how they authenticate.
     pub auth: AuthConfig,
-    /// Bounds.
+    /// Limits of the server.
     pub limits: LimitsConfig,
-    /// The booking network, if there is one here.
+    /// The booking network, if this server has one.
     pub network: Option<NetworkConfig>,
-    /// Apps that belong together.
+    /// Apps that belong together, each an agent.
     pub workspace: Option<WorkspaceConfig>,
-    /// The agents.
+    /// The agents of this server.
     pub agent: Vec<AgentConfig>,
     /// The directory of the file; relative paths start here.
     #[serde(skip)]
     pub base: PathBuf,
-    /// The platform of production that the environment tells of.
+    /// The hosting platform that the environment names.
     #[serde(skip)]
     pub platform: Option<&'static Platform>,
-    /// Where the settings come from.
+    /// Where each setting comes from.
     #[serde(skip)]
     pub origins: Origins,
 }
 
-/// `[server]`
+/// `[server]`: address, public URL and TLS.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
@@ -102,57 +102,58 @@ pub struct ServerConfig {
     #[serde(deserialize_with = "listen::deserialize")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
-    /// What cards say; derived from `listen` when absent.
+    /// The public URL in cards; derived from `listen` when absent.
     pub public_url: Option<String>,
-    /// What a client that names no version gets as a card.
+    /// The form of the card for a client that names no version.
     pub card: CardForm,
-    /// How long running requests and streams get to finish after a stop was asked for.
+    /// How long running requests and streams may finish after a stop.
     pub drain_seconds: u64,
-    /// Whether this is meant seriously: no agent without authentication, no plain HTTP beyond this machine.
+    /// Production mode: no agent without authentication, and no plain HTTP beyond this machine.
     pub production: bool,
     /// One log line for each request: method, path, status, duration and the address of the caller.
     pub access_log: bool,
-    /// Proxies that are believed when they say whom they speak for.
+    /// Proxies whose headers about the client are trusted.
     pub proxies: Vec<Network>,
-    /// Web origins whose pages may call.
+    /// Web origins whose pages may call this server.
     pub cors: Vec<Origin>,
-    /// HTTPS, and only that, on the one port; or `"terminated"` where a proxy speaks it for this server.
+    /// HTTPS only, on the one port; or `"terminated"` where a proxy terminates TLS for this server.
     pub tls: Option<ServerTls>,
-    /// The keys that vouch for cards.
+    /// The keys that sign cards.
     pub signing: SigningConfig,
 }
 
-/// What a card looks like to a client that names no version: those of 0.3 and strict readers of 1.0 cannot be told apart.
+/// The form of a card for a client that names no version: clients of 0.3 and strict readers of 1.0 cannot be told
+/// apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 pub enum CardForm {
-    /// 1.0 with the members of 0.3 beside its own.
+    /// 1.0 with the additional members of 0.3.
     #[default]
     #[serde(rename = "hybrid")]
     Hybrid,
-    /// 1.0 and nothing else.
+    /// 1.0 without additional members.
     #[serde(rename = "1.0")]
     Pure,
 }
 
-/// The dialect before 1.0 that an agent stands in for: the form of its card for clients that name no version.
+/// The dialect before 1.0 that an agent serves: the form of its card for clients that name no version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum LegacyForm {
-    /// 0.3.
+    /// The form of the dialect 0.3.
     #[serde(rename = "0.3")]
     V03,
-    /// 0.1.
+    /// The form of the dialect 0.1.
     #[serde(rename = "0.1")]
     V01,
-    /// agent-native, whose clients look at `agent-card.json`.
+    /// The form of agent-native, whose clients read `agent-card.json`.
     #[serde(rename = "agent-native")]
     Native,
-    /// XPR.
+    /// The form of the XPR network.
     #[serde(rename = "xpr")]
     Xpr,
 }
 
 impl LegacyForm {
-    /// The form of the card.
+    /// The card form of the dialect.
     pub(crate) const fn form(self) -> Form {
         match self {
             Self::V03 => Form::V03,
@@ -181,7 +182,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// The files with which this server speaks TLS itself.
+    /// The TLS files, if this server terminates TLS itself.
     pub const fn own_tls(&self) -> Option<&TlsConfig> {
         match &self.tls {
             Some(ServerTls::Own(own)) => Some(own),
@@ -189,19 +190,19 @@ impl ServerConfig {
         }
     }
 
-    /// Whether a proxy speaks TLS for this server.
+    /// Whether a proxy terminates TLS for this server.
     pub const fn is_tls_terminated(&self) -> bool {
         matches!(self.tls, Some(ServerTls::Terminated))
     }
 }
 
-/// `[store]`
+/// `[store]`: where tasks are stored.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// `sqlite:PATH`, or `memory:` for tasks that need not survive.
+    /// `sqlite:PATH`, or `memory:` for tasks that need not survive a restart.
     pub url: String,
-    /// `full`: synced before it is acknowledged. `normal`: handed to the operating system.
+    /// `full`: synced to the disk before it is acknowledged. `normal`: handed to the operating system.
     pub durability: Durability,
 }
 
@@ -211,13 +212,13 @@ impl Default for StoreConfig {
     }
 }
 
-/// When a step counts as kept.
+/// When a step counts as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// Survives the machine losing power.
+    /// After it is on the disk: it survives a power failure.
     Full,
-    /// Survives the process, not the machine.
+    /// After the operating system has it: it survives a crash of the process, not of the machine.
     Normal,
 }
 
@@ -230,7 +231,7 @@ impl From<Durability> for sqlite::Durability {
     }
 }
 
-/// Where the task log is; `None` where it is kept in memory.
+/// The path of the task log; `None` for a store in memory.
 pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     let url = &config.store.url;
     if url == "memory:" {
@@ -245,7 +246,7 @@ pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// A URL without the name, the password and the query that may stand in it.
+/// A URL without its user name, password and query.
 fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let rest = rest.split(['?', '#']).next().unwrap_or(rest);
@@ -255,28 +256,28 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-/// The least that all answers together get, in bytes: the largest card alone is a mebibyte.
+/// The smallest budget for all answers, in bytes: the largest card alone has a mebibyte.
 const ANSWERS_BYTES_MIN: usize = 2 << 20;
 
-/// `[limits]`: every bound of the server, with its unit in its name.
+/// `[limits]`: every limit of the server, with its unit in its name.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Bytes of a request's body.
+    /// Bytes of the body of one request.
     pub body_bytes_max: usize,
-    /// Bytes of all requests that are on their way and not decoded yet.
+    /// Bytes of all request bodies that are being received and not decoded yet.
     pub inflight_bytes_max: usize,
-    /// Bytes of all answers of agents elsewhere that are on their way and not decoded yet.
+    /// Bytes of all answers of remote agents that are being received and not decoded yet.
     pub answers_bytes_max: usize,
-    /// Bytes of all answers of ours that are made and not written yet.
+    /// Bytes of all responses that are built and not written yet.
     pub outgoing_bytes_max: usize,
-    /// Bytes of the tasks on one page of a list; a page has at least one.
+    /// Bytes of the tasks on one page of a list; a page has at least one task.
     pub list_bytes_max: usize,
-    /// Bytes of a request's head.
+    /// Bytes of the head of one request.
     pub header_bytes_max: usize,
-    /// Open connections.
+    /// Open connections at the same time.
     pub connections_max: usize,
-    /// Open connections from one address; 0 for no limit. Behind a proxy all come from one.
+    /// Open connections from one address; 0 for no limit. Behind a proxy all connections have its address.
     pub connections_per_address_max: usize,
     /// Requests at the same time on one HTTP/2 connection.
     pub http2_streams_max: u32,
@@ -286,9 +287,9 @@ pub struct LimitsConfig {
     pub idle_seconds_max: u64,
     /// Seconds for a request's body to arrive.
     pub body_seconds_max: u64,
-    /// Seconds within which a peer has to take some of what is written to it.
+    /// Seconds within which a client must read some of the bytes that are written to it.
     pub write_seconds_max: u64,
-    /// Seconds of silence after which a stream gets a comment, so that proxies keep it.
+    /// Seconds of silence after which a stream gets a comment, so that proxies do not close it.
     pub keep_alive_seconds: u64,
     /// Parts in one message.
     pub parts_max: usize,
@@ -298,9 +299,9 @@ pub struct LimitsConfig {
     pub live_tasks_max: usize,
     /// Commands of all `exec` agents that run at the same time; further messages wait.
     pub processes_max: usize,
-    /// Events of one task.
+    /// Events of one task in the log.
     pub task_events_max: u64,
-    /// Bytes of one task.
+    /// Bytes of one task in the log.
     pub task_bytes_max: usize,
     /// Messages in one task's history.
     pub history_messages_max: usize,
@@ -308,45 +309,45 @@ pub struct LimitsConfig {
     pub push_configs_max: u32,
     /// Seconds an agent may work on one message.
     pub turn_seconds_max: u64,
-    /// Seconds an agent gets to end after a cancel.
+    /// Seconds that an agent gets to end after a cancel.
     pub cancel_grace_seconds: u64,
     /// Agents that a request may pass through, here and elsewhere, before the next is refused.
     pub hops_max: u32,
-    /// Tasks that agents may open with other agents on behalf of one task of a caller.
+    /// Subtasks that agents may open for one task of a caller.
     pub calls_per_root_max: u64,
-    /// Seconds after a caller's message in which they may.
+    /// Seconds after the caller's message during which agents may open subtasks.
     pub tree_seconds_max: u64,
-    /// What they may say they have spent on it, in millionths; 0 for no limit.
+    /// The cost that agents may report for one such task, in millionths; 0 for no limit.
     pub spend_per_root_max: u64,
-    /// Seconds for which a task that was handed to us waits for its sender to let go of it.
+    /// Seconds for which a task that was handed over to this server waits for its sender to release it.
     pub hold_seconds_max: u64,
-    /// Milliseconds that a stream shows nothing while nothing is heard of an agent elsewhere, which may answer with a message
-    /// instead of a task.
+    /// Milliseconds that a stream waits for the first news of a remote agent before it shows a task, because that agent
+    /// may answer with a message instead.
     pub direct_reply_wait_ms: u64,
     /// Requests of one caller to one agent within a minute; 0 for no limit.
     pub rate_per_minute: u32,
-    /// The same for callers without credentials where credentials are not required, from one address.
+    /// Requests within a minute of callers without a credential, from one address, where credentials are optional.
     pub anonymous_per_minute: u32,
-    /// Milliseconds that streamed text waits for more of it, the first chunk of an answer aside.
+    /// Milliseconds that streamed text waits for more text; the first chunk of an answer does not wait.
     pub chunk_delay_ms: u64,
-    /// Bytes of streamed text that do not wait any longer.
+    /// Bytes of streamed text after which it no longer waits.
     pub chunk_bytes: usize,
-    /// What tools of agents may do.
+    /// What the tools of agents may do.
     pub tool_mode: ToolModeConfig,
-    /// Limits by tier of a key.
+    /// Request limits by the tier of a key.
     pub tier: BTreeMap<String, Pace>,
-    /// Limits by name of a caller, such as `key:…` or `xpr:…`.
+    /// Request limits by the name of a caller, such as `key:…` or `xpr:…`.
     pub caller: Vec<CallerPace>,
 }
 
-/// `full` or `readonly`.
+/// The tools that agents may use: `full` or `readonly`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolModeConfig {
-    /// Tools may do everything.
+    /// All tools, also those that change something.
     #[default]
     Full,
-    /// Tools may look, and change nothing.
+    /// Only tools that change nothing.
     ReadOnly,
 }
 
@@ -359,11 +360,11 @@ impl From<ToolModeConfig> for ToolMode {
     }
 }
 
-/// `[[limits.caller]]`
+/// `[[limits.caller]]`: the request limits of one caller.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallerPace {
-    /// The caller.
+    /// The name of the caller.
     pub name: String,
     /// Requests within a minute; 0 for no limit.
     #[serde(default)]
@@ -390,12 +391,12 @@ impl Default for LimitsConfig {
             idle_seconds_max: 60,
             body_seconds_max: 60,
             write_seconds_max: 30,
-            // The Python SDK's HTTP client gives up after five silent seconds.
+            // The HTTP client of the Python SDK gives up after five seconds of silence.
             keep_alive_seconds: 3,
             parts_max: engine.parts_max,
             grpc_members_max: 100_000,
             live_tasks_max: engine.live_tasks_max,
-            // Each takes about five descriptors, and the usual limit of a process is 1,024 of them.
+            // Each takes about five descriptors, and the usual limit of a process is 1,024.
             processes_max: 128,
             task_events_max: engine.task_events_max,
             task_bytes_max: engine.task_bytes_max,
@@ -421,7 +422,7 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// The tiers there are, with what is configured in place of what is usual.
+    /// All tiers: the default ones, with the configured values.
     pub fn tiers(&self) -> BTreeMap<String, Pace> {
         let mut tiers = usual_tiers();
         for (name, pace) in &self.tier {
@@ -431,7 +432,7 @@ impl LimitsConfig {
         tiers
     }
 
-    /// Whom limits are set for that cannot be; a limit that is never applied is no limit.
+    /// Checks that each limit names a possible caller, because a limit that never applies is a mistake.
     pub(crate) fn check_callers(&self) -> Result<(), String> {
         for one in &self.caller {
             let who = Who::parse(&one.name);
@@ -455,7 +456,7 @@ impl LimitsConfig {
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
     }
 
-    /// A body that is allowed must be able to arrive, an answer to leave, and a command to run; none of it takes no time.
+    /// Checks that an allowed body fits its budget, that an answer fits, and that a command may run.
     pub(crate) fn check_bytes(&self) -> Result<(), String> {
         if self.processes_max == 0 {
             return Err("limits.processes_max = 0 would run no command; make it at least 1".into());
@@ -488,7 +489,7 @@ impl LimitsConfig {
         Ok(())
     }
 
-    /// The engine's share.
+    /// The limits that the engine applies.
     pub(crate) fn engine(&self) -> sabir_engine::Limits {
         sabir_engine::Limits {
             parts_max: self.parts_max,
@@ -517,23 +518,23 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The file, or a variable, says something we do not understand.
+    /// The file, or a variable, has an invalid key or value.
     #[error("{origin}: {problem}")]
     Invalid {
-        /// The file or variable.
+        /// The file or variable that has the mistake.
         origin: String,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
 }
 
 impl Config {
-    /// Reads a file (if one is given) and applies `SABIR_*` variables.
+    /// Reads a file, if one is given, and applies `SABIR_*` variables.
     pub fn load(path: Option<&Path>, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let (text, origin, base) = match path {
             None => (String::new(), "defaults".to_owned(), PathBuf::new()),
@@ -549,12 +550,12 @@ impl Config {
         config.with_apps().map_err(|problem| ConfigError::Invalid { origin, problem })
     }
 
-    /// The variables of this process that may name keys. Those that the binary has for itself are none.
+    /// The variables of this process that may set keys. Those that the program reads for itself are left out.
     pub fn variables() -> impl Iterator<Item = (String, String)> {
         std::env::vars().filter(|(name, _)| !matches!(&**name, "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN"))
     }
 
-    /// Reads a text, without variables.
+    /// Parses a text, without variables.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text, "text", std::iter::empty())
     }
@@ -565,12 +566,12 @@ impl Config {
         let mut overrides: Vec<&(String, String)> =
             variables.iter().filter(|(name, _)| name.starts_with("SABIR_")).collect();
         overrides.sort();
-        // Checked by itself first, so that a mistake in the file is shown where it stands, also where something else counts.
+        // Parsed alone first, so that a mistake in the file names its line, also if a variable overrides that key.
         let alone: Self = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
         store_path(&alone).map_err(|problem| invalid(origin, problem))?;
         let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
         let mut origins = Origins::of_file(&table, origin);
-        // One at a time, so that the message can name the variable.
+        // One variable at a time, so that the message can name it.
         let check = |name: &str, table: &toml::Table| {
             toml::Value::Table(table.clone())
                 .try_into::<Self>()
@@ -599,13 +600,13 @@ impl Config {
         Ok(Self { platform: platform::detect(&variables), origins, ..config })
     }
 
-    /// A path of the configuration: relative ones start at the file's directory.
+    /// A path of the configuration. Relative paths start at the file's directory.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.base.join(path)
     }
 }
 
-/// A mistake and where it stands: the line, and what is before its `=`. What is behind it may be a secret.
+/// The text of a mistake with its line and the part before `=`. The part behind it may be a secret.
 fn located(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return mistake::plain(error.message()) };
     let before = &text[..span.start.min(text.len())];
@@ -615,7 +616,7 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     format!("line {number}, {key:?}: {}", mistake::plain(error.message()))
 }
 
-/// Puts a value at a path of tables, such as `auth__jwt__secret`.
+/// Sets a value at a path of tables, such as `auth__jwt__secret`.
 fn set(table: &mut toml::Table, path: &str, value: toml::Value) -> Result<(), String> {
     let path: Vec<&str> = path.split("__").collect();
     let [sections @ .., key] = &*path else { return Ok(()) };
@@ -626,7 +627,7 @@ fn set(table: &mut toml::Table, path: &str, value: toml::Value) -> Result<(), St
     Ok(())
 }
 
-/// Numbers and booleans as such, everything else as a string.
+/// Numbers and booleans become such values, any other text a string.
 fn scalar(text: &str) -> toml::Value {
     if let Ok(number) = text.parse::<i64>() {
         return toml::Value::Integer(number);
@@ -666,7 +667,7 @@ mod tests {
         assert_eq!(accepts(&config("", &[("A2A_SECRET", "s")])), ["jwt"]);
         assert_eq!(accepts(&config("", &[("A2A_API_KEY", "k")])), ["legacy_key"]);
         assert!(config("", &[("A2A_SECRET", " ")]).auth.is_open(), "set to nothing is not set");
-        // A way in that the file does not name is not opened.
+        // An authentication method that the file does not list is not enabled.
         assert_eq!(accepts(&config("[auth]\naccept = [\"api_key\"]", &[("A2A_SECRET", "s")])), ["api_key"]);
         let issuer = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"";
         assert!(config(issuer, &[("A2A_SECRET", "s")]).auth.jwt.unwrap().secret.is_none());

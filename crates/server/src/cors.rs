@@ -1,7 +1,7 @@
-//! Which web pages may call: the headers by which a browser lets them (CORS, as the Fetch standard has it).
+//! CORS: which web pages may call, by the headers of the Fetch standard.
 //!
-//! Off unless origins are configured, and then for exactly these. A page of a named origin may use what the browser
-//! knows of its user, such as a client certificate. With `*` every page may call and none of them may do that.
+//! Off unless origins are configured, and then for exactly these. A page of a named origin may use the credentials that
+//! the browser has, such as a client certificate. With `*` all pages may call, and none may use such credentials.
 
 use crate::body::Body;
 use crate::config::network::Origin;
@@ -12,15 +12,15 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-/// What a page may send: everything that any binding or credential has.
+/// What a page may send: the methods and headers of all bindings and credentials.
 const METHODS: &str = "GET, HEAD, POST, DELETE";
 const HEADERS: &str = "accept, authorization, content-type, a2a-version, a2a-extensions, x-a2a-extensions, \
                        idempotency-key, last-event-id, x-api-key, x-request-id, x-xpr-account, x-xpr-timestamp, \
                        x-xpr-signature, sabir-handoff-claim";
-/// What a page may read beside the body.
+/// The headers of a response that a page may read.
 const EXPOSED: &str =
     "a2a-version, a2a-extensions, x-a2a-extensions, etag, retry-after, www-authenticate, x-request-id";
-/// Seconds for which a browser need not ask again.
+/// Seconds for which a browser may cache a preflight.
 const MAX_AGE: &str = "600";
 
 /// The origins that may call.
@@ -30,21 +30,21 @@ pub(crate) struct Cors {
     any: bool,
 }
 
-/// What the answer to a page says about who may read it.
+/// The CORS headers of a response.
 #[derive(Debug)]
 pub(crate) enum Invitation {
-    /// Nothing: CORS is off.
+    /// No headers, because CORS is off.
     None,
-    /// That another origin may get another answer.
+    /// Only `Vary`: another origin may get another response.
     Varies,
-    /// That this origin may read it.
+    /// This origin may read the response.
     Origin(HeaderValue),
-    /// That every origin may.
+    /// All origins may read the response.
     Any,
 }
 
 impl Cors {
-    /// Fails with a reason on lists that cannot be meant.
+    /// Makes the policy. An error says why the list is not legal.
     pub(crate) fn new(origins: &[Origin]) -> Result<Self, String> {
         let any = origins.contains(&Origin::Any);
         if any && origins.len() > 1 {
@@ -64,7 +64,7 @@ impl Cors {
         self.any || self.origins.contains(origin)
     }
 
-    /// What the answer to a request with these headers is to say.
+    /// The headers of the response to this request.
     pub(crate) fn invitation(&self, headers: &HeaderMap) -> Invitation {
         match headers.get(ORIGIN) {
             _ if self.any => Invitation::Any,
@@ -74,7 +74,7 @@ impl Cors {
         }
     }
 
-    /// The answer to a browser that asks before it lets a page call. The door has looked at its origin.
+    /// The response to a preflight. The origin check has accepted its origin.
     pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         let invited = request.headers().get(ORIGIN).is_some_and(|origin| self.allows(origin));
@@ -92,7 +92,7 @@ impl Cors {
 }
 
 impl Invitation {
-    /// Says it.
+    /// Writes them into a response.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let (origin, named) = match self {
             Self::None => return,

@@ -1,5 +1,4 @@
-//! Deliveries to webhooks: who makes them, under which policy, signed with what, and how an event is written for each
-//! receiver.
+//! Deliveries to webhooks: the HTTP client and its policy, the signatures, and the body of an event for each receiver.
 
 mod room;
 
@@ -19,10 +18,10 @@ use sabir_store::{Ledger, Note, SecretRef, StoreError};
 use sabir_wire::{Dialect, Losses, write_push_event, write_push_task};
 use std::sync::Arc;
 
-/// The longest log that is folded anew to tell how a task stood after an event; of longer ones it is told how they stand.
+/// The longest log that is folded again to get the task as of an event; of a longer one the present task is sent.
 const FOLD_EVENTS_MAX: u64 = 500;
 
-/// Whoever delivers for a server.
+/// Makes the webhook client of a server.
 pub(crate) fn courier(
     config: &Config,
     public: &PublicAddress,
@@ -39,14 +38,14 @@ pub(crate) fn courier(
 fn secrets(config: &Config) -> Result<Vec<WebhookSecret>, String> {
     let Some(reference) = &config.push.webhook_secret else { return Ok(Vec::new()) };
     let wrong = |what: String| format!("push.webhook_secret: {what}");
-    // What was written instead may be the secret itself.
+    // The text is not repeated, because it may be the secret itself.
     let reference =
         SecretRef::parse(reference).map_err(|_| wrong("a secret is given as file:PATH or env:NAME".into()))?;
     let text = ConfiguredSecrets::new(config).reveal(&reference).map_err(wrong)?;
     WebhookSecret::read_all(&text).map_err(|fault| wrong(fault.to_string()))
 }
 
-/// Delivers, and ends subscriptions of the booking network whose receivers want no more.
+/// Delivers events, and ends subscriptions of the booking network whose receivers are gone.
 pub(crate) struct Deliveries {
     pub(crate) webhooks: Webhooks,
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -79,7 +78,7 @@ impl Courier for Deliveries {
     }
 }
 
-/// Writes events in the dialect in which a webhook was registered.
+/// Encodes events in the dialect in which a webhook was registered.
 struct Payloads {
     log: Arc<dyn TaskLog>,
     ledger: Arc<dyn Ledger>,
@@ -100,7 +99,7 @@ impl Bodies for Payloads {
                 let (media_type, bytes) = write_push_event(&parcel.event);
                 return Ok(Written { media_type, bytes, room, own: None });
             }
-            // Kept until there is room for what was written, so that only so many wait for it.
+            // Held until the body has its share of the budget, so that only a few bodies wait for one.
             let _writing = self.room.write().await;
             let unread = |e: StoreError| Outcome::Withheld { reason: format!("the task cannot be read: {e}") };
             let task = self.task_at(parcel.task, parcel.event.seq).await.map_err(unread)?;
@@ -122,8 +121,8 @@ impl Bodies for Payloads {
 }
 
 impl Payloads {
-    /// What a subscriber of the booking network is told, under its own secrets. They are looked up for every attempt, so
-    /// that what was rotated meanwhile signs.
+    /// The body for a subscriber of the booking network, with its own secrets. They are looked up for every attempt, so
+    /// that a rotated secret signs.
     async fn booking(&self, parcel: &Parcel) -> Result<Written, Outcome> {
         let forbidden = |reason: &str| Outcome::Forbidden { reason: reason.into() };
         let config = parcel.config.id.as_deref().unwrap_or_default();
@@ -138,7 +137,7 @@ impl Payloads {
         Ok(Written { media_type: "application/json", bytes, room: None, own: Some(OwnSecrets(secrets)) })
     }
 
-    /// How a task stood after an event, so that the body is the same at every attempt.
+    /// The task as of an event, so that the body is the same at every attempt.
     async fn task_at(&self, id: TaskId, seq: Seq) -> Result<Option<FrozenTask>, StoreError> {
         let Some(stored) = self.log.load(id).await? else { return Ok(None) };
         if stored.head == seq || seq.0 > FOLD_EVENTS_MAX {
@@ -162,7 +161,7 @@ impl Payloads {
         Ok(task.map(|task| FrozenTask::freeze(&task)))
     }
 
-    /// What a dialect could not carry, to the same places as for answers.
+    /// Reports what a dialect could not carry, in the same places as for responses.
     fn report(&self, task: TaskId, dialect: Dialect, losses: &Losses) {
         if losses.is_empty() {
             return;
@@ -173,7 +172,7 @@ impl Payloads {
             self.metrics.loss(dialect.name(), loss.kind.name());
             notes.push(Note::new(dialect.name(), loss.kind.name(), &loss.path, now));
         }
-        // Nobody waits for a note.
+        // The note is stored in the background.
         drop(self.log.note(task, notes));
     }
 }

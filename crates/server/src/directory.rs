@@ -1,16 +1,16 @@
-//! The agents that are served: who is here, now.
+//! The agents that this server serves at the moment.
 //!
-//! Agents come and go while the server runs, so whoever looks one up gets a share of it and keeps it for as long as it is
-//! of use: a call that has begun ends with the agent it began with. A lookup takes a lock that is free but for the moment
-//! in which an agent comes or goes, and one step in a map.
+//! Agents are added and removed while the server runs, so a lookup returns a shared reference, and a call ends with the
+//! agent that it began with. A lookup takes a lock that is free except while an agent is added or removed, and one step
+//! in a map.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | looking up, coming and going |
-//! | `registrar` | agents of the registry: who is added, removed, changed by somebody else |
-//! | `workshop` | making an agent as it is served, from its configuration |
+//! | here | the lookup, and the replacement of all agents |
+//! | `registry_sync` | agents added at run time: which ones commands have added, removed or changed |
+//! | `agent_factory` | makes a served agent from its configuration |
 //!
-//! The default agent is one of the file and stays as long as the server does.
+//! The default agent is one of the file, and stays for as long as the server runs.
 
 mod registrar;
 mod workshop;
@@ -24,13 +24,13 @@ use sabir_proto::{AgentName, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// All agents, by name, as of one moment.
+/// All served agents, by name, at one moment.
 pub(crate) type Agents = BTreeMap<String, Arc<Served>>;
 
-/// Who is here.
+/// The agents that are served now.
 pub(crate) struct Directory {
     agents: RwLock<Arc<Agents>>,
-    /// Agents of the registry that are not served now: disabled, or they cannot be made.
+    /// Agents added at run time that are not served now: they are disabled or cannot be made.
     away: RwLock<BTreeSet<String>>,
     default: Option<Arc<Served>>,
 }
@@ -46,18 +46,18 @@ impl Directory {
         Self { agents: RwLock::new(Arc::new(agents)), away: RwLock::default(), default }
     }
 
-    /// Has other agents served from now on, and knows who may come back.
+    /// Replaces all agents. `away` are those that may be served again later.
     fn replace(&self, agents: Agents, away: BTreeSet<String>) {
         *self.away.write().unwrap_or_else(PoisonError::into_inner) = away;
         *self.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
     }
 
-    /// The agent of a name.
+    /// The agent with this name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Served>> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// What is known of the agent of a task.
+    /// The status of the agent of a task.
     pub(crate) fn presence(&self, name: &AgentName) -> Presence {
         match self.find(name) {
             Some(resident) => Presence::Here(resident),
@@ -71,13 +71,13 @@ impl Directory {
         self.default.as_ref()
     }
 
-    /// Everybody, as of now.
+    /// All agents, at this moment.
     pub(crate) fn all(&self) -> Arc<Agents> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Whom tasks are passed on to: everybody who is here.
+/// The engine passes tasks on to all agents of the directory.
 impl Residents for Directory {
     fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
         self.get(name.as_str()).map(|served| served.resident.clone())
@@ -90,7 +90,7 @@ impl Residents for Directory {
     fn narrow(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
         match self.get(to.as_str()) {
             Some(served) => handed::narrow(&served, granted, skill),
-            // That it is not here is said by whoever looks for it.
+            // The caller of this method reports a missing agent.
             None => Ok(granted),
         }
     }

@@ -1,8 +1,8 @@
-//! Who may speak to a listener that asks for no credentials.
+//! The checks of `Host`, `Origin` and content type that keep web pages away from a listener without credentials.
 //!
-//! Any web page a person opens can make their browser send requests to this machine. Three checks keep such pages out:
-//! only JSON content types on POST (a page can send others without asking), only our own `Host` (a page can rebind its
-//! own name to our address), and no foreign `Origin` but those that are invited.
+//! Any web page that a person opens can make the browser send requests to this machine. Three checks keep such pages
+//! out: only JSON content types on POST (a page can send others without a preflight), only our own `Host` (a page can
+//! rebind its own name to our address), and no foreign `Origin` except the configured ones.
 
 use crate::body::Body;
 use crate::cors::{Cors, Invitation};
@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, Response, Uri};
 use std::sync::Arc;
 
-/// The names under which this server may be called.
+/// The names of this server, and the web origins that may call it.
 #[derive(Debug)]
 pub(crate) struct Door {
     hosts: Vec<String>,
@@ -21,39 +21,39 @@ pub(crate) struct Door {
     port: u16,
 }
 
-/// Why somebody was not let in: an HTTP status and a sentence.
+/// Why a request was refused: an HTTP status and a sentence.
 pub(crate) type Refusal = (u16, &'static str);
 
 impl Door {
-    /// The addresses and names of this server; `authorities` are `host:port`, or bare hosts for default ports.
-    /// With `any_address` every IP address is one of ours, because the server listens on all of them; a page that wants
-    /// to rebind needs a name.
+    /// The addresses and names of this server; `authorities` are `host:port`, or bare hosts for default ports. With
+    /// `any_address` every IP address is accepted, because the server listens on all of them; a page that rebinds needs
+    /// a name.
     pub(crate) fn new(authorities: impl IntoIterator<Item = String>, any_address: bool) -> Self {
         let hosts = authorities.into_iter().map(|a| a.to_ascii_lowercase()).collect();
         Self { hosts, any_address, invited: Cors::default(), tls: None, port: 0 }
     }
 
-    /// The same, open to pages of these origins.
+    /// Allows pages of these origins.
     pub(crate) fn inviting(self, invited: Cors) -> Self {
         Self { invited, ..self }
     }
 
-    /// The same, also called by the names of its certificate: a page that rebinds its own name has no certificate of ours.
+    /// Also accepts the names of the server's certificate: a page that rebinds its own name has no certificate of ours.
     pub(crate) fn certified(self, tls: Option<Arc<Tls>>, port: u16) -> Self {
         Self { tls, port, ..self }
     }
 
-    /// What the answer to a request with these headers says to a page.
+    /// The CORS headers of the response to a request.
     pub(crate) fn invitation(&self, headers: &HeaderMap) -> Invitation {
         self.invited.invitation(headers)
     }
 
-    /// The answer to a browser that asks on behalf of a page that is invited. To be asked after [`Self::check`].
+    /// The response to a preflight of an allowed page. Call it after [`Self::check`].
     pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         self.invited.preflight(request)
     }
 
-    /// Checks a request.
+    /// Checks host, origin and content type of a request.
     pub(crate) fn check<B: http_body::Body>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
         self.check_host(request.uri(), headers)?;
@@ -63,16 +63,16 @@ impl Door {
         Ok(())
     }
 
-    /// The same, whatever its method and its body: by what name it calls us, and for which page.
+    /// Checks only the host and the origin of a request, whatever its method and body.
     pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        // A proxy in front may have looked at the other one (RFC 9112 §3.2).
+        // A proxy in front may have checked the other one (RFC 9112 §3.2).
         if headers.get_all(HOST).iter().nth(1).is_some() {
             return Err((400, "the request has more than one Host header"));
         }
         // HTTP/2 has the authority in the URI, HTTP/1.1 in a header.
         let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, HOST));
         match host {
-            // Rebinding changes the name, never the port; and tunnels change the port, never the name.
+            // Rebinding changes the name, never the port; tunnels change the port, never the name.
             Some(host) if self.hosts.iter().any(|ours| name(ours).eq_ignore_ascii_case(name(host))) => {}
             Some(host)
                 if self.any_address && name(host).trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() => {}
@@ -83,7 +83,7 @@ impl Door {
             None => return Err((400, "the request has no Host header")),
         }
         if let Some(origin) = headers.get(ORIGIN) {
-            // One that cannot be read is nobody we know.
+            // An origin that cannot be read is unknown.
             let (scheme, host) = origin.to_str().ok().and_then(|o| o.split_once("://")).unwrap_or_default();
             if !self.is_ours(host) && !self.invited.allows(origin) && !self.is_certified_origin(scheme, host) {
                 return Err((403, "requests from other web origins are not allowed"));
@@ -96,13 +96,13 @@ impl Door {
         self.tls.as_ref().is_some_and(|tls| tls.is_for(host))
     }
 
-    /// A page that was loaded from this very listener, by a name of its certificate.
+    /// Whether this is the origin of a page that was loaded from this listener, by a name of its certificate.
     fn is_certified_origin(&self, scheme: &str, host: &str) -> bool {
         let port = host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(443);
         scheme == "https" && port == self.port && self.is_certified(name(host))
     }
 
-    /// Whether this is one of our own names, port and all.
+    /// Whether this is one of our own names, with the port.
     pub(crate) fn is_ours(&self, host: &str) -> bool {
         self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host))
     }
@@ -124,7 +124,7 @@ fn text(headers: &HeaderMap, name: http::header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|v| v.to_str().ok())
 }
 
-/// JSON, gRPC, or nothing at all with nothing in it (a cancel has no body).
+/// JSON, gRPC, or no content type with an empty body (a cancel has no body).
 fn is_json(headers: &HeaderMap, empty: bool) -> bool {
     match headers.get(CONTENT_TYPE).map(|v| v.to_str().unwrap_or("")) {
         None => empty,

@@ -1,5 +1,5 @@
-//! Why a caller may or may not do something, told by the same rules that decide about calls. Nobody is let in by it,
-//! nothing is counted, and no secret is needed.
+//! Explains why a caller may or may not make a call, by the same rules that decide about calls. It admits no call,
+//! counts nothing, and needs no secret.
 
 use crate::app::{StartError, public_address};
 use crate::card;
@@ -17,7 +17,7 @@ use sabir_proto::{AgentName, Secret};
 use sabir_store::{SecretRef, sqlite};
 use std::sync::Arc;
 
-/// What the rules of an agent (the default one, if none is named) say about a question.
+/// What the rules of an agent (the default one, if none is named) decide about a question.
 pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) -> Result<Explanation, StartError> {
     let wrong = StartError::Config;
     let store = gate::store(config, sqlite::Writing::Inline, Default::default())?;
@@ -42,7 +42,8 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
 }
 
-/// Secrets where there are any. The variables of a server are not set where somebody asks, and nothing is checked by them.
+/// The configured secrets, with a placeholder for each that cannot be read: a command lacks the server's variables, and
+/// no secret is checked here.
 pub(crate) struct StandIn(pub(crate) ConfiguredSecrets);
 
 impl Secrets for StandIn {

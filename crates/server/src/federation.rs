@@ -1,4 +1,4 @@
-//! The networks beside ours: the ways to them, our own record, and keeping up with theirs.
+//! The neighbouring networks: the routes to them, our own record, and the sync with their registries.
 
 use crate::app::App;
 use crate::card::{PublicAddress, Signer};
@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 
 /// How often the registries of neighbours are read.
 const KEEP_UP_EVERY: Duration = Duration::from_secs(30);
-/// The same until every neighbour was read for the first time: servers are often started together.
+/// How often they are read at first, because servers are often started together.
 const KEEP_UP_AT_FIRST: Duration = Duration::from_secs(1);
-/// How often it is tried at first.
+/// How many times they are read in that interval.
 const FIRST_ATTEMPTS: u32 = 10;
-/// The name of our key in the chains of envelopes that we pass on.
+/// The name of our key in the chains of envelopes that we forward.
 const KEY_NAME: &str = "current";
 
-/// The ways out of a configured network, and whoever keeps up with the others.
+/// Opens the routes of a configured network, and the sync with its neighbours.
 pub(crate) async fn open(
     config: &Config,
     section: &NetworkConfig,
@@ -47,7 +47,7 @@ pub(crate) async fn open(
     if section.hops_max == 0 || section.hops_max > sabir_gateway::VIA_MAX {
         return Err(format!("network.hops_max is between 1 and {}", sabir_gateway::VIA_MAX));
     }
-    // What the operator has written down may be called, whatever it is.
+    // The operator has configured these addresses, so they may be called.
     let written_down = |policy, peer: &crate::config::neighbours::PeerConfig| {
         let urls = [peer.url.as_deref(), peer.clawpulse.as_deref()];
         urls.into_iter().flatten().fold(policy, crate::agents::written_down)
@@ -64,7 +64,7 @@ pub(crate) async fn open(
     Ok(Federation::new(Arc::new(routes), fetch))
 }
 
-/// What we say about ourselves; nothing where there is no key to sign it with.
+/// Publishes our own record, if there is a key to sign it.
 async fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &PublicAddress, signer: &Signer) {
     let Some(key) = signer.key() else { return };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -94,7 +94,7 @@ async fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, pub
     }
 }
 
-/// Renews our record and keeps up with the others; never ends.
+/// Renews our record and syncs with the neighbours; never ends.
 pub(crate) async fn follow(app: Arc<App>, section: Option<NetworkConfig>) {
     let (Some(network), Some(section)) = (&app.network, section) else { return std::future::pending().await };
     let federation = &network.federation;

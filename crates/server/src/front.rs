@@ -1,7 +1,7 @@
-//! What may stand between the sockets and everything that is served.
+//! An interceptor may stand between the sockets and everything that is served.
 //!
-//! `sabir serve` has nothing here. The demo server does: it refuses, breaks and bends answers on purpose, so that
-//! clients can practise, and none of that belongs on the way of a request that is meant.
+//! `sabir serve` has none. The demo server has one: it refuses, breaks and alters responses on purpose, so that clients
+//! can be tested, and that code must not run for real requests.
 
 use crate::app::App;
 use crate::body::Body;
@@ -12,12 +12,13 @@ use sabir_engine::BoxFuture;
 use sabir_proto::AgentCard;
 use std::sync::Arc;
 
-/// Stands before `stack::serve`, which it calls when it wants a request to be served.
+/// Stands before `stack::serve`, and calls it for each request that is to be served.
 pub(crate) trait Front: Send + Sync {
-    /// Adds to an agent's card what this front demands of callers, and makes the extended card if there is one.
+    /// Adds to an agent's card the credentials that this interceptor demands, and makes the extended card if there is
+    /// one.
     fn introduce(&self, card: &mut AgentCard) -> Option<AgentCard>;
 
-    /// Answers one request.
+    /// Responds to one request.
     fn serve(
         self: Arc<Self>,
         app: Arc<App>,

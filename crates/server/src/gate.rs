@@ -1,4 +1,4 @@
-//! What the guard stands on here: its store, its secrets, its way out, and the rules of each agent.
+//! Builds the guard from the configuration: its store, its secrets, its HTTP client, and the rules of each agent.
 
 use crate::app::StartError;
 use crate::card::needs_identity;
@@ -19,14 +19,14 @@ use sabir_store::{GuardStore, SecretRef};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The rules of one agent, with the one way out that a server has.
+/// The rules of one agent, with the HTTP client of this server.
 pub(crate) type Rules = sabir_guard::policy::Rules<Outbound>;
 pub(crate) type Entrance = sabir_guard::entrance::Entrance<Outbound>;
 
-/// The largest file that is taken for a secret. A set of keys is the longest of them.
+/// The largest file that may hold a secret. Key sets are the largest.
 const SECRET_BYTES_MAX: u64 = 256 * 1024;
 
-/// The name in the audit where no agent is meant yet.
+/// The name in the audit before the agent of a call is known.
 const ROOT: &str = "root";
 
 /// Secrets of the configuration: variables of this process, and files beside it.
@@ -42,8 +42,8 @@ impl ConfiguredSecrets {
 }
 
 impl Secrets for ConfiguredSecrets {
-    /// Every secret of a configuration passes here, at the start and when an agent or an organisation is added later, so
-    /// this is where the redactor of the process learns them.
+    /// All secrets of a configuration pass through here, at the start and when an agent or an organisation is added, so
+    /// the redactor of the process learns them here.
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
         let secret = self.read(reference)?;
         redact::process().learn(secret.expose());
@@ -73,7 +73,7 @@ impl ConfiguredSecrets {
     }
 }
 
-/// Makes the rules of agents. Agents without an `[agent.auth]` of their own share one entrance.
+/// Makes the rules of agents. Agents without an `[agent.auth]` section share one authenticator.
 pub(crate) struct Gate {
     config: Arc<Config>,
     ground: Ground,
@@ -88,7 +88,8 @@ impl Gate {
         Self::open(config, secrets, reachable)
     }
 
-    /// The same behind a front that lets callers in by one token of its own: they are one caller, from wherever they come.
+    /// The same setup behind an interceptor that authenticates callers by one token: they all are one caller, also from
+    /// other machines.
     pub(crate) fn behind_front(config: Arc<Config>, secrets: Arc<dyn Secrets>) -> Result<Self, StartError> {
         Self::open(config, secrets, false)
     }
@@ -98,7 +99,7 @@ impl Gate {
             refuse_open(&config, agent).map_err(StartError::Config)?;
         }
         config.limits.check_callers().map_err(StartError::Config)?;
-        // The operator has written down where to go, so private addresses are as good as public ones.
+        // The operator has configured these addresses, so private ones are allowed.
         let outbound = Outbound::new(Egress::anywhere()).map_err(|e| StartError::Config(e.to_string()))?;
         let ground = Ground {
             production: config.is_production(),
@@ -111,12 +112,12 @@ impl Gate {
         Ok(Self { config, ground, secrets, outbound, shared: Arc::new(shared) })
     }
 
-    /// The configuration that it keeps to.
+    /// The configuration of the server.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What the configuration refers to.
+    /// The secrets of the configuration.
     pub(crate) fn secrets(&self) -> &dyn Secrets {
         &*self.secrets
     }
@@ -129,19 +130,19 @@ impl Gate {
         self.secrets.reveal(&found).map(Some).map_err(|e| format!("auth.jwt.secret: {e}"))
     }
 
-    /// The way out.
+    /// The HTTP client for key sets and chains.
     pub(crate) const fn outbound(&self) -> &Outbound {
         &self.outbound
     }
 
-    /// The rules where no agent is meant yet.
+    /// The rules that apply before the agent of a call is known.
     pub(crate) fn root(&self) -> Result<Rules, StartError> {
         let agent = AgentName::parse(ROOT).map_err(|e| StartError::Config(e.to_string()))?;
         let (limits, tools) = self.limits(None);
         Ok(Rules { entrance: self.shared.clone(), agent, limits, skills: Vec::new(), tools })
     }
 
-    /// The rules of an agent.
+    /// The rules of one agent.
     pub(crate) fn rules(&self, entry: &AgentConfig, name: &AgentName, skills: &[Skill]) -> Result<Rules, String> {
         let is_network = self.config.network.is_some() && entry.name == booking::AGENT;
         let entrance = match &entry.auth {
@@ -156,7 +157,7 @@ impl Gate {
         }
         let open = entrance.posture() == Posture::Open;
         if open {
-            // Agents that are added at run time come this way alone.
+            // Agents that are added at run time are checked only here.
             refuse_open(&self.config, entry)?;
         }
         if open && self.ground.reachable {
@@ -170,7 +171,7 @@ impl Gate {
         let rule = |skill: &Skill| SkillRule {
             id: skill.id.clone(),
             requirements: skill.security_requirements.clone(),
-            // Where nobody is asked, nobody can be told apart.
+            // Without authentication, callers cannot be told apart.
             needs_identity: !open && hidden.contains(&&*skill.id),
             intent: if is_network { Intent::parse(&skill.id) } else { None },
         };
@@ -182,7 +183,7 @@ impl Gate {
         Entrance::new(auth, &self.ground, &*self.secrets, &self.outbound)
     }
 
-    /// The keys that payloads of the booking network are signed with.
+    /// The keys that sign payloads of the booking network.
     pub(crate) fn seals(&self) -> Result<Option<Seals>, String> {
         self.config.auth.agnt.as_ref().map(|agnt| agnt.seals(&*self.secrets)).transpose()
     }
@@ -202,8 +203,8 @@ impl Gate {
     }
 }
 
-/// What the booking network takes: what everybody here takes, and keys. Where nobody is asked for anything, whoever has no
-/// key may look, and book nothing; in production not even that.
+/// The authentication of the booking network: that of the server, and API keys. If the server demands no credential, a
+/// caller without a key may search and not book; in production it may do neither.
 fn with_keys(auth: &AuthConfig, production: bool) -> AuthConfig {
     let mut accepts = auth.accepted();
     let required = if accepts.is_empty() { Some(production) } else { auth.required };
@@ -213,8 +214,8 @@ fn with_keys(auth: &AuthConfig, production: bool) -> AuthConfig {
     AuthConfig { accept: Some(accepts), required, ..auth.clone() }
 }
 
-/// An agent that asks for no credential stays on this machine, unless the configuration says that every caller may call.
-/// In production such an agent refuses every call, so it may be reached.
+/// Refuses an agent without authentication on a server that other machines can reach, unless the configuration allows
+/// every caller. In production such an agent refuses every call, so it is allowed.
 pub(crate) fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), String> {
     let auth = agent.auth.as_ref().unwrap_or(&config.auth);
     let Some(why) = config.reachable_by().filter(|_| auth.is_open() && !auth.open && !config.is_production()) else {
@@ -228,7 +229,7 @@ pub(crate) fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), St
     ))
 }
 
-/// What the guard and the registry keep.
+/// Opens the store of the guard and of the registry.
 pub(crate) fn store(
     config: &Config,
     writing: sqlite::Writing,

@@ -1,18 +1,19 @@
-//! Names that callers without a credential choose.
+//! Which names callers without a credential may choose.
 //!
-//! All callers without a credential are one owner to the engine. A name that one of them chose and another can guess, such as
-//! the task `order-1`, the conversation `s-1` or the idempotency key `1`, would lead the other to what belongs to the first.
-//! So of such callers only names that cannot be guessed are kept: UUIDs and ULIDs. Any other name is left out of the call:
+//! The engine sees all callers without a credential as one owner. If one of them chose a name that another can guess,
+//! such as the task `order-1`, the conversation `s-1` or the idempotency key `1`, the other would reach what belongs to
+//! the first. So only names that cannot be guessed are kept for such callers: UUIDs and ULIDs. Any other name is
+//! removed from the call:
 //!
 //! | The caller names | Then |
 //! |---|---|
-//! | the task of a send (0.1, XPR) | a new task is opened under a UUID in place of the name, which the answer shows and by which it is found and continued |
-//! | the conversation | the server names it, and the answer shows that name |
-//! | an idempotency key | the send is no repeat of another one |
-//! | a task to look at, to cancel, to follow or to continue | there is no such task |
+//! | the task of a send (0.1, XPR) | a new task gets a UUID in place of the name; the caller finds it by that |
+//! | the conversation | the server chooses its name, and the answer shows it |
+//! | an idempotency key | the send counts as no repeat |
+//! | a task to get, cancel, follow or continue | the task is not found |
 //!
-//! Whose names are kept is the guard's decision: see [`Identity::keeps_guessable_names`]. Nothing is looked up either, since the
-//! store may hold names from when the server asked for credentials, or was reached by one person alone.
+//! The guard decides whose names are kept: see [`Identity::keeps_guessable_names`]. Such a name is not even looked up,
+//! because the store may hold names from a time when the server demanded credentials, or had only one caller.
 
 use crate::host::TokioHost;
 use sabir_engine::Host;
@@ -20,7 +21,7 @@ use sabir_guard::Identity;
 use sabir_proto::{Call, Fault, TaskRef, Terms, is_unique_by_form};
 use std::sync::Arc;
 
-/// Whether a task's name is one that this caller's task may have.
+/// Whether a task of this caller may have this name.
 pub(crate) fn may_name(identity: &Identity, task: &TaskRef) -> bool {
     identity.keeps_guessable_names()
         || match task {
@@ -29,8 +30,8 @@ pub(crate) fn may_name(identity: &Identity, task: &TaskRef) -> bool {
         }
 }
 
-/// Gives the task of a send a name that cannot be guessed in place of one that can, where that is not kept for its caller:
-/// clients of dialects in which callers name their tasks find it by the name that the answer shows.
+/// Replaces a guessable name of a new task by a random one, if the caller may not keep it: clients of dialects in which
+/// callers name their tasks find the task by the name in the answer.
 pub(crate) fn replace(identity: &Identity, call: &mut Call) -> Option<TaskRef> {
     let (Call::Send(request) | Call::Stream(request)) = call else { return None };
     let name = TaskRef::Alias(request.alias.clone()?);
@@ -42,7 +43,7 @@ pub(crate) fn replace(identity: &Identity, call: &mut Call) -> Option<TaskRef> {
     Some(TaskRef::Alias(new))
 }
 
-/// A UUID of version 4: one of version 7 would be taken for the id of a task.
+/// A UUID of version 4, because version 7 would be taken for the id of a task.
 fn random_uuid() -> String {
     let (high, low) = (TokioHost.random(), TokioHost.random());
     format!(
@@ -55,7 +56,7 @@ fn random_uuid() -> String {
     )
 }
 
-/// Leaves out of a call the names that are not kept for its caller.
+/// Removes from a call the names that its caller may not keep.
 pub(crate) fn leave_out(identity: &Identity, call: &mut Call, terms: &mut Terms) -> Result<(), Fault> {
     if identity.keeps_guessable_names() {
         return Ok(());
@@ -71,7 +72,7 @@ pub(crate) fn leave_out(identity: &Identity, call: &mut Call, terms: &mut Terms)
     Ok(())
 }
 
-/// The task that a call is about, where it says so.
+/// The task that a call names.
 fn task_of(call: &Call) -> Option<&TaskRef> {
     Some(match call {
         Call::Send(request) | Call::Stream(request) => return request.message.task_id.as_ref(),

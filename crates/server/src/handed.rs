@@ -1,7 +1,7 @@
-//! Tasks that others hand to us: whether they may, before anything is made of them.
+//! Decides whether a caller may hand a task over, before a task is made of it.
 //!
-//! What comes with such a task is a stranger's claim. It can narrow what is done and never widen it: what is asked for must
-//! be among what our agent can do, among what the sender says it grants, and among what this caller may use anyway.
+//! The metadata of such a task is an unchecked claim. It can narrow what is allowed and never widen it: the required
+//! capabilities must be among those of our agent, those that the sender grants, and those that this caller may use.
 
 use crate::directory::Served;
 use sabir_gateway::handoff::accepts;
@@ -10,7 +10,7 @@ use sabir_guard::{Guard, Identity};
 use sabir_proto::transfer::{DEPTH_MAX, Incoming, check_chain};
 use sabir_proto::{AgentCard, Call, Fault, HANDOFF, TransferContext, Unfit};
 
-/// Whether this caller may hand over what it hands over; every other call passes.
+/// Whether this caller may hand this task over; every other call passes.
 pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result<(), Fault> {
     let (Call::Send(request) | Call::Stream(request)) = call else { return Ok(()) };
     let metadata = request.message.metadata.as_ref();
@@ -27,7 +27,7 @@ pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result
         return Err(Fault::UnsupportedOperation("this agent takes no tasks that are handed over".into()));
     }
     if !hold {
-        // Of somebody who does not know us for a peer: the words are there, and the rest is only read.
+        // The sender does not treat us as a peer: the text is in the message, and the metadata is only read.
         return Ok(());
     }
     context.check().map_err(|fault| Fault::invalid(field, fault.to_string()))?;
@@ -35,7 +35,7 @@ pub(crate) fn check(served: &Served, identity: &Identity, call: &Call) -> Result
     scope(served, identity, &context)
 }
 
-/// We must not be among those who had it, nor at the end of a chain that is too long.
+/// This server must not be in the chain already, and the chain must not be too long.
 fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
     for interface in &served.card.supported_interfaces {
         check_chain(&context.chain, &interface.url, &context.required, DEPTH_MAX).map_err(|fault| {
@@ -46,7 +46,7 @@ fn chain(served: &Served, context: &TransferContext) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The card of an agent with all of its skills, also those that are not shown to everybody.
+/// The card of an agent with all of its skills, also those that are not public.
 fn whole(served: &Served) -> AgentCard {
     let mut card = AgentCard::clone(&served.cards.public());
     let hidden = served.skills.iter().filter(|skill| !card.skills.iter().any(|shown| shown.id == skill.id)).cloned();
@@ -54,17 +54,17 @@ fn whole(served: &Served) -> AgentCard {
     card
 }
 
-/// What an agent may do with a task of another of ours that it is to work on for that one.
+/// The capabilities of an agent for a task that another agent of this server delegates to it.
 pub(crate) fn narrow(served: &Served, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
     let card = whole(served);
     let held = Capabilities::named(granted.iter().cloned());
     let required = match skill {
         Some(skill) => Capabilities::names_of(&card, skill),
-        // Nothing in particular is asked for. Skills that the public card does not show are not told here either.
+        // No skill is named. Skills that the public card does not show are not revealed here either.
         None => Capabilities::of_card(&served.cards.public()).names().map(str::to_owned).collect(),
     };
     let verdict = lattice::check(required.iter().map(String::as_str), &Capabilities::of_card(&card), &held);
-    // Of a skill with several names one is enough: it is one skill. Of an agent, one skill is.
+    // Of a skill with several names one is enough, because it is one skill. Of an agent one skill is enough.
     let may = match skill {
         Some(_) => verdict.missing.len() < required.len(),
         None => !verdict.allowed.is_empty(),
@@ -93,7 +93,7 @@ fn exceeded(words: String, verdict: Verdict) -> Fault {
 }
 
 fn scope(served: &Served, identity: &Identity, context: &TransferContext) -> Result<(), Fault> {
-    // Skill by skill: what this caller may not use is not there for it.
+    // Skill by skill: a skill that this caller may not use counts as absent.
     let mut usable = whole(served);
     usable.skills.retain(|skill| Guard::may_use(&served.rules, identity, &skill.id));
     let caps = Capabilities::of_card(&usable);

@@ -1,10 +1,10 @@
-//! The real world, as the engine sees it.
+//! The clock, randomness and tasks that the engine uses in production.
 
 use sabir_engine::{BoxFuture, Host};
 use sabir_proto::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Wall clock, operating system randomness, tokio.
+/// The wall clock, the random numbers of the operating system, and tokio tasks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TokioHost;
 
@@ -15,7 +15,7 @@ impl Host for TokioHost {
     }
 
     fn random(&self) -> u64 {
-        // The thread's generator: seeded by the operating system, buffered, and not to be predicted from its output.
+        // The thread-local generator: seeded by the operating system, buffered, and not predictable from its output.
         rand::random()
     }
 
@@ -24,7 +24,7 @@ impl Host for TokioHost {
     }
 
     fn spawn(&self, future: BoxFuture<'static, ()>) {
-        // Owned by its task's entry among the live tasks; `Engine::stop` waits for it.
+        // The engine tracks the task in its list of live tasks; `Engine::stop` waits for it.
         drop(tokio::spawn(future));
     }
 }

@@ -1,15 +1,15 @@
-//! Workflows in files, for `sabir lattice check`: which agents there are, what they can do, and where work may go.
+//! Workflow files for `sabir lattice check`: the agents, their capabilities, and the paths of work.
 //!
 //! ```toml
-//! entry = "triage"                     # where work comes in
-//! scope = ["triage", "billing.*"]      # what whoever brings it grants
+//! entry = "triage"                     # where work enters
+//! scope = ["triage", "billing.*"]      # what its sender grants
 //!
 //! [agents.triage]
 //! capabilities = ["triage", "billing.refund"]
 //!
 //! [agents.billing]
 //! card = "billing-card.json"           # or from a card; relative to this file
-//! allow = ["billing.refund"]           # all it may ever be allowed
+//! allow = ["billing.refund"]           # the most it may ever be granted
 //!
 //! [[edges]]
 //! from = "triage"
@@ -27,7 +27,7 @@ use std::path::Path;
 
 /// Largest workflow or card that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most agents or edges of a workflow.
+/// Maximum number of agents, and of edges, in a workflow.
 const PLACES_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -61,7 +61,7 @@ struct EdgeIn {
     required: Vec<String>,
 }
 
-/// Reads a workflow and says what it can come to. What is wrong with the file is said with the place it is at.
+/// Reads and analyses a workflow. An error names the place in the file that is wrong.
 pub fn check(path: &Path) -> Result<Report, String> {
     let text = read(path)?;
     let file: File = toml::from_str(&text).map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ pub fn check(path: &Path) -> Result<Report, String> {
         agents.insert(name, vertex);
     }
     let mut workflow = Workflow { entry: file.entry, agents, ..Workflow::default() };
-    // Wildcards stand for what is known now, and for nothing that somebody adds later.
+    // Wildcards cover the names that are known now, and none that is added later.
     let known = workflow.known_names();
     let grants = |place: &str, list: &[String]| {
         expand(list.iter().map(String::as_str), &known).map_err(|fault| format!("{place}: {fault}"))
@@ -99,7 +99,7 @@ pub fn check(path: &Path) -> Result<Report, String> {
 }
 
 impl Agent {
-    /// What it can do, and the grants of its list.
+    /// Its capabilities, and the grants of its list.
     fn vertex(self, base: &Path) -> Result<(Vertex, Option<Vec<String>>), String> {
         let Self { capabilities, card, allow, organisation, signed } = self;
         if let Some(odd) = capabilities.iter().find(|name| !is_name(name)) {

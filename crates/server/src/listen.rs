@@ -1,4 +1,4 @@
-//! Sockets: accepting, limiting, and stopping in an orderly way.
+//! The sockets: accepting connections, limiting them, and an orderly stop.
 
 mod idle;
 mod secure;
@@ -34,38 +34,38 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use write_timeout::WriteTimeout;
 
-/// Boxed: a connection keeps room for the future of a request for as long as it lives, and an idle stream is a connection
-/// whose request was answered long ago.
+/// Boxed, because a connection keeps the memory of a request's future for as long as it lives, and an idle stream is a
+/// connection whose request was answered long ago.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// What stands behind the sockets.
+/// Handles the requests that the sockets receive.
 pub(crate) trait Behind: Clone + Send + Sync + 'static {
-    /// The bounds of connections.
+    /// The limits of connections.
     fn limits(&self) -> &LimitsConfig;
 
     /// Counts a connection for as long as it lives.
     fn connection(&self) -> Option<Gauged>;
 
-    /// Whether an address is a proxy's, which many callers share.
+    /// Whether an address is that of a proxy, which many callers share.
     fn is_proxy(&self, _address: IpAddr) -> bool {
         false
     }
 
-    /// What connections are secured with. `None`: with nothing.
+    /// The TLS settings; `None` for plain HTTP.
     fn tls(&self) -> Option<&Tls> {
         None
     }
 
-    /// Counts a handshake that came to nothing.
+    /// Counts a failed handshake.
     fn handshake_failed(&self, _reason: &'static str) {}
 
-    /// Answers one request of a peer.
+    /// Responds to one request.
     fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering;
 
-    /// No more connections are taken.
+    /// Called when no more connections are accepted.
     fn begin_stop(&self);
 
-    /// Whether that is so.
+    /// Whether the server is stopping.
     fn is_stopping(&self) -> bool;
 }
 
@@ -107,7 +107,7 @@ impl Behind for Arc<App> {
     }
 }
 
-/// Accepts until `stop` completes, then lets what is running finish for a while.
+/// Accepts connections until `stop` completes, then lets running requests finish for the drain time.
 pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
     let slots = Arc::new(Semaphore::new(behind.limits().connections_max));
     let shares = Shares::new(behind.limits().connections_per_address_max);
@@ -117,7 +117,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
     let mut is_told = false;
     tokio::pin!(stop);
     loop {
-        // A slot first: beyond the limit, connections wait in the kernel's queue instead of in our memory.
+        // A slot first: above the limit, connections wait in the kernel's queue and not in our memory.
         let slot = tokio::select! {
             biased;
             () = &mut stop => break,
@@ -131,7 +131,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely; a pause lets some of them close.
+                // Most likely there are no more file descriptors; a pause lets some connections close.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -139,7 +139,8 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
         };
         let share = if behind.is_proxy(address.ip()) { Ok(None) } else { shares.take(address.ip()) };
         let Ok(share) = share else {
-            // Once, since it may happen thousands of times a second; and aloud, since a proxy may be the one that suffers.
+            // Logged once, because it may happen thousands of times a second; as a warning, because the address may be
+            // a proxy.
             if !std::mem::replace(&mut is_told, true) {
                 let advice = "is it a proxy, name it in server.proxies; see also limits.connections_per_address_max";
                 tracing::warn!(peer = %address, advice, "an address has its share of connections; more are refused");
@@ -148,7 +149,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
         };
         let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
         let connection = Connection { behind: behind.clone(), peer: Peer::plain(address) };
-        // Two kinds of tasks, so that a plain connection has no room for what only the other needs.
+        // Two kinds of tasks, so that a plain connection has no memory for the state of a TLS connection.
         match behind.tls().map(Tls::current) {
             None => {
                 let requests = Requests(Arc::new(connection));
@@ -172,13 +173,13 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
     }
 }
 
-/// The two ends of a connection.
+/// A connection and the handler of its requests.
 struct Connection<B> {
     behind: B,
     peer: Peer,
 }
 
-/// Answers the requests of one connection. In one pointer: the future of a connection holds it several times.
+/// Handles the requests of one connection. One pointer, because the future of a connection holds it several times.
 #[derive(Clone)]
 struct Requests<B>(Arc<Connection<B>>);
 
@@ -198,7 +199,7 @@ impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
     }
 }
 
-/// An answer that always comes.
+/// The response of a handler that never fails.
 struct Infallibly(Answering);
 
 impl Future for Infallibly {
@@ -209,18 +210,18 @@ impl Future for Infallibly {
     }
 }
 
-/// One protocol each.
+/// The builders of the two HTTP versions, and the time limits of connections.
 struct Builders {
     http1: http1::Builder,
     http2: http2::Builder<StreamExecutor>,
     first_bytes_max: Duration,
     write_time_max: Duration,
     idle_max: Duration,
-    /// Whether the server stops.
+    /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
 
-/// What every HTTP/2 connection opens with, and no HTTP/1.1 request.
+/// The first bytes of every HTTP/2 connection, and of no HTTP/1.1 request.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Builders {
@@ -230,8 +231,8 @@ impl Builders {
         http1
             .timer(TokioTimer::new())
             .header_read_timeout(header_time_max)
-            // No `pipeline_flush`: it lets a stalled reader's whole stream pile up in memory, and keeps the answer to a
-            // head that is too large from ever being sent.
+            // Without `pipeline_flush`: it lets the whole stream of a stalled reader accumulate in memory, and the
+            // response to a head that is too large is never sent.
             .max_buf_size(limits.header_bytes_max.max(8192));
         let write_time_max = Duration::from_secs(limits.write_seconds_max);
         let mut http2 = http2::Builder::new(StreamExecutor { time_max: write_time_max });
@@ -239,14 +240,14 @@ impl Builders {
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.http2_streams_max)
             .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
-            // Dead peers are found within a minute, so that their streams do not stay.
+            // Dead peers are found within a minute, and their streams end.
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
         let idle_max = Duration::from_secs(limits.idle_seconds_max);
         Self { http1, http2, first_bytes_max: header_time_max, write_time_max, idle_max, stopping }
     }
 
-    /// Serves HTTP/2 until the peer leaves, nothing was asked for a while, or the server stops.
+    /// Serves HTTP/2 until the peer leaves, no request arrives for a while, or the server stops.
     async fn serve_http2(
         &self,
         io: impl Read + Write + Unpin + Send + 'static,
@@ -262,7 +263,7 @@ impl Builders {
             () = streams.quiet_for(self.idle_max) => {}
             _ = stopping.wait_for(|stops| *stops) => {}
         }
-        // What was asked in the meantime is answered; a peer that does not say goodbye is left.
+        // Requests that arrived meanwhile are answered; a peer that does not close the connection is dropped.
         connection.as_mut().graceful_shutdown();
         let left = async {
             tokio::time::sleep(GOODBYE).await;
@@ -275,8 +276,8 @@ impl Builders {
         }
     }
 
-    /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port; the first bytes are looked at without taking
-    /// them off the socket, because whoever puts them back in front costs every connection a second buffer.
+    /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port. The first bytes are peeked and stay in the
+    /// socket: a wrapper that puts them back would cost every connection a second buffer.
     async fn serve(&self, stream: TcpStream, requests: Requests<impl Behind>, watcher: Watcher) {
         // Nagle's algorithm holds the second of two small writes back for 40 ms.
         if let Err(error) = stream.set_nodelay(true) {
@@ -292,7 +293,7 @@ impl Builders {
         };
         let io = TokioIo::new(WriteTimeout::new(stream, self.write_time_max));
         let outcome = if speaks_http2 {
-            // Boxed, since its state is large and the usual connection is the other one.
+            // Boxed, because its state is large and most connections use HTTP/1.1.
             let outcome = Box::pin(self.serve_http2(io, requests)).await;
             drop(watcher);
             outcome
@@ -305,14 +306,14 @@ impl Builders {
     }
 }
 
-/// How long a peer on an HTTP/2 connection with nothing left to answer has to close it.
+/// How long a peer has to close an HTTP/2 connection after its last response.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How often a connection that has said nothing yet looks whether the server is stopping.
+/// How often a connection without any bytes yet checks whether the server is stopping.
 const STOPPING_SEEN: Duration = Duration::from_millis(250);
 
-/// Whether the first bytes are those of HTTP/2, whole: what only begins like them gets no further. `None` when the
-/// server stops before anything was said.
+/// Whether the first bytes are the whole preface of HTTP/2; a partial one does not count. `None` if the server stops
+/// before any bytes arrive.
 async fn speaks_http2(stream: &TcpStream, behind: &impl Behind) -> std::io::Result<Option<bool>> {
     let mut first = [0; PREFACE.len()];
     loop {
@@ -326,7 +327,7 @@ async fn speaks_http2(stream: &TcpStream, behind: &impl Behind) -> std::io::Resu
         if seen == PREFACE.len() || !PREFACE.starts_with(&first[..seen]) || seen == 0 {
             return Ok(Some(first[..seen] == *PREFACE));
         }
-        // A part of it so far, and a peek returns at once while that is there.
+        // A part of the preface is there, and a peek returns at once while it is.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

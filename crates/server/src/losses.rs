@@ -1,4 +1,4 @@
-//! What translations lost, on its way to those who want to know: the log at debug, a counter, and a note beside the task.
+//! Reports what translations lost: in the log at debug level, in a metric, and in a note at the task.
 
 use crate::app::App;
 use crate::host::TokioHost;
@@ -12,51 +12,51 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Told {
     dialect: Dialect,
-    /// Whose task it is; `None` until the call was served.
+    /// The owner of the task; `None` until the call was served.
     scope: Option<Arc<Scope>>,
-    // Boxed, because a stream that loses nothing never has one.
+    // Boxed, because most streams lose nothing and have none.
     task: Option<Box<TaskId>>,
     losses: Losses,
 }
 
 impl Told {
-    /// What a request lost so far.
+    /// Starts a report with the losses of the request.
     pub(crate) const fn new(dialect: Dialect, losses: Losses) -> Self {
         Self { dialect, scope: None, task: None, losses }
     }
 
-    /// Whose task the answer is about.
+    /// Sets the scope of the task in the answer.
     pub(crate) fn in_scope(&mut self, scope: Arc<Scope>) {
         self.scope = Some(scope);
     }
 
-    /// Where to note more of them.
+    /// The losses, to add more of them.
     pub(crate) const fn losses(&mut self) -> &mut Losses {
         &mut self.losses
     }
 
-    /// The task they are about, where the answer is one.
+    /// Sets the task of the losses from the reply, if it has one.
     pub(crate) fn about<S>(&mut self, reply: &Reply<S>) {
         if !self.losses.is_empty() {
             self.about_task(task_of(reply));
         }
     }
 
-    /// The same, where the answer is gone already.
+    /// Sets the task of the losses, if the reply is gone already.
     pub(crate) fn about_task(&mut self, task: Option<TaskId>) {
         if !self.losses.is_empty() {
             self.task = task.map(Box::new);
         }
     }
 
-    /// The task they are about, from an event of its stream.
+    /// Sets the task of the losses from an event of its stream.
     pub(crate) fn about_event(&mut self, event: &sabir_proto::FrozenEvent) {
         if self.task.is_none() && !self.losses.is_empty() {
             self.task = event.task_id().map(Box::new);
         }
     }
 
-    /// Tells everybody. Nothing is lost in most requests, and then this is nothing.
+    /// Logs, counts and notes the losses. Most requests lose nothing, and then this does nothing.
     pub(crate) fn report(&mut self, app: &App) {
         if self.losses.is_empty() {
             return;
@@ -74,7 +74,7 @@ impl Told {
     }
 }
 
-/// The task an answer is about.
+/// The task that a reply is about.
 pub(crate) fn task_of<S>(reply: &Reply<S>) -> Option<TaskId> {
     match reply {
         Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _) => FrozenTask::id(task),

@@ -1,4 +1,4 @@
-//! What operators can see of the server.
+//! The metrics of the server.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use sabir_proto::{Code, Fault};
 use std::time::{Duration, SystemTime};
 
-/// Which requests.
+/// The labels of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
     operation: &'static str,
@@ -43,7 +43,7 @@ struct Handoff {
     outcome: &'static str,
 }
 
-/// Counters of one server.
+/// The metrics of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     requests: Family<Request, Counter>,
@@ -129,7 +129,7 @@ impl Metrics {
         self.tls_failures.get_or_create(&Failure { reason }).inc();
     }
 
-    /// From the start on, so that whoever watches for the first failure sees it.
+    /// Creates the counters at the start, so that an alert on the first failure can see it.
     pub(crate) fn tls_begin(&self) {
         for outcome in ["ok", "failed"] {
             drop(self.tls_reloads.get_or_create(&Reload { outcome }));
@@ -154,12 +154,12 @@ impl Metrics {
     }
 }
 
-/// The reason of an error, in the words of the error table.
+/// The reason of an error in the words of the error table.
 fn status(code: Code) -> &'static str {
     sabir_wire::codes::numbers(code).reason
 }
 
-/// Counts something for as long as it lives.
+/// Counts in a gauge for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Gauged(Gauge);
 

@@ -1,4 +1,4 @@
-//! The booking network as the rest of the server sees it: what it is called, whose keys it knows, what it keeps.
+//! The booking network of this server: its name, its keys, its pending records and its federation.
 
 mod metered;
 mod passages;
@@ -21,25 +21,25 @@ use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
 use std::sync::Arc;
 
-/// The network of this server.
+/// The booking network of this server.
 pub(crate) struct Network {
     /// Its id, which envelopes carry as `to`.
     pub(crate) id: String,
-    /// What it calls its version.
+    /// The version that it reports.
     pub(crate) version: String,
-    /// The agent that it is.
+    /// The name of its agent.
     pub(crate) agent: String,
-    /// The keys that payloads are signed with.
+    /// The keys that sign payloads.
     pub(crate) seals: Option<Arc<Seals>>,
     pub(crate) metrics: EnvelopeMetrics,
     pub(crate) ledger: Arc<dyn Ledger>,
-    /// Envelopes that are on their way.
+    /// The records of envelopes that are being processed.
     pub(crate) passages: Arc<Passages>,
-    /// What searches were answered.
+    /// The recent answers to searches.
     pub(crate) searches: Arc<Searches>,
-    /// Whether it takes payments.
+    /// Whether it accepts payments.
     pays: bool,
-    /// The networks beside it, and the ways to them.
+    /// The neighbouring networks, and the routes to them.
     pub(crate) federation: Arc<Federation<Outbound>>,
 }
 
@@ -57,24 +57,24 @@ impl Network {
         Self { id, version, agent, seals, metrics, ledger, passages, searches, pays: false, federation }
     }
 
-    /// The same, taking payments or not.
+    /// Sets whether it accepts payments.
     pub(crate) fn paying(self, pays: bool) -> Self {
         Self { pays, ..self }
     }
 
-    /// What can be asked of it.
+    /// The intents that it accepts.
     pub(crate) fn intents(&self) -> Vec<&'static str> {
         let taken = |intent: &Intent| self.pays || *intent != Intent::PaymentAuthorize;
         Intent::ALL.into_iter().filter(taken).map(Intent::name).collect()
     }
 
-    /// Whether an agent is the network's.
+    /// Whether this is the agent of the network.
     pub(crate) fn is(&self, served: &Served) -> bool {
         served.resident.name.as_str() == self.agent
     }
 
-    /// The agent of this server that an envelope names as its recipient: one that has the intent among its skills, and
-    /// whose door opens to this key as well. One with a door of its own is reached through that alone.
+    /// The agent that an envelope names as its recipient: it has the intent among its skills, and the key may call it.
+    /// An agent with authentication of its own is not reached through the network.
     pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<Served>> {
         let found = app.agent(to).filter(|served| !self.is(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
@@ -84,8 +84,8 @@ impl Network {
         (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.entrance)).then_some(found)
     }
 
-    /// Says beside a message in another dialect who its sender is, and what it asks for where its words tell: the guard
-    /// decides by that. What the sender says there itself is taken away.
+    /// Writes into the metadata of a message in another dialect who its sender is, and which intent its words name: the
+    /// guard decides by that. What the sender wrote there itself is removed.
     pub(crate) fn introduce(&self, identity: &Identity, call: &mut Call) {
         let (Call::Send(request) | Call::Stream(request)) = call else { return };
         let message = &mut request.message;
@@ -105,25 +105,25 @@ impl Network {
         Aside { tier, agent_id, ..Aside::default() }.put(message);
     }
 
-    /// Keeps the record of an envelope. Nobody waits for it: it goes with the next commit.
+    /// Stores the record of an envelope with the next commit; no request waits for it.
     pub(crate) fn record(&self, interaction: Interaction) {
-        // One that is dropped, since too many wait, is counted there.
+        // The ledger counts a record that it drops because too many wait.
         self.ledger.record(interaction);
     }
 
-    /// What it can do beyond the intents.
+    /// Its features besides the intents.
     pub(crate) fn features(&self) -> Vec<&'static str> {
-        // What was passed on is signed, so it takes a key to check it with.
+        // A forwarded envelope is signed, and only a key can verify it.
         let features = [("via", self.seals.is_some()), ("payment.authorize", self.pays), ("registry", true)];
         features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
     }
 
-    /// Whether the way to all venues is closed at present.
+    /// Whether the circuit breaker of all venues is open.
     pub(crate) fn is_broken(&self) -> bool {
         self.breaker() != "closed"
     }
 
-    /// How the breaker stands that all venues share.
+    /// The state of the circuit breaker that all venues share.
     pub(crate) fn breaker(&self) -> &'static str {
         self.federation.routes().envoy().state().name()
     }

@@ -1,8 +1,8 @@
-//! The operator's way to a running server: a socket beside the task log.
+//! The socket beside the task log, through which commands call a running server.
 //!
-//! One line of JSON in, one line of JSON out. Several commands are served at the same time, so one that says nothing holds
-//! up no other. A socket in the file system needs no port, no token and
-//! no TLS, cannot be reached by web pages or from other machines, and its permissions are those of the data directory.
+//! One line of JSON is the request, and one line the response. Several commands are served at the same time, so a
+//! silent one does not block the others. A socket in the file system needs no port, no token and no TLS, web pages and
+//! other machines cannot reach it, and it has the permissions of the data directory.
 
 use crate::admin::{Bureau, DeskOrder, GuardDesk, GuardRequest, NetworkOrder, Order, Said, carry_out, see_to};
 use futures_util::StreamExt as _;
@@ -21,19 +21,19 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// Commands that are served at the same time; further ones wait in the socket's queue.
 const COMMANDS_MAX: usize = 32;
-/// How long one order may take, from its first byte to the last of the answer.
+/// How long one request may take, from its first byte to the last byte of the response.
 const ORDER_TIME_MAX: Duration = Duration::from_secs(30);
-/// The longest order that is read.
+/// Maximum bytes of a request.
 const ORDER_BYTES_MAX: u64 = 64 * 1024;
-/// The longest answer that is read.
+/// Maximum bytes of a response.
 const SAID_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Where the socket of a task log is.
+/// The path of the socket of a task log.
 pub(crate) fn socket_beside(task_log: &Path) -> PathBuf {
     task_log.with_extension("sock")
 }
 
-/// A socket that is listened on; the file goes with it.
+/// A listening socket; its file is removed when this is dropped.
 pub(crate) struct Operator {
     listener: UnixListener,
     path: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct Operator {
     guard: GuardDesk,
 }
 
-/// An order of any kind; their names differ.
+/// A request of any kind. The kinds have different members, so no tag is needed.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Wish {
@@ -54,7 +54,8 @@ enum Wish {
 }
 
 impl Operator {
-    /// Listens. Whoever calls holds the lock of the task log, so a socket that is there is a dead server's.
+    /// Listens on the socket. The caller holds the lock of the task log, so an existing socket belongs to a dead
+    /// server.
     pub(crate) fn listen(
         task_log: &Path,
         log: Arc<dyn TaskLog>,
@@ -72,7 +73,7 @@ impl Operator {
         Ok(Self { listener, path, log, engine, bureau, guard })
     }
 
-    /// Takes orders; never ends.
+    /// Serves requests; never ends.
     pub(crate) async fn serve(self) {
         let mut commands = FuturesUnordered::new();
         loop {
@@ -94,7 +95,7 @@ impl Operator {
     }
 
     async fn answer(&self, stream: UnixStream) -> io::Result<()> {
-        // The data directory may be one that others may enter, too.
+        // Other users may have access to the data directory, so the user of the peer is checked.
         if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() && stream.peer_cred()?.uid() != 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else's order"));
         }
@@ -116,12 +117,12 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // Whoever finds it later would only find that nobody listens.
+        // A leftover file would only lead to a socket without a listener.
         drop(std::fs::remove_file(&self.path));
     }
 }
 
-/// Has a running server carry out an order.
+/// Sends a request to a running server, and returns its response.
 pub(crate) async fn ask<S: DeserializeOwned>(socket: &Path, order: &impl Serialize) -> Result<S, String> {
     let asked = async {
         let (read, mut write) = UnixStream::connect(socket).await?.into_split();
@@ -135,7 +136,7 @@ pub(crate) async fn ask<S: DeserializeOwned>(socket: &Path, order: &impl Seriali
     within(asked).await.map_err(|error| error.to_string())
 }
 
-/// Whether anybody listens.
+/// Whether a server listens on the socket.
 pub(crate) async fn answers(socket: &Path) -> bool {
     UnixStream::connect(socket).await.is_ok()
 }

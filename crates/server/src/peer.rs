@@ -1,8 +1,8 @@
-//! Who is at the other end of a connection, as far as sockets can tell.
+//! The other end of a connection, as far as the socket shows it.
 //!
-//! A connection knows it from its first byte on, and each of its requests is handed a copy, beside the request: the
-//! extensions of a request would cost three allocations, and this costs none. It says nothing about who is calling: that
-//! is for the guard to find out, which needs the address for its limits and the certificate for its check.
+//! It is known from the first byte on, and each request of the connection gets a copy as a separate argument: the
+//! extensions of a request would cost three allocations, and this costs none. It does not identify the caller. The
+//! guard does that, with the address for its limits and the certificate for its check.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::sync::Arc;
 /// The other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Its address; one of IPv4 is always written as such.
+    /// The address; IPv4 is never in the form of IPv6.
     pub(crate) address: IpAddr,
-    /// Whether what it says can be read by nobody on the way.
+    /// Whether the connection is encrypted, so that no one on the way can read it.
     pub(crate) tls: bool,
-    /// By a version of TLS before 1.3, as far as this end of it can tell.
+    /// Whether the TLS version is older than 1.3, as far as this server can tell.
     pub(crate) is_older_tls: bool,
-    /// The certificate it showed, in DER. One that is here was vouched for by a configured authority.
+    /// The client certificate, in DER. A configured authority has signed it.
     pub(crate) certificate: Option<Arc<[u8]>>,
 }
 
 impl Peer {
-    /// One that speaks plain HTTP.
+    /// A peer on a connection without TLS.
     pub(crate) fn plain(address: SocketAddr) -> Self {
         Self { address: address.ip().to_canonical(), tls: false, is_older_tls: false, certificate: None }
     }
 
-    /// Now that hands were shaken.
+    /// Sets the facts of the TLS session after the handshake.
     pub(crate) fn learn(&mut self, session: &rustls::ServerConnection) {
         self.tls = true;
         self.is_older_tls = session.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_3);

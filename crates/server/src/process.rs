@@ -1,12 +1,12 @@
-//! What a process that serves needs from the system: open files, the signals that stop it, and a log.
+//! What a serving process needs from the system: open files, stop signals, and a log.
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Raises the number of files that may be open to what the system allows this process; how many that are, where it says.
+/// Raises the limit of open files to the maximum of this process, and returns that limit if there is one.
 ///
-/// The usual soft limit is for programs that cannot count beyond it. A server with it stops accepting after a thousand
-/// connections in and out, whatever its own limits are. Commands of agents inherit it.
+/// The usual soft limit exists for programs that cannot handle more. A server with that limit stops accepting after a
+/// thousand connections in and out, whatever its own limits are. Commands of agents inherit the new limit.
 pub fn raise_file_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -21,11 +21,11 @@ pub fn raise_file_limit() -> Option<u64> {
     }
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`, `LimitFSIZE=`) fail, as a write to a full disk does. The
-/// system would end the process by `SIGXFSZ` otherwise, in the middle of everything. Commands of agents do not inherit it.
-/// Must be called inside a Tokio runtime.
+/// Lets a write beyond the file size limit (`ulimit -f`, `LimitFSIZE=`) fail, as a write to a full disk does. Otherwise
+/// the system would end the process with `SIGXFSZ` at any point. Commands of agents do not inherit this. Must be called
+/// inside a Tokio runtime.
 pub fn survive_file_size_limit() {
-    // That it is caught is enough, and lasts for as long as the process; what would listen for it is not needed.
+    // To register the handler is enough, and lasts for the life of the process; the listener is not needed.
     if let Err(error) = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
         tracing::warn!(%error, "a limit of the size of files would end this process");
     }
@@ -49,26 +49,25 @@ pub fn is_json_log() -> bool {
     std::env::var("SABIR_LOG_FORMAT").is_ok_and(|format| format == "json")
 }
 
-/// Writes the log to the standard error stream. `SABIR_LOG` sets the filter; `default_filter` counts without it. A program
-/// that has a `tracing` subscriber keeps that one.
+/// Writes the log to the standard error stream. `SABIR_LOG` sets the filter, and `default_filter` applies without it. A
+/// program with its own `tracing` subscriber keeps that.
 #[cfg(feature = "logging")]
 pub fn init_logging(default_filter: &str) {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("SABIR_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
     let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    // A full disk must cost lines of the log, not the process: a complaint in the same place would be a panic.
+    // A full disk must cost lines of the log and not the process: reporting the error to the same stream would panic.
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(!is_plain && std::io::stderr().is_terminal())
         .with_writer(|| LogWriter(std::io::stderr()))
         .log_internal_errors(false);
-    // The error would say that there is a subscriber already.
+    // An error means that a subscriber exists already.
     drop(if is_json_log() { log.json().try_init() } else { log.try_init() });
 }
 
-/// The standard error stream, on which no secret is written. The subscriber writes a line at once, so no secret is cut in
-/// two.
+/// The standard error stream with all secrets redacted. The subscriber writes whole lines, so no secret is split.
 #[cfg(feature = "logging")]
 struct LogWriter<W>(W);
 
@@ -102,7 +101,7 @@ mod tests {
     #[test]
     fn as_many_files_may_be_open_as_the_system_allows() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // Lower first, as most systems have it; but not below what other tests have open.
+        // Lowered first, to the usual value, but not below what other tests have open.
         setrlimit(Resource::Nofile, Rlimit { current: Some(1024), maximum }).unwrap();
         assert_eq!(raise_file_limit(), maximum);
         assert_eq!(getrlimit(Resource::Nofile).current, maximum);

@@ -1,25 +1,25 @@
-//! Proxies in front of us, and what they say about who is behind them.
+//! Proxies in front of this server, and the client that they name.
 //!
-//! Anybody can write `X-Forwarded-For`, so it is read only where a configured proxy is at the other end. Each proxy adds
-//! the address it was called from at the right; reading from there, the first that is no proxy of ours is the client, and
-//! whatever stands left of it was written by the client. What cannot be read ends the search: the client is then whoever
-//! was known last, so that a forged header makes somebody a part of the proxy, never somebody else.
+//! Any client can write `X-Forwarded-For`, so it is read only if the peer is a configured proxy. Each proxy appends the
+//! address that called it. Read from the right, the first address that is no proxy of ours is the client; the client
+//! wrote everything to the left of it. An unreadable entry ends the search, and the client is then the last known
+//! address, so a forged header can name a proxy but never another client.
 //!
-//! Some hosting platforms have several proxies, one behind the other, and say in a header of their own who called the first.
-//! Where that is known, this header counts for the address, and no list is looked at.
+//! Some hosting platforms chain several proxies, and name the client of the first in a header of their own. Where that
+//! is configured, this header decides the address, and no list is read.
 //!
-//! A proxy that writes `X-Forwarded-For` passes a client's `Forwarded` on, and the other way round. Where both are there
-//! and disagree, neither is believed.
+//! A proxy that writes `X-Forwarded-For` passes a client's `Forwarded` on, and the other way round. If both exist and
+//! disagree, neither is trusted.
 
 use crate::config::network::Network;
 use crate::peer::Peer;
 use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses that are looked at in one request. Nobody has more proxies than that.
+/// Addresses that are read in one request. No deployment has more proxies.
 const HOPS_MAX: usize = 32;
 
-/// The proxies that are believed.
+/// The trusted proxies.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     trusted: Vec<Network>,
@@ -27,7 +27,7 @@ pub(crate) struct Proxies {
     client_header: Option<HeaderName>,
 }
 
-/// The client as a proxy names it: where the request came from, and whether it came over TLS.
+/// The client as a proxy names it: its address, and whether it used TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ForwardedClient {
     address: IpAddr,
@@ -39,12 +39,12 @@ impl Proxies {
         Self { trusted, client_header: None }
     }
 
-    /// The same, which name the client in a header of their own.
+    /// Sets the header in which the proxies name the client.
     pub(crate) fn naming_clients_by(self, client_header: Option<HeaderName>) -> Self {
         Self { client_header, ..self }
     }
 
-    /// The peer of a request, where this one may have passed it on.
+    /// The client of a request: the peer, or the address behind it if the peer is a trusted proxy.
     pub(crate) fn correct(&self, peer: Peer, headers: &HeaderMap) -> Peer {
         if self.trusted.is_empty() || !self.trust(&peer.address) {
             return peer;
@@ -75,16 +75,16 @@ impl Proxies {
             (Proto::Tls, _) | (_, Some(true)) => true,
             (Proto::Unsaid, None) => peer.tls,
         };
-        // The certificate of the connection is the proxy's, and says nothing about whom it speaks for.
+        // The certificate of the connection is the proxy's, and does not identify the client.
         Peer { address: said.address, tls, is_older_tls: false, certificate: None }
     }
 
-    /// Whether an address is that of a proxy that is believed.
+    /// Whether an address is that of a trusted proxy.
     pub(crate) fn trust(&self, address: &IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(address))
     }
 
-    /// From the nearest hop outwards: the first that is no proxy of ours.
+    /// The first address that is no trusted proxy, from the nearest hop outwards.
     fn search(&self, nearest: IpAddr, hops: impl Iterator<Item = Option<ForwardedClient>>) -> ForwardedClient {
         let mut known = ForwardedClient { address: nearest, tls: None };
         for hop in hops.take(HOPS_MAX) {
@@ -105,7 +105,7 @@ enum Proto {
     Tls,
 }
 
-/// `X-Forwarded-Proto`. Where several proxies wrote it, each leg has to have been TLS.
+/// Reads `X-Forwarded-Proto`. If several proxies wrote it, each leg must have used TLS.
 fn scheme(headers: &HeaderMap) -> Proto {
     let mut all = headers.get_all("x-forwarded-proto").iter().peekable();
     if all.peek().is_none() {
@@ -120,7 +120,7 @@ fn scheme(headers: &HeaderMap) -> Proto {
 /// The hops of `X-Forwarded-For`, nearest first; `None` for one that cannot be read.
 fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("x-forwarded-for").iter().rev().flat_map(|line| {
-        // Nothing of a line that is no text can be read; it is one hop that is not known.
+        // A line that is no text counts as one unknown hop.
         line.to_str()
             .unwrap_or("?")
             .rsplit(',')
@@ -128,11 +128,11 @@ fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<Forwarded
     })
 }
 
-/// The hops of `Forwarded` (RFC 7239), nearest first; `None` for one that cannot be read or does not want to be known.
+/// The hops of `Forwarded` (RFC 7239), nearest first; `None` for one that is unreadable or hidden.
 fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("forwarded").iter().rev().flat_map(|line| {
-        // Read from the left, because of its quotes. A line with a mistake in it is one hop that is not known: where
-        // the mistake ends is for its writer to say.
+        // Parsed from the left, because of its quotes. A line with an error is one unknown hop, because the end of the
+        // error is unclear.
         let hops = line.to_str().ok().and_then(elements).unwrap_or_else(|| vec![None]);
         hops.into_iter().rev()
     })
@@ -143,7 +143,7 @@ fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
     let mut hops = Vec::new();
     let mut rest = line;
     loop {
-        // Lists may have holes (RFC 9110 §5.6.1).
+        // Lists may have empty elements (RFC 9110 §5.6.1).
         rest = rest.trim_start_matches([',', ' ', '\t']);
         if rest.is_empty() {
             return Some(hops);
@@ -158,7 +158,7 @@ fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
                 name if !name.is_empty() && name.bytes().all(is_token) => None,
                 _ => return None,
             };
-            // Each once (§4): with two of them we would have to guess.
+            // Each parameter once (§4): with two of them the right one is unknown.
             if slot.is_some_and(|slot| slot.replace(value).is_some()) {
                 return None;
             }
@@ -177,7 +177,7 @@ fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
     }
 }
 
-/// A value, quoted or not, and what follows it.
+/// A value, quoted or not, and the text after it.
 fn value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.bytes().position(|b| !is_token(b)).unwrap_or(text.len());
@@ -195,14 +195,15 @@ fn value(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The characters of a token. A colon is none of them, but many write IPv4 with a port and without the quotes.
+/// The characters of a token. A colon is no token character, but many proxies write IPv4 with a port and without
+/// quotes.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~' | b':')
 }
 
-/// An address with or without a port, IPv6 with or without brackets. Names that hide somebody (`unknown`, `_secret`) are
-/// none.
+/// An address with or without a port, IPv6 with or without brackets. Hidden names (`unknown`, `_secret`) are no
+/// addresses.
 fn node(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok().map(IpAddr::V6);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
@@ -213,7 +214,7 @@ fn node(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// What becomes of a request that came over plain HTTP from this address with these headers.
+    /// The client and TLS of a request that came over plain HTTP from this address with these headers.
     fn check(from: &str, headers: &[(&'static str, &[u8])]) -> (String, bool) {
         let trusted = ["10.0.0.0/8", "fd00::/8"].map(|n| toml::Value::from(n).try_into().unwrap());
         let proxies = Proxies::new(trusted.into());
@@ -228,7 +229,7 @@ mod tests {
         (corrected.address.to_string(), corrected.tls)
     }
 
-    /// The address only, behind one proxy.
+    /// Only the address of the client, behind one proxy.
     fn client(name: &'static str, lines: &[&str]) -> String {
         let headers: Vec<_> = lines.iter().map(|line| (name, line.as_bytes())).collect();
         check("10.0.0.1", &headers).0

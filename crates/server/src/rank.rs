@@ -1,4 +1,4 @@
-//! Which agent would get a message, by the same ranking that passes messages on.
+//! Ranks agents for a message, with the code that passes messages on.
 
 use crate::agents::dispatch::{Candidates, Verdict};
 use crate::agents::peers::{Peer, names};
@@ -14,20 +14,20 @@ use sabir_store::KeptCard;
 use sabir_store::sqlite::{self, SqliteGuard};
 use std::collections::{BTreeMap, HashSet};
 
-/// What would happen to a message.
+/// Which agents would get a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranked {
-    /// Scores, best first.
+    /// The scores of all agents, best first.
     pub fits: Vec<Fit>,
-    /// Who would get it; several where the caller would be asked, nobody where none fits.
+    /// The agent that would get it; several if the caller would be asked, none if no agent fits.
     pub chosen: Vec<String>,
-    /// Who would get it where none fits.
+    /// The agent that would get it if no agent fits.
     pub fallback: Option<String>,
 }
 
-/// Ranks the agents of a configuration for a text. The terms are those of the agent `desk`, of the first of kind `dispatch`
-/// where none is named, or the usual ones where there is none. Remote agents count with the cards that the server has stored
-/// of them, and agents that were added at run time count too.
+/// Ranks the agents of a configuration for a text. The settings are those of the named agent, else of the first one of
+/// kind `dispatch`, else the default ones. Agents that were added at run time count too, and remote agents count with
+/// their stored cards.
 pub async fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str) -> Result<Ranked, String> {
     let kind = |entry: &&AgentConfig| entry.kind == Kind::Dispatch;
     let entry = match desk {
@@ -52,7 +52,7 @@ pub async fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text
     Ok(Ranked { fits, chosen, fallback: terms.fallback })
 }
 
-/// What the store knows of agents beside the configuration.
+/// The agents in the store, besides those of the configuration.
 #[derive(Default)]
 struct StoredAgents {
     /// Agents that were added at run time.
@@ -63,7 +63,7 @@ struct StoredAgents {
 
 impl StoredAgents {
     async fn read(config: &Config) -> Result<Self, String> {
-        // A command that only looks must not make a store.
+        // A command that only reads must not create a store.
         let Some(path) = store_path(config)? else { return Ok(Self::default()) };
         if !SqliteGuard::path_beside(&path).exists() {
             return Ok(Self::default());
@@ -77,7 +77,7 @@ impl StoredAgents {
         })
     }
 
-    /// An agent as the server would show it.
+    /// An agent as the server would list it.
     fn peer(&self, config: &Config, entry: &AgentConfig) -> Option<Peer> {
         let Some(card) = self.cards.get(&entry.name) else { return Peer::configured(entry) };
         let name = AgentName::parse(&entry.name).ok()?;

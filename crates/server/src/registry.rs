@@ -1,14 +1,14 @@
-//! `/registry/v1/…`: which networks there are, for everybody; what is put here is believed by its signature.
+//! `/registry/v1/…`: the public registry of networks. A record is accepted by its signature.
 //!
 //! | Request | What it does |
 //! |---|---|
-//! | `PUT networks/{id}` | takes a signed record; it renews the lease |
-//! | `DELETE networks/{id}` | takes a signed record that says `withdrawn` |
+//! | `PUT networks/{id}` | accepts a signed record, and renews its lease |
+//! | `DELETE networks/{id}` | accepts a signed record that is marked `withdrawn` |
 //! | `GET networks/{id}` | the record and its signature |
-//! | `GET search?intent=&category=&location=&feature=&limit=&cursor=` | who covers what, best first |
-//! | `GET changes?since=` | what is new, for other registries |
+//! | `GET search?intent=&category=&location=&feature=&limit=&cursor=` | networks by what they cover, best first |
+//! | `GET changes?since=` | the changes since a number, for other registries |
 //!
-//! How often an address may publish, and how many of its records are looked at, is in `publishers`.
+//! `publishers` limits how often an address may publish, and how many of its records are checked at the same time.
 
 mod publishers;
 
@@ -29,16 +29,16 @@ use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Below which path.
+/// The common prefix of the paths.
 const BASE: &str = "/registry/v1/";
-/// Who publishes here.
+/// Counts the records of each publishing address.
 static PUBLISHERS: LazyLock<Publishers> = LazyLock::new(Publishers::default);
-/// When a publisher may try again whose record could not be looked at.
+/// When a publisher may try again if its record could not be checked.
 const SOON: Duration = Duration::from_secs(1);
-/// Networks in an answer where nobody says how many.
+/// The default number of networks in a response.
 const LIMIT: usize = 20;
 
-/// What is asked for.
+/// What a path below the prefix names.
 pub(crate) enum Place {
     Network(String),
     Search,
@@ -46,7 +46,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The place of a path.
+    /// Finds what a path names.
     pub(crate) fn at(path: &str) -> Option<Self> {
         match path.strip_prefix(BASE)? {
             "search" => Some(Self::Search),
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// Serves one request.
+/// Serves one request to the registry.
 pub(crate) async fn serve(
     app: &Arc<App>,
     network: &Arc<Network>,
@@ -103,7 +103,7 @@ async fn take(
         Err(Untaken { status, fault }) => return refused(status, "body", &fault.to_string()),
     };
     let federation = &network.federation;
-    // The server checks a known network against its last record and calls no host, so nothing can be slow.
+    // A known network is checked against its last record, without a call to a host, so the check cannot be slow.
     let asks_host = !federation.registry().knows(id, TokioHost.now());
     let looking = asks_host.then(|| PUBLISHERS.look(peer.address)).transpose();
     let Ok(_looking) = looking else {
@@ -180,7 +180,7 @@ fn changes(network: &Network, query: &str) -> Response<Body> {
     }
 }
 
-/// A network as it is shown: what it signed, and where that was published.
+/// A network as JSON: its signed record, and where that was published.
 fn shown(entry: &Entry) -> Value {
     let record: Value = entry.signed.record.read().unwrap_or_default();
     json!({"record": record, "signature": entry.signed.signature, "origin": entry.origin})
@@ -194,7 +194,7 @@ fn refused(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     told(status, &json!({"error": {"code": code, "message": message}}))
 }
 
-/// A refusal that may end after so long.
+/// A refusal with the time after which a retry may succeed.
 fn later(status: StatusCode, code: &str, message: &str, wait: Duration) -> Response<Body> {
     let mut response = refused(status, code, message);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
@@ -207,7 +207,7 @@ fn answer_json(status: StatusCode, body: String) -> Response<Body> {
     response
 }
 
-/// The id of a network in a path: its colon may be written as it is, or encoded.
+/// The id of a network in a path, where its colon may be percent-encoded.
 fn decoded(id: &str) -> String {
     id.replace("%3A", ":").replace("%3a", ":")
 }

@@ -1,8 +1,8 @@
-//! Retention: forgetting tasks that settled long ago, or of which there are too many.
+//! Retention: deletes tasks that settled long ago, or that exceed the number to keep.
 //!
-//! A look at every agent from time to time; what is too old or too much is forgotten in small pieces with pauses between
-//! them, and the store takes each piece when it has nothing else to do. So a send never waits for it, and a stop only for
-//! one piece. What was not finished is found again the next time.
+//! A job checks every agent at intervals. It deletes in small batches with pauses between them, and the store handles
+//! each batch when it is idle. So a send never waits for it, and a stop waits only for one batch. The next run finds
+//! the rest.
 
 use crate::config::Config;
 use crate::config::retention::{AgentRetention, Rule};
@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two pieces.
+/// The pause between two batches.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How often a long go is spoken of.
+/// How often a long run logs its progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Whoever forgets.
+/// The job that deletes old tasks.
 pub(crate) struct Keeper {
     store: Arc<dyn Retention>,
     usual: Rule,
@@ -31,7 +31,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// `None` where everything is kept for ever.
+    /// `None` if no task is ever deleted.
     pub(crate) fn new(config: &Config, store: Arc<dyn Retention>, metrics: &Metrics) -> Option<Self> {
         let retention = &config.retention;
         let rule = |entry: &crate::config::agent::AgentConfig| (entry.name.clone(), retention.rule(&entry.retention));
@@ -44,7 +44,7 @@ impl Keeper {
         Some(Self { store, usual, own, grace, every: Duration::from_secs(every), metrics: metrics.clone() })
     }
 
-    /// Looks from time to time; never ends.
+    /// Runs at intervals; never ends.
     pub(crate) async fn run(self) {
         loop {
             if let Err(error) = self.look().await {
@@ -56,7 +56,7 @@ impl Keeper {
 
     async fn look(&self) -> Result<(), StoreError> {
         for agent in self.store.agents().await? {
-            // An agent that is no longer configured is like any other.
+            // The default rule applies to agents that are no longer configured.
             let rule = self.own.get(agent.as_str()).copied().unwrap_or(self.usual);
             if let Some(below) = self.limit(&agent, rule).await? {
                 self.forget(&agent, below).await?;
@@ -65,7 +65,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The place below which tasks of an agent are to be forgotten.
+    /// The stamp below which the tasks of an agent are deleted.
     async fn limit(&self, agent: &AgentName, rule: Rule) -> Result<Option<Stamp>, StoreError> {
         let too_old = rule.age.map(before);
         let too_many = match rule.tasks {
@@ -104,7 +104,7 @@ impl Keeper {
     }
 }
 
-/// The first stamp of the moment that was so long ago.
+/// The first stamp of the time that was this long ago.
 pub(crate) fn before(age: Duration) -> Stamp {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     Stamp::first_of(Timestamp::from_millis(TokioHost.now().millis().saturating_sub(age)))

@@ -1,6 +1,6 @@
-//! The way from a permit to the engine. Nothing else in the server holds the engine, and nothing gets to it without a
-//! [`Permit`], which only the guard can make: but for whoever sits at the machine, and for agents of this server that hand
-//! on a task that somebody was permitted to give them, to others that the configuration names.
+//! The only access to the engine. Nothing else in the server holds the engine, and a call needs a [`Permit`], which
+//! only the guard can make. Two exceptions: operators on this machine, and agents of this server that hand a permitted
+//! task over to agents that the configuration names.
 
 use crate::app::Served;
 use crate::watched::Watched;
@@ -14,7 +14,7 @@ use sabir_store::{Note, Scope, StoreError};
 use sabir_wire::Handoffs;
 use std::sync::Arc;
 
-/// Serves what was permitted.
+/// Serves permitted calls.
 pub(crate) struct Route {
     engine: Engine,
 }
@@ -40,7 +40,7 @@ impl Route {
             Call::Send(request) => {
                 Reply::Sent(self.engine.send(&served.resident, scope.clone(), request, terms).await?)
             }
-            // Boxed, so that the future of a send is not as large as the largest of them all.
+            // Boxed, so that the future of a send is not as large as the largest of all calls.
             Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
             call => Box::pin(self.serve_other(served, (&identity, scope.clone()), call, (terms, shows))).await?,
         };
@@ -96,22 +96,23 @@ impl Route {
         })
     }
 
-    /// The engine itself, for whoever sits at the machine: the files are theirs, and with them everything.
+    /// The engine itself, for operators on this machine: they own the files, and so everything in them.
     pub(crate) fn for_operators(&self) -> Engine {
         self.engine.clone()
     }
 
-    /// What the caller of a task is called.
+    /// The name of the caller of a task.
     pub(crate) async fn caller_of(&self, task: TaskId) -> Result<String, Fault> {
         self.engine.scope_of(task).await.map(|scope| scope.caller.name().to_owned())
     }
 
-    /// Hands a task of ours to another agent of ours, for the same caller; the task there, unless there are only words.
+    /// Hands a task over to another agent of this server, for the same caller. `None` if that agent only answers with a
+    /// message.
     pub(crate) async fn hand(&self, of: TaskId, to: &Resident, message: Message) -> Result<Option<TheirTask>, Fault> {
         let scope = self.scope_at(of, to).await?;
         let mut request = Box::new(sabir_gateway::send_message(message));
         request.configuration.return_immediately = true;
-        // Whoever handed it here follows it further.
+        // The agent that hands the task over follows it further.
         let terms = Terms { extensions: vec![HANDOFF.to_owned()], ..Terms::default() };
         match self.engine.send(to, scope, request, &terms).await? {
             Sent::Task(task, _) => Ok(task.show(View::WHOLE)),
@@ -119,7 +120,7 @@ impl Route {
         }
     }
 
-    /// Calls such a task off; no error if it has ended.
+    /// Cancels a task that was handed over; no error if it has ended.
     pub(crate) async fn take_back(&self, of: TaskId, from: &Resident, id: TaskRef) -> Result<(), Fault> {
         let scope = self.scope_at(of, from).await?;
         let call = CancelTask { tenant: Tenant::none(), id, metadata: None };
@@ -134,28 +135,28 @@ impl Route {
         Ok(Arc::new(Scope { tenant, caller, agent: at.name.clone() }))
     }
 
-    /// A new name for a message.
+    /// A new id for a message.
     pub(crate) fn mint(&self) -> MessageId {
         self.engine.mint()
     }
 
-    /// Whether the caller of this scope goes by that name for a task. A store that does not answer says no: the call
-    /// itself will find out.
+    /// Whether the caller of this scope uses that name for a task. False if the store does not answer: the call itself
+    /// will report that.
     pub(crate) async fn is_alias(&self, scope: &Scope, name: &TaskRef) -> bool {
         self.engine.is_alias(scope, name).await.unwrap_or(false)
     }
 
-    /// Keeps notes beside a task.
+    /// Stores notes at a task.
     pub(crate) fn note(&self, scope: &Arc<Scope>, task: TaskId, notes: Vec<Note>) {
         self.engine.note(scope, task, notes);
     }
 
-    /// Says whom tasks are passed on to.
+    /// Sets the agents to which tasks are passed on.
     pub(crate) fn know(&self, residents: Arc<dyn Residents>) {
         self.engine.know(residents);
     }
 
-    /// Takes up what a crash interrupted: how many turns went on, and how many were failed.
+    /// Recovers the turns that a crash interrupted: returns how many were resumed, and how many failed.
     pub(crate) async fn recover(
         &self,
         presence: impl Fn(&AgentName) -> Presence,
@@ -163,22 +164,22 @@ impl Route {
         self.engine.recover(presence).await
     }
 
-    /// The same for the tasks of one agent, which has come back or will not.
+    /// Recovers the tasks of one agent that is back or was removed.
     pub(crate) async fn recover_of(&self, agent: &AgentName, presence: Presence) -> Result<(usize, usize), StoreError> {
         self.engine.recover_of(agent, presence).await
     }
 
-    /// Takes up a task that nobody works on, if there is one of that name.
+    /// Resumes a task that no worker runs, if it exists.
     pub(crate) async fn wake(&self, id: TaskId, presence: impl Fn(&AgentName) -> Presence) -> Result<(), StoreError> {
         self.engine.wake(id, presence).await
     }
 
-    /// Begins to deliver what is owed to webhooks, until [`Route::stop`].
+    /// Starts the delivery of pending webhook deliveries, until [`Self::stop`].
     pub(crate) fn start_deliveries(&self, courier: Arc<dyn Courier>) {
         self.engine.start_deliveries(courier);
     }
 
-    /// Parks what runs.
+    /// Parks the running turns.
     pub(crate) async fn stop(&self) {
         self.engine.stop().await;
     }

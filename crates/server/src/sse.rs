@@ -1,4 +1,4 @@
-//! Event streams: numbered frames, comments while nothing happens, everything that is ready in one write.
+//! Event streams: numbered frames, comments while there is no event, and one write for all events that are ready.
 
 use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, no_room};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Sleep;
 
-/// Frames are gathered up to this size before they are handed on.
+/// The size up to which frames are collected before they are written.
 const WRITE_BYTES: usize = 32 << 10;
 
-/// A task's events on their way to a client.
+/// The events of a task as an SSE body.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     watch: Watched,
@@ -36,13 +36,13 @@ impl EventStream {
         Self { watch, teller, told, app: app.clone(), timer: None, done: false, _open_streams: open_streams }
     }
 
-    /// The answer that carries this stream.
+    /// The response with this stream as its body.
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::Events(Box::new(self)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
-        // nginx and others hold answers back unless told not to.
+        // nginx and others buffer responses without this header.
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response
     }
@@ -81,14 +81,14 @@ impl EventStream {
         let quiet = self.app.keep_alive;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(quiet)));
         if timer.as_mut().poll(cx).is_ready() {
-            // The next poll sets a new one.
+            // The next poll sets a new timer.
             self.timer = None;
             return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
         }
         Poll::Pending
     }
 
-    /// Counts events until they are written. A stream whose events find no room ends, and can be taken up again.
+    /// Counts events until they are written. A stream whose events do not fit into the budget ends, and can be resumed.
     fn hold(&mut self, events: Vec<u8>) -> Bytes {
         self.app.outgoing.hold(events).unwrap_or_else(|| {
             self.app.metrics.shed();

@@ -1,16 +1,15 @@
-//! The way of an HTTP request: the order of checks on one screen, and which binding a path belongs to.
+//! The path of an HTTP request: the order of all checks on one screen, and the binding of each path.
 //!
 //! ```text
-//! proxies → path → HTTPS → door (Host, Origin, content type) → preflight → body limit → collect → agent → dialect
+//! proxies → path → HTTPS → origin check → preflight → body limit → collect → agent → dialect
 //!         → authenticate → rate → decode
 //! ```
 //!
-//! The limit comes before collecting: a body that is too large is refused by its declared length, or as soon as it
-//! has grown past the limit, never held. It is collected before anybody asks who sent it, because signatures cover it;
-//! so all of them together have a limit as well (`arriving.rs`), which gRPC shares. gRPC's messages are framed, and do
-//! without signatures of bodies.
-//! What follows a decoded call is in `call.rs`. Answers have a budget, too (`body.rs`): bindings refuse in their own words
-//! what finds no room, and everything else is counted here at the end.
+//! The size limit comes before the body: a body that is too large is refused by its declared length, or as soon as it
+//! exceeds the limit. The body is received before authentication, because signatures cover it; so all bodies together
+//! have a limit too (`incoming_body.rs`), which gRPC shares. gRPC messages are framed, and have no body signatures.
+//! `call.rs` handles a decoded call. Responses have a budget (`body.rs`): a binding refuses a response that does not
+//! fit in its own form, and all other responses are counted here at the end.
 
 use crate::accept;
 use crate::app::{App, Served};
@@ -37,16 +36,16 @@ use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
 
-/// The header by which a caller, a proxy and our log speak of the same request.
+/// The header with the id of a request, for the caller, the proxies and our log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// For a year, browsers speak nothing but HTTPS to this host. Its subdomains may be somebody else's.
+/// Browsers use only HTTPS for this host for a year. Its subdomains are left out, because they may belong to others.
 const HTTPS_ONLY: &str = "max-age=31536000";
-/// When it is worth trying again where too much was on its way, in seconds.
+/// After how many seconds a retry is worthwhile if a budget was full.
 pub(crate) const CROWDED_SECONDS: u64 = 1;
-/// Longest request id taken from a caller, in bytes.
+/// Longest request id that is accepted from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Serves one request of a peer. Never fails: a failure is an answer too.
+/// Serves one request of a peer. Never fails: a failure is a response too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
     let invitation = app.door.invitation(request.headers());
     let is_own_tls = peer.tls;
@@ -68,7 +67,7 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
     response
 }
 
-/// Counts an answer that no binding has counted: a card, a list of agents, metrics.
+/// Counts a response that no binding has counted: a card, a list of agents, metrics.
 fn count_outgoing(app: &App, response: &mut Response<Body>) {
     let Body::Whole(bytes) = response.body_mut() else { return };
     let Some(whole) = bytes.take() else { return };
@@ -79,7 +78,7 @@ fn count_outgoing(app: &App, response: &mut Response<Body>) {
 }
 
 async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-    // A span costs as much as a twentieth of a send, so there is one only where somebody will look for it.
+    // A span costs a twentieth of a send, so there is one only if the request has an id.
     let Some(id) = request_id(&request) else { return dispatch(app, request, peer).await };
     let (id_text, path) = (id.to_str().unwrap_or(""), request.uri().path());
     let span = tracing::info_span!("request", id = id_text, peer = %peer.address, path);
@@ -89,8 +88,8 @@ async fn traced(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Resp
     response
 }
 
-/// The same with a line in the log. The query is left out, because it may hold what a caller keeps to itself; a stream counts
-/// until its answer begins.
+/// Serves a request, and logs one line for it. The query is left out, because it may contain a secret; a stream is
+/// timed until its response begins.
 async fn logged(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     let (method, path, began) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
     let response = Box::pin(traced(app, request, peer)).await;
@@ -99,7 +98,7 @@ async fn logged(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Resp
     response
 }
 
-/// The id a caller gave its request, or one of ours when requests are logged.
+/// The request id of the caller, or one of ours if requests are logged.
 fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
     let legal = |id: &&HeaderValue| id.len() <= REQUEST_ID_BYTES_MAX && id.to_str().is_ok_and(|text| !text.is_empty());
     match request.headers().get(REQUEST_ID).filter(legal) {
@@ -112,7 +111,7 @@ fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
 }
 
 async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-    // Told by its path and not by its looks; it has its own words for all that can be wrong.
+    // Decided by its path and not by its content, because it has its own texts for all errors.
     if let Some(network) = &app.network
         && let Some(place) = agnt::Place::at(request.uri().path())
     {
@@ -130,8 +129,8 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     if let Some(answer) = app.door.preflight(&request) {
         return answer;
     }
-    // The rarer ways are boxed: a connection holds the future of its request by value and moves it, so its size is
-    // what every request pays.
+    // The rare branches are boxed: a connection holds the future of its request by value and moves it, so every request
+    // pays for its size.
     if is_grpc(&request) {
         return Box::pin(grpc::serve(app, request, peer)).await;
     }
@@ -189,7 +188,8 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
             let mut response = Box::pin(http_json(app, at.as_ref(), request, peer)).await;
             if is_read {
-                // What is for one caller is for nobody else; caches know `Authorization`, and not our other headers.
+                // A response for one caller must not be cached for others: caches know `Authorization`, and not our
+                // other headers.
                 response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             }
             response
@@ -266,12 +266,12 @@ async fn http_json(
     }
 }
 
-/// Whether a path is what a platform asks from inside, in plain HTTP and without a credential.
+/// Whether a platform requests this path from inside, in plain HTTP and without a credential.
 fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/metrics")
 }
 
-/// A path of 0.3, which lives below `/v1`. 0.2 had its extended card at a path of its own.
+/// The path in 0.3, which is below `/v1`. 0.2 had another path for its extended card.
 pub(crate) fn older(path: &str) -> Option<&str> {
     match path {
         "/agent/authenticatedExtendedCard" => Some("/v1/card"),
@@ -298,7 +298,7 @@ async fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, 
     }
 }
 
-/// Which of the endpoints of JSON-RPC a path is.
+/// Which endpoint of JSON-RPC a path is.
 fn entry(path: &str) -> Entry {
     match path.trim_end_matches('/') {
         "/a2a" => Entry::A2a,
@@ -313,27 +313,26 @@ fn below_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<Served>>, &'p
         None => Ok((None, path)),
         Some((name, rest)) => match app.agent(name) {
             Some(served) if served.is_app || !is_app_path(path) => Ok((Some(served), rest)),
-            // Without such an app, this is a path like any other: a tenant may have that name.
+            // Without such an app this is an ordinary path, because a tenant may have that name.
             _ if is_app_path(path) => Ok((None, path)),
             _ => Err(name.chars().take(64).collect()),
         },
     }
 }
 
-/// Whether a path is one of apps.
+/// Whether a path is below `/apps/`.
 fn is_app_path(path: &str) -> bool {
     path.starts_with("/apps/")
 }
 
-/// The agent that a path names, and what follows.
+/// The agent that a path names, and the rest of the path.
 pub(crate) fn named(path: &str) -> Option<(&str, &str)> {
-    // Apps of a workspace know each other by this name; it leads to agents all the same.
+    // Apps of a workspace call each other by `/apps/{name}`; it leads to agents too.
     let below = path.strip_prefix("/agents/").or_else(|| path.strip_prefix("/apps/"))?;
     Some(below.find('/').map_or((below, ""), |slash| (&below[..slash], one_slash(&below[slash..]))))
 }
 
-/// A path without all but one of the slashes it begins with. Clients that put a `/` behind an address that ends in one ask
-/// for `//v1/…`.
+/// A path with one slash at its beginning. Clients that append a `/` to a URL that ends in one request `//v1/…`.
 fn one_slash(path: &str) -> &str {
     match path.strip_prefix("//") {
         None => path,
@@ -341,7 +340,7 @@ fn one_slash(path: &str) -> &str {
     }
 }
 
-/// A refusal before the body was read, in the words of the binding that is at the path.
+/// A refusal before the body was read, in the form of the binding at the path.
 fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) -> Response<Body> {
     let path = one_slash(request.uri().path());
     let below = named(path).map_or(path, |(_, below)| below);
@@ -351,8 +350,8 @@ fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) ->
     }
 }
 
-/// Whether an interface that a card offers is one that requests to it would reach. A card that promises more than is
-/// served is found here, at the start, and not by its first client.
+/// Whether requests to an interface of a card reach the agent. So the start finds a card that promises too much, and
+/// not its first client.
 pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &PublicAddress) -> bool {
     let (binding, version) = (&*interface.protocol_binding, &*interface.protocol_version);
     if binding == "GRPC" {
@@ -383,7 +382,7 @@ pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &Publi
     }
 }
 
-/// The paths where JSON-RPC is.
+/// The paths of JSON-RPC.
 pub(crate) fn is_endpoint(path: &str) -> bool {
     matches!(path, "/" | "" | "/a2a" | "/a2a/" | "/_agent-native/a2a" | "/_agent-native/a2a/")
 }
@@ -393,14 +392,14 @@ pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
         && request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A body that was not taken, and what its sender is told.
+/// A body that was refused: the status and the fault for its sender.
 pub(crate) struct Untaken {
     pub(crate) status: StatusCode,
     pub(crate) fault: Fault,
 }
 
 impl Untaken {
-    /// The answer, in the words of a binding.
+    /// The response in the form of a binding.
     fn answer(self, refuse: impl FnOnce(StatusCode, &Fault) -> Response<Body>) -> Response<Body> {
         let mut response = refuse(self.status, &self.fault);
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -410,7 +409,7 @@ impl Untaken {
     }
 }
 
-/// Reads the body, within its limits of size and time, and that of all bodies together.
+/// Reads the body within the limits of its size, its time, and all bodies together.
 pub(crate) async fn collect(
     app: &App,
     headers: &http::HeaderMap,
@@ -440,7 +439,7 @@ pub(crate) async fn collect(
                 app.metrics.shed();
                 (StatusCode::SERVICE_UNAVAILABLE, Fault::Unavailable(trouble.to_string()))
             }
-            // Nobody is left to read the answer; it is made all the same.
+            // The client cannot read this response any more; it is made in any case.
             Trouble::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
         };
         Untaken { status, fault }
@@ -452,7 +451,7 @@ async fn ready(app: &App) -> Response<Body> {
         return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n");
     }
     let trouble = app.trouble().await.map(|trouble| format!("nothing can be stored: {trouble}; reads are served\n"));
-    // The first may pass by itself, the second does not.
+    // A write error may pass by itself, damage does not.
     let why = trouble.or_else(|| {
         let damage = app.damage()?;
         Some(format!(

@@ -1,10 +1,10 @@
-//! A stage: plain HTTP on this machine, for those who play an agent without being one.
+//! A plain HTTP server on this machine, for programs that play an agent without A2A code: recorders and mocks.
 //!
-//! Recorders pass requests on, mocks answer from a file. Both get whole requests and give answers whole or in pieces;
-//! sockets, limits and shutdown are those of the server, and so is the door: a page of the web that somebody has open is
-//! kept out, since what stands behind a recorder may hold credentials.
+//! Recorders forward requests, mocks answer from a file. Both get whole requests and return whole or chunked bodies.
+//! Sockets, limits and shutdown are those of the server, and so is the origin check: a web page that is open in a
+//! browser is refused, because a recorder may hold credentials.
 //!
-//! Nothing here knows A2A.
+//! This module knows nothing of A2A.
 
 use crate::body::{Body, Piecewise, TEXT, answer};
 use crate::config::LimitsConfig;
@@ -27,22 +27,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// How long answers that are under way may go on after a stop.
+/// How long running responses may continue after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The answer breaks off here.
+/// The body breaks off here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
-/// What an answer holds.
+/// The body of a response.
 pub enum Content {
-    /// All of it.
+    /// All the bytes at once.
     Whole(Bytes),
-    /// What comes, as it comes. Dropped when the client leaves.
+    /// Chunks as they arrive. Dropped when the client leaves.
     Pieces(Pieces),
 }
 
-/// An answer that comes in pieces.
+/// A body that arrives in chunks.
 pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
 
 impl fmt::Debug for Content {
@@ -54,9 +54,9 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Somebody who answers requests.
+/// Handles the requests of a local server.
 pub trait Play: Send + Sync + 'static {
-    /// Answers one request.
+    /// Responds to one request.
     fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Content>>;
 }
 
@@ -68,7 +68,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Listens; port 0 picks a free one.
+    /// Listens on the loopback address; port 0 picks a free one.
     pub async fn open(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
@@ -80,7 +80,7 @@ impl Stage {
         self.address
     }
 
-    /// Has somebody answer until `stop` completes.
+    /// Lets the handler respond until `stop` completes.
     pub async fn run(self, play: Arc<dyn Play>, stop: impl Future<Output = ()>) {
         let port = self.address.port();
         let door = Door::new([self.address.to_string(), format!("localhost:{port}")], false);
@@ -89,7 +89,7 @@ impl Stage {
     }
 }
 
-/// Who stands behind the sockets.
+/// The handler with the checks before it.
 struct Cast {
     play: Arc<dyn Play>,
     door: Door,
@@ -145,7 +145,7 @@ fn refuse(status: u16, problem: &str) -> Response<Body> {
     answer(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), TEXT, format!("{problem}\n"))
 }
 
-/// What is about one connection and not about the message (RFC 9110 §7.6.1), or about how its body is framed.
+/// Removes the headers that concern one connection and not the message (RFC 9110 §7.6.1), or the framing of the body.
 pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<String> = headers
         .get_all("connection")
@@ -218,7 +218,7 @@ mod tests {
             assert!(said(address, post("/whole", &ours, "{\"a\":1}")).await.ends_with("\r\n\r\n{\"a\":1}"));
             let broken = said(address, post("/pieces", &ours, "{}")).await;
             assert!(broken.contains("one ") && broken.contains("two") && !broken.contains("\r\n0\r\n"), "{broken}");
-            // A page that made its own name point here.
+            // A page that has rebound its own name to this address.
             assert!(said(address, post("/whole", "evil.example", "{}")).await.starts_with("HTTP/1.1 421"));
             drop(stop);
         };

@@ -1,50 +1,50 @@
-//! What a server that has started serves, for the person who started it.
+//! A summary of a started server, for the operator who started it.
 
 use crate::app::{App, Server};
 use crate::config::{Config, Durability, store_path};
 use sabir_guard::config::Accept;
 use std::path::PathBuf;
 
-/// What a server serves.
+/// The URL, agents and settings of a started server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Where it listens.
+    /// The URL at which it listens.
     pub url: String,
     /// Whether only programs on this machine can reach it.
     pub is_local: bool,
     /// The agents by name, the default agent first.
     pub agents: Vec<AgentSummary>,
-    /// The store's file; absent where tasks are in memory.
+    /// The file of the store; `None` for a store in memory.
     pub store: Option<PathBuf>,
     /// Whether a reply waits until the disk has its events.
     pub is_synced: bool,
-    /// The credentials that the agents accept; empty where they ask for none.
+    /// The credentials that the agents accept; empty if they demand none.
     pub accepted: Vec<&'static str>,
-    /// The configured agents that ask for no credential.
+    /// The configured agents that demand no credential.
     pub open_agents: Vec<String>,
-    /// Whether this is production, which refuses every call to an agent that asks for no credential.
+    /// Whether it is in production, where every call to an agent without authentication is refused.
     pub is_production: bool,
-    /// Where settings come from, and which of them do not count.
+    /// Notes on where settings come from, and which values are not used.
     pub notes: Vec<String>,
-    /// What the configuration says that is probably wrong.
+    /// Warnings about settings that are probably wrong.
     pub warnings: Vec<String>,
 }
 
 /// One agent of a [`Summary`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSummary {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
     /// Its path on the server.
     pub path: String,
-    /// What its card says that it does.
+    /// The description in its card.
     pub description: String,
     /// The versions of A2A and the bindings in which it can be called, such as `1.0 JSONRPC`.
     pub interfaces: Vec<String>,
 }
 
 impl Server {
-    /// What this server serves.
+    /// Summarises this server.
     pub fn summary(&self, config: &Config) -> Summary {
         let entries =
             || std::iter::once(&config.auth).chain(config.agent.iter().filter_map(|agent| agent.auth.as_ref()));

@@ -1,11 +1,10 @@
-//! TLS: the certificate of this server, and whose certificates it takes.
+//! TLS: the certificate of this server, and the client certificates it accepts.
 //!
-//! The files are loaded and checked at the start, and again whenever they change: connections that begin afterwards get
-//! the new certificate, those that are there go on with the old one. New files that cannot be used change nothing but
-//! the log, so a renewal that went wrong is a message and not an outage.
+//! The files are loaded and checked at the start, and again when they change: new connections get the new certificate,
+//! open ones keep the old one. New files that cannot be used are only logged, so a failed renewal causes no outage.
 //!
-//! rustls with aws-lc-rs, as everywhere. No early data, which can be replayed; no renegotiation; TLS 1.3 wherever the
-//! other side has it.
+//! rustls with aws-lc-rs, as in all crates. No early data, because it can be replayed; no renegotiation; TLS 1.3 if the
+//! peer has it.
 
 mod load;
 
@@ -19,18 +18,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How often the files are looked at.
+/// How often the files are checked for changes.
 const POLL: Duration = Duration::from_secs(1);
-/// A certificate that ends sooner than this should have been renewed by now.
+/// A certificate that expires sooner than this should have been renewed.
 const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The certificate of this server, as it is at the moment.
+/// The present certificate of this server.
 pub(crate) struct Tls {
     files: Files,
-    /// What the files were like before they were first read: whatever changes after that has to be seen.
+    /// The state of the files before they were first read, so that every later change is seen.
     first: Stamp,
     loaded: RwLock<Arc<Loaded>>,
-    /// From the beginning on: a signal that nobody waits for ends the process.
+    /// Set up at the start, because a SIGHUP without a handler ends the process.
     hangups: Mutex<Option<Signal>>,
 }
 
@@ -41,7 +40,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Loads what is configured. `None`: this server speaks plain HTTP. Fails with a sentence that names the file.
+    /// Loads the configured files. `None` if this server speaks plain HTTP. An error names the file.
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let Some(tls) = config.server.own_tls() else { return Ok(None) };
         let files = Files::new(tls, |path| config.resolve(path))?;
@@ -61,7 +60,7 @@ impl Tls {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a connection that begins now is to use.
+    /// The TLS settings for a new connection.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         self.loaded().config.clone()
     }
@@ -71,8 +70,7 @@ impl Tls {
         self.loaded().is_for(host)
     }
 
-    /// Follows the files for as long as it is polled: looks at them every second, and at once when the process gets a
-    /// SIGHUP.
+    /// Follows the files for as long as it is polled: checks them every second, and at once after a SIGHUP.
     pub(crate) async fn follow(self: Arc<Self>, metrics: &Metrics) {
         metrics.tls_begin();
         metrics.tls_expiry(self.loaded().not_after);
@@ -85,7 +83,7 @@ impl Tls {
                 () = tokio::time::sleep(POLL) => false,
             };
             let now = self.stamp().await;
-            // Seen twice: whoever replaces a certificate and then its key is not caught between the two.
+            // The same state twice: an operator may replace first the certificate and then its key.
             if asked || (now != known && now == seen) {
                 known.clone_from(&now);
                 self.reload(metrics).await;
@@ -114,7 +112,7 @@ impl Tls {
                 tracing::error!(%problem, "the certificate changed and cannot be used; the one before it stays");
                 metrics.tls_reload("failed");
             }
-            // The runtime is going down.
+            // The runtime is shutting down.
             Err(_) => {}
         }
     }
@@ -131,7 +129,7 @@ async fn hangup(signals: &mut Option<Signal>) {
 }
 
 impl Loaded {
-    /// Says what somebody should know who has just put a certificate in place.
+    /// Logs a warning for a certificate that has expired, expires soon, or is not valid yet.
     fn tell(&self, now: SystemTime) {
         if self.not_after <= now {
             tracing::error!(

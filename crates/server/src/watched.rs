@@ -1,4 +1,4 @@
-//! A task's events for one reader, for as long as what let the reader in would let it in again.
+//! The events of a task for one reader, for as long as the reader's credential is valid.
 
 use crate::host::TokioHost;
 use sabir_engine::watch::Item;
@@ -11,13 +11,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep};
 
-/// A stream of events that ends with its reader's credential.
+/// A stream of events that ends when its reader's credential becomes invalid.
 #[derive(Debug)]
 pub(crate) struct Watched {
     watch: Watch,
-    /// Boxed, and not there for readers whose credential cannot end: idle streams are counted in bytes.
+    /// Boxed, and `None` for readers whose credential cannot expire, because idle streams must be small.
     vigil: Option<Box<Asked>>,
-    /// How tasks that were handed over are shown.
+    /// How tasks that were handed over appear to the reader.
     handoffs: Handoffs,
 }
 
@@ -36,17 +36,17 @@ impl Watched {
         Self { watch, vigil: reader.vigil().map(asked), handoffs: Handoffs::Unaware }
     }
 
-    /// The same for a reader that follows handoffs, or does not.
+    /// Sets whether the reader follows handoffs.
     pub(crate) fn showing(self, handoffs: Handoffs) -> Self {
         Self { handoffs, ..self }
     }
 
-    /// Nothing follows what was taken so far, and that is known already.
+    /// Whether the last item was returned, as far as is known.
     pub(crate) fn is_over(&self) -> bool {
         self.watch.is_over()
     }
 
-    /// The next item; `None` at the end. A fault is the last item, also that the reader is not let in any more.
+    /// The next item; `None` at the end. A fault is the last item, also if the credential became invalid.
     pub(crate) fn poll_next(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
         let next = self.watch.poll_next(cx).map(|next| next.map(|item| item.map(|item| self.shown(item))));
         let Some(asked) = &mut self.vigil else { return next };
@@ -71,7 +71,7 @@ impl Watched {
 }
 
 impl Asked {
-    /// Ready when the credential is gone.
+    /// Ready when the credential is no longer valid.
     fn poll(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Fault> {
         while self.next.as_mut().poll(cx).is_ready() {
             let now = TokioHost.now();

@@ -1,9 +1,8 @@
-//! The callers' side of what is kept of the wire.
+//! Records requests of callers and our responses in the exchange log.
 //!
-//! Which task a request is about is known where it is served, and what was answered where it is written; between the two
-//! lie the bindings, which need not know of this. Calls of gRPC are kept as JSON: the bytes of protobuf help nobody. Not
-//! kept: requests that are about no task, of which the audit and the log tell; and the events of streams, which are those
-//! of the task.
+//! The handler of a call knows its task, and the writer of the response knows the bytes; the bindings between them know
+//! nothing of this module. gRPC calls are recorded as JSON, because protobuf bytes are unreadable. Not recorded:
+//! requests without a task, which are in the audit and the log, and the events of streams, which are in the task log.
 
 use crate::app::App;
 use crate::bind::Head;
@@ -21,24 +20,24 @@ tokio::task_local! {
     static LISTENER: Listener;
 }
 
-/// Somebody who wants to know what a request is about.
+/// What the handler reports about a request that may be recorded.
 struct Listener {
-    /// Even if it comes out well.
+    /// Whether successful requests are recorded too.
     always: bool,
     about: Cell<Option<About>>,
 }
 
-/// What a request was about.
+/// The task and the result of a request.
 #[derive(Debug, Clone, Copy)]
 struct About {
     task: TaskId,
-    /// It did not come out well.
+    /// Whether the request or its task failed.
     failed: bool,
 }
 
-/// Says what a request is about, for those who keep it.
+/// Reports the task and the result of a request to its recorder.
 pub(crate) fn about<S>(named: Option<&TaskRef>, outcome: Result<&Reply<S>, &Fault>) {
-    // Nobody listens where nothing is kept.
+    // There is no recorder if nothing is recorded.
     let _ = LISTENER.try_with(|listener| {
         let failed = match outcome {
             Ok(Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _)) => has_failed(task),
@@ -78,7 +77,7 @@ pub(crate) fn named(call: &Call) -> Option<&TaskRef> {
     }
 }
 
-/// Serves a request, and keeps it if that is wanted. The serving is boxed by whoever asks: held in here by value it would be
+/// Serves a request, and records it if the settings say so. The caller boxes the future, because by value it would be
 /// in the future of every request twice.
 pub(crate) async fn listen(
     app: &App,
@@ -112,7 +111,7 @@ pub(crate) async fn listen(
     response
 }
 
-/// The same for a call of gRPC. What was said is there where it may be kept.
+/// Serves a gRPC call, and records it. `said` is the call if it may be recorded.
 pub(crate) async fn listen_to_call(
     app: &App,
     head: &Head<'_>,
@@ -147,7 +146,7 @@ pub(crate) async fn listen_to_call(
     answered
 }
 
-/// Serves, and tells what it was about.
+/// Runs the future, and returns what its handler reported.
 async fn watch<T>(app: &App, serving: Pin<Box<impl Future<Output = T>>>) -> (T, Option<About>) {
     let listener = Listener { always: app.wire.keep() == Keep::All, about: Cell::new(None) };
     let mut serving = pin!(LISTENER.scope(listener, serving));

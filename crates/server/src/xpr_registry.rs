@@ -1,6 +1,6 @@
-//! What XPR Network knows of an agent, for commands that show it: its owner, since when it is registered, its trust score.
+//! What XPR Network stores about an agent, for commands that show it: its owner, its registration and its trust score.
 //!
-//! The same rows and the same arithmetic as for the cards that a server shows and for the callers that it lets in.
+//! It uses the same rows and the same calculation as the cards and the authentication of a server.
 
 use crate::card::chain;
 use crate::host::TokioHost;
@@ -9,21 +9,21 @@ use sabir_gateway::{Egress, Outbound, PATIENCE, Tls};
 use sabir_guard::authn::chain::{Chain, ChainFault};
 use url::Url;
 
-/// The agents of a chain, behind one of its nodes.
+/// The agents of a chain, read through one of its nodes.
 pub struct XprRegistry {
     chain: Chain<Outbound>,
 }
 
-/// What the chain says of one agent.
+/// The registration of one agent on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XprRegistration {
-    /// The account of the person behind it, where one is named.
+    /// The account of the owner, if one is named.
     pub owner: Option<String>,
-    /// Since when, in seconds since 1970; 0 while it is unknown.
+    /// When it was registered, in seconds since 1970; 0 if unknown.
     pub registered_at: u64,
-    /// Its score, 0 to 100; absent where the chain could not tell.
+    /// Its score, 0 to 100; absent if the chain has none.
     pub trust_score: Option<i64>,
-    /// How well its owner is known, 0 to 3; absent where the chain could not tell.
+    /// The KYC level of its owner, 0 to 3; absent if the chain has none.
     pub kyc_level: Option<u8>,
 }
 
@@ -34,13 +34,13 @@ impl std::fmt::Debug for XprRegistry {
 }
 
 impl XprRegistry {
-    /// The operator named the node, so it may be anywhere.
+    /// Opens a node of the chain. Its address is not restricted, because the operator configured it.
     pub fn new(node: &Url, tls: &Tls) -> Result<Self, String> {
         let outbound = Outbound::with(Egress::anywhere(), tls, PATIENCE).map_err(|e| e.to_string())?;
         Ok(Self { chain: Chain::new(node, outbound).map_err(|e| e.to_string())? })
     }
 
-    /// What the chain says of the agent of an account.
+    /// Reads the registration of an account.
     pub async fn registration(&self, account: &str) -> Result<XprRegistration, String> {
         let news = chain::ask(&self.chain, account, TokioHost.now()).await.map_err(|fault| match fault {
             ChainFault::Absent | ChainFault::NoPermission => format!("agent '{account}' is not registered"),

@@ -1,7 +1,7 @@
-//! The future every store method returns.
+//! The future that every store method returns.
 //!
-//! One concrete type rather than boxed futures, so that a read answered from memory costs no allocation and a
-//! write is a single slot that the writer thread fills.
+//! One concrete type rather than boxed futures: a read that memory answers costs no allocation, and a write is a single
+//! slot that the writer thread fills.
 
 use crate::StoreError;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
-/// A value now, or when the store has it.
+/// The result of a store method: ready at once, or sent later by the writer thread.
 #[derive(Debug)]
 pub struct Answer<T, E = StoreError>(Inner<T, E>);
 
@@ -20,12 +20,12 @@ enum Inner<T, E> {
 }
 
 impl<T, E> Answer<T, E> {
-    /// An answer that is known already.
+    /// A future whose result is known already.
     pub const fn now(result: Result<T, E>) -> Self {
         Self(Inner::Now(Some(result)))
     }
 
-    /// An answer that somebody will send.
+    /// A future whose result the writer sends through this channel.
     pub const fn later(receiver: oneshot::Receiver<Result<T, E>>) -> Self {
         Self(Inner::Later(receiver))
     }

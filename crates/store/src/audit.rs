@@ -1,15 +1,17 @@
-//! The audit: who was refused, who changed something, who decided on another's behalf. Append-only and hash-chained.
+//! The audit log: which callers were refused, which changes were made, which decisions were taken on another's behalf.
+//! It is append-only and hash-chained.
 //!
 //! Each entry carries `SHA-256(hash of the one before ‖ canonical entry)`, the canonical entry being its JSON without
-//! the hash in the form of RFC 8785, and the first one following 32 zero bytes. So whoever edits, removes or inserts an
-//! entry has to rewrite all that follow, and whoever wrote down a hash earlier (see [`Known`]) notices even that.
+//! the hash in the form of RFC 8785, and the first one following 32 zero bytes. An attacker who edits, removes or
+//! inserts an entry has to rewrite all that follow, and an operator who wrote down a hash earlier (see [`Known`])
+//! notices even that.
 //!
-//! Secrets and bodies have no way in: what a request could have said is a caller's name, an agent's, or an id of ours;
+//! Secrets and bodies cannot get in: from the request come only the names of the caller and the agent, and ids of ours;
 //! every other word is `&'static str`, text of this program.
 //!
-//! Refusals are what strangers can cause at will, so they may not cost what a change may cost. Nobody waits for them,
-//! those that say the same within a second are one entry with a count, and how many different ones are written is
-//! bounded; what found no room is counted in an entry of its own and never lost silently.
+//! Strangers can cause refusals at will, so a refusal may not cost what a change may cost. No caller waits for it,
+//! equal refusals within a second are one entry with a count, and the number of different ones that are written is
+//! bounded. What is over that bound is counted in an entry of its own and never lost silently.
 
 mod chain;
 mod pending;
@@ -23,33 +25,32 @@ use sabir_proto::{AgentName, Caller, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Bytes of a caller's name that are kept. Names come from certificates, tokens and chains; none needs more.
+/// Bytes of a caller's name that are stored. Names come from certificates, tokens and chains; none needs more.
 pub const CALLER_BYTES_MAX: usize = 128;
 
-/// What became of it.
+/// The outcome that an audit entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The caller was turned away.
+    /// The server turned the caller away.
     Refused,
-    /// The caller was let in, on another's behalf.
+    /// The server let the caller in, on another's behalf.
     Allowed,
     /// An administrator changed something.
     Changed,
-    /// So many refusals were not written one by one.
+    /// This many refusals were not written one by one.
     Dropped,
 }
 
-/// What it was about, by id.
+/// The object of an audit entry, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum About {
-    /// A task.
     Task(TaskId),
-    /// An API key.
+    /// The API key of this id.
     Key(KeyId),
-    /// An organisation.
+    /// The organisation of this domain.
     Organisation(Domain),
-    /// An agent.
+    /// The agent of this name.
     Agent(AgentName),
 }
 
@@ -64,45 +65,44 @@ impl fmt::Display for About {
     }
 }
 
-/// Who changes something, and when. Every change of stored credentials takes one and is audited with it, in one commit.
+/// The author and the time of a change. Every change of stored credentials takes one and is audited with it, in one
+/// commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct By {
-    /// Who.
+    /// The caller that makes the change.
     pub caller: Caller,
-    /// How we know.
+    /// How the caller was identified.
     pub scheme: &'static str,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
 }
 
-/// What is to be recorded.
+/// An event to be recorded in the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// When.
+    /// The time of the event.
     pub time: Timestamp,
-    /// Who: the authenticated caller, or for one who could not be authenticated a name that tells so. Cut to
+    /// The authenticated caller, or a placeholder name where the caller could not be authenticated. Cut to
     /// [`CALLER_BYTES_MAX`]; never the credential.
     pub caller: Caller,
     /// How the caller was identified, or tried to be.
     pub scheme: &'static str,
-    /// What was asked for.
+    /// The operation that was requested.
     pub operation: &'static str,
-    /// Of which agent; none for changes of the server itself.
+    /// The agent it was requested of; none for changes of the server itself.
     pub agent: Option<AgentName>,
-    /// About which thing.
+    /// The object that it concerns.
     pub about: Option<About>,
-    /// The job on a chain that the request belongs to.
     pub job: Option<u64>,
-    /// What became of it.
     pub outcome: Outcome,
-    /// Why: the rule that decided.
+    /// The rule that decided.
     pub reason: &'static str,
-    /// How often, where several say the same.
+    /// How many equal events this record stands for.
     pub count: u64,
 }
 
 impl Record {
-    /// A caller is turned away.
+    /// The record of a caller that is turned away.
     pub fn refusal(
         time: Timestamp,
         caller: Caller,
@@ -114,13 +114,13 @@ impl Record {
         Self { time, caller, scheme, operation, agent, about, job, outcome, reason, count: 1 }
     }
 
-    /// Somebody changes something.
+    /// The record of a change made by an administrator.
     pub fn change(by: &By, operation: &'static str, about: Option<About>) -> Self {
         let base = Self::refusal(by.at, by.caller.clone(), by.scheme, operation, "administration");
         Self { about, outcome: Outcome::Changed, ..base }
     }
 
-    /// As the entry of this number.
+    /// The entry with this number.
     pub(crate) fn numbered(&self, seq: u64) -> Entry {
         let mut end = self.caller.name().len().min(CALLER_BYTES_MAX);
         while !self.caller.name().is_char_boundary(end) {
@@ -142,73 +142,70 @@ impl Record {
     }
 }
 
-/// What was recorded.
+/// An entry as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// 1, 2, 3 … without gaps.
+    /// The number of the entry: 1, 2, 3 … without gaps.
     pub seq: u64,
-    /// When.
+    /// The time of the event.
     pub time: Timestamp,
-    /// Who.
+    /// The name of the caller.
     pub caller: String,
     /// How the caller was identified, or tried to be.
     pub scheme: String,
-    /// What was asked for.
+    /// The operation that was requested.
     pub operation: String,
-    /// Of which agent.
+    /// The agent it was requested of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// About which thing: `task:…`, `key:…` or `organisation:…`.
+    /// The object that it concerns: `task:…`, `key:…` or `organisation:…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// The job on a chain; text, since not every reader of JSON can hold its number.
+    /// The job on a chain; text, since not every JSON reader can hold its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// What became of it.
     pub outcome: Outcome,
-    /// Why.
+    /// The rule that decided.
     pub reason: String,
-    /// How often.
+    /// How many equal events the entry stands for.
     pub count: u64,
 }
 
-/// An entry in its place in the chain.
+/// An entry together with its hash in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linked {
-    /// The entry.
     pub entry: Entry,
-    /// Its hash, which stands for everything up to it.
+    /// The hash of the entry, which covers everything up to it.
     pub hash: Hash,
 }
 
-/// A place in the chain that was written down somewhere else. The chain alone cannot show that its end was cut off or
-/// that all of it was made anew; a number and a hash that its keeper cannot reach can.
+/// A position in the chain: a number and the hash there. The chain alone cannot show that its end was cut off or that
+/// all of it was made anew; a position that is stored elsewhere, out of reach of the chain's writer, can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The number of an entry.
     pub seq: u64,
-    /// Its hash.
+    /// The hash of that entry.
     pub hash: Hash,
 }
 
-/// What it looks like was done to the chain.
+/// The kind of tampering that a break suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tampering {
-    /// This entry, or the one before it, does not say what it said.
+    /// This entry, or the one before it, has other content than was written.
     Edited,
     /// Entries are missing from this number on.
     Removed,
-    /// This entry was not there.
+    /// This entry was added later.
     Inserted,
 }
 
 /// The first place where an entry does not follow from the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
-    /// Where.
+    /// The number of the entry.
     pub seq: u64,
-    /// What it looks like.
+    /// The kind of tampering it suggests.
     pub tampering: Tampering,
 }
 
@@ -223,39 +220,40 @@ impl fmt::Display for Break {
     }
 }
 
-/// What a check of the whole chain found.
+/// The result of checking the whole chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// How many entries follow from each other, from the first on.
+    /// The number of entries that follow from each other, counted from the first.
     pub entries: u64,
-    /// The hash of the last of them; worth writing down elsewhere.
+    /// The hash of the last good entry; worth storing elsewhere.
     pub hash: Hash,
-    /// The first place where one does not.
+    /// The first entry that does not follow from the one before.
     pub broken: Option<Break>,
 }
 
-/// The audit. Any number of processes may append at the same time; the chain is one.
+/// The audit log. Any number of processes may append at the same time; they share one chain.
 pub trait Audit: Send + Sync + 'static {
-    /// Appends an entry and answers its number. When this answers `Ok`, the entry has survived a crash; it stands behind
-    /// everything that was recorded or refused before. A crash at any moment leaves a whole chain.
+    /// Appends an entry and returns its number. When this returns `Ok`, the entry has survived a crash; it stands
+    /// behind everything that was recorded or refused before. A crash at any moment leaves a whole chain.
     fn record(&self, record: Record) -> Answer<u64>;
 
-    /// Notes a refusal. Never waits and never fails: it is written within about a second, together with others, and those
-    /// that say the same within one second (all but time and count) are one entry. At most [`REFUSALS_PER_SECOND`]
-    /// different ones are written on average, after a burst of [`REFUSALS_BURST`]; what is above that, or could not be
-    /// written, is counted in one entry with [`Outcome::Dropped`]. A crash loses what was not yet written.
+    /// Records a refusal. Never waits and never fails: the writer writes it within about a second, together with
+    /// others, and equal refusals within one second (all but time and count) are one entry. At most
+    /// [`REFUSALS_PER_SECOND`] different ones are written on average, after a burst of [`REFUSALS_BURST`]; refusals
+    /// above that, and those that could not be written, are counted in one entry with [`Outcome::Dropped`]. A crash
+    /// loses what was not yet written.
     fn refused(&self, record: Record);
 
-    /// Writes all refusals noted so far.
+    /// Writes all refusals recorded so far.
     fn flush(&self) -> Answer<()>;
 
-    /// Where the chain ends: the number of the last entry and its hash, or 0 and zeros where there is none.
+    /// The end of the chain: the number of the last entry and its hash, or 0 and zeros where there is none.
     fn end(&self) -> Answer<Known>;
 
-    /// At most `limit` entries after this number, oldest first. Does not wait for anybody who writes.
+    /// At most `limit` entries after this number, oldest first. Does not wait for writers.
     fn entries(&self, after: u64, limit: usize) -> Answer<Vec<Linked>>;
 
-    /// Follows the chain from its first entry to its last, and finds the first place where it is broken. A broken chain
-    /// is an answer, not an error.
+    /// Follows the chain from its first entry to its last, and finds the first break. A broken chain is a result, not
+    /// an error.
     fn verify(&self, known: Option<Known>) -> Answer<Verified>;
 }

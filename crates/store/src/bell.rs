@@ -1,10 +1,10 @@
-//! A bell for one listener: rung from any thread, and heard later if nobody listened at the time.
+//! A wake-up signal for one listener: set from any thread, and kept until the listener looks.
 
 use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Says that there is something to look at, not what.
+/// Tells the listener that there is something to look at, not what.
 #[derive(Debug, Default)]
 pub struct Bell(Mutex<State>);
 
@@ -15,7 +15,7 @@ struct State {
 }
 
 impl Bell {
-    /// Rings it. Ringing twice before anybody listens is ringing once.
+    /// Sets the signal and wakes the listener. Setting it twice before the listener looks counts once.
     pub fn ring(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.rung = true;
@@ -26,7 +26,8 @@ impl Bell {
         }
     }
 
-    /// Ready once it was rung since the last time this was ready. Whoever polled last is woken.
+    /// Ready if the signal was set since this was last ready; otherwise the waker of the last poll is woken when it is
+    /// set.
     pub fn poll_heard(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut state.rung) {
@@ -37,7 +38,7 @@ impl Bell {
         Poll::Pending
     }
 
-    /// Waits until it is rung.
+    /// Waits until the signal is set.
     pub async fn heard(&self) {
         poll_fn(|cx| self.poll_heard(cx)).await;
     }

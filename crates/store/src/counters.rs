@@ -1,7 +1,8 @@
-//! Counters: how often a caller came within a window, and how much of a day's quota a key has used.
+//! Rate and quota counters: how many requests a caller made within a window, and how much of a day's quota a key has
+//! used.
 //!
-//! Windows slide, are short, and live in memory: a restart forgets them, which costs a server at most one window's worth
-//! of requests. Quotas are long and paid for, so they are kept in the store.
+//! Windows slide, are short, and are in memory: a restart forgets them, which costs a server at most one window's worth
+//! of requests. Quotas are long and paid for, so they are stored.
 
 mod sliding;
 
@@ -14,45 +15,45 @@ use std::time::Duration;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A rule about how often.
+/// A limit on the number of requests within a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<'a> {
-    /// Tells the rules apart that one caller is under: an agent, a tier.
+    /// Distinguishes the limits that apply to one caller: an agent, a tier.
     pub name: &'a str,
-    /// How long.
+    /// The length of the window.
     pub length: Duration,
-    /// How many within that; zero for none at all.
+    /// Requests within the window; zero admits none.
     pub limit: u32,
 }
 
-/// Whether one more is within the rule.
+/// The decision on one request under a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hit {
-    /// Yes, and it is counted.
+    /// The request is admitted and counted.
     Admitted {
-        /// How many more would be, right now.
+        /// How many more would be admitted right now.
         left: u32,
     },
-    /// No, and it is not counted.
+    /// The request is refused and not counted.
     Refused {
-        /// When one will be again.
+        /// How long until a request is admitted again.
         retry_after: Duration,
     },
-    /// There is no room to count this caller, because the room is taken by callers at their limit.
+    /// There is no room to count this caller: callers at their limit take all of it.
     Crowded,
 }
 
-/// Whether one more is within the quota.
+/// The decision on one request under a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spent {
-    /// Yes, and it is counted.
+    /// The request is within the quota and counted.
     Within {
-        /// How many that makes today, this one included.
+        /// The day's requests, this one included.
         used: u64,
     },
-    /// No, and it is not counted.
+    /// The quota is used up; the request is not counted.
     Exhausted {
-        /// When the next day begins.
+        /// The time at which the next day begins.
         resets_at: Timestamp,
     },
 }
@@ -71,19 +72,19 @@ impl Day {
     }
 }
 
-/// The counters of one server.
+/// The rate and quota counters of one server.
 pub trait Counters: Send + Sync + 'static {
     /// Counts one request of a caller, unless the limit is reached. A request is within the window while it is younger
-    /// than its length, so at `limit = 20` and a minute the 21st is refused until the first is 60,000 ms old. Exact up to
-    /// [`SLOTS_MAX`] requests; above that, one may be counted for up to 1/[`SLOTS_MAX`] of the window too long.
+    /// than its length, so at `limit = 20` and a minute the 21st is refused until the first is 60,000 ms old. Exact up
+    /// to [`SLOTS_MAX`] requests; above that, one may be counted for up to 1/[`SLOTS_MAX`] of the window too long.
     ///
-    /// At most [`CALLERS_MAX`] callers are remembered. When there are more, whoever has been idle for a window is
-    /// forgotten first, then whoever is below its limit; **never** one that has reached its limit, so nobody gets rid of
-    /// a refusal by bringing others along.
+    /// At most [`CALLERS_MAX`] callers are remembered. When there are more, callers that have been idle for a window
+    /// are forgotten first, then callers below their limit; **never** one that has reached its limit, so a caller
+    /// cannot get rid of a refusal by bringing others along.
     fn hit(&self, caller: &str, window: Window<'_>, now: Timestamp) -> Answer<Hit>;
 
-    /// Uses one of a key's quota for the UTC day, unless the quota is used up. Exact: of any number of calls at the same
-    /// time, `limit` are within. The count survives the end of the process before this answers, and is forgotten after
+    /// Uses one of a key's quota for the UTC day, unless the quota is used up. Exact: of any number of concurrent
+    /// calls, `limit` are within. The count survives the end of the process before this returns, and is forgotten after
     /// the next day.
     fn spend(&self, key: &KeyId, limit: u64, now: Timestamp) -> Answer<Spent>;
 

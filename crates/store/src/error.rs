@@ -1,57 +1,57 @@
-//! How storing can fail: as many variants as there are reactions.
+//! Errors of the store: one variant for each reaction of the caller.
 
 use crate::{KeyId, Refusal};
 use sabir_proto::AgentName;
 use std::path::PathBuf;
 
-/// Why a store could not do what it was asked.
+/// Why a store operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// No room left. Reads still work; writes may work again once there is room.
+    /// The disk is full. Reads still work; writes may work again once there is room.
     #[error("the disk is full")]
     Full,
-    /// It may not be written. Reads still work; writes may work again once it may.
+    /// The file may not be written. Reads still work; writes may work again once it may.
     #[error("the store is read-only: {0}")]
     ReadOnly(String),
-    /// The bytes are not what we wrote.
+    /// The bytes are not what this program wrote.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// The operating system or the database engine refused.
+    /// The operating system or the database engine failed.
     #[error("{0}")]
     Io(String),
-    /// The store was shut down.
+    /// The store has been shut down.
     #[error("the store is closed")]
     Closed,
-    /// A page token that was made too long ago, or by nobody here.
+    /// A page token that is too old, or that this store did not issue.
     #[error("the page token is not valid here; start again without one")]
     PageToken,
 }
 
-/// Why a step was not taken. A refused step leaves no trace.
+/// Why a step was refused. A refused step leaves no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// `after` is not the head: somebody else wrote first. Reload and decide again.
+    /// `after` is not the head: another step was written first. Reload and decide again.
     #[error("the log has moved on")]
     Stale,
     /// The explicit retry key is taken.
     #[error("the retry key is taken")]
     KeyTaken,
-    /// The name went to another task since it was looked up. Look again and decide again.
+    /// The alias moved to another task since the caller looked it up. Look it up again and decide again.
     #[error("the name has moved to another task")]
     NameMoved,
-    /// The task it was to be opened for has settled, or is not there.
+    /// The parent task has settled or does not exist.
     #[error("the parent has settled")]
     Orphan,
-    /// The task it was to be opened for has a child of that key. Look for it.
+    /// The parent has a child with this key already. Look that child up.
     #[error("there is a child of that key")]
     Twin,
-    /// More tasks than one family may have.
+    /// The root has as many tasks below it as it may have.
     #[error("too many tasks in one family")]
     TooManyKin,
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,
-    /// The ledger has it otherwise.
+    /// The ledger refused an effect of the step.
     #[error(transparent)]
     Ledger(#[from] Refusal),
     /// The store itself failed.
@@ -59,30 +59,30 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
-/// Why what is administered was not changed. A refused change leaves no trace.
+/// Why an administrative change was refused. A refused change leaves no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// Nothing of this id.
+    /// There is no key with this id.
     #[error("there is no key {0}")]
     NoSuchKey(KeyId),
-    /// The id, or the text, is another key's.
+    /// Another key has this id or this secret.
     #[error("there is such a key already")]
     Taken,
     /// No agent of this name was added.
     #[error("no agent {0} was added here")]
     NoSuchAgent(AgentName),
-    /// The name is another agent's.
+    /// Another agent has this name.
     #[error("there is an agent {0} already")]
     AgentTaken(AgentName),
     /// A revoked key stays revoked.
     #[error("key {0} is revoked; create a new one")]
     Revoked(KeyId),
-    /// As many as there may be.
+    /// The store holds as many as it may.
     #[error("there may be no more than {max} {what}")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
-        /// How many.
+        /// The limit that was reached.
         max: usize,
     },
     /// The store itself failed.
@@ -90,48 +90,45 @@ pub enum ChangeError {
     Store(#[from] StoreError),
 }
 
-/// Why a store could not be opened. Each names the file and what to do; none changes it.
+/// Why a store could not be opened. Each message names the file and what to do; none of them changes the file.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has the file.
     #[error("{} is in use by another process; stop that one, or choose another data directory", .0.display())]
     Locked(PathBuf),
-    /// Written by a later version of this program.
+    /// A later version of this program wrote the file.
     #[error(
         "{} has schema version {found}, this program knows up to {known}; use a newer sabir, or another data directory",
         path.display()
     )]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The schema version of the file.
         found: i64,
-        /// The latest this program knows.
+        /// The latest schema version that this program knows.
         known: i64,
     },
-    /// Not a store of ours.
+    /// The file is not a store of this program.
     #[error("{} is not a Sabir store ({reason}); move it away, or choose another data directory", path.display())]
     Foreign {
-        /// The file.
         path: PathBuf,
-        /// How we can tell.
+        /// How this program can tell.
         reason: String,
     },
-    /// Ours, but its bytes are not what we wrote.
+    /// The file is a store of this program, but its bytes are not what was written.
     #[error("{} is damaged ({reason}); bring it back from a backup, or move it away to begin anew", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What the database engine said.
+        /// What the database engine reported.
         reason: String,
     },
-    /// Nothing is in it, not even the tables that a new one has.
+    /// The file has no bytes, not even the tables of a new store.
     #[error(
         "{} is there and has no bytes, so what it held is lost; bring it back from a backup, or move it away to begin anew",
         .0.display()
     )]
     Empty(PathBuf),
-    /// The log has tasks, and the file with the keys of callers is not beside it.
+    /// The log has tasks, and the file with the keys of callers is missing beside it.
     #[error(
         "{} has tasks, and {} with the keys, organisations and replay marks of its callers is missing; bring it back from \
          a backup, or make an empty file of that name to begin with none",
@@ -139,12 +136,11 @@ pub enum OpenError {
         guard.display()
     )]
     GuardMissing {
-        /// The task log.
         log: PathBuf,
         /// The file that is missing.
         guard: PathBuf,
     },
-    /// The operating system or the database engine refused.
+    /// The operating system or the database engine failed.
     #[error(
         "cannot open {}: {reason}; check that there is room and that it may be written, or choose another data directory",
         path.display()
@@ -152,7 +148,7 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What it said.
+        /// The error it reported.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! SHA-256 values: how they are made and how they are written.
+//! SHA-256 values: computing, parsing and printing them.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -9,14 +9,14 @@ use std::fmt::Write as _;
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    /// The hash of the pieces, one after the other. Where a piece has no fixed length the caller separates them.
+    /// The hash of the concatenated pieces. Where a piece has no fixed length the caller separates them.
     pub(crate) fn of(pieces: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         pieces.iter().for_each(|piece| hash.update(piece));
         Self(hash.finalize().into())
     }
 
-    /// Reads 64 lower-case hexadecimal digits.
+    /// Parses 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -31,7 +31,6 @@ impl Hash {
         Some(Self(bytes))
     }
 
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -47,7 +46,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// Eight digits: enough to tell two apart in a log.
+/// Eight digits: enough to distinguish hashes in a log.
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Hash({self:.8}…)")

@@ -1,10 +1,10 @@
-//! API keys: secrets that we gave away and of which we keep only the hash.
+//! API keys: secrets that this server issued and of which it stores only the hash.
 //!
-//! A key is a record with terms; the text that callers send is known by its [`Imprint`]. Rotating replaces the text and
-//! keeps the record, so that tasks, quotas and audit entries go on belonging to the same key.
+//! A key is a record with terms; the secret that callers send is recognised by its [`Imprint`]. Rotating replaces the
+//! secret and keeps the record, so that tasks, quotas and audit entries go on belonging to the same key.
 //!
-//! A key text is 128 random bits, so a plain SHA-256 is enough: there is nothing to guess, and a slow hash would be work
-//! that strangers can order. Looking one up compares hashes, whose bytes nobody can choose, so its time tells nothing.
+//! A secret is 128 random bits, so a plain SHA-256 is enough: there is nothing to guess, and a slow hash would be work
+//! that strangers can order. A lookup compares hashes, whose bytes no caller can choose, so its time reveals nothing.
 
 use crate::{Answer, By, ChangeError, Hash, StoreError};
 use sabir_proto::Timestamp;
@@ -13,26 +13,25 @@ use std::sync::Arc;
 
 /// Keys in one store, revoked ones included. All of them are in memory, at about a kilobyte each.
 pub const KEYS_MAX: usize = 100_000;
-/// Replaced texts of one key that may still be valid.
+/// Replaced secrets of one key that may still be valid.
 pub const RETIRING_MAX: usize = 4;
-/// Characters of a key text that stay visible, so that people can tell keys apart.
+/// Characters of a secret that stay visible, so that people can distinguish keys.
 pub const PREFIX_CHARS: usize = 14;
 /// Longest id of a key, in bytes.
 pub const KEY_ID_BYTES_MAX: usize = 64;
 
-/// The id of a key. No secret.
+/// The id of a key. Not secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(Arc<str>);
 
 impl KeyId {
-    /// Reads an id: letters, digits, `_` and `-`.
+    /// Parses an id: letters, digits, `_` and `-`.
     pub fn parse(text: &str) -> Option<Self> {
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
         let ok = (1..=KEY_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(legal);
         ok.then(|| Self(text.into()))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -50,17 +49,17 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// What is kept of a key's text.
+/// What the store has of a secret: its hash and its visible prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imprint {
-    /// SHA-256 of the whole text.
+    /// SHA-256 of the whole secret.
     pub hash: Hash,
     /// Its first [`PREFIX_CHARS`] characters.
     pub prefix: String,
 }
 
 impl Imprint {
-    /// The imprint of a text.
+    /// Computes the fingerprint of a secret.
     pub fn of(text: &str) -> Self {
         Self { hash: Self::hash(text), prefix: text.chars().take(PREFIX_CHARS).collect() }
     }
@@ -71,54 +70,53 @@ impl Imprint {
     }
 }
 
-/// What a key is good for. The store keeps these words; the guard gives them their meaning.
+/// The terms of a key. The store holds these words; the guard gives them their meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyTerms {
-    /// Whose key it is.
+    /// The owner of the key.
     pub owner: String,
-    /// What people call it.
+    /// The name that people use for it.
     pub name: Option<String>,
-    /// The tier, which sets limits.
+    /// The tier, which sets rate limits.
     pub tier: Option<String>,
-    /// What it may be used for; empty for everything.
+    /// The scopes it grants; empty for all.
     pub scopes: Vec<String>,
-    /// The agents it is tied to; empty for all.
+    /// The agents it is bound to; empty for all.
     pub agents: Vec<String>,
     /// Whether requests must be signed as well.
     pub require_signature: bool,
-    /// Whether it belongs to a relay, which speaks for others.
+    /// Whether it belongs to a relay, which sends on behalf of other callers.
     pub relay: bool,
-    /// The customer at the payment processor.
     pub customer: Option<String>,
-    /// Valid before this moment.
+    /// The key is valid before this time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A text that was replaced and is valid for a while.
+/// A secret that was replaced and is valid for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retiring {
-    /// The text.
+    /// The fingerprint of the replaced secret.
     pub imprint: Imprint,
-    /// Valid before this moment.
+    /// The secret is valid before this time.
     pub until: Timestamp,
 }
 
-/// A key as stored.
+/// A stored key with its terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Its id, which stays.
+    /// Its id, which never changes.
     pub id: KeyId,
-    /// Its present text.
+    /// The fingerprint of its current secret.
     pub imprint: Imprint,
-    /// What it is good for.
+    /// What the key may be used for.
     pub terms: KeyTerms,
-    /// Since when.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// No longer valid from this moment on, whatever else it says.
+    /// The time of the revocation; from then on the key is invalid, whatever else it says.
     pub revoked_at: Option<Timestamp>,
-    /// When it was last used: not before this, and a little after it perhaps. See [`Keys::used`].
+    /// The last recorded use; the true one may be a little later. See [`Keys::used`].
     pub last_used_at: Option<Timestamp>,
-    /// Replaced texts, the latest first.
+    /// Replaced secrets, the latest first.
     pub retiring: Vec<Retiring>,
 }
 
@@ -127,12 +125,12 @@ impl ApiKey {
         Self { id, imprint, terms, created_at, revoked_at: None, last_used_at: None, retiring: Vec::new() }
     }
 
-    /// All hashes that lead to this key, valid or not.
+    /// The hashes of all its secrets, valid or not.
     pub(crate) fn hashes(&self) -> impl Iterator<Item = Hash> {
         std::iter::once(self.imprint.hash).chain(self.retiring.iter().map(|r| r.imprint.hash))
     }
 
-    /// Gives the key another text.
+    /// Gives the key another secret.
     pub(crate) fn rotate(&mut self, imprint: Imprint, old_until: Timestamp, now: Timestamp) -> Result<(), ChangeError> {
         if self.revoked_at.is_some() {
             return Err(ChangeError::Revoked(self.id.clone()));
@@ -150,22 +148,22 @@ impl ApiKey {
     }
 }
 
-/// What a text is worth. Whoever is not [`Valid`](Standing::Valid) is refused, all in the same words; the difference is
-/// for the audit.
+/// The status of a presented secret. The caller refuses all but [`Valid`](Standing::Valid), in the same words; the
+/// difference is for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// A key, and valid.
+    /// The secret of a valid key.
     Valid(Arc<ApiKey>),
-    /// No key of ours.
+    /// No key has this secret.
     Unknown,
-    /// The key, or this text of it, has expired.
+    /// The key, or this secret of it, has expired.
     Expired(Arc<ApiKey>),
     /// The key was revoked.
     Revoked(Arc<ApiKey>),
 }
 
 impl Standing {
-    /// The one place that decides.
+    /// The only place that decides on the status of a key.
     pub(crate) fn of(key: Option<&Arc<ApiKey>>, hash: &Hash, now: Timestamp) -> Self {
         let Some(key) = key else { return Self::Unknown };
         let retiring = key.retiring.iter().find(|r| r.imprint.hash == *hash).map(|r| r.until);
@@ -182,32 +180,33 @@ impl Standing {
 
 /// The API keys. Other processes may change them at any time.
 pub trait Keys: Send + Sync + 'static {
-    /// What a text is worth, by its [hash](Imprint::hash). From memory: never waits for a disk or for anybody.
+    /// The status of a secret, by its [hash](Imprint::hash). From memory: never waits for a disk or for another caller.
     ///
-    /// A change by this store is seen at once, one by another process within a second. If it can no longer be known
-    /// whether there was one, this fails after ten seconds: a key that may have been revoked does not open a door.
+    /// A change by this store is visible at once, one by another process within a second. When the file cannot be read
+    /// for ten seconds, this fails, because a key may have been revoked meanwhile.
     fn find(&self, hash: &Hash, now: Timestamp) -> Result<Standing, StoreError>;
 
-    /// The key of an id, expired and revoked ones too. From memory, and as sure of itself as [`find`](Self::find).
+    /// The key with this id, expired and revoked ones too. From memory, and as fresh as [`find`](Self::find).
     fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError>;
 
     /// Reads what other processes have changed, now rather than within a second: keys, organisations and agents.
     fn refresh(&self) -> Result<(), StoreError>;
 
-    /// Adds a key. It is on disk, with its audit entry, before this answers.
+    /// Adds a key. It is on disk, with its audit entry, before this returns.
     fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError>;
 
     /// All keys by age, the oldest first; expired and revoked ones too.
     fn list(&self) -> Answer<Vec<ApiKey>>;
 
-    /// Ends a key for good, all its texts, with an audit entry. Doing it again changes nothing.
+    /// Revokes a key for good, with all its secrets and an audit entry. Doing it again changes nothing.
     fn revoke(&self, id: KeyId, by: By) -> Answer<ApiKey, ChangeError>;
 
-    /// Gives a key another text, with an audit entry. The one before stays valid until `old_until`, or not at all if that
-    /// has passed; so do those before it, each until its own time. The new one takes the terms over, expiry included.
+    /// Gives a key another secret, with an audit entry. The one before stays valid until `old_until`, or not at all if
+    /// that has passed; so do those before it, each until its own time. The new secret takes the terms over, expiry
+    /// included.
     fn rotate(&self, id: KeyId, imprint: Imprint, old_until: Timestamp, by: By) -> Answer<ApiKey, ChangeError>;
 
-    /// Notes that a key was used. Costs no write: it is kept in memory, and the latest use of each key is written every
-    /// few seconds. A crash loses the uses since then, which is why nothing may be decided by them.
+    /// Records that a key was used. Costs no write: the use is kept in memory, and the latest use of each key is
+    /// written every few seconds. A crash loses the uses since then, so no decision may depend on them.
     fn used(&self, id: &KeyId, at: Timestamp);
 }

@@ -1,81 +1,79 @@
-//! Families of tasks: which task was opened on behalf of which, and what a whole family has cost so far.
+//! Subtasks: which task was opened on behalf of which, and what a whole tree of tasks has cost so far.
 //!
-//! A child names its parent in the step that opens it, and never changes it. A task without a parent has no row here and
-//! pays nothing: its readers learn from [`Stored::is_child`](crate::Stored::is_child) that there is nothing to look up.
+//! A child names its parent in the step that opens it, and never changes it. A task without a parent has no row here
+//! and costs nothing: [`Stored::is_child`](crate::Stored::is_child) tells readers that there is nothing to look up.
 
 use crate::{Answer, Scope, Stored};
 use sabir_proto::{Stamp, TaskId, TaskState};
 use std::sync::Arc;
 
-/// Whose child a task is.
+/// The link of a child task to its parent and its root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kin {
     /// The task it was opened for.
     pub parent: TaskId,
-    /// The task that nobody here opened for another: the top of the family.
+    /// The root of the tree: the task that no task here opened.
     pub root: TaskId,
-    /// The parent's name for it; no two children of one parent share it.
+    /// The parent's name for the child; no two children of one parent share it.
     pub key: Arc<str>,
-    /// How many agents stand before it, here and elsewhere.
+    /// The number of agents before it, here and elsewhere.
     pub hops: u32,
     /// Those agents, farthest first.
     pub path: Vec<Arc<str>>,
-    /// What the family is called where it began, if that was elsewhere.
+    /// The id of the tree on the server where it began, if that is another server.
     pub origin: Option<Arc<str>>,
-    /// Its tools may only look, whatever its agent is allowed otherwise.
+    /// The tools of the child may only read, whatever its agent is allowed otherwise.
     pub readonly: bool,
 }
 
-/// A birth: what a step that opens a child says, and what it is refused for.
+/// The data of a step that opens a child, checked by the store.
 ///
-/// Refused with [`crate::AppendError::Orphan`] when the parent has settled or is not there, with
+/// Refused with [`crate::AppendError::Orphan`] when the parent has settled or does not exist, with
 /// [`crate::AppendError::Twin`] when it has a child of that key, and with [`crate::AppendError::TooManyKin`] when the
-/// family is as large as it may be.
+/// root has as many tasks below it as it may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Birth {
-    /// Whose child.
+    /// The parent, the root and the key.
     pub kin: Kin,
-    /// How many tasks the root may have below it.
+    /// The number of tasks that the root may have below it.
     pub family_max: u64,
 }
 
-/// A task of a family, in short.
+/// A task of a tree, in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relative {
-    /// The task.
     pub id: TaskId,
     /// The task it was opened for; `None` for the root.
     pub parent: Option<TaskId>,
-    /// Its owner.
+    /// The owner of the task.
     pub scope: Arc<Scope>,
-    /// Where it stands.
     pub state: TaskState,
 }
 
-/// What a family has cost.
+/// The cost of a whole tree of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Toll {
-    /// Tasks below the root.
+    /// The number of tasks below the root.
     pub calls: u64,
-    /// What its agents say they have spent, in millionths.
+    /// The amount that its agents report as spent, in millionths.
     pub spent: u64,
 }
 
-/// A task that waits for somebody.
+/// A task that waits for input or credentials.
 #[derive(Debug, Clone)]
 pub struct Asking {
-    /// The task.
+    /// The task and its content.
     pub task: Stored,
-    /// Where it stands in the list: since when it asks.
+    /// The stamp since which it waits; its place in the list.
     pub since: Stamp,
 }
 
-/// What the log knows of families, and of tasks that ask, whoever owns them.
+/// Trees of subtasks, and tasks that wait for input or credentials, of all owners.
 pub trait Family: Send + Sync + 'static {
-    /// Whose child a task is; `None` for a task without a parent.
+    /// The parent link of a task; `None` for a task without a parent.
     fn kin(&self, task: TaskId) -> Answer<Option<Kin>>;
 
-    /// The child of this key.
+    /// The child of this parent with this key.
     fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>>;
 
     /// At most `limit` tasks below a root, oldest first, after the given one.
@@ -84,20 +82,20 @@ pub trait Family: Send + Sync + 'static {
     /// At most `limit` children of a task, oldest first, after the given one.
     fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>>;
 
-    /// At most `limit` unsettled children of tasks that were [given up](is_given_up), oldest first, after the given one.
-    /// Nobody waits for them any more.
+    /// At most `limit` unsettled children of tasks that [ended unsuccessfully](is_given_up), oldest first, after the
+    /// given one. No parent waits for them any more.
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>>;
 
-    /// What a family has cost.
+    /// The cost of a whole tree of tasks.
     fn toll(&self, root: TaskId) -> Answer<Toll>;
 
-    /// At most `limit` tasks that wait for input or credentials, of whatever owner, the longest waiting first, after the
-    /// given place.
+    /// At most `limit` tasks that wait for input or credentials, of any owner, the longest waiting first, after the
+    /// given stamp.
     fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>>;
 }
 
-/// Whether a task has ended in a way that leaves no use for its children. One that completed may have begun something that
-/// goes on, and one that was handed over has left it to others.
+/// Whether a task has ended in a way that leaves no use for its children. A completed task may have begun something
+/// that goes on, and a transferred one has left its children to others.
 pub const fn is_given_up(state: TaskState) -> bool {
     match state {
         TaskState::Failed | TaskState::Canceled | TaskState::Rejected => true,

@@ -1,12 +1,12 @@
-//! What must survive: the task log and what is committed with it, and what the guard keeps.
+//! Durable storage: the task log and what is committed with it, and the guard's data.
 //!
-//! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable before anybody
-//! hears of it. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and [`Audit`]; with the
-//! [`Registry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away servers) and [`sqlite`] (one file each, one writer,
-//! group commit).
+//! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable
+//! before its effects are visible. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and
+//! [`Audit`]; with the [`Registry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away
+//! servers) and [`sqlite`] (one file each, one writer, group commit).
 //!
-//! Absent on purpose: HTTP, dialects, the rules of the task state machine, and who may do what. The store keeps events
-//! and whatever snapshot it is given, keys and whatever terms they have; what they mean is the business of others.
+//! Absent on purpose: HTTP, dialects, the rules of the task state machine, and authorization. The store holds events
+//! and snapshots, keys and terms; other crates define what they mean.
 
 pub mod memory;
 #[cfg(feature = "sqlite")]
@@ -71,7 +71,7 @@ pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
 pub use step::{Continuation, Digest, Effect, Opening, OwedCancel, Placement, RetryMark, Scope, Step};
 pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
 
-/// All that the guard keeps, in one place.
+/// All stores of the guard in one trait.
 pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit + Registry {}
 
 impl<T: Keys + Organisations + ReplayGuard + Counters + Audit + Registry> GuardStore for T {}

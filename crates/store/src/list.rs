@@ -1,50 +1,50 @@
 //! Paging through an owner's tasks.
 //!
-//! Lists are ordered by the last status, and tasks move up while somebody walks down. A page token therefore carries
-//! the commit the walk began at, and later pages show the list as of that commit: a task that moved since is taken
-//! from where it stood then. Backends keep the last moves for that long, see `WALK_MS_MAX`.
+//! Lists are ordered by the last status, and tasks move up while a caller pages through them. A page token therefore
+//! carries the commit of the first page, and later pages show the list as of that commit: a task that moved since is
+//! shown at its old position. Backends keep the last moves for that long, see `WALK_MS_MAX`.
 
 use crate::{Scope, StoreError, Stored};
 use sabir_proto::{ContextId, Stamp, TaskState};
 use std::sync::Arc;
 
-/// How long a walk may take from its first page on. Moves older than this are forgotten.
+/// How long a page token is valid, counted from the first page. Older moves are deleted.
 #[cfg(feature = "sqlite")]
 pub(crate) const WALK_MS_MAX: i64 = 10 * 60 * 1000;
 
-/// With `since`, matches are counted up to here and no further; the count would otherwise cost the whole range.
+/// With `since`, matches are counted up to here and no further; the count would otherwise read the whole range.
 pub(crate) const COUNT_MAX: u64 = 10_000;
 
-/// Which tasks.
+/// A query for a page of an owner's tasks.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Whose.
+    /// The owner of the tasks.
     pub scope: Arc<Scope>,
-    /// Only of this conversation.
+    /// Only tasks of this conversation.
     pub context: Option<ContextId>,
-    /// Only in one of these states.
+    /// Only tasks in one of these states.
     pub state: Option<States>,
-    /// Only with a status at or after this stamp.
+    /// Only tasks with a status at or after this stamp.
     pub since: Option<Stamp>,
-    /// At most this many.
+    /// The maximum number of tasks.
     pub limit: usize,
-    /// At most this many bytes, see [`Stored::bytes`]; but one task, however large.
+    /// The maximum number of bytes, see [`Stored::bytes`]; but one task, however large.
     pub bytes_max: usize,
-    /// Where the last page ended.
+    /// The token of the page before.
     pub token: Option<PageToken>,
 }
 
-/// Some states.
+/// A set of task states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct States(u16);
 
 impl States {
-    /// Whether this is one of them.
+    /// Whether the set has this state.
     pub const fn contains(self, state: TaskState) -> bool {
         self.0 & (1 << state.number()) != 0
     }
 
-    /// As a number of which each state has a bit: the one that its own number says.
+    /// The set as a number in which each state has the bit of its own number.
     #[cfg(feature = "sqlite")]
     pub(crate) fn bits(self) -> i64 {
         self.0.into()
@@ -63,18 +63,18 @@ impl From<TaskState> for States {
     }
 }
 
-/// A page.
+/// A page of an owner's tasks.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The tasks, latest status first.
     pub tasks: Vec<Stored>,
-    /// Where to go on; `None` at the end.
+    /// The token of the next page; `None` at the end.
     pub next: Option<PageToken>,
-    /// How many match in all; capped at [`COUNT_MAX`] when `since` is given.
+    /// The number of matches in all; capped at [`COUNT_MAX`] when `since` is given.
     pub total: u64,
 }
 
-/// Where a walk stands: the commit it began at, and the last position it was shown.
+/// The cursor of a list: the commit of its first page, and the last position that was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageToken {
     /// The list is shown as of this commit.
@@ -84,12 +84,12 @@ pub struct PageToken {
 }
 
 impl PageToken {
-    /// As text for a client: 32 hexadecimal digits, opaque to it.
+    /// The token as text for a client: 32 hexadecimal digits, opaque to the client.
     pub fn encode(self) -> String {
         format!("{:016x}{:016x}", self.commit, self.below.get())
     }
 
-    /// Reads a token of [`PageToken::encode`].
+    /// Parses a token of [`PageToken::encode`].
     pub fn decode(text: &str) -> Result<Self, StoreError> {
         let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
         if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {

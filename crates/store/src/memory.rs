@@ -1,4 +1,4 @@
-//! Everything in memory: the reference the other backends are compared with, and the store of throw-away servers.
+//! All stores in memory: the reference for the tests of other backends, and the store of throw-away servers.
 //!
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
 
@@ -20,7 +20,7 @@ use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, Tas
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A task log that forgets.
+/// A task log in memory, which does not survive the process.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     inner: Mutex<Inner>,
@@ -47,7 +47,7 @@ struct Row {
     scope: Arc<Scope>,
     context: ContextId,
     state: TaskState,
-    /// Every position this task has had, with the commit that put it there; the last one is current.
+    /// Every position the task has had, with the commit that put it there; the last one is current.
     places: Vec<(u64, Stamp)>,
     events: Vec<FrozenEvent>,
     base: Option<Base>,
@@ -55,18 +55,18 @@ struct Row {
     retries: Vec<KeptRetry>,
     pushes: BTreeMap<String, Registered>,
     kin: Option<Kin>,
-    /// Made for its owner by another one.
+    /// The task was handed over to the caller that presented the claim.
     adopted: bool,
-    /// What the agent kept with the task.
+    /// The data that the agent stores with the task.
     agent_data: Option<Bytes>,
 }
 
-/// A push configuration.
+/// A push configuration, as it is registered.
 #[derive(Debug, Clone)]
 struct Registered {
     receiver: Receiver,
     host: Arc<str>,
-    /// Why its receiver wants no more.
+    /// The reason why its receiver is no longer called.
     ended: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Row {
         }
     }
 
-    /// Where the task stood as of a commit; `None` before it existed.
+    /// The position of the task as of a commit; `None` before the task existed.
     fn position_at(&self, commit: u64) -> Option<Stamp> {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
     }
@@ -120,13 +120,12 @@ impl Row {
 }
 
 impl MemoryLog {
-    /// An empty log.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while holding the lock is a bug of ours; the data behind it is still what was committed.
+        // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -163,14 +162,14 @@ impl Inner {
             row.progress.checkpoint = Some(checkpoint);
         }
         if row.state.is_settled() {
-            // Nobody will take this turn up again.
+            // No agent continues this turn any more.
             row.progress.checkpoint = None;
         }
         if let Some(mark) = step.retry {
             let at = if step.opening.is_some() { step.task.stamp() } else { now };
             row.retries.push(KeptRetry { mark, task: step.task, at });
         }
-        // Kept aside until nothing can be refused any more.
+        // Changes are collected here until none of them can be refused any more.
         let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -192,7 +191,7 @@ impl Inner {
                     if row.pushes.len() > configs_max as usize {
                         return Err(AppendError::TooManyConfigs);
                     }
-                    // Where events come with the registration, they are owed with their step.
+                    // Where events come with the registration, they are queued with their step.
                     if !known && row.state.is_settled() && eventless && !opens {
                         late.push((Some(id), at));
                     }
@@ -216,7 +215,7 @@ impl Inner {
                     late.iter_mut().for_each(|(late, _)| *late = None);
                     deleted.extend(std::mem::take(&mut row.pushes).into_keys());
                 }
-                // For readers from outside, which a store in memory has none of.
+                // For readers of the SQLite file; a store in memory has none.
                 Effect::WaitFor(_) => {}
                 Effect::KeepData(data) => row.agent_data = Some(data),
                 Effect::OweCancel(owed) => cancel = Some(owed),
@@ -241,13 +240,13 @@ impl Inner {
                     let Some(registered) = row.pushes.get(&config) else { continue };
                     self.outbox.owe(step.task, &config, Lane::of(&row.scope, &registered.host), (first, last), at);
                 }
-                // Deleted in the same step; its number is used up.
+                // The configuration is deleted in the same step; its number is used up.
                 None => drop(self.outbox.next_number()),
             }
         }
         if let Some(at) = step.notify.filter(|_| head > step.after) {
             let events = (step.after.next(), head);
-            // Numbers are given to those that wait before those that are dead from the start.
+            // Pending deliveries get their numbers before dead letters.
             for (config, registered) in row.pushes.iter().filter(|(_, registered)| registered.ended.is_none()) {
                 self.outbox.owe(step.task, config, Lane::of(&row.scope, &registered.host), events, at);
             }

@@ -1,11 +1,11 @@
-//! What operators can see of the store.
+//! Metrics of the store.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Counters and histograms of one store.
+/// Counters, gauges and histograms of one store.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// Steps per group commit.
@@ -14,13 +14,13 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     /// Groups that could not be committed.
     pub commit_failures: Counter,
-    /// 1 while the store takes no writes.
+    /// 1 while the store refuses writes.
     pub store_trouble: Gauge,
-    /// Notes that were not written because too many waited.
+    /// Loss notes that were dropped because too many waited.
     pub notes_dropped: Counter,
-    /// Refusals that the audit has only as a number.
+    /// Refusals that the audit only counted.
     pub audit_dropped: Counter,
-    /// Records of envelopes that were not written because too many waited.
+    /// Records of envelopes that were dropped because too many waited.
     pub interactions_dropped: Counter,
 }
 
@@ -39,7 +39,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes them visible under their names.
+    /// Registers the metrics under their public names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_commit_steps", "Steps committed together", self.commit_steps.clone());
         registry.register("sabir_commit_seconds", "Time of a group commit", self.commit_seconds.clone());

@@ -1,6 +1,6 @@
-//! Organisations: whose tokens are signed with a secret of their own, and where that secret is found.
+//! Organisations: callers whose tokens are signed with a secret of their own, and references to those secrets.
 //!
-//! The store holds no secret of theirs, only a reference to it; whoever takes a copy of the file has not taken the keys.
+//! The store holds only references to the secrets, so a copy of the file does not contain them.
 
 use crate::{Answer, By, ChangeError, StoreError};
 use sabir_proto::Timestamp;
@@ -13,12 +13,12 @@ pub const ORGANISATIONS_MAX: usize = 10_000;
 /// Longest domain, in bytes: as long as DNS allows.
 pub const DOMAIN_BYTES_MAX: usize = 253;
 
-/// A domain, in lower case: the same however it was spelled.
+/// A domain in lower case, so that spellings compare equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(Arc<str>);
 
 impl Domain {
-    /// Reads a domain: labels of letters, digits, `-` and `_`, between dots. Other alphabets in their `xn--` form.
+    /// Parses a domain: labels of letters, digits, `-` and `_`, between dots. Other alphabets in their `xn--` form.
     pub fn parse(text: &str) -> Option<Self> {
         let legal = |label: &str| {
             let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -28,7 +28,6 @@ impl Domain {
         ok.then(|| Self(text.to_ascii_lowercase().into()))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,22 +39,22 @@ impl fmt::Display for Domain {
     }
 }
 
-/// Where a secret is found. Never the secret.
+/// A reference to a secret. Never the secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretRef {
     /// In an environment variable of the server.
     Env(String),
-    /// In a file that the server can read. A relative path is taken from where the server runs.
+    /// In a file that the server can read. A relative path is relative to the server's working directory.
     File(PathBuf),
 }
 
-/// Not a reference. What was given is not repeated: it may be the secret itself.
+/// The text is not a reference. The error does not repeat it: it may be the secret itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a secret is given as env:NAME or file:PATH, not as itself")]
 pub struct NotAReference;
 
 impl SecretRef {
-    /// Reads `env:NAME` or `file:PATH`.
+    /// Parses `env:NAME` or `file:PATH`.
     pub fn parse(text: &str) -> Result<Self, NotAReference> {
         let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         match text.split_once(':') {
@@ -75,30 +74,28 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// An organisation whose tokens we take.
+/// An organisation whose tokens this server accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Organisation {
-    /// Its domain.
     pub domain: Domain,
-    /// Where its secret is found.
+    /// The reference to its secret.
     pub secret: SecretRef,
-    /// Since when.
     pub added_at: Timestamp,
 }
 
 /// The organisations. Other processes may change them at any time.
 pub trait Organisations: Send + Sync + 'static {
-    /// The organisation of a domain, however it is spelled. From memory, and as fresh as [`crate::Keys::find`].
+    /// The organisation of a domain, in any spelling. From memory, and as fresh as [`crate::Keys::find`].
     fn organisation(&self, domain: &str) -> Result<Option<Arc<Organisation>>, StoreError>;
 
-    /// Adds an organisation, or gives one another secret; with an audit entry, on disk before this answers. Gives the
-    /// one it replaced.
+    /// Adds an organisation, or replaces the secret of one; with an audit entry, on disk before this returns. Returns
+    /// the replaced one.
     fn add(&self, domain: Domain, secret: SecretRef, by: By) -> Answer<Option<Organisation>, ChangeError>;
 
-    /// All of them, by domain.
+    /// All organisations, by domain.
     fn organisations(&self) -> Answer<Vec<Organisation>>;
 
-    /// Removes one, with an audit entry; gives it, or nothing if there was none.
+    /// Removes an organisation, with an audit entry; returns it, or `None` if there was none.
     fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError>;
 }
 

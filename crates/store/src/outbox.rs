@@ -1,11 +1,12 @@
-//! What is owed to push configurations.
+//! The outbox: deliveries to push configurations.
 //!
-//! A row says that a configuration is owed some events of its task, in order; it is written in the commit of the events
-//! themselves. Of each configuration only the oldest event is ever due, so deliveries to one receiver are in order and
-//! deliveries to several go side by side. What was delivered is taken off the row, and the row goes when nothing is left
-//! of it: the outbox holds what is owed, not what was.
+//! A row says that a configuration is to receive some events of its task, in order; it is written in the commit of the
+//! events themselves. Of each configuration only the oldest event is ever due, so deliveries to one receiver are in
+//! order and deliveries to several go side by side. A delivered event is removed from the row, and the row with its
+//! last event: the outbox holds only what is still to be delivered.
 //!
-//! Marks are cheap and may be lost when the machine dies: then an event is delivered once more under the same name.
+//! Updates of deliveries are cheap and may be lost when the machine dies: then an event is delivered once more with the
+//! same id.
 
 use crate::Scope;
 use crate::{Answer, Bell};
@@ -14,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Attempts kept with a row: the latest.
+/// Attempts that are stored with a row: the latest.
 pub const ATTEMPTS_KEPT: usize = 16;
-/// Characters kept of what went wrong.
+/// Characters of an attempt's problem that are stored.
 pub const PROBLEM_CHARS_MAX: usize = 300;
 
-/// Where deliveries queue: those of one owner to one host. Neither of them keeps the others waiting.
+/// The queue of a delivery: those of one owner to one host. Owners and hosts do not keep each other waiting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
-    /// See [`Scope::owner`].
+    /// The owner, see [`Scope::owner`].
     pub owner: i64,
-    /// The host of the registration.
+    /// The host of the configuration's URL.
     pub host: Arc<str>,
 }
 
@@ -34,25 +35,25 @@ impl Lane {
     }
 }
 
-/// What to read of everything that is due.
+/// A query for due deliveries.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// Due by then.
+    /// Only deliveries that are due by this time.
     pub now: Timestamp,
-    /// At most so many events …
+    /// The maximum number of deliveries …
     pub limit: usize,
-    /// … and so many of one lane.
+    /// … and the maximum of one lane.
     pub lane_limit: usize,
-    /// Lanes of which nothing more is wanted.
+    /// Lanes that are left out.
     pub full: HashSet<Lane>,
-    /// The same for owners.
+    /// Owners that are left out.
     pub full_owners: HashSet<i64>,
-    /// Where the last reading stopped, if it had to.
+    /// The lane at which the last query stopped, if it had to.
     pub from: Option<Lane>,
 }
 
 impl Reading {
-    /// The first so many of all that is due.
+    /// A query for the first deliveries of all that are due.
     pub fn all(now: Timestamp, limit: usize) -> Self {
         let (full, full_owners) = (HashSet::new(), HashSet::new());
         Self { now, limit, lane_limit: usize::MAX, full, full_owners, from: None }
@@ -63,175 +64,174 @@ impl Reading {
     }
 }
 
-/// What was read.
+/// The result of a query for due deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// At most one of each configuration.
+    /// The due deliveries, at most one of each configuration.
     pub owed: Vec<Owed>,
-    /// Whether that was all.
+    /// Whether more deliveries may be due.
     pub rest: Rest,
 }
 
-/// What a reading left out, besides what it was told to.
+/// What a query left out, besides the lanes and owners it was told to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing.
+    /// Nothing more is due.
     Nothing,
-    /// There may be more; [`Reading::from`] of the next reading.
+    /// More may be due; this is [`Reading::from`] of the next query.
     From(Option<Lane>),
 }
 
-/// The oldest event owed to a configuration.
+/// A due delivery: the oldest pending event of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
-    /// The row.
+    /// The number of the row.
     pub number: i64,
-    /// The task.
     pub task: TaskId,
-    /// The configuration.
+    /// The id of the configuration.
     pub config: String,
-    /// Where it queues.
+    /// The queue it waits in.
     pub lane: Lane,
-    /// The event.
+    /// The event to deliver.
     pub seq: Seq,
-    /// The last event of the row; those in between are owed, too.
+    /// The last event of the row; the row covers all events up to it.
     pub last: Seq,
-    /// When the events were committed.
+    /// The time at which the events were committed.
     pub at: Timestamp,
-    /// Since when we have tried, or had reason to: patience is counted from here.
+    /// The time from which the retry deadline is counted.
     pub since: Timestamp,
-    /// How often this event was tried.
+    /// The number of attempts for this event so far.
     pub attempts: u32,
 }
 
-/// A receiver, as it was registered.
+/// A registered push receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiver {
-    /// With its secrets.
+    /// The configuration, with its secrets.
     pub config: PushConfig,
-    /// The dialect it was registered in.
+    /// The dialect in which it was registered.
     pub dialect: Arc<str>,
 }
 
 /// One attempt at delivering an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it ended, in milliseconds since 1970.
+    /// The end of the attempt, in milliseconds since 1970.
     pub at_ms: i64,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub took_ms: u64,
-    /// What the receiver answered, if it did.
+    /// The HTTP status of the receiver, if it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What went wrong.
+    /// What went wrong, in words.
     pub problem: String,
 }
 
-/// What became of an attempt.
+/// The result of a delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// Delivered. The next event is due.
+    /// The event was delivered. The next event is due.
     Done {
-        /// When.
+        /// The time of the delivery.
         now: Timestamp,
     },
-    /// To be tried again later; the configuration's other events wait.
+    /// The event is tried again later; the other events of the configuration wait.
     Postpone {
-        /// When it is due again.
+        /// The time at which it is due again.
         until: Timestamp,
-        /// The attempt, if there was one: a receiver that is left alone was not tried.
+        /// The attempt; `None` if none was made because the receiver is paused.
         tried: Option<Attempt>,
     },
-    /// Given up: the event becomes a dead letter, and the next one is due. Neighbours that were given up for one reason
-    /// at once, and without an answer, are one letter: whoever may not be called at all would fill the store otherwise.
+    /// The event is given up and becomes a dead letter, and the next one is due. Adjacent events that were given up for
+    /// the same reason at once, and without an answer, become one dead letter: a receiver that may not be called at all
+    /// would fill the store otherwise.
     Bury {
-        /// When.
+        /// The time of giving up.
         now: Timestamp,
-        /// Why.
+        /// The reason for giving up.
         reason: String,
-        /// The last attempt.
+        /// The last attempt, if there was one.
         tried: Option<Attempt>,
     },
-    /// The receiver wants no more: everything owed becomes dead letters, and so does what follows, until the
-    /// configuration is registered anew or a letter is tried again.
+    /// The receiver is no longer called: all its pending events become dead letters, and so do later ones, until the
+    /// configuration is registered anew or an operator retries a dead letter.
     End {
-        /// When.
+        /// The time of the last attempt.
         now: Timestamp,
-        /// Why.
+        /// The reason for stopping.
         reason: String,
-        /// The last attempt.
+        /// The last attempt, if there was one.
         tried: Option<Attempt>,
     },
 }
 
-/// Which letters to show.
+/// A query for deliveries, as operators see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Letters {
-    /// Dead ones, or those that wait.
+    /// Dead letters, or pending deliveries.
     pub dead: bool,
-    /// Only of this task.
+    /// Only deliveries of this task.
     pub task: Option<TaskId>,
-    /// Only with higher numbers.
+    /// Only those with higher numbers.
     pub after: i64,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }
 
-/// A row as operators see it.
+/// A row of the outbox, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// Its number; never given twice.
+    /// Its number, which is never reused.
     pub number: i64,
-    /// The task.
     pub task: TaskId,
-    /// The configuration.
+    /// The id of the configuration.
     pub config: String,
-    /// The oldest event it holds.
+    /// The oldest event of the row.
     pub first: Seq,
-    /// The last one.
+    /// The last event of the row.
     pub last: Seq,
-    /// When they were committed.
+    /// The time at which they were committed.
     pub at: Timestamp,
-    /// When the oldest is tried next; `None` for the dead, and for those that wait for older ones.
+    /// When the oldest is tried next; `None` for dead letters, and for rows behind older ones.
     pub due: Option<Timestamp>,
-    /// How often the oldest was tried.
+    /// The number of attempts for the oldest event.
     pub attempts: u32,
     /// The latest of those attempts, oldest first.
     pub tries: Vec<Attempt>,
-    /// When and why it was given up.
+    /// When and why it became a dead letter.
     pub buried: Option<(Timestamp, String)>,
 }
 
-/// What is owed to push configurations, and what became of it.
+/// The outbox of push deliveries.
 pub trait Outbox: Send + Sync + 'static {
-    /// Rung when something may have become due that was not before.
+    /// A signal that is set when a delivery may have become due.
     fn bell(&self) -> Arc<Bell>;
 
-    /// Events whose time has come, at most one of each configuration. The longest due come first, unless so much is due
-    /// that reading by time would never get past those of a few lanes: then lanes take turns.
+    /// Due deliveries, at most one of each configuration. The longest due come first; where so much is due that a few
+    /// lanes would starve the others, lanes take turns.
     fn due(&self, reading: Reading) -> Answer<Due>;
 
-    /// When something is due next, after this moment.
+    /// The time of the next due delivery after this time.
     fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>>;
 
-    /// Whom a configuration names; `None` once it was deleted.
+    /// The receiver of a configuration; `None` once it was deleted.
     fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>>;
 
-    /// Notes what became of an attempt; false, and nothing happens, when the event is no longer owed: its configuration
-    /// was deleted meanwhile, or an operator took the matter into their own hands.
+    /// Stores the result of an attempt; false, and nothing happens, when the event is no longer pending: its
+    /// configuration was deleted meanwhile, or an operator retried or discarded it.
     fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool>;
 
-    /// Letters by number.
+    /// Deliveries, ordered by number.
     fn letters(&self, letters: Letters) -> Answer<Vec<Letter>>;
 
-    /// One letter.
+    /// The delivery with this number.
     fn letter(&self, number: i64) -> Answer<Option<Letter>>;
 
-    /// Makes a letter due now, with fresh patience, the dead as well as those that wait. It goes before whatever younger
-    /// events its configuration is owed. False when there is none of that number.
+    /// Makes a delivery due now, with a fresh deadline, dead letters as well as pending ones. It goes before younger
+    /// events of its configuration. False when there is none of that number.
     fn retry(&self, number: i64, now: Timestamp) -> Answer<bool>;
 
-    /// Forgets a letter. False when there is none of that number.
+    /// Deletes a delivery. False when there is none of that number.
     fn discard(&self, number: i64) -> Answer<bool>;
 }
 
@@ -248,27 +248,27 @@ impl Change {
         Self::Mark { number: owed.number, seq: owed.seq, mark }
     }
 
-    /// Somebody was told that it is done, so it must survive as much as a step does.
+    /// Whether an operator waits for the result, so that it must be as durable as a step.
     #[cfg(feature = "sqlite")]
     pub(crate) const fn is_order(&self) -> bool {
         matches!(self, Self::Retry { .. } | Self::Discard { .. })
     }
 
-    /// Something else may be due after it.
+    /// Whether another delivery may be due after it.
     pub(crate) const fn moves_on(&self) -> bool {
         !matches!(self, Self::Mark { mark: Mark::Postpone { .. }, .. })
     }
 }
 
-/// Attempts after which a letter keeps its own record rather than being joined to its dead neighbour.
+/// The most attempts with which a dead letter is still joined to its neighbour, rather than keeping its own record.
 pub(crate) const JOINED_ATTEMPTS_MAX: u32 = 1;
 
-/// Whether a letter that is given up may be joined to its neighbour: nobody has answered anything that would be lost.
+/// Whether an event that is given up may be joined to the dead letter before it: no receiver's answer would be lost.
 pub(crate) fn joins(attempts: u32, tries: &[Attempt]) -> bool {
     attempts <= JOINED_ATTEMPTS_MAX && tries.iter().all(|tried| tried.status.is_none())
 }
 
-/// Adds an attempt to those kept.
+/// Adds an attempt to the stored ones.
 pub(crate) fn keep_attempt(tries: &mut Vec<Attempt>, tried: Option<Attempt>) {
     let Some(mut tried) = tried else { return };
     if let Some((end, _)) = tried.problem.char_indices().nth(PROBLEM_CHARS_MAX) {

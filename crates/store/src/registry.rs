@@ -1,52 +1,51 @@
-//! The registry: agents that were added at run time, and the cards that agents elsewhere have shown.
+//! The agent registry: agents that were added at run time, and the cards of remote agents.
 //!
-//! An agent of the registry is what an `[[agent]]` section of the configuration is, kept here: its name, where it is, and
-//! the other keys of the section as they would be written. Secrets are not here, only where they are found.
+//! A registered agent is what an `[[agent]]` section of the configuration is, stored here: its name, its URL, and the
+//! other keys of the section as they would be written. Secrets are not here, only references to them.
 //!
-//! Cards are kept for every agent elsewhere, also for those of the configuration. Of one agent's cards at most one is
-//! *used*: what it says is what we show and where we call. At most one is *held*: it came later, and waits for somebody
-//! to say that it may be used. All others are *past*.
+//! Cards are stored for every remote agent, also for those of the configuration. Of one agent's cards at most one is
+//! *used*: this server shows what it says and calls the interface it names. At most one is *held*: it came later, and
+//! waits for an operator to approve it. All others are *past*.
 //!
-//! Absent on purpose: what a change of a card means, and what a card is. It is a text with a digest.
+//! Absent on purpose: what a change of a card means, and the form of a card. It is a text with a digest.
 
 use crate::{Answer, By, ChangeError, StoreError};
 use sabir_proto::{AgentName, Timestamp};
 
-/// Agents in one registry.
+/// The most agents in one registry.
 pub const AGENTS_MAX: usize = 10_000;
-/// Cards of one agent that are kept: the one that is used, the one that is held, and the latest of the others.
+/// Cards of one agent that are stored: the used one, the held one, and the latest of the others.
 pub const CARDS_KEPT: usize = 50;
 
 /// An agent that was added at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enlisted {
-    /// What it is called here.
+    /// The name of the agent on this server.
     pub name: AgentName,
-    /// Where it is.
+    /// The URL of the agent.
     pub url: String,
-    /// The vendor's habits that it follows, if any.
+    /// The name of a vendor profile, if the agent needs one.
     pub profile: Option<String>,
     /// The other keys of its `[[agent]]` section: a JSON object.
     pub settings: String,
-    /// Whether it is served.
+    /// Whether the server serves the agent.
     pub enabled: bool,
-    /// Since when.
     pub added_at: Timestamp,
 }
 
-/// How a card stands.
+/// The state of a stored card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardStanding {
-    /// It is what is shown and called.
+    /// The card that is shown and called.
     Used,
-    /// It waits to be approved.
+    /// It waits for an operator's approval.
     Held,
-    /// It was used or held once.
+    /// It was used or held before.
     Past,
 }
 
 impl CardStanding {
-    /// In a word.
+    /// The word that is stored and shown.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Used => "used",
@@ -55,87 +54,86 @@ impl CardStanding {
         }
     }
 
-    /// The standing of that name.
+    /// The state of that name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Used, Self::Held, Self::Past].into_iter().find(|standing| standing.name() == text)
     }
 }
 
-/// What a card came to when it was looked at: which of its interfaces is called, and who vouches for it.
+/// The interface of a card that is called, and the key that signed the card.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pin {
-    /// The binding, such as `JSONRPC`.
+    /// The protocol binding, such as `JSONRPC`.
     pub binding: String,
-    /// The address that is called.
+    /// The URL that is called.
     pub address: String,
-    /// The dialect that is spoken.
+    /// The version of the dialect.
     pub version: String,
-    /// The id of the key whose signature was good.
+    /// The id of the key whose signature was valid.
     pub signer: Option<String>,
 }
 
-/// A card as it was noticed.
+/// A card as the server fetched it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noticed {
-    /// Whose.
+    /// The agent that published it.
     pub agent: AgentName,
-    /// When it was first seen.
+    /// When it was first fetched.
     pub at: Timestamp,
-    /// Where it was found.
+    /// The URL it was fetched from.
     pub url: Option<String>,
-    /// The card, as it was found.
+    /// The card, as it was fetched.
     pub card: String,
-    /// What it says, in one number; signatures do not count.
+    /// A digest of the content without the signatures.
     pub digest: String,
-    /// What it came to.
+    /// The interface to call, and the signer.
     pub pin: Pin,
-    /// What is other than in the card before.
+    /// The differences to the card before.
     pub changes: Vec<String>,
-    /// How it shall stand if it is new: [`CardStanding::Used`] or [`CardStanding::Held`].
+    /// The state it gets if it is new: [`CardStanding::Used`] or [`CardStanding::Held`].
     pub standing: CardStanding,
 }
 
-/// A card that is kept.
+/// A stored card with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCard {
-    /// Its number among those of its agent: 1, 2, 3 …
+    /// The number among the cards of its agent: 1, 2, 3 …
     pub number: u64,
-    /// The card, with its present standing.
+    /// The card, with its present state.
     pub seen: Noticed,
 }
 
-/// What noticing a card came to.
+/// How a fetched card relates to the stored ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// It is the one that is used.
+    /// It is the used card.
     Known,
-    /// It is the one that is held.
+    /// It is the held card.
     StillHeld,
-    /// It is another one, and kept under this number.
+    /// It is a new card, stored under this number.
     New(u64),
 }
 
 /// The registry. Other processes may change it at any time.
 pub trait Registry: Send + Sync + 'static {
-    /// A number that is another one after every change, whoever made it. From memory, and as fresh as
-    /// [`crate::Keys::find`].
+    /// A number that rises with every change, by whichever process. From memory, and as fresh as [`crate::Keys::find`].
     fn generation(&self) -> Result<u64, StoreError>;
 
-    /// Adds an agent and the card it showed, with an audit entry, on disk before this answers. A name that is taken is
-    /// refused.
+    /// Adds an agent and its card, with an audit entry, on disk before this returns. A name that is taken is refused.
     fn enlist(&self, agent: Enlisted, card: Option<Noticed>, by: By) -> Answer<(), ChangeError>;
 
-    /// All agents, by name.
+    /// All registered agents, by name.
     fn enlisted(&self) -> Answer<Vec<Enlisted>>;
 
-    /// Has an agent served, or not served, with an audit entry; gives it as it is then.
+    /// Enables or disables an agent, with an audit entry; returns it with the change.
     fn enable(&self, name: AgentName, enabled: bool, by: By) -> Answer<Enlisted, ChangeError>;
 
-    /// Removes an agent and its cards, with an audit entry; gives it.
+    /// Removes an agent and its cards, with an audit entry; returns it.
     fn delist(&self, name: AgentName, by: By) -> Answer<Enlisted, ChangeError>;
 
-    /// Notices a card. One that says what the used one says, with the same signer, is known, and ends whatever was held.
-    /// A new one that shall be used replaces the used one and the held one; one that shall be held, only the held one.
+    /// Stores a fetched card. One with the content and the signer of the used card changes nothing, and ends the held
+    /// one. A new one that is to be used replaces the used and the held card; one that is to be held, only the held
+    /// card.
     fn notice(&self, card: Noticed) -> Answer<Notice>;
 
     /// The cards of an agent, oldest first.
@@ -144,6 +142,6 @@ pub trait Registry: Send + Sync + 'static {
     /// The used cards of all agents.
     fn used_cards(&self) -> Answer<Vec<KeptCard>>;
 
-    /// Has the held card of an agent used from now on, with an audit entry; gives it, or nothing where none is held.
+    /// Makes the held card of an agent the used one, with an audit entry; returns it, or `None` where none is held.
     fn approve(&self, name: AgentName, by: By) -> Answer<Option<KeptCard>, ChangeError>;
 }

@@ -1,59 +1,60 @@
 //! The replay guard: whether a signed request was seen before, for as long as it could be accepted.
 //!
-//! What is remembered is a digest of what was signed, within a scope (an account, a key), until the last moment at which
-//! its own time stamp would let it pass. Marks are decided on in memory, so that two copies that arrive together cannot
-//! both be first, and kept on disk, so that a restart forgets none.
+//! The guard remembers a digest of the signed content, within a scope (an account, a key), for as long as the request's
+//! own time stamp would let it pass. Replay marks are decided on in memory, so that two copies that arrive together
+//! cannot both be first, and stored on disk, so that a restart forgets none.
 
 use crate::{Answer, Digest, Hash};
 use sabir_proto::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Marks remembered at the same time, at about 100 bytes each. At windows of six minutes, 2,700 signed requests a second.
+/// Replay marks remembered at the same time, at about 100 bytes each. At windows of six minutes, 2,700 signed requests
+/// a second.
 pub const MARKS_MAX: usize = 1_000_000;
-/// Marks of one scope, so that one caller cannot take all the room.
+/// Replay marks of one scope, so that one caller cannot take all the room.
 pub const MARKS_PER_SCOPE_MAX: usize = 250_000;
 
 const SECOND_MS: i64 = 1000;
 
-/// How much longer marks are kept than they count, while there is room. A clock that was ahead for less than this, and is set
-/// back, finds every mark again that counts at the time it shows then.
+/// How much longer marks are kept than they are valid, while there is room. After a clock that was ahead by less than
+/// this is set back, every mark that is valid at the corrected time is still there.
 pub(crate) const SLACK_MS: i64 = 15 * 60 * SECOND_MS;
 
 /// Whether a signed request was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// No, and now it has been.
+    /// The request is new, and is marked as seen now.
     First,
-    /// Yes, or another copy of it is being looked at right now.
+    /// The request was seen, or another copy of it is being checked right now.
     Again,
-    /// Yes, and it stood for something else than it does now.
+    /// The digest was seen with another meaning.
     Different,
-    /// It cannot be told: there is no room to remember it; or the clock was ahead, and marks that end when this request does
-    /// have been forgotten. Letting it pass would let copies pass as well, so it is refused until marks have expired, or
-    /// the clock is past those that were forgotten.
+    /// It cannot be decided: there is no room for a mark; or the clock was ahead, and marks that end when this request
+    /// does have been forgotten. Letting the request pass would let copies pass as well, so it is refused until marks
+    /// have expired, or the clock is past those that were forgotten.
     NoRoom,
 }
 
-/// What was seen of signed requests.
+/// The guard against replayed requests.
 pub trait ReplayGuard: Send + Sync + 'static {
-    /// Whether this digest was seen in this scope. Of any number of calls with the same two, whenever and wherever they
-    /// come, exactly one is answered [`Seen::First`], until `until` has passed.
+    /// Whether this digest was seen in this scope. Of any number of calls with the same two, at any time and from any
+    /// process, exactly one returns [`Seen::First`], until `until` has passed.
     ///
     /// `until` is the last moment at which the request could be accepted; the mark is kept up to and including it. When
-    /// this answers `First`, the mark has survived a crash. If it answers an error, there is no mark, though a copy that
-    /// came in between was answered `Again`.
+    /// this returns `First`, the mark has survived a crash. When it returns an error, there is no mark, though a
+    /// concurrent copy may have got `Again`.
     fn seen(&self, scope: &str, digest: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
         self.seen_as(scope, digest, Digest::default(), now, until)
     }
 
-    /// The same for a signature that does not cover all that its request means: the first that is seen decides what the
-    /// digest stands for. Later ones are [`Seen::Again`] where they mean the same and [`Seen::Different`] where they do
-    /// not, whichever has been seen since.
+    /// Like [`ReplayGuard::seen`], for a signature that does not cover all that its request means: the first request
+    /// fixes the meaning of the digest. Later ones are [`Seen::Again`] with the same meaning and [`Seen::Different`]
+    /// with another one.
     fn seen_as(&self, scope: &str, digest: Digest, meaning: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen>;
 }
 
-/// What a mark is known by: scope and digest in one.
+/// A replay mark: a hash of scope and digest.
 pub(crate) type Mark = [u8; 16];
 
 pub(crate) fn mark(scope: &str, digest: &Digest) -> Mark {
@@ -63,11 +64,11 @@ pub(crate) fn mark(scope: &str, digest: &Digest) -> Mark {
     mark
 }
 
-/// The marks of one process, in memory.
+/// The replay marks of one process, in memory.
 #[derive(Debug)]
 pub(crate) struct Marks {
     marks: HashMap<Mark, KeptMark>,
-    /// Marks by the second in which they end, so that the oldest are found without looking at all.
+    /// Marks by the second in which they end, so that the oldest are found without a scan.
     ends: BTreeMap<i64, Vec<Mark>>,
     scopes: HashMap<Arc<str>, usize>,
     /// Marks that ended before this moment may have been forgotten. It never falls, whatever the clock does.
@@ -76,12 +77,12 @@ pub(crate) struct Marks {
     per_scope_max: usize,
 }
 
-/// What is remembered of a mark.
+/// The data of a replay mark.
 #[derive(Debug)]
 struct KeptMark {
     until: Timestamp,
     scope: Arc<str>,
-    /// What the mark stands for.
+    /// The meaning that the first request fixed.
     meaning: Digest,
 }
 
@@ -98,7 +99,7 @@ impl Marks {
         Self { marks, ends, scopes, forgotten_before, max, per_scope_max }
     }
 
-    /// Decides, and remembers what is first.
+    /// Decides on a request, and marks it if it is new.
     pub(crate) fn claim(&mut self, mark: Mark, scope: &str, meaning: Digest, now: Timestamp, until: Timestamp) -> Seen {
         if let Some(kept) = self.marks.get(&mark) {
             if kept.until >= now {
@@ -120,7 +121,7 @@ impl Marks {
         Seen::First
     }
 
-    /// Remembers a mark without asking.
+    /// Adds a mark without a check.
     pub(crate) fn keep(&mut self, mark: Mark, scope: &str, meaning: Digest, until: Timestamp) {
         let scope = match self.scopes.get_key_value(scope) {
             Some((known, _)) => known.clone(),
@@ -131,7 +132,7 @@ impl Marks {
         self.marks.insert(mark, KeptMark { until, scope, meaning });
     }
 
-    /// Forgets a mark that could not be kept. Its place among the ends stays until its time and is skipped then.
+    /// Removes a mark that could not be stored. Its entry in `ends` stays until its time and is skipped then.
     pub(crate) fn release(&mut self, mark: Mark) {
         let Some(KeptMark { scope, .. }) = self.marks.remove(&mark) else { return };
         if let Some(count) = self.scopes.get_mut(&scope) {
@@ -142,7 +143,7 @@ impl Marks {
         }
     }
 
-    /// Forgets what ended in the seconds before this moment.
+    /// Removes the marks that ended in the seconds before this time.
     fn purge(&mut self, before: Timestamp) {
         let this = before.millis() / SECOND_MS;
         while let Some(entry) = self.ends.first_entry()
@@ -150,7 +151,7 @@ impl Marks {
         {
             self.forgotten_before = self.forgotten_before.max(Timestamp::from_millis((*entry.key() + 1) * SECOND_MS));
             for mark in entry.remove() {
-                // It may have been given up and made anew, with another end.
+                // The mark may have been released and made again, with another end.
                 if self.marks.get(&mark).is_some_and(|kept| kept.until < before) {
                     self.release(mark);
                 }
@@ -212,16 +213,16 @@ mod tests {
         const MINUTE: i64 = 60 * SECOND_MS;
         let mut marks = Marks::new(100, 100);
         assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(0), at(6 * MINUTE)), Seen::First);
-        // Ahead for a little: all marks are still there.
+        // Ahead for a short time: all marks are still there.
         assert_eq!(marks.claim(numbered(2), "a", [0; 16], at(7 * MINUTE), at(13 * MINUTE)), Seen::First);
         assert_eq!(marks.claim(numbered(1), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::Again);
-        // Ahead for long: the marks are gone, and so are requests that end when they did.
+        // Ahead for long: the marks are gone, so requests that end when those marks did are refused.
         assert_eq!(marks.claim(numbered(3), "a", [0; 16], at(600 * MINUTE), at(606 * MINUTE)), Seen::First);
         assert_eq!(marks.marks.len(), 1);
         for copy in [1, 2] {
             assert_eq!(marks.claim(numbered(copy), "a", [0; 16], at(MINUTE), at(6 * MINUTE)), Seen::NoRoom);
         }
-        // The time of those that were forgotten passes.
+        // The clock is past the forgotten marks.
         assert_eq!(marks.claim(numbered(4), "a", [0; 16], at(20 * MINUTE), at(26 * MINUTE)), Seen::First);
     }
 

@@ -1,21 +1,21 @@
-//! The task log in one SQLite file: write-ahead log, one writer, group commit. Beside it, in another file, what the
-//! guard keeps.
+//! The task log in one SQLite file: write-ahead log, one writer, group commit. Beside it, in another file, the guard's
+//! data.
 //!
-//! | Room | What happens there |
+//! | Module | Content |
 //! |---|---|
 //! | `guard` | keys, organisations, replay marks, quotas and the audit: another file, open to other processes |
 //! | `schema` | tables, versions, opening and refusing files |
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
-//! | `writer` | one group is one transaction; one step is refused alone |
-//! | `notes` | what nobody waits for, written when the writer has nothing else to do |
+//! | `writer` | one group is one transaction; a step that is refused does not affect the others |
+//! | `notes` | loss notes, which no caller waits for, written when the writer is idle |
 //! | `ledger` | venues, bookings and what belongs to them |
-//! | `outbox` | what is owed to push configurations; marked without a sync |
-//! | `pulse` | whether writes are taken |
+//! | `outbox` | deliveries to push configurations; updated without a sync |
+//! | `pulse` | whether writes work |
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
-//! | `forget` | settled tasks go, when the writer has nothing else to do |
-//! | `settled` | a few settled tasks in memory, for those who ask again |
-//! | `backup` | copies of both files beside a server that works, and putting them back |
-//! | `check` | whether both files are whole, and hold what ours would |
+//! | `forget` | deletes settled tasks when the writer is idle |
+//! | `settled` | a cache of settled tasks |
+//! | `backup` | copies of both files while a server runs, and restoring them |
+//! | `check` | whether both files are intact and consistent |
 //! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
 //!
 //! Keys rise with time everywhere on the send path, and a task that opens and settles in one step is one row and one
@@ -60,7 +60,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-/// When a step counts as kept.
+/// How durable an acknowledged step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Synced to disk before it is acknowledged: survives the machine losing power.
@@ -69,23 +69,23 @@ pub enum Durability {
     Normal,
 }
 
-/// Who runs the writer.
+/// The thread that runs the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writing {
-    /// A thread of its own, committing in groups. What servers use.
+    /// A thread of its own, with group commits. For servers.
     Threaded,
-    /// The caller, one step at a time. What the simulator uses, since it owns all scheduling.
+    /// The caller's thread, one step at a time. For the simulator, which owns all scheduling.
     Inline,
 }
 
-/// How to open a file.
+/// The options for opening a file.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When a step counts as kept.
+    /// How durable an acknowledged step is.
     pub durability: Durability,
-    /// Who runs the writer.
+    /// The thread that runs the writer.
     pub writing: Writing,
-    /// Where to count.
+    /// The metrics to update.
     pub metrics: Metrics,
 }
 
@@ -95,7 +95,7 @@ impl Default for Options {
     }
 }
 
-/// A task log in an SQLite file.
+/// The task log in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteLog {
     readers: Readers,
@@ -103,7 +103,7 @@ pub struct SqliteLog {
     shared: Arc<Shared>,
     bell: Arc<Bell>,
     path: PathBuf,
-    // Dropped last: while we hold it no other process may open the file.
+    // Dropped last: while this lock is held no other process may open the file.
     _lock: schema::FileLock,
 }
 
@@ -113,7 +113,7 @@ enum Backend {
     Inline(Mutex<writer::Writer>),
 }
 
-/// What writer and readers both look at.
+/// The state that the writer and the readers share.
 #[derive(Debug, Default)]
 struct Shared {
     scopes: scopes::Scopes,
@@ -121,26 +121,26 @@ struct Shared {
     ledger: ledger::Counts,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
-    /// How often notes or marks were written, which is no commit that anybody counts by.
+    /// The number of commits without a sync (loss notes, delivery updates), which readers do not count by.
     noted: AtomicU64,
-    /// Why the last write was refused, if it was.
+    /// The error of the last write, if it failed.
     trouble: Mutex<Option<StoreError>>,
-    /// What was found damaged first, if anything was.
+    /// The first damage that was found.
     damage: Mutex<Option<StoreError>>,
-    /// Rung when something may have become due.
+    /// Set when a delivery may have become due.
     bell: Arc<Bell>,
-    /// Held by the writer for a group, and by the checkpoint that must not run beside one.
+    /// Held by the writer for a group, and by a checkpoint that must not run beside one.
     turn: Mutex<()>,
 }
 
 impl SqliteLog {
-    /// Opens the file, creating it if there is none. A file that is locked, newer or not ours is left as it is.
+    /// Opens the file, creating it if there is none. A file that is locked, newer or foreign is left as it is.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
         let connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let shared = Arc::new(Shared::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
-        // Checkpoints run on their own connection: inside the writer's commit they are the 20 to 50 ms pauses.
+        // Checkpoints run on their own connection: inside the writer's commit they would cause pauses of 20 to 50 ms.
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
         shared.scopes.load(&connection).map_err(fail)?;
         shared.ledger.load(&connection).map_err(fail)?;
@@ -158,8 +158,8 @@ impl SqliteLog {
         Ok(Self { readers, writing, shared: for_us, bell, path: path.into(), _lock: lock })
     }
 
-    /// Sends answers from the runtime that awaits them, a group at a time; see `queue`. Worth running in a server; the
-    /// store works without it.
+    /// Sends the replies of commits from the runtime that awaits them, a group at a time; see `queue`. A server should
+    /// run it; the store works without it.
     pub fn deliveries(&self) -> impl Future<Output = ()> + Send + 'static {
         let delivery = match &self.writing {
             Backend::Threaded { queue, .. } => Some(queue.delivery.clone()),
@@ -172,13 +172,12 @@ impl SqliteLog {
         }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Refuses to go on without the file of the guard beside a log that has tasks: every key would be unknown, and what was
-    /// signed could be repeated, without anybody having wanted that. An empty file in its place says that it is wanted.
+    /// Fails if the guard's file is missing beside a log that has tasks: every key would be unknown, and signed
+    /// requests could be replayed. An operator who wants that puts an empty file in its place.
     pub fn require_guard(&self) -> Result<(), OpenError> {
         let guard = SqliteGuard::path_beside(&self.path);
         let has_tasks = self.readers.with(Reader::has_tasks);
@@ -189,7 +188,7 @@ impl SqliteLog {
         Err(OpenError::GuardMissing { log: self.path.clone(), guard })
     }
 
-    /// Limits the file to this many pages, so that tests can see a full disk.
+    /// Limits the file to this many pages, so that tests can fill the disk.
     pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         match &self.writing {
             Backend::Threaded { queue, .. } => queue.set_pages_max(pages),
@@ -199,11 +198,11 @@ impl SqliteLog {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A panic under the lock is a bug of ours; SQLite's own state behind it is consistent.
+    // A panic under the lock is a bug; SQLite's own state behind it is consistent.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Sorts the engine's refusals by what can be done about them.
+/// Maps errors of the engine to those that callers react to.
 fn store_error(error: &rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly};
     match error.sqlite_error_code() {
@@ -235,7 +234,7 @@ fn number(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }
 
-/// The random bits of an id; with its key they make the id again.
+/// The random bits of an id; together with the key they make the id again.
 fn salt(id: TaskId) -> i64 {
     let low: [u8; 8] = id.to_bytes()[8..].try_into().unwrap_or_default();
     i64::try_from(u64::from_be_bytes(low) & ((1 << 59) - 1)).unwrap_or(0)

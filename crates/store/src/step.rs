@@ -1,4 +1,4 @@
-//! A step: what becomes visible together, or not at all.
+//! Steps: everything that is committed together, or not at all.
 
 use crate::{Birth, BookingStatus, Interaction, NewBooking, NewUsage, PaymentStep};
 use bytes::Bytes;
@@ -7,29 +7,27 @@ use sabir_proto::{
 };
 use std::sync::Arc;
 
-/// Who owns a task: the caller, within a tenant, at an agent. Lists and counts are kept per scope.
+/// The owner of a task: the caller, within a tenant, at an agent. Lists and counts are kept per scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// The tenant.
     pub tenant: Tenant,
-    /// The caller.
     pub caller: Caller,
-    /// The agent.
     pub agent: AgentName,
 }
 
 impl Scope {
-    /// Who shares in what is shared out fairly: the caller within its tenant, at whatever agent. A number of no meaning.
+    /// The number by which fair shares are kept: the caller within its tenant, at any agent. A hash without other
+    /// meaning.
     pub fn owner(&self) -> i64 {
         let hash = crate::Hash::of(&[self.tenant.as_str().as_bytes(), &[0], self.caller.name().as_bytes()]);
         i64::from_be_bytes(hash.as_bytes()[..8].try_into().unwrap_or_default())
     }
 }
 
-/// Sixteen bytes of a SHA-256: enough that nobody meets a collision, short enough for every row.
+/// Sixteen bytes of a SHA-256: enough to exclude collisions, short enough for every row.
 pub type Digest = [u8; 16];
 
-/// What makes a repeated send recognisable: the hashed key, and the digest of the message sent under it.
+/// Identifies a repeated send: the hashed key, and the digest of the message sent with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RetryMark {
     /// Hash of owner, task and key.
@@ -38,7 +36,7 @@ pub struct RetryMark {
     pub digest: Digest,
 }
 
-/// Where a task stands in its owner's list.
+/// The position of a task in its owner's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// The state after the step.
@@ -47,26 +45,24 @@ pub struct Placement {
     pub position: Stamp,
 }
 
-/// What only the first step of a task says.
+/// Data that only the first step of a task has.
 #[derive(Debug, Clone)]
 pub struct Opening {
-    /// The owner.
+    /// The owner of the task.
     pub scope: Arc<Scope>,
-    /// The conversation.
     pub context: ContextId,
-    /// Whose child it is; nearly none is.
+    /// The parent link, for the few tasks that have a parent.
     pub birth: Option<Box<Birth>>,
 }
 
 /// One or more events of one task, with everything that must be committed with them.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The task.
     pub task: TaskId,
     /// `Some` for the first step of a task.
     pub opening: Option<Opening>,
-    /// The head this step was decided on; zero for an opening. A step without events was decided on no head at all and
-    /// is not held to one.
+    /// The head that the caller decided on; zero for an opening. A step without events depends on no head, and the
+    /// store does not compare it.
     pub after: Seq,
     /// The events, numbered from `after + 1`. An opening that also settles may leave them out: its snapshot then *is*
     /// event 1, and the whole task is one row.
@@ -81,14 +77,14 @@ pub struct Step {
     pub checkpoint: Option<Bytes>,
     /// The implicit retry key of the message that made this step.
     pub retry: Option<RetryMark>,
-    /// The task's push configurations are owed these events, from this moment on.
+    /// Delivers the events to the task's push configurations, from this time on.
     pub notify: Option<Timestamp>,
-    /// What else is committed with it.
+    /// Other changes that are committed with it.
     pub effects: Vec<Effect>,
 }
 
 impl Step {
-    /// A step of nothing but effects.
+    /// A step that has only effects.
     pub const fn bare(task: TaskId, effects: Vec<Effect>) -> Self {
         Self {
             task,
@@ -114,7 +110,7 @@ impl Step {
         }
     }
 
-    /// Roughly how many bytes it will write.
+    /// Roughly how many bytes the step writes.
     pub fn weight(&self) -> usize {
         let events: usize = self.events.iter().map(|e| e.json.len()).sum();
         let data = self.effects.iter().map(|effect| if let Effect::KeepData(data) = effect { data.len() } else { 0 });
@@ -123,130 +119,128 @@ impl Step {
     }
 }
 
-/// What can be committed along with events, each with its own precondition.
+/// A change that is committed with a step, each with its own precondition.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// An explicit retry key. Refused with [`crate::AppendError::KeyTaken`] while an unexpired row has it.
     Key {
-        /// Key and digest.
         mark: RetryMark,
-        /// Written at; rows older than a day are forgotten.
+        /// The time of writing; rows older than a day are deleted.
         at: Stamp,
-        /// Kept until.
+        /// The time until which the key is valid.
         until: Stamp,
     },
-    /// Registers a push configuration, or replaces the one with the same id. It is owed the events of its own step and of
-    /// those that follow. One that is new to a settled task, where nothing will follow, is owed the last turn.
+    /// Registers a push configuration, or replaces the one with the same id. It receives the events of its own step and
+    /// of later ones. One that is new to a settled task, which has no later events, receives the last turn.
     PutPush {
-        /// With its id filled in.
+        /// The configuration, with its id filled in.
         config: PushConfig,
         /// The dialect it is registered in.
         dialect: Arc<str>,
-        /// Whom it calls, spelled in one way: its share and its pauses are kept by this.
+        /// The normalised host of the URL; fair shares and pauses are kept per host.
         host: Arc<str>,
-        /// When.
+        /// The time of the registration.
         at: Timestamp,
-        /// How many one task may have.
+        /// The maximum of configurations for one task.
         configs_max: u32,
     },
-    /// Removes one with everything that is owed to it; removing what is not there is no error.
+    /// Removes a configuration with its deliveries; removing one that does not exist is no error.
     DeletePush {
-        /// Its id.
         id: String,
     },
-    /// Gives the task a name of its caller's choosing, or moves the name to it: the name is then no other task's. Refused
-    /// with [`crate::AppendError::NameMoved`] unless the owner's task of that name is still the one that was seen.
+    /// Gives the task an alias that its caller chose, or moves the alias to it from another task. Refused with
+    /// [`crate::AppendError::NameMoved`] unless the owner's alias still leads to the task that was seen.
     Alias {
-        /// The name.
         name: Arc<str>,
-        /// The task it was seen to name; `None` for nobody.
+        /// The task it was seen to lead to; `None` for none.
         was: Option<TaskId>,
     },
-    /// Gives the task to whoever it was made for. Where that is another owner, what the first one called it, and where it
-    /// wanted to be told of it, is gone. Refused with [`crate::AppendError::Stale`] if it was given to somebody before.
+    /// Gives the task to the owner that presented the claim. Where that is another owner, the aliases and push
+    /// configurations of the first one are deleted. Refused with [`crate::AppendError::Stale`] if the task was claimed
+    /// before.
     Adopt(Arc<Scope>),
-    /// Says whom the task's turn waits for, in place of what was said before; `None` when it waits for nobody. A task
-    /// that settles waits for nobody, whatever its step says.
+    /// Stores which remote agent the task's turn waits for, replacing the entry before; `None` when it waits for none.
+    /// A task that settles waits for none, whatever its step contains.
     WaitFor(Option<Box<Continuation>>),
-    /// Keeps data of the agent with the task, in place of what it kept before. Unlike the checkpoint it outlives the end of
+    /// Stores data of the agent with the task, replacing the data before. Unlike the checkpoint it outlives the end of
     /// the task: later tasks of the conversation read it, see [`crate::TaskLog::agent_data`].
     KeepData(Bytes),
-    /// Says that an agent elsewhere is yet to be told of the task's cancel; `None`, that it has been.
+    /// Stores that a remote agent is yet to be told of the task's cancel; `None`, that it has been told.
     OweCancel(Option<Box<OwedCancel>>),
-    /// Adds to what the family of this root has spent.
+    /// Adds to the spend of the tree with this root.
     Spend {
-        /// The top of the family.
+        /// The root of the tree.
         root: TaskId,
-        /// How much, in millionths.
+        /// The amount, in millionths.
         micros: u64,
     },
-    /// Makes a booking that is called what the task is called, with its slot, its count and the record of its envelope.
-    /// Refused with [`crate::AppendError::Ledger`] where the venue is not active or the slot is full.
+    /// Makes a booking with the id of the task, with its slot, its usage and the record of its envelope. Refused with
+    /// [`crate::AppendError::Ledger`] where the venue is not active or the slot is full.
     Book(Box<NewBooking>),
-    /// Moves a booking, and counts it if it was not counted. Refused with [`crate::AppendError::Ledger`] unless it stands
-    /// where it was seen. One that is cancelled gives its slot back.
+    /// Moves a booking, and meters it if it was not metered. Refused with [`crate::AppendError::Ledger`] unless it is
+    /// in the status that the caller saw. A cancelled booking frees its slot.
     MoveBooking {
-        /// The booking.
         booking: TaskId,
-        /// Where it was seen.
+        /// The status that the caller saw.
         from: BookingStatus,
-        /// Where it goes.
+        /// The new status.
         to: BookingStatus,
-        /// When.
+        /// The time of the move.
         at: Timestamp,
-        /// What is counted for it from now on.
+        /// The usage that is metered for it from now on.
         usage: Option<NewUsage>,
     },
-    /// The record of an envelope.
+    /// Stores the record of an envelope.
     Interaction(Box<Interaction>),
-    /// Opens or moves the payment that is called what the task is called. Refused with [`crate::AppendError::Ledger`].
+    /// Opens or moves the payment with the id of the task. Refused with [`crate::AppendError::Ledger`].
     Pay(Box<PaymentStep>),
 }
 
-/// An agent elsewhere that a turn waits for. A copy for readers from outside: the turn's checkpoint is what counts.
+/// A remote agent that a turn waits for. A copy for readers of the file: the turn's checkpoint is authoritative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Continuation {
-    /// Where the agent is.
+    /// The URL of the agent.
     pub url: String,
-    /// The name of our message there.
+    /// The id of our message there.
     pub message: String,
-    /// Its task, once that is known.
+    /// The id of its task, once that is known.
     pub task: Option<String>,
-    /// Its conversation, once that is known.
+    /// The id of its conversation, once that is known.
     pub context: Option<String>,
-    /// How often it was called since it last answered.
+    /// The number of calls since it last answered.
     pub attempts: u32,
-    /// Why it could not be reached the last time, if it could not.
+    /// Why the last call failed, if it did.
     pub problem: Option<String>,
-    /// Since when the turn waits.
+    /// The time since which the turn waits.
     pub since: Timestamp,
-    /// When it last had news for us.
+    /// The time of its last answer.
     pub heard: Timestamp,
     /// When it is called next; `None` while a call is under way.
     pub next: Option<Timestamp>,
 }
 
-/// A cancel that an agent elsewhere has not acknowledged. It is kept as long as its task, or until they have.
+/// A cancel that a remote agent has not acknowledged. It is stored as long as its task, or until the agent acknowledges
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwedCancel {
-    /// What our agent left for itself: it knows from this whom to tell of what.
+    /// Data of our agent: which remote agent to tell, and of which task.
     pub data: Bytes,
-    /// How often they were told without an answer.
+    /// The number of calls without an answer.
     pub attempts: u32,
-    /// When they are told next.
+    /// The time of the next call.
     pub due: Timestamp,
 }
 
-/// How the ids of waits begin.
+/// The prefix of continuation ids.
 const WAIT: &str = "a2a-cont-";
 
 impl Continuation {
-    /// What the wait of a task is called. The task is in the name, so that whoever is told of the wait finds it.
+    /// The id of a task's continuation. It contains the task, so that a reader of the file can find the task.
     pub fn id(task: TaskId) -> String {
         format!("{WAIT}{}-{task}", task.stamp().time().millis())
     }
 
-    /// The task whose wait is called this.
+    /// The task of a continuation id.
     pub fn task_of(id: &str) -> Option<TaskId> {
         let (_, task) = id.strip_prefix(WAIT)?.split_once('-')?;
         TaskId::parse(task).filter(|task| Self::id(*task) == id)

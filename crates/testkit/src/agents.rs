@@ -1,22 +1,22 @@
-//! Scripted agents: each does one thing that an engine has to cope with.
+//! Scripted agents: each does one thing that an engine must handle.
 //!
 //! | Agent | Does | After a crash |
 //! |---|---|---|
 //! | [`Echo`] | answers at once, in place | starts over |
-//! | [`Streams`] | one chunk at a time, each with a checkpoint | goes on where it was |
-//! | [`Asks`] | asks as many questions as it is told to | goes on where it was |
-//! | [`Tells`] | asks once, and answers the answer at such length that a snapshot falls due | goes on where it was |
+//! | [`Streams`] | streams one chunk at a time, each with a checkpoint | resumes |
+//! | [`Asks`] | asks as many questions as the message says | resumes |
+//! | [`Tells`] | asks once, then answers at such length that a snapshot falls due | resumes |
 //! | [`Fragile`] | works for a while | is failed |
 //! | [`Steady`] | replaces its one artifact again and again | starts over |
-//! | [`Brief`] | makes its artifact in a moment, or soon after | starts over |
-//! | [`Panics`] | breaks down at its second word | is failed |
-//! | [`Floods`] | reports far more than may be on its way at once | starts over |
+//! | [`Brief`] | makes its artifact within 100 ms, or a little later | starts over |
+//! | [`Panics`] | panics after its first status | is failed |
+//! | [`Floods`] | reports far more than may be uncommitted at once | starts over |
 //! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
-//! | [`Books`] | books, at once or after a hold; in the simulator only | goes on where it was |
-//! | [`Leads`] | leaves the work to another agent | goes on where it was, or is failed |
+//! | [`Books`] | books, at once or after a hold; in the simulator only | resumes |
+//! | [`Leads`] | delegates its work to another agent | resumes, or is failed |
 //!
-//! How much each does is the number in the message it answers. All of them sign the [`Roster`], which is how a test
-//! learns that two of them are at work on the same turn, or that a turn was begun again with another past.
+//! The number in the message says how much an agent does. All of them report to the [`Roster`], by which a test learns
+//! that two turns overlap, or that an attempt was given another earlier task than the first.
 
 mod books;
 mod leads;
@@ -37,7 +37,7 @@ use std::time::Duration;
 /// The name of the one artifact that scripted agents make.
 pub const ARTIFACT: &str = "out";
 
-/// Who is at work on which turn right now, whether that was ever more than one, and what they were told had been before.
+/// The turns at work: records overlapping attempts of one turn, and the earlier task that each attempt was given.
 #[derive(Debug, Clone, Default)]
 pub struct Roster(Arc<Mutex<Roll>>);
 
@@ -45,7 +45,7 @@ pub struct Roster(Arc<Mutex<Roll>>);
 struct Roll {
     present: BTreeMap<String, u32>,
     doubles: Vec<String>,
-    /// The task as it stood before each turn, as its first attempt was told.
+    /// The task before each turn, as its first attempt was given it.
     pasts: BTreeMap<String, Option<Bytes>>,
     changed_pasts: Vec<String>,
 }
@@ -72,23 +72,23 @@ impl Roster {
         Present { roster: self.clone(), turn }
     }
 
-    /// Turns that somebody began while somebody else was still at work on them.
+    /// Turns that began while another attempt of the same turn was still at work.
     pub fn doubles(&self) -> Vec<String> {
         self.lock().doubles.clone()
     }
 
-    /// Turns of which a later attempt was told another past than the first.
+    /// Turns whose later attempt was given another earlier task than the first.
     pub fn changed_pasts(&self) -> Vec<String> {
         self.lock().changed_pasts.clone()
     }
 
-    /// How many are at work.
+    /// The number of turns at work.
     pub fn present(&self) -> usize {
         self.lock().present.len()
     }
 }
 
-/// Held by an agent while it works; dropping it signs out.
+/// Held by an agent while it works; dropping it removes the turn.
 struct Present {
     roster: Roster,
     turn: String,
@@ -106,7 +106,7 @@ impl Drop for Present {
     }
 }
 
-/// All of them, as an engine takes them. Every second one offers push notifications.
+/// All scripted agents, hosted. Every second one offers push notifications.
 pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     let r = roster;
     let agents: [(&str, Arc<dyn AnyAgent>); 12] = [
@@ -130,12 +130,12 @@ pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
     agents.into_iter().enumerate().map(resident).collect()
 }
 
-/// What [`Streams`] has made once it is done with so many chunks.
+/// The text that [`Streams`] has made after this many chunks.
 pub fn streamed(chunks: u64) -> String {
     (0..chunks).map(chunk_text).collect()
 }
 
-/// The number in a message.
+/// Reads the number in a message; 1 without one.
 pub fn wanted(text: &str) -> u64 {
     let digits: String = text.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(1)
@@ -149,19 +149,19 @@ fn chunk_text(n: u64) -> String {
     format!("[{n}]")
 }
 
-/// Says a chunk, after those before it or instead of them.
+/// Reports a chunk, appended to the earlier ones or replacing them.
 async fn say(cx: &Context, n: u64, append: bool) -> Result<(), Failure> {
     let id = ArtifactId::parse(ARTIFACT)?;
     Ok(cx.chunk(Artifact::new(id, vec![Part::text(chunk_text(n))]), append, false).await?)
 }
 
-/// What an agent noted in its last checkpoint.
+/// The number in the agent's last checkpoint.
 fn noted(cx: &Context) -> u64 {
     cx.checkpoint().and_then(|data| data.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
 fn pause(cx: &Context, n: u64) -> impl Future<Output = ()> + Send + use<> {
-    // Uneven, so that agents do not march in step.
+    // Uneven, so that agents do not run in step.
     cx.sleep(Duration::from_millis(7 + 40 * (n % 5)))
 }
 
@@ -169,7 +169,7 @@ const fn nature(recovery: Recovery) -> Nature {
     Nature { instant: false, brief: false, answers_directly: false, recovery }
 }
 
-/// Says back what it hears, at once.
+/// Returns the message as an artifact, at once.
 #[derive(Debug)]
 pub struct Echo(pub Roster);
 
@@ -196,7 +196,7 @@ impl Agent for Streams {
             if n % 4 == 3 {
                 cx.status(format!("{n} so far")).await?;
             }
-            // Never from the beginning again: what is said twice shows.
+            // Always appended, so that a repeated chunk is visible.
             say(cx, n, true).await?;
             cx.set_checkpoint((n + 1).to_be_bytes().to_vec());
             pause(cx, n).await;
@@ -209,7 +209,7 @@ impl Agent for Streams {
     }
 }
 
-/// Asks until it has asked often enough, then completes. The first message says how often.
+/// Asks the number of questions in its first message, then completes.
 #[derive(Debug)]
 pub struct Asks(pub Roster);
 
@@ -232,7 +232,7 @@ impl Agent for Asks {
     }
 }
 
-/// Asks what to tell, and then tells [`TALE_CHUNKS`] chunks of it, a few at a time.
+/// Asks once, and then answers with [`TALE_CHUNKS`] chunks, eight at a time.
 #[derive(Debug)]
 pub struct Tells(pub Roster);
 
@@ -279,7 +279,7 @@ impl Agent for Fragile {
     }
 }
 
-/// Idempotent: whatever it did before a crash, it does again to the same end.
+/// Idempotent: repeats its work after a crash with the same result.
 #[derive(Debug)]
 pub struct Steady(pub Roster);
 
@@ -298,7 +298,7 @@ impl Agent for Steady {
     }
 }
 
-/// Says nothing before it ends, which is in a moment for some and takes longer for others.
+/// Reports nothing before its end, which comes at once for some messages and later for others.
 #[derive(Debug)]
 pub struct Brief(pub Roster);
 
@@ -316,7 +316,7 @@ impl Agent for Brief {
     }
 }
 
-/// Breaks down at work.
+/// Panics in the middle of its turn.
 #[derive(Debug)]
 pub struct Panics(pub Roster);
 
@@ -325,12 +325,12 @@ impl Agent for Panics {
         let _present = self.0.sign(cx);
         cx.status("so far so good").await?;
         pause(cx, 1).await;
-        // Like `panic!`, without a page of output for every one of them.
+        // Like `panic!`, without its output.
         std::panic::resume_unwind(Box::new("planned"))
     }
 }
 
-/// Reports without ever pausing, many times what may be on its way at once.
+/// Reports without a pause, many times what may be uncommitted at once.
 #[derive(Debug)]
 pub struct Floods(pub Roster);
 
@@ -348,7 +348,7 @@ impl Agent for Floods {
     }
 }
 
-/// Waits to be canceled, and still has something to say then.
+/// Waits to be canceled, and reports once more when it is stopped.
 #[derive(Debug)]
 pub struct Tardy(pub Roster);
 
@@ -362,13 +362,13 @@ impl Agent for Tardy {
     }
 }
 
-/// Reports when it is dropped. Nobody waits for a destructor, so the report is only tried.
+/// Reports when it is dropped. A destructor cannot wait, so the report is polled once.
 struct LastWord<'a>(&'a Context);
 
 impl Drop for LastWord<'_> {
     fn drop(&mut self) {
         let report = pin!(self.0.status("one more thing"));
-        // Refused once the task has ended, kept while the turn still runs; either way there is nothing left to do.
+        // Refused once the task has ended, accepted while the turn still runs; the result is ignored.
         let _ = report.poll(&mut std::task::Context::from_waker(Waker::noop()));
     }
 }

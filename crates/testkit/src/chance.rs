@@ -1,7 +1,7 @@
-//! Seeded randomness: one seed, one course of events.
+//! A seeded random number generator: the same seed gives the same run.
 
-/// A small random number generator (splitmix64). Nobody's secrets depend on it; everybody's seeds do, so it is ours and
-/// does not change with a dependency's version.
+/// A small random number generator (splitmix64). No secret depends on it, but seeds do, so it is our own and does not
+/// change with the version of a dependency.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
@@ -11,7 +11,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -41,7 +41,7 @@ impl Chance {
         times > 0 && self.bits().is_multiple_of(times)
     }
 
-    /// One of them.
+    /// Draws one of the items.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }

@@ -1,22 +1,22 @@
-//! Virtual time: a number that moves when nobody has anything to do, and the wakers that wait for it.
+//! Virtual time: a number that moves only when no job is ready, and the wakers that wait for it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Where every world begins: 1 June 2026, 10:00 UTC, in milliseconds since 1970.
+/// The start of every simulation: 1 June 2026, 10:00 UTC, in milliseconds since 1970.
 pub const EPOCH_MS: u64 = 1_780_308_000_000;
 
 /// A clock with timers. It never moves by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// Milliseconds since the world began.
+    /// Milliseconds since the start.
     now: u64,
     timers: BTreeMap<Timer, Waker>,
     next: u64,
 }
 
-/// A timer: when it rings, and a number that tells it from others of the same moment.
+/// A timer: when it fires, and a number that tells it from others of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timer {
     at: u64,
@@ -28,7 +28,7 @@ impl Clock {
         self.now
     }
 
-    /// The moment that is this far away; a fraction of a millisecond counts as a whole one.
+    /// The time after this duration; a fraction of a millisecond counts as a whole one.
     pub(crate) fn after(&self, duration: Duration) -> u64 {
         let ms = duration.as_nanos().div_ceil(1_000_000);
         self.now.saturating_add(u64::try_from(ms).unwrap_or(u64::MAX))
@@ -45,12 +45,12 @@ impl Clock {
         self.timers.remove(&timer);
     }
 
-    /// How long until the next timer rings.
+    /// Milliseconds until the next timer fires.
     pub(crate) fn until_next(&self) -> Option<u64> {
         self.timers.keys().next().map(|timer| timer.at.saturating_sub(self.now))
     }
 
-    /// Moves to the next timer and gives everybody who waits for that moment; empty when nobody waits at all.
+    /// Moves to the next timer and returns all wakers of that time; empty without a timer.
     pub(crate) fn advance(&mut self) -> Vec<Waker> {
         let Some(at) = self.timers.keys().next().map(|t| t.at) else { return Vec::new() };
         self.now = self.now.max(at);

@@ -1,8 +1,8 @@
-//! The store contract: what a backend must keep before it may call itself a [`TaskLog`].
+//! The store contract: the promises that every [`TaskLog`] must keep.
 //!
-//! One suite, all backends. A promise is a function that is given an empty log; its name is the promise. Where a
-//! promise speaks of what survives, it closes and opens the log in between, which costs a log in memory nothing and
-//! proves nothing about it. What the guard keeps has a contract of its own, in [`guard`].
+//! One suite runs on all backends. A promise is a function that gets an empty log; its name is the promise. Where a
+//! promise is about restarts, it closes and reopens the log in between, which does nothing for a log in memory. The
+//! contract of the guard store is in [`guard`].
 
 mod adoption;
 mod aliases;
@@ -36,19 +36,18 @@ use tempfile::TempDir;
 use crate::wait::wait;
 use sabir_proto::{FrozenEvent, Seq, TaskId};
 
-/// A log under test.
+/// A log under test, with the other interfaces of its store.
 pub trait Bench {
-    /// The log.
     fn log(&self) -> &dyn TaskLog;
-    /// The same log, for whoever forgets.
+    /// The pruning interface of the same store.
     fn keeping(&self) -> &dyn Retention;
-    /// The same log, for whoever books.
+    /// The booking ledger of the same store.
     fn ledger(&self) -> &dyn Ledger;
-    /// Closes the log and opens it again, where that means anything.
+    /// Closes and reopens the log; nothing for a log in memory.
     fn reopen(&mut self) {}
 }
 
-/// One promise and the test of it.
+/// The name of a promise and its test.
 type Promise = (&'static str, fn(&mut dyn Bench));
 
 macro_rules! promises {
@@ -111,13 +110,13 @@ pub fn task_log<B: Bench>(make: impl Fn() -> B) {
     assert!(broken.is_empty(), "broken promises: {broken:#?}");
 }
 
-/// Tries all promises and gives the names of the broken ones.
+/// Tests all promises and returns the names of the broken ones.
 fn broken_promises<F: FnOnce()>(promises: impl Iterator<Item = (&'static str, F)>) -> Vec<&'static str> {
     let is_broken = |promise: F| catch_unwind(AssertUnwindSafe(promise)).is_err();
     promises.filter_map(|(name, promise)| is_broken(promise).then_some(name)).collect()
 }
 
-/// A log in memory.
+/// The fixture of a log in memory.
 #[derive(Debug, Default)]
 pub struct InMemory(MemoryLog);
 
@@ -135,7 +134,7 @@ impl Bench for InMemory {
     }
 }
 
-/// A log in an SQLite file of its own.
+/// The fixture of a log in an SQLite file of its own.
 #[derive(Debug)]
 pub struct OnFile {
     log: Option<SqliteLog>,
@@ -144,7 +143,7 @@ pub struct OnFile {
 }
 
 impl OnFile {
-    /// An empty file in a new directory. Without syncing: what the operating system lost is not tested here.
+    /// An empty file in a new directory. Without syncing: losses of the operating system are not tested here.
     ///
     /// # Panics
     /// When there is no room for temporary files.
@@ -156,12 +155,12 @@ impl OnFile {
         bench
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("sabir.db")
     }
 
-    /// The log with what only SQLite can do.
+    /// The log as its SQLite type.
     ///
     /// # Panics
     /// Never: the log is only closed inside of [`Bench::reopen`].
@@ -169,7 +168,7 @@ impl OnFile {
         self.log.as_ref().expect("open between calls")
     }
 
-    /// Closes the file for good, and keeps it.
+    /// Closes the log and keeps its file.
     pub fn close(&mut self) {
         self.log = None;
     }
@@ -194,7 +193,7 @@ impl Bench for OnFile {
     }
 }
 
-/// What the promises ask of a log, without the waiting.
+/// Calls of the promises on a log, without futures.
 trait Ask {
     fn put(&self, step: Step);
     fn refused(&self, step: Step) -> AppendError;
@@ -230,7 +229,7 @@ impl Ask for dyn TaskLog + '_ {
     }
 }
 
-/// Everything an owner has, on one page.
+/// A query for all tasks of an owner, on one page.
 fn everything(scope: &Arc<Scope>) -> Listing {
     Listing {
         scope: scope.clone(),

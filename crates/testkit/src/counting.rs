@@ -1,4 +1,4 @@
-//! A log that weighs what is written to it.
+//! A log wrapper that counts what is written.
 
 use bytes::Bytes;
 use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
@@ -9,7 +9,7 @@ use sabir_store::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Passes everything on and adds up the bytes of events and snapshots.
+/// Passes all calls on, and adds up the bytes of events and snapshots.
 pub struct CountingLog {
     inner: Arc<dyn TaskLog>,
     events: AtomicUsize,
@@ -18,7 +18,7 @@ pub struct CountingLog {
 }
 
 impl CountingLog {
-    /// Around another log.
+    /// Wraps another log, with counts at zero.
     pub fn new(inner: Arc<dyn TaskLog>) -> Self {
         Self { inner, events: AtomicUsize::new(0), snapshots: AtomicUsize::new(0), steps: AtomicUsize::new(0) }
     }
@@ -33,7 +33,7 @@ impl CountingLog {
         self.snapshots.load(Ordering::Relaxed)
     }
 
-    /// Steps taken.
+    /// The number of steps appended.
     pub fn steps(&self) -> usize {
         self.steps.load(Ordering::Relaxed)
     }

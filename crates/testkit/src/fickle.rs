@@ -1,4 +1,4 @@
-//! A log that a test can make unwilling or slow.
+//! A log wrapper that refuses writes or delays reads when a test asks for it.
 
 use crate::wait::at_once;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use sabir_store::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Passes everything on to a log that answers inline, unless it is in a mood.
+/// Passes all calls on to a log that answers inline, except for the injected faults.
 pub struct FickleLog {
     inner: Arc<dyn TaskLog>,
     mood: Mutex<Mood>,
@@ -25,7 +25,7 @@ struct Mood {
 }
 
 impl FickleLog {
-    /// Around another log.
+    /// Wraps another log, without faults.
     pub fn new(inner: Arc<dyn TaskLog>) -> Self {
         Self { inner, mood: Mutex::default() }
     }
@@ -34,17 +34,17 @@ impl FickleLog {
         self.mood.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses every write with this error, or takes them again.
+    /// Refuses every write with this error; `None` accepts them again.
     pub fn refuse(&self, error: Option<StoreError>) {
         self.mood().refusing = error;
     }
 
-    /// Loses what was registered as this configuration.
+    /// Makes this push configuration unreadable.
     pub fn damage(&self, config: &str) {
         self.mood().damaged = Some(config.to_owned());
     }
 
-    /// Keeps whoever reads waiting, or answers them all.
+    /// Holds all reads back, or answers the held ones.
     pub fn hold_reads(&self, held: bool) {
         let mut mood = self.mood();
         mood.reads_held = held;
@@ -67,7 +67,7 @@ impl FickleLog {
         }
         let found = at_once(answer);
         let (sender, receiver) = oneshot::channel();
-        // Whoever asked may have left.
+        // The reader may have been dropped.
         mood.held.push(Box::new(move || drop(sender.send(found))));
         Answer::later(receiver)
     }

@@ -1,4 +1,4 @@
-//! The world as a simulated engine sees it: a fake clock, seeded randomness, our own executor.
+//! The host of a simulated engine: a fake clock, seeded randomness and the simulator's executor.
 
 use crate::chance::Chance;
 use crate::clock::EPOCH_MS;
@@ -14,12 +14,12 @@ pub struct SimHost {
     executor: Executor,
     group: Group,
     chance: Mutex<Chance>,
-    /// How far this process's clock is off; clocks of the same machine jump, too.
+    /// The error of this process's clock in milliseconds; clocks of one machine jump, too.
     skew_ms: i64,
 }
 
 impl SimHost {
-    /// A host with a clock that is right.
+    /// A host with a correct clock.
     pub const fn new(executor: Executor, group: Group, chance: Chance) -> Self {
         Self::with_skew(executor, group, chance, 0)
     }
@@ -45,7 +45,7 @@ impl Host for SimHost {
     }
 
     fn spawn(&self, future: BoxFuture<'static, ()>) {
-        // Its group owns it.
+        // The group owns the job.
         self.executor.spawn(self.group, future);
     }
 }

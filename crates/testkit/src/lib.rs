@@ -1,13 +1,13 @@
-//! For tests only: everything that lets a test own the world.
+//! For tests only: the simulator, the store contracts, scripted agents and fake time.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | [`sim`] | the simulator: seeded crashes, lost replies, slow readers, full disks; and what must hold all the same |
-//! | [`contract`] | what every store must keep before it may call itself one |
-//! | [`agents`] | scripted agents, each doing one thing that an engine has to cope with |
-//! | [`story`] | tasks told by hand, step by step, for tests of stores |
+//! | [`sim`] | the simulator: seeded crashes, lost replies, slow readers, full disks; and the checks that must hold |
+//! | [`contract`] | the promises that every store must keep |
+//! | [`agents`] | scripted agents, each doing one thing that an engine must handle |
+//! | [`story`] | tasks built step by step without an engine, for tests of stores |
 //! | [`host`], [`clock`], [`chance`] | fake time and seeded randomness |
-//! | [`counting`], [`fickle`] | logs around logs: one weighs what is written, one refuses or dawdles on demand |
+//! | [`counting`], [`fickle`] | logs around logs: one counts what is written, one refuses or delays on demand |
 //! | [`wait`](mod@wait) | waiting without a runtime |
 
 pub mod agents;

@@ -1,16 +1,16 @@
-//! The simulator: an engine, its store and its clients in a world where a seed decides what goes wrong.
+//! The simulator: an engine, its store and its clients, where a seed decides what goes wrong.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | [`executor`] | who runs next and what time it is |
+//! | [`executor`] | which job runs next, and the virtual time |
 //! | `log` | the store, with commits that come late, a disk that fills up, and planted faults |
-//! | `faults` | what may go wrong, and how often in this seed |
+//! | `faults` | the injected faults and their rates in this seed |
 //! | `world` | processes that start, crash and start again |
-//! | `door` | how clients reach the process that happens to be alive |
+//! | `door` | how clients reach the process that is alive |
 //! | `client`, `stream`, `look` | what clients do: send, retry, cancel; follow; get, list, subscribe |
-//! | `receivers` | who is pushed to, and takes it or not |
-//! | `ledger` | what clients were told |
-//! | `checks` | what must be true of all that |
+//! | `receivers` | receivers of push notifications, and their faults |
+//! | `ledger` | what clients have observed |
+//! | `checks` | the promises that are checked against it |
 //!
 //! Nothing here reads a clock, a thread or a random number of its own, so a seed that fails once fails always: run it
 //! again with more `println!`.
@@ -34,16 +34,16 @@ pub use trace::Digest;
 
 use std::fmt;
 
-/// What a run is made of.
+/// The options of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Where the log is.
+    /// The backend of the log.
     pub store: Store,
-    /// A fault that breaks a promise, to see whether anybody notices.
+    /// A planted fault that breaks a promise, to test that a check notices it.
     pub sabotage: Option<Sabotage>,
 }
 
-/// Where the log of a run is.
+/// The kinds of log that a run can use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Store {
     /// In memory: fast, and the simplest thing that can be right.
@@ -56,13 +56,13 @@ pub enum Store {
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The seed that does it again.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// The promise.
+    /// The name of the promise.
     pub promise: &'static str,
     /// What happened instead.
     pub detail: String,
-    /// The last things that happened.
+    /// The last lines of the trace.
     pub tail: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Runs one world to its end and checks everything.
+/// Runs one simulation to its end and checks every promise.
 ///
 /// # Errors
 /// The first broken promise, with the seed.

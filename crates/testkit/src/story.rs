@@ -1,4 +1,4 @@
-//! Tasks told by hand: the steps an engine would write, without an engine.
+//! Scripted tasks: the steps that an engine would write, without an engine.
 
 use crate::chance::Chance;
 use crate::clock::EPOCH_MS;
@@ -25,7 +25,7 @@ pub fn push_config(id: &str) -> PushConfig {
     PushConfig { id: Some(id.into()), url: format!("https://example.com/{id}"), token: None, authentication: None }
 }
 
-/// What registers that configuration, at the beginning of all simulated time.
+/// The effect that registers that configuration at the beginning of simulated time.
 pub fn registers(id: &str, configs_max: u32) -> Effect {
     Effect::PutPush {
         config: push_config(id),
@@ -36,19 +36,19 @@ pub fn registers(id: &str, configs_max: u32) -> Effect {
     }
 }
 
-/// The beginning of all simulated time.
+/// The beginning of simulated time.
 pub fn beginning() -> Timestamp {
     Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0))
 }
 
-/// Something a step reports.
+/// An event for a scripted step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// A status.
+    /// A status update with this state.
     Status(TaskState),
-    /// One chunk of an artifact; says nothing about the state.
+    /// One chunk of an artifact; does not change the state.
     Chunk,
-    /// The agent goes on because of an answer from its caller.
+    /// The agent continues after an answer from its caller.
     Heard,
 }
 
@@ -61,41 +61,40 @@ pub struct Author {
 }
 
 impl Author {
-    /// Begins at the beginning of all simulated time.
+    /// A factory at the beginning of simulated time.
     pub fn new(seed: u64) -> Self {
         Self { last: Stamp::default(), now: beginning(), chance: Chance::new(seed) }
     }
 
-    /// Lets time pass.
+    /// Advances the time by milliseconds.
     pub fn pass(&mut self, ms: i64) {
         self.now = Timestamp::from_millis(self.now.millis() + ms);
     }
 
-    /// What time it is.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// A fresh stamp.
+    /// A stamp above all earlier ones.
     pub fn stamp(&mut self) -> Stamp {
         self.last = self.last.next(self.now);
         self.last
     }
 
-    /// A retry mark that nobody has used.
+    /// A retry mark that is not used yet.
     pub fn mark(&mut self) -> RetryMark {
         let mut sixteen = || (u128::from(self.chance.bits()) << 64 | u128::from(self.chance.bits())).to_be_bytes();
         RetryMark { key: sixteen(), digest: sixteen() }
     }
 
-    /// A task whose context is born with it.
+    /// A task in a new context.
     pub fn story(&mut self, scope: &Arc<Scope>) -> Story {
         let stamp = self.stamp();
         let context = ContextId::new(stamp, self.chance.bits());
         self.begin(stamp, scope, context)
     }
 
-    /// A task in a context that was there before.
+    /// A task in an existing context.
     pub fn story_in(&mut self, scope: &Arc<Scope>, context: &ContextId) -> Story {
         let stamp = self.stamp();
         self.begin(stamp, scope, context.clone())
@@ -115,26 +114,25 @@ fn said(text: &str) -> Message {
     Message::text(id, Role::User, text)
 }
 
-/// A task and how far its log goes. Clone it before trying a step that ought to be refused.
+/// A scripted task and the end of its log. Clone it before a step that should be refused.
 #[derive(Debug, Clone)]
 pub struct Story {
-    /// The owner.
+    /// The owner of the task.
     pub scope: Arc<Scope>,
-    /// The task after everything told so far.
+    /// The task after all its steps so far.
     pub task: Task,
-    /// The last event told so far.
+    /// The number of its last event.
     pub head: Seq,
-    /// Where it stands in its owner's list.
+    /// Its position in its owner's list.
     pub position: Stamp,
 }
 
 impl Story {
-    /// The task's id.
     pub const fn id(&self) -> TaskId {
         self.task.id
     }
 
-    /// Opens and settles at once, without a single event.
+    /// The step that opens and settles the task at once, without a single event.
     pub fn whole(&mut self, state: TaskState) -> Step {
         self.task.status.state = state;
         self.head = Seq(1);
@@ -146,7 +144,7 @@ impl Story {
         step
     }
 
-    /// Opens: the first event is the task, and then this.
+    /// The opening step: the first event is the task, followed by these events.
     pub fn open(&mut self, author: &mut Author, news: &[News]) -> Step {
         let first = FrozenEvent::freeze(Seq(1), &Event::Task(self.task.clone()));
         self.head = Seq(1);
@@ -159,7 +157,7 @@ impl Story {
         step
     }
 
-    /// The next step, with this in it. Brings a snapshot only if it settles the task.
+    /// The next step, with these events. Has a snapshot only if it settles the task.
     pub fn step(&mut self, author: &mut Author, news: &[News]) -> Step {
         let mut step = self.bare();
         for what in news {
@@ -180,7 +178,7 @@ impl Story {
         step
     }
 
-    /// The task as it would be frozen now.
+    /// The frozen image of the task.
     pub fn image(&self) -> FrozenTask {
         FrozenTask::freeze(&self.task)
     }
@@ -202,10 +200,10 @@ impl Story {
         }
     }
 
-    /// Whether a stored task is this one, so far.
+    /// Asserts that a stored task equals this one.
     ///
     /// # Panics
-    /// When it is not; that is what it is for.
+    /// When it differs.
     #[track_caller]
     pub fn check(&self, stored: Option<&Stored>) {
         let stored = stored.unwrap_or_else(|| panic!("task {} is not stored", self.id()));

@@ -1,4 +1,4 @@
-//! Waiting for one future on this thread, for stores that answer from a thread of their own.
+//! Waits for a future on the current thread, for stores that answer from a thread of their own.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +26,7 @@ pub fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The value of a future that is done at once.
+/// Returns the value of a future that is ready at once.
 ///
 /// # Panics
 /// When it is not: only for stores that answer inline.

@@ -1,16 +1,17 @@
-//! The envelope of AGNT's booking network: one JSON object there, one of the same shape back.
+//! The envelope of AGNT's booking network: the request is one JSON object, and so is the answer, of the same shape.
 //!
-//! It has nothing of A2A but the name, so it is told by its path and never by its looks. It is read strictly: a member
-//! that nobody knows, one that is given twice or one of another type is refused, because a sender that mistypes `ttl_ms`
-//! is better told than served with a default, and because two readers must not see two payloads behind one signature.
+//! It shares only its name with A2A, so a server recognises it by its path and never by its content. It is read
+//! strictly: an unknown member, a member that is given twice or one of another type is refused. A sender that mistypes
+//! `ttl_ms` is better served by an error than by a default, and two readers must not see two payloads behind one
+//! signature.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | `envelope` | what is asked, read and written |
-//! | `answer` | what is answered, written and read |
-//! | `moment` | when, to the nanosecond: the timestamp is half of a retry key |
-//! | `message` | the same in the words of A2A |
-//! | `via` | who passed it on |
+//! | `envelope` | requests, read and written |
+//! | `answer` | answers, written and read |
+//! | `nano_timestamp` | the timestamp, to the nanosecond: it is half of a retry key |
+//! | `message` | requests and answers as A2A messages and tasks |
+//! | `via` | the networks that passed an envelope on |
 
 mod answer;
 mod envelope;
@@ -25,7 +26,7 @@ pub use envelope::{
 pub use moment::Moment;
 pub use via::{Hop, VIA_MAX};
 
-/// The path it is posted to.
+/// The path that envelopes are posted to.
 pub const PATH: &str = "/a2a/v1";
-/// The recipient where none is named.
+/// The recipient of an envelope that names none.
 pub const NETWORK: &str = "network:agnt";

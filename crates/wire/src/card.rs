@@ -1,20 +1,20 @@
-//! Agent cards in every form: written from the canonical card, and read back into it.
+//! Agent cards in every form: written from the canonical card, and read into it.
 //!
-//! The canonical card is 1.0's. [`write()`] shows it in another [`Form`] and notes what that form has no place for;
-//! [`read`] takes whatever is found at a well-known address, tells the form by its members, and is as generous as it
-//! can be without guessing: a departure from the form's own rules becomes a [`Lint`], not a refusal, since the agent
-//! behind a sloppy card may still be of use. What is refused is what cannot be a card at all.
+//! The canonical card is that of 1.0. [`write()`] writes it in another [`CardSchema`] and notes the members that the
+//! form does not have. [`read`] accepts any card found at a well-known address and recognises its form by its members.
+//! It does not guess but is lenient otherwise: a departure from the rules of the form becomes a [`Lint`] and not a
+//! refusal, since the agent behind a sloppy card may still be of use. It refuses only what cannot be a card at all.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
 //! | `v03` | 0.3 and 0.2, and the hybrid of 0.3 and 1.0 |
 //! | `v01`, `native`, `xpr` | one form each |
-//! | `openapi` | security schemes as the older forms write them |
-//! | `interfaces`, `modes` | which endpoint a form shows; words and media types |
-//! | `recognise`, `read`, `schemes`, `members` | the reader, from the whole card down to its members |
+//! | `openapi` | security schemes as the forms before 1.0 write them |
+//! | `interfaces`, `modes` | which endpoints a form lists; media types and their words |
+//! | `schema_detection`, `read`, `schemes`, `members` | the reader: from the whole card down to its members |
 //!
-//! Absent on purpose: fetching, caching, and signatures, which are made over the bytes of one form and carried as they
-//! are.
+//! Absent on purpose: fetching, caching, and signatures. A signature is made over the bytes of one form and is copied
+//! as it is.
 
 mod interfaces;
 mod lint;
@@ -41,27 +41,27 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a card looks like.
+/// The schema that a card is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
-    /// Pure 1.0.
+    /// A2A 1.0 and nothing else.
     V1,
     /// 1.0 with the members of 0.3 beside its own, so that clients of both can read it.
     Hybrid,
-    /// 0.3.
+    /// A2A 0.3.
     V03,
-    /// 0.2.6, the last of its line.
+    /// A2A 0.2.6, the last release of 0.2.
     V02,
-    /// 0.1.
+    /// A2A 0.1.
     V01,
-    /// agent-native.
+    /// The card of agent-native.
     Native,
-    /// XPR agents.
+    /// The card of XPR agents.
     Xpr,
 }
 
 impl Form {
-    /// Every form.
+    /// Every form that a card can have.
     pub const ALL: [Self; 7] = [Self::V1, Self::Hybrid, Self::V03, Self::V02, Self::V01, Self::Native, Self::Xpr];
 
     /// The name on command lines and in logs.
@@ -72,7 +72,7 @@ impl Form {
         }
     }
 
-    /// The form of a dialect.
+    /// The form that the cards of a dialect have.
     pub const fn of(dialect: Dialect) -> Self {
         match dialect {
             Dialect::V1 => Self::V1,
@@ -84,7 +84,7 @@ impl Form {
         }
     }
 
-    /// The dialect an agent with such a card is best spoken to in.
+    /// The dialect that a client should use with an agent that has such a card.
     pub const fn dialect(self) -> Dialect {
         match self {
             Self::V1 | Self::Hybrid => Dialect::V1,
@@ -103,8 +103,8 @@ impl fmt::Display for Form {
     }
 }
 
-/// The mode that a word of 0.1 and XPR stands for among input modes: `text` is any text, `data` is JSON, and `file` is a
-/// file of any kind. `None`: it is no such word.
+/// The input mode that a word of 0.1 and XPR stands for: `text` is any text, `data` is JSON, and `file` is a file of
+/// any kind. `None` if it is no such word.
 pub fn mode_of_word(word: &str) -> Option<&'static str> {
     match word {
         "text" => Some("text/*"),
@@ -112,10 +112,10 @@ pub fn mode_of_word(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Writes a card. What the form cannot carry is noted with its place in the canonical card.
+/// Writes a card in a form. A member that the form cannot carry is noted with its path in the canonical card.
 ///
-/// An XPR card names an account on a chain; without one ([`write_with`] takes it) it is written as that of an agent
-/// that is not registered.
+/// An XPR card names an account on a chain. [`write_with`] takes it; here the card says that the agent is not
+/// registered.
 pub fn write(card: &AgentCard, form: Form, losses: &mut Losses) -> Vec<u8> {
     match form {
         Form::Xpr => show(card, form, Some(&XprIdentity::default()), losses),
@@ -123,13 +123,14 @@ pub fn write(card: &AgentCard, form: Form, losses: &mut Losses) -> Vec<u8> {
     }
 }
 
-/// Writes a card with the members of an identity on the XPR network beside those of its form. Readers of other
-/// dialects pass over them, so that `/.well-known/agent.json` can serve 0.3 and XPR clients alike.
+/// Writes a card with the members of an XPR identity beside those of its form. Clients of other dialects ignore them,
+/// so `/.well-known/agent.json` can serve 0.3 and XPR clients alike.
 pub fn write_with(card: &AgentCard, form: Form, identity: &XprIdentity, losses: &mut Losses) -> Vec<u8> {
     show(card, form, Some(identity), losses)
 }
 
-/// Writes a card of 0.3 with the members of 0.1 beside its own, for readers that do not say which of the two they are.
+/// Writes a card of 0.3 with the members of 0.1 beside its own, for clients that do not say which of the two they
+/// speak.
 pub fn write_older(card: &AgentCard, identity: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
     bytes(&v03::Older::of(card, losses), identity)
 }
@@ -160,15 +161,15 @@ fn bytes(card: &impl Serialize, xpr: Option<&XprIdentity>) -> Vec<u8> {
     serde_json::to_vec(&Both { card, xpr }).expect("a card serialises into memory")
 }
 
-/// Notes a member that the form does not have, where the card has it.
+/// Notes a loss if the card has a member that the form does not have.
 fn note_if(present: bool, kind: LossKind, path: &str, losses: &mut Losses) {
     if present {
         losses.note(kind, path);
     }
 }
 
-/// Notes what a reader of the written card would not see as the card has it. For forms that keep only the gist of
-/// security, comparing what is shown with what was there is the whole truth, whatever the reason.
+/// Notes the security schemes and requirements that a reader of the written card sees otherwise than the card has them.
+/// Some forms keep only the names of schemes, so this compares the result with the card instead of listing each reason.
 fn note_security(
     card: &AgentCard,
     schemes: &BTreeMap<String, SecurityScheme>,

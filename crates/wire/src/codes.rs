@@ -1,4 +1,4 @@
-//! Every error with its numbers: one table, all columns.
+//! The error table: each code with its number, status and reason in every binding and dialect.
 
 use crate::{Dialect, jsonrpc};
 use sabir_proto::{Code, Fault};
@@ -7,20 +7,20 @@ use serde::Serialize;
 /// The `domain` of every A2A error detail.
 pub const DOMAIN: &str = "a2a-protocol.org";
 
-/// What a code is called in each binding.
+/// The numbers and names of a code in each binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// JSON-RPC `error.code`.
+    /// The `error.code` of JSON-RPC.
     pub json_rpc: i32,
     /// HTTP status of the HTTP+JSON binding.
     pub http: u16,
-    /// gRPC status.
+    /// The gRPC status of the code.
     pub grpc: Grpc,
-    /// `ErrorInfo.reason`.
+    /// The `reason` of `google.rpc.ErrorInfo`.
     pub reason: &'static str,
 }
 
-/// The gRPC statuses we use.
+/// The gRPC statuses that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are gRPC's own")]
 pub enum Grpc {
@@ -70,7 +70,7 @@ impl Grpc {
     }
 }
 
-/// The table, for A2A 1.0.1 (§5.4; 1.0.0 differs in six rows).
+/// The error table, for A2A 1.0.1 (§5.4; 1.0.0 differs in six rows).
 pub const fn numbers(code: Code) -> Numbers {
     use Grpc::{
         AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted,
@@ -96,11 +96,12 @@ pub const fn numbers(code: Code) -> Numbers {
         Code::MethodNotFound => row(-32601, 404, Unimplemented, "METHOD_NOT_FOUND"),
         Code::InvalidParams => row(-32602, 400, InvalidArgument, "INVALID_PARAMS"),
         Code::Internal => row(-32603, 500, Internal, "INTERNAL_ERROR"),
-        // The specification names neither; a retry key that means something else is the caller's mistake.
+        // The specification has no such error. A retry key that was used with another request is the caller's mistake.
         Code::Conflict => row(-32602, 409, AlreadyExists, "IDEMPOTENCY_CONFLICT"),
         Code::Unavailable => row(-32603, 503, Unavailable, "UNAVAILABLE"),
         Code::Exhausted => row(-32603, 429, ResourceExhausted, "RESOURCE_EXHAUSTED"),
-        // The first number that JSON-RPC leaves to servers; XPR uses it for everything that is refused at the door.
+        // The first number that JSON-RPC leaves to servers. XPR uses it for every request that is refused before it is
+        // handled.
         Code::Unauthenticated => row(-32000, 401, Unauthenticated, "UNAUTHENTICATED"),
         Code::Forbidden => row(-32000, 403, PermissionDenied, "PERMISSION_DENIED"),
         Code::TooMany => row(-32000, 429, ResourceExhausted, "RATE_LIMITED"),
@@ -108,7 +109,7 @@ pub const fn numbers(code: Code) -> Numbers {
     }
 }
 
-/// What the specification calls an error. It names the JSON-RPC ones too, and has no names for what is only ours.
+/// The name of an error in the specification. It has names for the JSON-RPC errors too, and none for our own codes.
 pub const fn name(code: Code) -> &'static str {
     match code {
         Code::TaskNotFound => "TaskNotFoundError",
@@ -129,17 +130,18 @@ pub const fn name(code: Code) -> &'static str {
     }
 }
 
-/// The kind of failure that a server names, by the first code that has the name.
+/// The first code whose name is the one that a server sent.
 pub(crate) fn named(name_of: impl Fn(Code) -> &'static str, told: &str) -> Option<Code> {
     Code::ALL.into_iter().find(|code| name_of(*code) == told)
 }
 
-/// The JSON-RPC number in a dialect. The older ones have fewer, and agent-native and XPR have their own.
+/// The JSON-RPC number of a code in a dialect. The older dialects have fewer numbers, and agent-native and XPR have
+/// their own.
 pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
     let usual = numbers(code).json_rpc;
     match dialect {
         Dialect::V1 => usual,
-        // What only 1.0 has a number for is an operation that is not supported.
+        // A code that only 1.0 has a number for is an operation that is not supported.
         Dialect::V03 => match code {
             Code::ExtensionSupportRequired | Code::VersionNotSupported => -32004,
             _ => usual,
@@ -148,7 +150,7 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
             Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
             _ => usual,
         },
-        // Its prose gave -32006 and above other meanings than anybody since.
+        // The prose of 0.1 gave -32006 and above other meanings than all later versions do.
         Dialect::V01 => match code {
             Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
             Code::InvalidAgentResponse => -32603,
@@ -161,7 +163,7 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
             Code::ExtendedAgentCardNotConfigured => -32601,
             Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
             Code::InvalidAgentResponse | Code::Internal | Code::Unavailable | Code::Exhausted => -32000,
-            // The same number as for a task that is not there; its clients look at the words.
+            // The same number as for a missing task; clients of agent-native tell them apart by the text.
             Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32001,
         },
         Dialect::Xpr => match code {
@@ -170,19 +172,19 @@ pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
             Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
             Code::ExtendedAgentCardNotConfigured => -32601,
             Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
-            // Its methods are all there; what is not supported is what they are asked to do with this task.
+            // XPR has all these methods; what is not supported is what the caller wants to do with this task.
             Code::UnsupportedOperation => -32602,
             Code::InvalidAgentResponse | Code::Internal | Code::Unavailable => -32603,
-            // Too many requests are refused with the number of everything that is refused at the door.
+            // Rate limiting has the number of every request that is refused before it is handled.
             Code::Exhausted | Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32000,
         },
     }
 }
 
-/// The gRPC status in a dialect.
+/// The gRPC status of a code in a dialect.
 pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
     match (dialect, code) {
-        // The SDKs of 0.3 say so, and the one for JavaScript knows these errors by the status alone.
+        // The SDKs of 0.3 send this status, and the JavaScript SDK recognises these errors by the status alone.
         (Dialect::V03, Code::PushNotificationNotSupported | Code::UnsupportedOperation) => Grpc::Unimplemented,
         (Dialect::V03, Code::ExtensionSupportRequired | Code::VersionNotSupported) => {
             grpc(Code::UnsupportedOperation, dialect)
@@ -191,8 +193,8 @@ pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
     }
 }
 
-/// Every gRPC status in the order of its numbers, and what it stands for by itself. Several errors share one, and 1.0.0 and
-/// 1.0.1 disagree about three; then it is the general one of them.
+/// Every gRPC status in the order of its numbers, and the code that it stands for by itself. Several errors share a
+/// status, and 1.0.0 and 1.0.1 disagree about three; those stand for the most general code.
 const STATUSES: [(&str, Code); 17] = [
     ("OK", Code::Internal),
     ("CANCELLED", Code::Unavailable),
@@ -213,30 +215,29 @@ const STATUSES: [(&str, Code); 17] = [
     ("UNAUTHENTICATED", Code::Unauthenticated),
 ];
 
-/// What a gRPC status and its name are, by its number.
+/// The name of a gRPC status and the code it stands for.
 pub(crate) fn by_status(status: tonic::Code) -> (&'static str, Code) {
     STATUSES[status as usize]
 }
 
-/// The kind of failure that the name of a gRPC status stands for; HTTP+JSON has it in its errors.
+/// The code that the name of a gRPC status stands for; HTTP+JSON errors carry that name.
 pub(crate) fn by_status_name(name: &str) -> Option<Code> {
     STATUSES.into_iter().find(|(known, _)| *known == name).map(|(_, code)| code)
 }
 
-/// The kind of failure a number stands for in a dialect. A number of nobody's is an internal error of its server.
+/// The code that a JSON-RPC number stands for in a dialect. An unknown number is an internal error of its server.
 pub fn code_of(number: i32, dialect: Dialect) -> Code {
     let usual = Code::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);
     let own = || Code::ALL.into_iter().find(|c| json_rpc(*c, dialect) == number);
     match (dialect, number) {
-        // Whatever the handler threw.
+        // Servers of agent-native send it for any exception of the handler.
         (Dialect::Native, -32000) => Code::Internal,
         _ => usual.or_else(own).unwrap_or(Code::Internal),
     }
 }
 
-/// Whether an error with this code says which task it is about. 0.1 says it of every error. Of a task that is not there,
-/// 0.3 and 0.2 are told too: a question about a task looks the same in the three of them, so its error has to be right in
-/// each.
+/// Whether an error with this code names its task. 0.1 names it in every error. 0.3 and 0.2 name a missing task too: a
+/// question about a task looks the same in all three dialects, so its error has to be right in each.
 pub(crate) const fn names_task(dialect: Dialect, code: Code) -> bool {
     match dialect {
         Dialect::V1 | Dialect::V01 => true,
@@ -245,7 +246,7 @@ pub(crate) const fn names_task(dialect: Dialect, code: Code) -> bool {
     }
 }
 
-/// Writes an error of an older dialect: a number and words, and the task where the dialect says it.
+/// Writes an error of an older dialect: a number, a text, and the task where the dialect names it.
 pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Error {
@@ -270,7 +271,7 @@ pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Faul
     out.push(b'}');
 }
 
-/// The words of an error: ours, but for what clients of a dialect may be looking for.
+/// The text of an error: our own, except where clients of a dialect look for a fixed text.
 fn words(dialect: Dialect, fault: &Fault) -> String {
     match (dialect, fault) {
         (Dialect::Xpr, Fault::TaskNotFound(task)) => format!("Task not found: {task}"),
@@ -284,51 +285,51 @@ fn words(dialect: Dialect, fault: &Fault) -> String {
     }
 }
 
-/// `google.rpc` details as JSON.
+/// A detail of `google.rpc`, as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "@type")]
 pub enum Detail<'a> {
-    /// What went wrong, for programs.
+    /// The reason of the error, for programs.
     #[serde(rename = "type.googleapis.com/google.rpc.ErrorInfo")]
     ErrorInfo {
-        /// The error's name.
+        /// The reason of the table.
         reason: &'static str,
-        /// Whose name that is.
+        /// The domain that defines the reason.
         domain: &'static str,
-        /// What it is about.
+        /// What the error is about.
         metadata: Metadata<'a>,
     },
-    /// Which members are wrong.
+    /// The members of the request that are wrong.
     #[serde(rename = "type.googleapis.com/google.rpc.BadRequest", rename_all = "camelCase")]
     BadRequest {
-        /// Each of them.
+        /// One entry for each wrong member.
         field_violations: Vec<Violation<'a>>,
     },
 }
 
-/// `ErrorInfo.metadata`: strings only.
+/// The `metadata` of `google.rpc.ErrorInfo`: strings only.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
-    /// The task an error is about.
+    /// The task that the error is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The extension that is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<&'a str>,
-    /// Where the task went.
+    /// The endpoint of the agent that took over the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_endpoint: Option<&'a str>,
-    /// What it is called there.
+    /// The id of the task at that agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_task_id: Option<String>,
-    /// The name of the handoff on both sides.
+    /// The id of the handoff, the same on both sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<&'a str>,
-    /// Why it was not handed over.
+    /// Why the task was not handed over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff: Option<&'a str>,
-    /// What it would need, and is not allowed.
+    /// The rights that the handoff needs and does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
@@ -352,7 +353,7 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// Every member that is there, by its name.
+    /// Every member that is set, with its JSON name.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let members = [
             ("taskId", self.task_id.as_deref()),
@@ -367,16 +368,16 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// One member that is wrong.
+/// One member of the request that is wrong.
 #[derive(Debug, Serialize)]
 pub struct Violation<'a> {
-    /// Its path.
+    /// The path of the member.
     pub field: &'a str,
-    /// What is wrong with it.
+    /// What is wrong with the member.
     pub description: &'a str,
 }
 
-/// The details of a fault: always an `ErrorInfo`, and a `BadRequest` where members are named.
+/// The details of a fault: always an `ErrorInfo`, and a `BadRequest` if the fault names members.
 pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
     let metadata = Metadata::of(fault);
     let mut details = vec![Detail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];

@@ -1,4 +1,4 @@
-//! One dialect into another, without a server between them.
+//! Converts a text of one dialect into another, without a server between them.
 
 use crate::detect::speakers;
 use crate::hear::{Asked, Form, read_as};
@@ -12,14 +12,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
-/// What a text is.
+/// The kind of message that a text holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A JSON-RPC request.
     Request,
     /// A JSON-RPC answer, or only its result.
     Reply,
-    /// One event of a stream: the data of a frame, or only its result.
+    /// An event of a stream: the data of a frame, or only its result.
     Event,
     /// An agent card.
     Card,
@@ -28,10 +28,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind that a text can have.
     pub const ALL: [Self; 5] = [Self::Request, Self::Reply, Self::Event, Self::Card, Self::Error];
 
-    /// Its name.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// What a text looks like.
+    /// Recognises the kind of a text.
     pub fn of(text: &str) -> Result<Self, Fault> {
         #[derive(Deserialize)]
         struct Seen<'a> {
@@ -57,7 +57,7 @@ impl Kind {
             #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
         }
-        // Only configurations are ever listed without an object around them.
+        // Only push configurations are ever listed without an object around them.
         if is_list(text) {
             return Ok(Self::Reply);
         }
@@ -86,7 +86,7 @@ impl FromStr for Kind {
     }
 }
 
-/// Translates a text. One event may become several; each is a line.
+/// Converts a text. One event may become several; each is then a line.
 pub fn convert(
     from: Dialect,
     to: Dialect,
@@ -149,7 +149,8 @@ fn request(
     Ok(vec![out])
 }
 
-/// The shape tells what a result answers: a page, configurations, or what a send and a get have in common.
+/// The members of a result tell what it answers: a list of tasks, push configurations, or what a send and a get have in
+/// common.
 fn reply(
     from: Dialect,
     result: &str,
@@ -177,7 +178,7 @@ fn write_answer(to: Dialect, answer: Answer, losses: &mut Losses, out: &mut Vec<
     crate::Voice::new(to, None).write(answer, losses, out)
 }
 
-/// Whether an event says that it is the last.
+/// Reads whether an event says that it is the last.
 fn is_final(result: &str) -> Option<bool> {
     #[derive(Deserialize)]
     struct Last {
@@ -199,7 +200,7 @@ fn write_event(
         }
         other => other,
     };
-    // A dialect that does not say so is understood by the state.
+    // Where the source does not say so, the state tells.
     let last =
         said_last.unwrap_or_else(|| event.state().is_some_and(|s| s.is_settled() || s == TaskState::InputRequired));
     let mut out = Vec::new();
@@ -220,7 +221,7 @@ fn write_event(
     Ok(vec![out])
 }
 
-/// As much of a task as one event tells. What is only said of an update has no place in it.
+/// Makes a task of one event, with what the event says of it. Members that only updates have are noted as losses.
 fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
     let task = |id: TaskRef, context_id, state| TheirTask {
         id,
@@ -251,7 +252,7 @@ fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
             if update.last_chunk {
                 losses.note(LossKind::Part, "artifactUpdate.lastChunk");
             }
-            // An artifact says nothing of the state; that the task is not over yet is the most likely.
+            // An artifact update does not tell the state; that the task is still working is the most likely.
             losses.note(LossKind::State, "task.status");
             let mut shown = task(update.task_id, update.context_id, TaskState::Working);
             shown.artifacts.push(update.artifact);
@@ -284,8 +285,8 @@ fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<
     Ok(out)
 }
 
-/// An error keeps its words, and its kind where the other dialect has a number for it. Of its data only the task is
-/// known everywhere.
+/// Notes what an error loses. It keeps its text, and its code if the other dialect has a number for it. Of its data,
+/// only the task exists in all dialects.
 fn error_losses(from: Dialect, to: Dialect, given: &str, fault: &Fault, losses: &mut Losses) {
     let given: serde_json::Value = serde_json::from_str(given).unwrap_or_default();
     let (code, data) = (fault.code(), &given["data"]);
@@ -320,7 +321,7 @@ fn is_list(text: &str) -> bool {
     text.trim_ascii_start().starts_with('[')
 }
 
-/// Reads some members of an object. A derived reader alone would take a list of their values, too.
+/// Reads some members of an object. A derived reader alone would also accept a list of their values.
 fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
     serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
     if !text.trim_ascii_start().starts_with('{') {
@@ -329,7 +330,7 @@ fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))
 }
 
-/// The JSON-RPC answer around a result, where there is one.
+/// The JSON-RPC answer around a result, if there is one.
 struct Wrapper {
     id: Option<Box<str>>,
 }
@@ -342,16 +343,16 @@ impl Wrapper {
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
             id: Option<&'a RawValue>,
-            // What was deleted is answered with `null`, which is a result like any other.
+            // A deletion is answered with `null`, which is a result like any other.
             #[serde(borrow, default, deserialize_with = "present")]
             result: Option<&'a RawValue>,
             #[serde(default)]
             error: Option<serde::de::IgnoredAny>,
         }
-        // A bare list has no members at all.
+        // A list has no members, so it reads as `None`.
         let seen: Option<Seen<'_>> = members(text).ok();
         match seen {
-            // The Python SDKs before 1.0 leave a `null` out.
+            // The Python SDKs before 1.0 leave out a result that is `null`.
             Some(Seen { jsonrpc: Some(_), id, result, error: None }) => {
                 let id = Some(id.map_or("null", RawValue::get).into());
                 Ok((Self { id }, result.map_or("null", RawValue::get)))

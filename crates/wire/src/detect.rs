@@ -1,83 +1,83 @@
-//! Which dialect is this? The only place that guesses.
+//! Detects the dialect of a request. No other module guesses a dialect.
 //!
-//! What a path or a content type says is never guessed at; this is about JSON-RPC, where all dialects share their
-//! endpoints. The method names the family: 1.0's are in capitals, everybody else's have a slash. A version that is sent
-//! must belong to the family of its method. Within the older family, in this order:
+//! This is about JSON-RPC, where all dialects share their endpoints; elsewhere the path or the content type decides.
+//! The method names the family: methods of 1.0 are in capitals, those of all other dialects have a slash. A version
+//! that is sent must belong to the family of its method. Within the older family these decide, in this order:
 //!
 //! 1. the version,
 //! 2. a method that only one dialect has,
 //! 3. `xpr:` members or `X-XPR-*` headers,
 //! 4. parts tagged by `type` rather than `kind`,
 //! 5. the path,
-//! 6. the dialect that made the task: the binding knows that, see [`Detected::Leaning`],
-//! 7. and what says nothing is 0.3, as the specification asks.
+//! 6. the dialect in which the task was made: the binding looks it up, see [`Detected::Leaning`],
+//! 7. and a request without any of these is 0.3, as the specification asks.
 
 use crate::Dialect;
 use crate::version;
 use sabir_proto::Fault;
 
-/// The endpoint a request came to.
+/// The endpoint that a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Entry {
-    /// `/`, where everybody is.
+    /// `/`, the endpoint of all dialects.
     #[default]
     Root,
-    /// `/a2a`, where XPR is.
+    /// `/a2a`, the endpoint of XPR.
     A2a,
-    /// `/_agent-native/a2a`
+    /// `/_agent-native/a2a`, the endpoint of agent-native.
     Native,
 }
 
-/// The headers that only XPR's clients send.
+/// The headers that only clients of XPR send.
 pub const XPR_HEADERS: [&str; 2] = ["x-xpr-account", "x-xpr-signature"];
 
-/// What is known about a request before its body.
+/// What the server knows of a request before it reads the body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
-    /// Where it came to.
+    /// The endpoint that the request came to.
     pub entry: Entry,
-    /// The version it names, if it names one.
+    /// The A2A version that it names, if it names one.
     pub version: Option<&'a str>,
-    /// It has `X-XPR-*` headers.
+    /// Whether it has `X-XPR-*` headers.
     pub xpr_headers: bool,
 }
 
 impl Facts<'_> {
-    /// The dialect to answer in while nothing but the path and the version is known.
+    /// The dialect of an answer while only the path and the version are known.
     pub fn guess(&self) -> Dialect {
         match version::family(self.version) {
             Ok(Some(dialect)) => dialect,
             Ok(None) | Err(_) => match self.entry {
                 Entry::Native => Dialect::Native,
-                // Its clients know this path alone, and read nothing that comes with another status than 200.
+                // Clients of XPR use only this path, and read no body of a status other than 200.
                 Entry::A2a => Dialect::Xpr,
-                // An error of 1.0 has the members of the others and more, so whoever it was can read it.
+                // An error of 1.0 has all members of the other dialects, so clients of each can read it.
                 Entry::Root => Dialect::V1,
             },
         }
     }
 }
 
-/// What in the parameters points at one dialect.
+/// Marks in the parameters that point at one dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent marks")]
 pub(crate) struct Marks {
-    /// Parts by `kind`, or a message with a name.
+    /// Whether parts are tagged by `kind`, or the message has an id.
     pub(crate) kind_parts: bool,
-    /// Parts by `type`.
+    /// Whether parts are tagged by `type`.
     pub(crate) type_parts: bool,
-    /// `xpr:` members.
+    /// Whether there are members whose name begins with `xpr:`.
     pub(crate) xpr: bool,
-    /// `async`, `idempotencyKey`.
+    /// Whether there are the members `async` or `idempotencyKey`.
     pub(crate) native: bool,
 }
 
-/// The outcome.
+/// The detected dialect, and how certain it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detected {
-    /// Something said so.
+    /// The request says so.
     Certain(Dialect),
-    /// Nothing did; if the task was made in another dialect, it is that one.
+    /// The request has no mark. If its task was made in another dialect, it is that one.
     Leaning(Dialect),
 }
 
@@ -89,9 +89,9 @@ impl Detected {
     }
 }
 
-/// Whether an object has `xpr:` members, itself or in its `metadata`. Words about them are not such.
+/// Whether an object has `xpr:` members, itself or in its `metadata`. Text that mentions them does not count.
 pub(crate) fn has_xpr_members(object: &str) -> bool {
-    // Nearly nobody has one, and then nothing is parsed.
+    // Hardly any request has one, and then nothing is parsed.
     if !object.contains("\"xpr:") {
         return false;
     }
@@ -100,7 +100,7 @@ pub(crate) fn has_xpr_members(object: &str) -> bool {
     marked(&value) || marked(&value["metadata"])
 }
 
-/// The dialects that have a method, likeliest first. Empty: nobody has it.
+/// The dialects that have a method, likeliest first. Empty if none has it.
 pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
     use Dialect::{Native, V01, V1, V02, V03, Xpr};
     match method {
@@ -130,7 +130,7 @@ pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
     }
 }
 
-/// The family of a method, before its parameters are read. An error comes with the dialect it is to be told in.
+/// Detects the family of a method before its parameters are read. An error comes with the dialect of its answer.
 pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>, (Dialect, Fault)> {
     let able = speakers(method);
     let asked = version::family(facts.version);
@@ -138,7 +138,7 @@ pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>,
         return version::require_v1(facts.version).map(|()| Some(Dialect::V1)).map_err(|fault| (Dialect::V1, fault));
     }
     match asked {
-        // Unknown in every dialect: told in 1.0's form only to who speaks 1.0.
+        // The method is unknown in every dialect. Only a caller that asked for 1.0 gets the error in the form of 1.0.
         _ if able.is_empty() => {
             let fault = Fault::MethodNotFound(method.chars().take(64).collect());
             let told_in = match asked {
@@ -160,7 +160,7 @@ pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>,
     }
 }
 
-/// Which of the older dialects it is, once the parameters have been read.
+/// Detects which of the older dialects a request is in, once its parameters have been read.
 pub(crate) fn among_older(facts: &Facts<'_>, method: &str, versioned: Option<Dialect>, marks: Marks) -> Detected {
     let able = speakers(method);
     let can = |dialect: Dialect| able.contains(&dialect);
@@ -182,7 +182,7 @@ pub(crate) fn among_older(facts: &Facts<'_>, method: &str, versioned: Option<Dia
         Entry::Root => None,
     };
     if marks.type_parts || marks.native {
-        // XPR's clients only know `/a2a`; whoever tags by `type` elsewhere gets agent-native, whose answers have the
+        // Clients of XPR use only `/a2a`. A request with `type` tags elsewhere is agent-native, whose answers have the
         // text in both places.
         let xpr = by_path == Some(Dialect::Xpr) && !marks.native && can(Dialect::Xpr);
         return Detected::Certain(if xpr { Dialect::Xpr } else { Dialect::Native });

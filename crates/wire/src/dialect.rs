@@ -1,61 +1,61 @@
-//! The dialects by name, and the table of what each can say.
+//! The dialects by name, and the table of the features of each.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A dialect of A2A.
+/// A dialect of A2A, by version or by product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dialect {
-    /// A2A 1.0: the canonical one.
+    /// A2A 1.0: the canonical dialect.
     V1,
-    /// A2A 0.3.
+    /// A2A 0.3, in all its bindings.
     V03,
-    /// A2A 0.2.x: payloads as in 0.3, fewer of them.
+    /// A2A 0.2.x: a part of the payloads of 0.3.
     V02,
-    /// The original: `tasks/send`, client-chosen task ids.
+    /// A2A 0.1, the original: `tasks/send`, task ids chosen by the client.
     V01,
-    /// agent-native: `type` parts, whole-task events.
+    /// agent-native: parts by `type`, events that are whole tasks.
     Native,
     /// XPR agents: on-chain accounts, escrow jobs.
     Xpr,
 }
 
-/// What a dialect can say.
+/// The features that a dialect has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
 pub struct Reach {
-    /// Streams.
+    /// It has event streams.
     pub streams: bool,
-    /// Takes a stream up again.
+    /// A client can resume a stream.
     pub resubscribes: bool,
-    /// Registers webhooks.
+    /// A client can register webhooks.
     pub push: bool,
-    /// Lists and deletes them.
+    /// A client can list and delete webhooks.
     pub push_lists: bool,
-    /// Lists tasks.
+    /// A client can list tasks.
     pub lists_tasks: bool,
-    /// Answers with a message and no task.
+    /// An agent can answer with a message and no task.
     pub direct_replies: bool,
-    /// Continues a task by a further message.
+    /// A client can continue a task by another message.
     pub continues: bool,
-    /// The client names its tasks.
+    /// The client chooses the ids of its tasks.
     pub client_names_tasks: bool,
-    /// Has `rejected` and `auth-required`.
+    /// It has the states `rejected` and `auth-required`.
     pub all_states: bool,
-    /// Messages have names, and know their task and conversation.
+    /// Messages have ids, and name their task and context.
     pub message_ids: bool,
-    /// Has a card for authenticated callers.
+    /// It has a card for authenticated callers.
     pub extended_card: bool,
-    /// A request without an id is served and answered without one, rather than refused.
+    /// A request without an id is served and answered without one, not refused.
     pub optional_ids: bool,
-    /// Events of a stream are numbered, so that it can be taken up where it broke off.
+    /// Events of a stream are numbered, so that a client can resume it where it broke off.
     pub numbered_events: bool,
-    /// What is no request is told so before anybody asks who sent it.
+    /// A body that is no request is refused as such before the caller is authenticated.
     pub envelope_first: bool,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// Every dialect, newest A2A version first.
     pub const ALL: [Self; 6] = [Self::V1, Self::V03, Self::V02, Self::V01, Self::Native, Self::Xpr];
 
     /// The name in configuration, metrics and `sabir convert`.
@@ -70,9 +70,9 @@ impl Dialect {
         }
     }
 
-    /// The table.
+    /// The features of a dialect: this is the table.
     pub const fn reach(self) -> Reach {
-        /// What 1.0 has is the measure of the others.
+        /// The features of 1.0, from which the others differ.
         const WHOLE: Reach = Reach {
             streams: true,
             resubscribes: true,
@@ -110,7 +110,7 @@ impl Dialect {
                 push_lists: false,
                 lists_tasks: false,
                 direct_replies: false,
-                // At its own servers a task that asks goes on through a page, not through a message.
+                // On its own servers, a user continues a task that asks for input on a web page, not by a message.
                 continues: false,
                 all_states: false,
                 message_ids: false,
@@ -145,7 +145,7 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// Not the name of a dialect.
+/// The error for a text that is not the name of a dialect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dialect {0:?}; there are 1.0, 0.3, 0.2, 0.1, agent-native and xpr")]
 pub struct UnknownDialect(String);

@@ -1,4 +1,4 @@
-//! A JSON-RPC request, in whatever dialect it was spoken: what is asked, and in which voice to answer.
+//! Decodes JSON-RPC requests of every dialect, and sets up the response in the same dialect.
 
 use crate::detect::{self, Detected, Facts, Marks};
 use crate::jsonrpc::{Envelope, Malformed, read_params};
@@ -10,24 +10,24 @@ use sabir_proto::{Call, Fault, MessageId, TaskRef};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// A request that was understood.
+/// A request that was decoded.
 #[derive(Debug)]
 pub struct Heard {
-    /// What is asked.
+    /// The call that the request makes.
     pub call: Call,
-    /// A retry key from among the parameters.
+    /// The retry key among the parameters, if there is one.
     pub idempotency_key: Option<String>,
-    /// How to answer.
+    /// Writes the response in the dialect of the request.
     pub voice: Voice,
-    /// What the canonical form could not take over.
+    /// The members that the canonical call cannot carry.
     pub losses: Losses,
-    /// Nothing in the request said which dialect it is; see [`Heard::unsure_about`].
+    /// Nothing in the request says which dialect it is; see [`Heard::unsure_about`].
     leaning: bool,
 }
 
 impl Heard {
-    /// The task whose maker decides the dialect, when nothing else did. One that goes by an id of ours was not named by
-    /// its client (or by one that makes ids just like ours), so nobody is asked about it.
+    /// The task whose dialect decides that of the request, if nothing else did. A task with an id of ours was not named
+    /// by its client (or by one that makes ids just like ours), so the store need not be asked about it.
     pub fn unsure_about(&self) -> Option<&TaskRef> {
         let name = match &self.call {
             Call::Get(call) => &call.id,
@@ -38,7 +38,8 @@ impl Heard {
         (self.leaning && matches!(name, TaskRef::Alias(_))).then_some(name)
     }
 
-    /// The task was made in 0.1 (only its clients name tasks at an endpoint that all share), so this is 0.1 too.
+    /// Treats the request as 0.1, because its task was made in 0.1. Only clients of 0.1 name tasks at an endpoint that
+    /// all dialects share.
     #[must_use]
     pub fn as_v01(mut self) -> Self {
         match &mut self.call {
@@ -51,16 +52,16 @@ impl Heard {
     }
 }
 
-/// A request that was not, and how to say so.
+/// A request that could not be decoded, with what is needed to answer it.
 #[derive(Debug)]
 pub struct Unheard {
-    /// How to answer.
+    /// Writes the response in the dialect of the request.
     pub voice: Voice,
-    /// What is wrong.
+    /// What is wrong with the request.
     pub fault: Fault,
 }
 
-/// What a method asks for, and the form its answer takes.
+/// The call of a method, and the form of its answer.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) call: Call,
@@ -73,43 +74,43 @@ impl From<Call> for Said {
     }
 }
 
-/// Where a method wants its answer in another form than the operation gives it.
+/// The form of an answer, where a method wants another one than the operation gives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Form {
-    /// As it is.
+    /// The answer of the operation, unchanged.
     #[default]
     Plain,
-    /// The first of the configurations that were listed.
+    /// Only the first of the push configurations that were listed.
     FirstPush,
-    /// 0.1: a task that was canceled, without its history, which a cancel has no way to ask for.
+    /// 0.1: a canceled task without its history, which a cancel cannot ask for.
     Canceled,
-    /// agent-native: a task that is asked about.
+    /// agent-native: a task that the client polls.
     Polled,
     /// agent-native: the outcome of this action.
     Action(String),
 }
 
-/// What kind of answer a request gets.
+/// The kind of answer that a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// A task or a message.
     Send,
     /// A task.
     Task,
-    /// A page of tasks.
+    /// One page of a list of tasks.
     Tasks,
-    /// A push configuration.
+    /// One push configuration of a task.
     Push,
-    /// A list of them.
+    /// A list of push configurations.
     Pushes,
-    /// Nothing, if all went well.
+    /// Nothing; a deletion has no result.
     Deletion,
     /// A card.
     Card,
 }
 
 impl Asked {
-    /// What a call asks for. A stream is answered by events instead.
+    /// The kind of answer to a call. A stream is answered by events instead.
     pub const fn by(call: &Call) -> Self {
         match call {
             Call::Send(_) | Call::Stream(_) => Self::Send,
@@ -123,7 +124,7 @@ impl Asked {
     }
 }
 
-/// Reads a request. `mint` names messages that come without a name.
+/// Decodes a request. `mint` makes ids for messages that come without one.
 pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId) -> Result<Heard, Box<Unheard>> {
     let unheard = |voice, fault| Box::new(Unheard { voice, fault });
     let envelope = match Envelope::read(body) {
@@ -134,7 +135,7 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
         Ok(versioned) => versioned,
         Err((dialect, fault)) => {
             let voice = Voice::new(dialect, envelope.id_for(dialect.reach().optional_ids));
-            // That there is no such method is the first thing to know: an id would not help.
+            // An unknown method is reported first: an id would not help the caller.
             let id_problem = match fault {
                 Fault::MethodNotFound(_) if envelope.is_without_id() => None,
                 _ => envelope.id_problem(dialect.reach().optional_ids),
@@ -150,7 +151,7 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
         versioned => read_older(facts, &envelope, versioned, mint, &mut losses),
     };
     let (dialect, leaning) = (detected.dialect(), matches!(detected, Detected::Leaning(_)));
-    // What may yet turn out to be 0.1 needs no id either.
+    // The request may turn out to be 0.1, which needs no id.
     let optional = dialect.reach().optional_ids || (leaning && envelope.is_without_id());
     let mut voice = Voice::new(dialect, envelope.id_for(optional));
     if let Some(fault) = envelope.id_problem(optional) {
@@ -168,24 +169,24 @@ pub fn hear(facts: &Facts<'_>, body: &[u8], mint: &mut dyn FnMut() -> MessageId)
     }
 }
 
-/// A body that is larger is not read to find out in which dialect to refuse it.
+/// Bodies that are larger are not decoded only to find the dialect of their refusal.
 const REFUSED_BYTES_MAX: usize = 64 * 1024;
 
-/// In which voice to refuse a request that will not be served. An error where it is no request at all, which some
-/// dialects say first ([`crate::dialect::Reach::envelope_first`]).
+/// The responder for a request that is refused without being served. Fails if the body is no request at all, which some
+/// dialects report first ([`crate::dialect::Reach::envelope_first`]).
 pub fn address(facts: &Facts<'_>, body: &[u8]) -> Result<Voice, Box<Unheard>> {
     if body.len() > REFUSED_BYTES_MAX {
         return Ok(Voice::new(facts.guess(), Some("null".into())));
     }
     match hear(facts, body, &mut || MessageId::parse("refused").expect("a legal id")) {
         Ok(heard) => Ok(heard.voice),
-        // Of what is asked for nobody needs to know more than that it is a request.
+        // A refusal only needs to know that the body is a request; the rest may be wrong.
         Err(unheard) if matches!(unheard.fault, Fault::Parse(_) | Fault::InvalidRequest(_)) => Err(unheard),
         Err(unheard) => Ok(unheard.voice),
     }
 }
 
-/// Reads a request that is known to be of a dialect.
+/// Decodes a request of a known dialect.
 pub(crate) fn read_as(
     dialect: Dialect,
     envelope: &Envelope<'_>,
@@ -223,7 +224,7 @@ fn read_older(
     }
     let send: SendIn = match read_params(params) {
         Ok(send) => send,
-        // Nothing was found in what cannot be read; what is known otherwise decides whose error it is.
+        // Parameters that cannot be read have no marks. The rest of the request decides the dialect of the error.
         Err(fault) => return (detect::among_older(facts, method, versioned, Marks::default()), Err(fault)),
     };
     let detected = detect::among_older(facts, method, versioned, send.marks());
@@ -238,7 +239,7 @@ fn read_older(
     (detected, read.map(|(request, key)| (call(request).into(), key)))
 }
 
-/// The name a caller used for a task.
+/// The id that a caller used for a task.
 pub(crate) trait Named {
     fn named(&self) -> Option<Arc<str>>;
 }

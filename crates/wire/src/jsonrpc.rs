@@ -1,4 +1,4 @@
-//! The JSON-RPC 2.0 envelope.
+//! The JSON-RPC 2.0 envelope: requests read, results and errors written.
 
 use crate::codes::{self, Detail};
 use sabir_proto::Fault;
@@ -8,7 +8,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A request with its parameters left as they came; they are parsed once, into what the method asks for.
+/// A request with unparsed parameters; they are parsed once, into the type of the method.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
     #[serde(borrow)]
@@ -16,42 +16,42 @@ pub struct Envelope<'a> {
     /// A string or a number, echoed as it came.
     #[serde(borrow, default, deserialize_with = "present")]
     pub id: Option<&'a RawValue>,
-    /// The method's name.
+    /// The name of the method.
     #[serde(borrow, default)]
     pub method: Cow<'a, str>,
-    /// The parameters.
+    /// The parameters, not yet parsed.
     #[serde(borrow)]
     pub params: Option<&'a RawValue>,
 }
 
-/// For a member whose `null` is not the same as its absence.
+/// Deserializes a member whose `null` is not the same as its absence.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }
 
-/// The text of a request's id, to be echoed; `null` where there is none.
+/// The JSON text of a request's id, which the response echoes; `null` where there is none.
 pub type Id = Box<str>;
 
-/// Why an envelope is not one, with the id if it had one.
+/// Why a body is not a request, with its id if it has one.
 #[derive(Debug)]
 pub struct Malformed {
-    /// To be echoed.
+    /// The id that the response echoes.
     pub id: Id,
-    /// What to say.
+    /// What is wrong with the body.
     pub fault: Fault,
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads an envelope.
+    /// Reads the envelope of a request.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
         let read = match serde_json::from_slice(body) {
-            // A derived reader would take a list of the members in order, too.
+            // A derived reader would also accept a list of the members in order.
             Ok(_) if !body.trim_ascii_start().starts_with(b"{") => Err(serde_json::Error::custom("not an object")),
             read => read,
         };
         let envelope: Self = read.map_err(|error| {
             let fault = match error.classify() {
-                // The wrong members were met before the text broke off; it is not JSON all the same.
+                // Serde met the wrong members before the end of the text, but the text is not JSON.
                 Category::Data if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() => {
                     Fault::Parse(words(&error))
                 }
@@ -76,12 +76,12 @@ impl<'a> Envelope<'a> {
         Err(Malformed { id, fault: Fault::InvalidRequest(problem.into()) })
     }
 
-    /// The id, to be echoed.
+    /// The JSON text of the id, which the response echoes.
     pub fn id_text(&self) -> Id {
         self.id.map_or("null", RawValue::get).into()
     }
 
-    /// The id of the answer. `None`: the request had none and need not have one, so neither has the answer.
+    /// The id of the response. `None` if the request has none and need not have one; then the response has none either.
     pub(crate) fn id_for(&self, optional: bool) -> Option<Id> {
         match self.id {
             None if optional => None,
@@ -91,7 +91,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// What is wrong with the id. Where it is optional it may be any JSON, if only it is short.
+    /// What is wrong with the id. Where the id is optional it may be any short JSON value.
     pub(crate) fn id_problem(&self, optional: bool) -> Option<Fault> {
         let problem = match self.id {
             None if optional => return None,
@@ -104,7 +104,7 @@ impl<'a> Envelope<'a> {
         Some(Fault::InvalidRequest(problem.into()))
     }
 
-    /// Has no id, or says that it has none.
+    /// Whether the id is missing or `null`.
     pub(crate) fn is_without_id(&self) -> bool {
         self.id.is_none_or(|id| id.get() == "null")
     }
@@ -115,7 +115,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// Parses the parameters into what a method asks for; absent ones read as an empty object.
+    /// Parses the parameters into the type of the method; absent ones read as an empty object.
     pub fn params<T: for<'de> Deserialize<'de>>(&self) -> Result<T, Fault> {
         read_params(self.params.map_or("{}", RawValue::get))
     }
@@ -124,10 +124,10 @@ impl<'a> Envelope<'a> {
 /// Ids are echoed on every event of a stream, so they stay short.
 const ID_BYTES_MAX: usize = 1024;
 
-/// Parses a JSON text into a type; a failure names the member it is about. The path costs time, so it is only looked
-/// for once the quick way has failed.
+/// Parses a JSON object into a type. An error names the member it is about. Finding its path is slow, so it is only
+/// searched after the fast parser has failed.
 pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault> {
-    // Derived readers would take an array of the members in order, too.
+    // Derived readers would also accept an array of the members in order.
     if !text.trim_ascii_start().starts_with('{') {
         return Err(Fault::invalid("", "must be an object"));
     }
@@ -144,10 +144,10 @@ pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault>
     })
 }
 
-/// Longest text about what is wrong with JSON, in bytes. It quotes what was not expected, and that may be a megabyte.
+/// Longest error text of the JSON parser, in bytes. It quotes what was not expected, which may be a megabyte.
 const WORDS_BYTES_MAX: usize = 512;
 
-/// What is wrong with a JSON text, without the middle of a long quotation.
+/// The error text of the JSON parser, without the middle of a long quotation.
 pub(crate) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if text.len() <= WORDS_BYTES_MAX {
@@ -158,19 +158,19 @@ pub(crate) fn words(error: &serde_json::Error) -> String {
     format!("{} … {}", &text[..head], &text[tail..])
 }
 
-/// The message without serde's position, which means nothing to the caller: it is counted within the parameters.
+/// The error text without serde's position, which is counted within the parameters and means nothing to the caller.
 fn brief(error: &serde_json::Error) -> String {
     let text = words(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
-/// Writes what comes before a result: `{"jsonrpc":"2.0","id":…,"result":`. A `}` closes it.
+/// Writes the text before a result: `{"jsonrpc":"2.0","id":…,"result":`. A `}` closes it.
 pub fn open_result(id: Option<&str>, out: &mut Vec<u8>) {
     open(id, out);
     out.extend_from_slice(b",\"result\":");
 }
 
-/// Writes what comes before an error. A `}` closes it.
+/// Writes the text before an error. A `}` closes it.
 pub(crate) fn open_error(id: Option<&str>, out: &mut Vec<u8>) {
     open(id, out);
     out.extend_from_slice(b",\"error\":");
@@ -184,7 +184,7 @@ fn open(id: Option<&str>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an error.
+/// Writes the error response of 1.0.
 pub fn write_error(id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Error<'a> {

@@ -1,26 +1,26 @@
-//! The dialects: pure translation between bytes and the vocabulary.
+//! The dialects of A2A: pure translation between bytes and the canonical types of `sabir_proto`.
 //!
-//! | Room | What is there |
+//! | Module or item | What is there |
 //! |---|---|
-//! | [`codes`] | every error with its numbers in every binding: one table |
-//! | [`jsonrpc`] | the envelope |
+//! | [`codes`] | the table of errors, with their numbers in every binding |
+//! | [`jsonrpc`] | the JSON-RPC 2.0 envelope |
 //! | [`sse`] | frames of event streams, written and read |
-//! | [`version`] | `A2A-Version`, and which versions are spoken |
-//! | [`Dialect`] | the dialects, and the table of what each can say |
-//! | [`hear`] | a JSON-RPC request of any dialect, recognised and read |
-//! | [`Voice`], [`Teller`] | answers, refusals and streams in the dialect of the request |
-//! | [`write_call`], [`read_answer`] | the other side: JSON-RPC requests to servers of any dialect, and what they answer; [`v1`] and [`v03`] have it for their other bindings |
-//! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | what webhooks are sent |
-//! | [`convert`] | one dialect into another, offline |
-//! | [`Handoffs`] | how a task that was handed over is shown to whoever looks at it |
-//! | [`Losses`] | what a translation could not carry |
+//! | [`version`] | `A2A-Version`, and which versions the server accepts |
+//! | [`Dialect`] | the dialects, and the table of their features |
+//! | [`decode_request`] | decodes a JSON-RPC request of any dialect |
+//! | [`Voice`], [`Teller`] | write answers, errors and streams in the dialect of the request |
+//! | [`write_call`], [`read_answer`] | JSON-RPC for clients; [`v1`] and [`v03`] have it for other bindings |
+//! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | the bodies of webhooks |
+//! | [`convert`] | converts a text of one dialect into another, offline |
+//! | [`Handoffs`] | how a reader sees a task that was handed over |
+//! | [`Losses`] | the members that a translation could not carry |
 //! | [`card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
 //! | [`v03`] | A2A 0.3 over its three bindings; 0.2 too |
-//! | [`wire_format`] | what a gRPC request would cost, told before it is decoded |
+//! | [`wire_format`] | counts the members of a gRPC request before it is decoded |
 //! | [`pb`] | generated protobuf; nothing outside this crate and the gRPC binding should need it |
 //!
-//! Absent on purpose: sockets, state, and who the caller is.
+//! Absent on purpose: sockets, state, and the identity of the caller.
 
 pub mod agnt;
 pub mod card;

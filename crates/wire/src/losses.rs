@@ -1,64 +1,65 @@
-//! What a translation could not carry. Silence would be a bug: whoever loses something says so here.
+//! The losses of a translation: what the other dialect cannot carry. A translator that drops something without a note
+//! here has a bug.
 
 use std::fmt;
 
-/// Most notes one translation keeps; what comes after is only counted. A task with ten thousand parts that each lose a
-/// name must not cost ten thousand strings.
+/// The number of notes that one translation keeps; later ones are only counted. A task with ten thousand parts that
+/// each lose a name must not cost ten thousand strings.
 pub const LOSSES_MAX: usize = 64;
 
-/// What kind of thing was lost, or had to be shown as something else.
+/// The kind of a loss: something is missing, or shown as something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossKind {
     /// A task state the dialect does not have, shown as its nearest.
     State,
-    /// The name of a task.
+    /// The id of a task.
     TaskId,
-    /// The name of a conversation.
+    /// The id of a context.
     ContextId,
-    /// The name of a message.
+    /// The id of a message.
     MessageId,
-    /// The name of an artifact.
+    /// The id of an artifact.
     ArtifactId,
-    /// A file name or media type on a part that has no place for it.
+    /// A file name or media type, on a kind of part that cannot carry it.
     PartAttribute,
     /// The content of a part, or a whole part.
     Part,
-    /// Free metadata.
+    /// Free metadata of any object.
     Metadata,
-    /// URIs of extensions.
+    /// The URIs of extensions.
     Extensions,
-    /// Other tasks a message refers to.
+    /// The other tasks that a message refers to.
     References,
     /// Messages of a history.
     History,
     /// When a status was reported.
     Timestamp,
-    /// The answer stands, or stands as well, where the dialect's clients look for it.
+    /// The answer was moved or copied to where clients of the dialect look for it.
     AnswerPlace,
     /// How a caller wants a send to be handled.
     Configuration,
     /// How to authenticate to a webhook.
     PushAuthentication,
-    /// The name of a push configuration.
+    /// The id of a push configuration.
     PushConfigId,
-    /// Where a list goes on, and how long it is.
+    /// The page token and the size of a list.
     Paging,
     /// The tenant a request or an interface names.
     Tenant,
-    /// A way to reach an agent.
+    /// An interface on a card.
     Interface,
     /// How a caller may authenticate.
     Security,
     /// A member of a card that the dialect does not have.
     CardMember,
-    /// A signature, which does not survive another form.
+    /// A signature, which is not valid for another form of the card.
     Signature,
-    /// Details of an error.
+    /// The details of an error.
     ErrorDetails,
 }
 
 impl LossKind {
-    /// Every kind.
+    /// Every kind of loss, in the order of the enum.
     pub const ALL: [Self; 23] = [
         Self::State,
         Self::TaskId,
@@ -121,12 +122,12 @@ impl fmt::Display for LossKind {
     }
 }
 
-/// One thing that was lost.
+/// One loss of a translation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Loss {
-    /// What it is.
+    /// The kind of the loss.
     pub kind: LossKind,
-    /// Where it stands in the canonical form, such as `history[0].messageId`; everything below it is lost too.
+    /// Its path in the canonical form, such as `history[0].messageId`; everything below it is lost too.
     pub path: String,
 }
 
@@ -136,8 +137,8 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The losses of one translation. Mostly there are none, and every open stream has one of these, so an empty one is a
-/// pointer to nothing.
+/// The losses of one translation. Mostly there are none, and every open stream has one of these values, so an empty one
+/// allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
     noted: Option<Box<Noted>>,
@@ -150,12 +151,12 @@ struct Noted {
 }
 
 impl Losses {
-    /// None so far.
+    /// A translation that has lost nothing so far.
     pub const fn new() -> Self {
         Self { noted: None }
     }
 
-    /// Notes a loss.
+    /// Notes a loss; one that is noted already is not repeated.
     pub(crate) fn note(&mut self, kind: LossKind, path: impl fmt::Display) {
         let noted = self.noted.get_or_insert_default();
         if noted.notes.len() == LOSSES_MAX {
@@ -168,7 +169,8 @@ impl Losses {
         }
     }
 
-    /// Takes over the notes of a part of the translation, but for those whose content went another way.
+    /// Adds the notes of a part of the translation, except those with a path in `kept`, whose content is carried
+    /// elsewhere.
     pub(crate) fn take_except(&mut self, other: Self, kept: &[&str]) {
         let Some(other) = other.noted else { return };
         for note in other.notes {
@@ -181,17 +183,17 @@ impl Losses {
         }
     }
 
-    /// What was lost.
+    /// The losses that were noted.
     pub fn notes(&self) -> &[Loss] {
         self.noted.as_ref().map_or(&[], |noted| &noted.notes)
     }
 
-    /// How many losses were only counted.
+    /// The number of losses that were only counted.
     pub fn more(&self) -> usize {
         self.noted.as_ref().map_or(0, |noted| noted.more)
     }
 
-    /// Nothing was lost.
+    /// Whether nothing was lost.
     pub const fn is_empty(&self) -> bool {
         self.noted.is_none()
     }

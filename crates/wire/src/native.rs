@@ -1,4 +1,4 @@
-//! agent-native: parts by `type`, `async`, whole tasks as events, actions.
+//! The JSON-RPC of agent-native: parts by `type`, `async`, whole tasks as events, actions.
 
 use crate::hear::{Asked, Form, Said};
 use crate::jsonrpc::read_params;
@@ -52,7 +52,7 @@ struct TaskQuery {
     history_length: Option<i32>,
 }
 
-/// A send, and the retry key it may name.
+/// Reads a send, and the retry key it may have.
 pub(crate) fn read_send(
     mut send: SendIn,
     mint: Mint<'_>,
@@ -70,7 +70,7 @@ pub(crate) fn read_send(
         }
         Some(_) => return Err(Fault::invalid("idempotencyKey", "must be a string")),
     };
-    // A message without a name takes the key's, so that its repeat is the same message.
+    // A message without an id takes the retry key as its id, so that its repeat is the same message.
     let mut named = || key.as_deref().and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(&mut *mint);
     if send.approved_actions.is_some() {
         losses.note(LossKind::Configuration, "approvedActions");
@@ -84,7 +84,7 @@ pub(crate) fn read_send(
     Ok((Box::new(request), key))
 }
 
-/// `actions/invoke`: a skill by name, with its input as data.
+/// Reads `actions/invoke`: a skill by name, with its input as data.
 fn read_action(params: &str, mint: Mint<'_>) -> Result<Said, Fault> {
     #[derive(Deserialize)]
     struct Action {
@@ -121,7 +121,7 @@ fn read_action(params: &str, mint: Mint<'_>) -> Result<Said, Fault> {
     Ok(Said { call: Call::Send(Box::new(request)), form: Form::Action(action) })
 }
 
-/// Writes an answer. The answer of the agent must be in its place already.
+/// Writes an answer. [`place_answer`](task::place_answer) must have moved the agent's answer already.
 pub(crate) fn write_answer(answer: &Answer, form: &Form, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     match answer {
         Answer::SentTask(task) | Answer::Task(task) => match form {
@@ -151,7 +151,7 @@ pub(crate) fn write_task(task: &TheirTask, polled: bool, path: &Path<'_>, losses
     put(&written, out);
 }
 
-/// `{action, status, output}`
+/// Writes the outcome of an action: `{action, status, output}`.
 fn write_outcome(action: &str, task: &TheirTask, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Outcome<'a> {
@@ -189,7 +189,7 @@ pub(crate) fn read_answer(
     })
 }
 
-/// Writes a request.
+/// Writes a request: the method and its parameters.
 pub(crate) fn write_call(call: &Call, key: Option<&str>, losses: &mut Losses) -> Result<(&'static str, String), Fault> {
     #[derive(Serialize)]
     struct Query<'a> {
@@ -242,7 +242,7 @@ fn send_params(request: &SendMessage, key: Option<&str>, losses: &mut Losses) ->
     }
     let root = Path::Root;
     configuration_losses(request, losses);
-    // The conversation stands beside the message here.
+    // agent-native has the context id beside the message.
     let mut bare = Losses::new();
     let message = message::write(&request.message, MANNER, &root.member("message"), &mut bare);
     losses.take_except(bare, &["message.contextId"]);
@@ -255,7 +255,7 @@ fn send_params(request: &SendMessage, key: Option<&str>, losses: &mut Losses) ->
     })
 }
 
-/// What a send without a configuration cannot ask for.
+/// Notes what a dialect whose sends have no configuration cannot ask for.
 pub(crate) fn configuration_losses(request: &SendMessage, losses: &mut Losses) {
     let (given, root) = (&request.configuration, Path::Root);
     let path = root.member("configuration");

@@ -1,9 +1,10 @@
-//! Where in a message something is wrong, in the words of its JSON form: `message.parts[2].raw`.
+//! The path of a member in a request or a response, in the names of its JSON form: `message.parts[2].raw`.
 
 use sabir_proto::{Fault, FieldViolation};
 use std::fmt;
 
-/// The member being read. A chain on the stack, so that nothing is allocated unless something is wrong.
+/// The path of the member being read. It is a chain on the stack, so that nothing is allocated unless an error is
+/// reported.
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
     /// The whole message.
@@ -33,12 +34,12 @@ impl<'a> Path<'a> {
         Wrong(FieldViolation { field: self.to_string(), description: description.to_string() })
     }
 
-    /// A member that has presence and must be there.
+    /// Checks that an optional member is there.
     pub(crate) fn required<T>(&self, value: Option<T>) -> Result<T, Wrong> {
         value.ok_or_else(|| self.wrong("is required"))
     }
 
-    /// A text that must be there.
+    /// Checks that a text is not empty.
     pub(crate) fn required_text(&self, text: String) -> Result<String, Wrong> {
         self.required(unset(text))
     }
@@ -65,24 +66,24 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// An empty text is an unset one.
+/// `None` for an empty text, which stands for an unset one.
 pub(crate) fn unset(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A member that is wrong. Whose fault that is depends on who sent it.
+/// A member that is wrong. Which side is to blame depends on who sent it.
 #[derive(Debug)]
 pub(crate) struct Wrong(FieldViolation);
 
 impl Wrong {
-    /// As it looks to a client whose server answered with this.
+    /// The fault for a client, whose server sent the wrong member.
     pub(crate) fn in_reply(self) -> Fault {
         let FieldViolation { field, description } = self.0;
         Fault::InvalidAgentResponse(if field.is_empty() { description } else { format!("{field}: {description}") })
     }
 }
 
-/// As it looks to a server that was sent this.
+/// The fault for a server, whose client sent the wrong member.
 impl From<Wrong> for Fault {
     fn from(wrong: Wrong) -> Self {
         Self::InvalidParams(vec![wrong.0])

@@ -1,4 +1,4 @@
-//! The other side of the table: requests to servers of any dialect, and what they answer.
+//! The side of the client in JSON-RPC: requests to servers of any dialect, and their answers.
 
 use crate::codes::{self, code_of};
 use crate::hear::Asked;
@@ -11,29 +11,30 @@ use serde_json::value::RawValue;
 /// A JSON-RPC request to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Its method.
+    /// The method of the request.
     pub method: &'static str,
-    /// Its parameters, as JSON.
+    /// The parameters, as JSON text.
     pub params: String,
-    /// What kind of answer it gets.
+    /// The kind of answer that the request gets.
     pub asked: Asked,
 }
 
 /// A request to a server over HTTP+JSON, or over the REST of 0.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// Its method.
+    /// The method of the request.
     pub method: http::Method,
-    /// Path and query, to be put behind the address on the card.
+    /// Path and query, to be appended to the URL on the card.
     pub path: String,
-    /// Its body, JSON, if it has one.
+    /// The JSON body, if the request has one.
     pub body: Option<Vec<u8>>,
-    /// What kind of answer it gets.
+    /// The kind of answer that the request gets.
     pub asked: Asked,
 }
 
-/// Writes a request in a dialect. What the dialect cannot ask at all is a fault; what it cannot carry is a loss. `mint`
-/// names tasks where the client must. A retry key travels among the parameters only in agent-native.
+/// Writes a request in a dialect. A call that the dialect does not have is a fault; a member it cannot carry is a loss.
+/// `mint` makes ids for tasks where the client must choose them. Only agent-native carries the retry key among the
+/// parameters.
 pub fn write_call(
     dialect: Dialect,
     call: &Call,
@@ -44,7 +45,7 @@ pub fn write_call(
     if let (Call::Send(request) | Call::Stream(request), false) = (call, dialect.reach().client_names_tasks)
         && request.alias.is_some()
     {
-        // A task that may yet have to be opened has no name there.
+        // The client cannot choose the id of a task that is yet to be opened.
         losses.note(LossKind::TaskId, "message.taskId");
     }
     let (method, params) = match dialect {
@@ -57,7 +58,7 @@ pub fn write_call(
     Ok(Request { method, params, asked: Asked::by(call) })
 }
 
-/// Asks for the first configuration of a task. `None`: the dialect has no such question, only the list.
+/// Writes the request for the first push configuration of a task. `None` if the dialect can only list them.
 pub(crate) fn write_first_push(dialect: Dialect, task: &TaskRef) -> Option<Request> {
     let (method, params) = match dialect {
         Dialect::V03 | Dialect::V02 => ("tasks/pushNotificationConfig/get", v03::json::query(task, None, None, None)),
@@ -67,7 +68,7 @@ pub(crate) fn write_first_push(dialect: Dialect, task: &TaskRef) -> Option<Reque
     Some(Request { method, params, asked: Asked::Push })
 }
 
-/// Reads the result of a request. `mint` names messages that come without a name.
+/// Reads the result of a request. `mint` makes ids for messages that come without one.
 pub fn read_answer(
     dialect: Dialect,
     asked: Asked,
@@ -123,7 +124,7 @@ pub fn read_error(dialect: Dialect, error: &str) -> Fault {
     }
 }
 
-/// What the data of an error says: 1.0's `ErrorInfo`, or 0.1's task.
+/// The data of an error: the `ErrorInfo` of 1.0, or the task of 0.1.
 #[derive(Default)]
 struct About {
     code: Option<Code>,

@@ -1,7 +1,8 @@
-//! What a webhook is sent: 1.0 tells the event, everybody before it the task as it stands.
+//! The bodies of webhooks: 1.0 sends the event, all older dialects the task as it stands.
 //!
-//! That is what servers do rather than what all of the specifications say; the fixtures have it from nine of them. The dialect
-//! is the one in which the webhook was registered, because its receiver was written together with that client.
+//! This follows what servers do, which differs from some of the specifications; the fixtures have it from nine of them.
+//! The dialect is the one in which the webhook was registered, because its receiver was written together with that
+//! client.
 
 use crate::hear::Asked;
 use crate::voice::Voice;
@@ -10,19 +11,19 @@ use sabir_proto::{Answer, Fault, FrozenEvent, FrozenTask, MessageId, TheirEvent,
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// A body, and what its media type is.
+/// The media type of a body, and the body.
 pub type PushBody = (&'static str, Vec<u8>);
 
 /// The media type of an event in 1.0.
 const EVENT: &str = "application/a2a+json";
 
-/// The body of a webhook in 1.0, which tells an event.
+/// Writes the body of a webhook in 1.0: an event.
 pub fn write_push_event(event: &FrozenEvent) -> PushBody {
     (EVENT, v1::json::event_bytes(event).into_owned())
 }
 
-/// The body of a webhook in a dialect that tells whole tasks. `name`: what the client calls the task, where clients name
-/// their tasks.
+/// Writes the body of a webhook in a dialect that sends whole tasks. `name` is the client's own id for the task, where
+/// clients choose the ids.
 pub fn write_push_task(
     to: Dialect,
     task: &FrozenTask,
@@ -33,7 +34,8 @@ pub fn write_push_task(
     whole(to, task, name, losses)
 }
 
-/// The body of a webhook for what happened elsewhere: 1.0 tells the event, everybody else the task as it stands.
+/// Writes the body of a webhook for an event of another server: the event in 1.0, the task as it stands in all older
+/// dialects.
 pub fn write_push_payload(
     to: Dialect,
     event: &TheirEvent,
@@ -67,7 +69,8 @@ pub fn read_push_payload(
     match from {
         // The Python SDK 1.x posts events of 1.0 to every webhook, in whichever dialect it was registered.
         Dialect::V03 | Dialect::V02 if is_wrapped(body) => peer::read_event(Dialect::V1, body, mint, losses),
-        // What a webhook gets is a task there, never an event; one without artifacts looks like a status in 0.1.
+        // A webhook gets a task in these dialects, never an event; in 0.1, a task without artifacts looks like a status
+        // event.
         Dialect::V01 | Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
             Answer::Task(task) => Ok(TheirEvent::Task(*task)),
             _ => Err(Fault::InvalidAgentResponse("expected a task".into())),
@@ -76,7 +79,7 @@ pub fn read_push_payload(
     }
 }
 
-/// Whether a body is an event by the member that is set, as 1.0 has it, rather than by its `kind`.
+/// Whether a body names its event by the member that is set, as in 1.0, rather than by `kind`.
 fn is_wrapped(body: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! Frames of event streams: written by servers here, read by clients with a [`Parser`].
+//! Frames of event streams (SSE): written here for servers, read for clients by a [`Parser`].
 
 mod parse;
 
@@ -13,7 +13,7 @@ pub fn frame(id: Option<Seq>, payload: &[u8], out: &mut Vec<u8>) {
     close_frame(out);
 }
 
-/// Writes what comes before a payload.
+/// Writes the text of a frame before its payload.
 pub fn open_frame(id: Option<Seq>, out: &mut Vec<u8>) {
     if let Some(Seq(id)) = id {
         out.extend_from_slice(b"id: ");
@@ -23,13 +23,13 @@ pub fn open_frame(id: Option<Seq>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"data: ");
 }
 
-/// Writes what comes after it.
+/// Writes the end of a frame, after its payload.
 pub fn close_frame(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// A comment: keeps proxies and clients from giving up on a quiet stream. No blank line follows it: httpx-sse, which the
-/// Python SDKs read with, takes one for the end of an event with nothing in it, and the SDK of 0.3 gives up on that.
+/// A comment that keeps proxies and clients from giving up on a quiet stream. No blank line follows it: httpx-sse,
+/// which the Python SDKs use, takes a blank line for the end of an empty event, and the SDK of 0.3 gives up on that.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n";
 
 fn itoa(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {

@@ -1,16 +1,16 @@
-//! What the older dialects share: JSON objects that descend from the JSON Schemas of A2A 0.1 to 0.3.
+//! The JSON objects that the older dialects share, which descend from the JSON Schemas of A2A 0.1 to 0.3.
 //!
-//! They tag parts by a word, name states in lower case, and differ in which members an object has. So there is one
-//! generous reader for each object, and one writer that asks a [`Manner`] which members this dialect knows. What it does
-//! not know goes into the [`Losses`](crate::Losses), with the place it had in the canonical form.
+//! They tag parts by a word, name states in lower case, and differ in which members an object has. So each object has
+//! one lenient reader, and one writer that asks a [`Manner`] which members this dialect has. Members it does not have
+//! go into the [`Losses`](crate::Losses), with their path in the canonical form.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
 //! | [`part`] | parts, by `kind` or by `type` |
-//! | [`message`] | messages |
+//! | [`message`] | messages of any role |
 //! | [`task`] | tasks, statuses, artifacts |
 //! | [`push`] | push configurations |
-//! | [`send`] | what a message is sent with |
+//! | [`send`] | the parameters of a send |
 
 pub(crate) mod message;
 pub(crate) mod part;
@@ -23,7 +23,7 @@ use sabir_proto::MessageId;
 use sabir_proto::lenient::object;
 use serde::Deserialize;
 
-/// By which member a dialect tells parts apart.
+/// The member by which a dialect tells parts apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Kind,
@@ -33,18 +33,18 @@ pub(crate) enum Tag {
 /// How a dialect names its artifacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArtifactName {
-    /// `artifactId`
+    /// The member `artifactId`.
     Id,
-    /// `index`, and `id` beside it: the index is what the schema has, the id what its users came to write.
+    /// `index` and `id`: the schema has the index, and clients came to write the id beside it.
     IndexAndId,
-    /// `index`
+    /// Only `index`.
     Index,
 }
 
-/// Where a dialect's clients look for the answer.
+/// Where clients of a dialect look for the answer of a completed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerPlace {
-    /// Wherever the agent put it.
+    /// The answer may stay where the agent put it.
     Anywhere,
     /// In `status.message`.
     Status,
@@ -52,21 +52,21 @@ pub(crate) enum AnswerPlace {
     Artifact,
 }
 
-/// How a dialect writes what they all share.
+/// How a dialect writes the shared objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Manner {
     pub(crate) dialect: Dialect,
     pub(crate) tag: Tag,
     pub(crate) artifact_name: ArtifactName,
     pub(crate) answer: AnswerPlace,
-    /// The conversation is a `sessionId`.
+    /// The context id is called `sessionId`.
     pub(crate) session: bool,
-    /// `history` and `artifacts` are there even when empty.
+    /// `history` and `artifacts` are written even when empty.
     pub(crate) lists_always: bool,
 }
 
 impl Manner {
-    /// The manner of a dialect. 1.0 has none of this; asking for it gives 0.3's, which is nearest.
+    /// The style of a dialect. 1.0 has no such objects; it gets that of 0.3, which is nearest.
     pub(crate) const fn of(dialect: Dialect) -> Self {
         let base = Self {
             dialect,
@@ -87,7 +87,7 @@ impl Manner {
         }
     }
 
-    /// The word for an object's own kind, where objects have one.
+    /// The `kind` of an object, where the dialect has this member.
     const fn kind(self, word: &'static str) -> Option<&'static str> {
         match self.tag {
             Tag::Kind => Some(word),
@@ -96,10 +96,10 @@ impl Manner {
     }
 }
 
-/// A structure from an object and nothing else: derived readers would take a list of its members in order, too.
+/// Deserializes a struct from a JSON object only: derived readers would also accept a list of its members in order.
 #[derive(Debug, Deserialize)]
 #[serde(transparent, bound = "T: Deserialize<'de>")]
 pub(crate) struct Only<T>(#[serde(deserialize_with = "object")] pub(crate) T);
 
-/// Names for messages that came without one. An argument, because translation has no randomness of its own.
+/// Makes ids for messages that came without one. It is an argument because translation has no randomness of its own.
 pub(crate) type Mint<'a> = &'a mut dyn FnMut() -> MessageId;

@@ -1,13 +1,13 @@
-//! Streams: a task's events as frames of a dialect.
+//! Encodes the events of a task as the frames of a stream, in the dialect of the request.
 //!
 //! | Dialect | One event of the log becomes |
 //! |---|---|
 //! | 1.0 | one numbered frame with the committed bytes |
 //! | 0.3, 0.2 | one numbered frame; `final` on the last one of this stream |
 //! | 0.1 | a status, or an artifact with its index; a whole task becomes several of them. Not numbered |
-//! | agent-native | the whole task so far, where enough is new. Not numbered |
+//! | agent-native | the whole task so far, if enough of it is new. Not numbered |
 //!
-//! A stream whose frames are not numbered is taken up again by subscribing, which begins with the present state.
+//! A client resumes a stream without numbers by subscribing, which begins with the present state.
 
 use crate::path::Path;
 use crate::tagged::Manner;
@@ -22,25 +22,25 @@ use sabir_proto::{
     TheirEvent, TheirTask,
 };
 
-/// A whole task is told again when what is new is at least one part in this many of what was told last, so that a
-/// long artifact in small chunks does not cost its square.
+/// A whole task is sent again when the new bytes are at least one part in this many of what was sent last, so that the
+/// cost of a long artifact in small chunks does not grow with the square of its length.
 const NEWS_SHARE: usize = 8;
 
-/// Tells the events of one stream.
+/// Encodes the events of one stream.
 #[derive(Debug)]
 pub struct Teller {
     shape: Shape,
     wrapping: Wrapping,
-    /// Of the older dialects. 1.0 needs no more than the id, and an open stream is worth every byte.
+    /// Only for the older dialects. 1.0 needs only the id, and memory per open stream counts.
     voice: Option<Box<Voice>>,
 }
 
-/// What stands around each payload.
+/// The text around each payload.
 #[derive(Debug)]
 enum Wrapping {
     /// The result of the request with this id.
     JsonRpc(Option<jsonrpc::Id>),
-    /// Nothing: each event stands for itself.
+    /// Nothing: the payload is the event.
     Bare,
 }
 
@@ -61,15 +61,15 @@ impl Wrapping {
 
 #[derive(Debug)]
 enum Shape {
-    /// The committed bytes.
+    /// The event as committed.
     V1,
-    /// One event by its `kind`.
+    /// One event, told apart by its `kind`.
     Kinds(Dialect),
-    /// 0.3's REST, with files as this peer reads them.
+    /// The REST of 0.3, with files as this peer reads them.
     Rest(Form),
-    /// Statuses and indexed artifacts.
+    /// The statuses and indexed artifacts of 0.1.
     Updates { artifacts: Vec<ArtifactId> },
-    /// Whole tasks.
+    /// The whole tasks of agent-native.
     Whole { task: Option<Box<TheirTask>>, told: usize, news: usize },
 }
 
@@ -77,28 +77,28 @@ impl Teller {
     pub(crate) fn new(voice: Voice) -> Self {
         let shape = match voice.dialect {
             Dialect::V1 => Shape::V1,
-            // XPR has no streams, so nobody asks for one in its voice.
+            // XPR has no streams, so no request in this dialect asks for one.
             Dialect::V03 | Dialect::V02 | Dialect::Xpr => Shape::Kinds(voice.dialect),
             Dialect::V01 => Shape::Updates { artifacts: Vec::new() },
             Dialect::Native => Shape::Whole { task: None, told: 0, news: 0 },
         };
-        // agent-native's events are results of no request in particular.
+        // Events of agent-native do not carry the id of the request.
         let id = if voice.dialect == Dialect::Native { Some("0".into()) } else { voice.id.clone() };
         let voice = (voice.dialect != Dialect::V1).then(|| Box::new(voice));
         Self { shape, wrapping: Wrapping::JsonRpc(id), voice }
     }
 
-    /// For HTTP+JSON 1.0: each event stands for itself.
+    /// The encoder for HTTP+JSON 1.0, where no envelope is around an event.
     pub const fn http_v1() -> Self {
         Self { shape: Shape::V1, wrapping: Wrapping::Bare, voice: None }
     }
 
-    /// For 0.3's REST, to a peer that means this by the bytes of a file.
+    /// The encoder for the REST of 0.3, with the file encoding that the peer expects.
     pub const fn rest_v03(files: Form) -> Self {
         Self { shape: Shape::Rest(files), wrapping: Wrapping::Bare, voice: None }
     }
 
-    /// Tells one event. `last`: this stream carries no more.
+    /// Encodes one event. `last`: no event follows it on this stream.
     pub fn tell(&mut self, event: &FrozenEvent, last: bool, losses: &mut Losses, out: &mut Vec<u8>) {
         if matches!(self.shape, Shape::V1) {
             self.wrapping.frame(Some(event.seq), &v1::json::event_bytes(event), out);
@@ -111,12 +111,12 @@ impl Teller {
                 return;
             }
         }
-        // A damaged record is the store's misfortune, and was reported where it was read.
+        // The store has reported a damaged record where it was read, so it is only skipped here.
         let Some(shown) = event.show() else { return };
         self.tell_shown(shown, event.seq, last, losses, out);
     }
 
-    /// Tells a direct reply, which is all its stream carries.
+    /// Encodes a direct reply, the only frame of its stream.
     pub fn tell_reply(&mut self, message: &Message, losses: &mut Losses, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         match self.shape {
@@ -132,15 +132,15 @@ impl Teller {
         self.wrapping.frame(None, &payload, out);
     }
 
-    /// Tells that the stream broke.
+    /// Encodes the error that ends the stream.
     pub fn tell_fault(&self, fault: &Fault, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         match (&self.voice, &self.wrapping) {
             (Some(voice), _) => voice.write_error(fault, &mut payload),
             (None, Wrapping::JsonRpc(id)) => jsonrpc::write_error(id.as_deref(), fault, &mut payload),
             (None, Wrapping::Bare) => {
-                // The status has left already; what tells an error from an event here is its name. The Python SDK
-                // needs it.
+                // The HTTP status has been sent already; the name of the event tells an error from an event. The Python
+                // SDK needs it.
                 match self.shape {
                     Shape::Rest(_) => v03::rest::write_error(fault, &mut payload),
                     _ => v1::http::write_error(fault, &mut payload),
@@ -161,7 +161,7 @@ impl Teller {
             Shape::Rest(files) => {
                 v03::rest::write_event(&event, last, files, losses, out);
             }
-            // These have writers of their own.
+            // [`Teller::tell_shown`] writes these itself.
             Shape::V1 | Shape::Updates { .. } | Shape::Whole { .. } => {}
         }
     }
@@ -182,7 +182,8 @@ impl Teller {
             }
             Shape::Whole { task, told, news } => {
                 let (is_status, bytes) = match &event {
-                    // Only what the task gains by it: most of a small chunk's own bytes are names that it has already.
+                    // Only the bytes that the task gains: most bytes of a small chunk are names that the task has
+                    // already.
                     TheirEvent::ArtifactUpdate(update) => (false, bytes_gained(task.as_deref(), update)),
                     TheirEvent::Task(_) | TheirEvent::Message(_) | TheirEvent::StatusUpdate(_) => (true, 0),
                 };
@@ -193,7 +194,7 @@ impl Teller {
                 }
                 let Some(task) = task else { return };
                 *news += bytes;
-                // That a task was submitted is no news to who submitted it.
+                // The client knows that it submitted the task.
                 let begun = task.status.state != TaskState::Submitted;
                 let worth_telling = begun && (is_status || *news * NEWS_SHARE >= *told);
                 if !worth_telling && !last {
@@ -212,11 +213,11 @@ impl Teller {
     }
 }
 
-/// About as many bytes as a part has in a task beside its content.
+/// The approximate number of bytes of a part in a task, without its content.
 const PART_FRAME_BYTES: usize = r#"{"type":"text","text":""},"#.len();
 
-/// About as many bytes as a task gains by an artifact or a chunk of one. Text that goes on with the text before it becomes
-/// no part of its own.
+/// The approximate number of bytes that a task gains by an artifact or a chunk of one. Text that continues the text
+/// before it adds no part.
 fn bytes_gained(task: Option<&TheirTask>, update: &ArtifactUpdate<TaskRef, Option<ContextId>>) -> usize {
     let bytes: usize = update.artifact.parts.iter().map(bytes_of).sum();
     let artifacts = task.map(|task| task.artifacts.as_slice()).unwrap_or_default();
@@ -227,7 +228,7 @@ fn bytes_gained(task: Option<&TheirTask>, update: &ArtifactUpdate<TaskRef, Optio
     }
 }
 
-/// About as many bytes as a part has in a task.
+/// The approximate number of bytes of a part in a task.
 fn bytes_of(part: &Part) -> usize {
     PART_FRAME_BYTES
         + match &part.content {
@@ -237,7 +238,7 @@ fn bytes_of(part: &Part) -> usize {
         }
 }
 
-/// 0.1's frames for one event.
+/// Makes the payloads of 0.1 for one event.
 pub(crate) fn updates(
     event: &TheirEvent,
     known: &mut Vec<ArtifactId>,
@@ -259,7 +260,7 @@ pub(crate) fn updates(
             known.len() - 1
         })
     };
-    // An event of 0.1 names its task and no conversation.
+    // An event of 0.1 names its task and no context.
     let unsaid = |path: &Path<'_>, context: Option<&ContextId>, losses: &mut Losses| {
         if context.is_some() {
             losses.note(LossKind::ContextId, path.member("contextId"));
@@ -280,7 +281,7 @@ pub(crate) fn updates(
             for (i, artifact) in task.artifacts.iter().enumerate() {
                 let at = index(&artifact.artifact_id);
                 let written = task::write_artifact(artifact, at, MANNER, &artifacts.item(i), losses);
-                // Until the task settles, nobody knows but that more of it comes.
+                // Until the task settles, more chunks of the artifact may come.
                 let whole = task.status.state.is_settled();
                 frame(&EventOut { artifact: Some(written.chunk(false, whole)), ..quiet(id) });
             }

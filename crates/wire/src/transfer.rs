@@ -1,16 +1,17 @@
-//! How a task that was handed over is shown.
+//! Shows a task that was handed over, in the form that each reader understands.
 //!
-//! No version of A2A has a state for it, and a strict reader refuses a message with a state that it does not know. So it
-//! depends on what the reader has activated:
+//! No version of A2A has a state for it, and a strict reader refuses a message with an unknown state. So the form
+//! depends on the extensions that the reader has activated:
 //!
 //! | Activated | State | Where the task went |
 //! |---|---|---|
-//! | `urn:sabir:ext:handoff:v1` | completed, which is over and no error | `metadata` of the status message and of the task |
-//! | `urn:sabir:ext:handoff:v1:literal` | `TRANSFERRED`, in 1.0 as JSON; elsewhere as above | beside that in `status.transfer` |
-//! | neither | failed: "completed" would say that all is done | the same metadata, and in words |
+//! | `urn:sabir:ext:handoff:v1` | completed: over, and no error | `metadata` of status message and task |
+//! | the same with `:literal` | in 1.0 as JSON `TRANSFERRED`, elsewhere as above | also in `status.transfer` |
+//! | neither | failed: "completed" would mean that all is done | the same metadata, and the text |
 //!
-//! The log has a state of its own. Encoders that know nothing of this show it as completed, which is right for whoever has
-//! activated the extension; so only the other two need work, and only for tasks that were handed over.
+//! The log has a state of its own. Encoders that do not know this module show it as completed, which is right for a
+//! reader that has activated the extension. So only the other two rows need work here, and only for tasks that were
+//! handed over.
 
 use sabir_proto::transfer::TRANSFERRED;
 use sabir_proto::{
@@ -19,19 +20,19 @@ use sabir_proto::{
 };
 use serde_json::Value;
 
-/// What a reader has activated.
+/// How far a reader understands handoffs, by the extensions it has activated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handoffs {
-    /// Nothing.
+    /// The reader has not activated the extension.
     Unaware,
-    /// The extension.
+    /// The reader has activated the extension.
     Aware,
-    /// Its literal form.
+    /// The reader has activated the extension in its literal form.
     Literal,
 }
 
 impl Handoffs {
-    /// By the extensions that are active.
+    /// The support of a reader with these active extensions.
     pub fn of(active: &[String]) -> Self {
         let has = |uri: &str| active.iter().any(|active| active == uri);
         match (has(HANDOFF_LITERAL), has(HANDOFF)) {
@@ -41,7 +42,7 @@ impl Handoffs {
         }
     }
 
-    /// The states of our log that this reader sees as the one it asks for.
+    /// The states in our log that this reader sees as the state it filters by.
     pub fn states(self, asked: TaskState) -> Vec<TaskState> {
         let shown = match self {
             Self::Unaware => TaskState::Failed,
@@ -50,7 +51,7 @@ impl Handoffs {
         if asked == shown { vec![asked, TaskState::Transferred] } else { vec![asked] }
     }
 
-    /// A reply as this reader sees it.
+    /// Converts a reply to the form for this reader.
     pub fn show<S>(self, reply: Reply<S>) -> Reply<S> {
         match reply {
             Reply::Sent(Sent::Task(task, view)) => Reply::Sent(Sent::Task(self.task(task), view)),
@@ -63,7 +64,7 @@ impl Handoffs {
         }
     }
 
-    /// A task as this reader sees it.
+    /// Converts a task to the form for this reader.
     pub fn task(self, task: FrozenTask) -> FrozenTask {
         if task.state != TaskState::Transferred || self == Self::Aware {
             return task;
@@ -76,7 +77,7 @@ impl Handoffs {
         FrozenTask::freeze(&thawed)
     }
 
-    /// An event as this reader sees it.
+    /// Converts an event to the form for this reader.
     pub fn event(self, event: FrozenEvent) -> FrozenEvent {
         if event.state != Some(TaskState::Transferred) || self == Self::Aware {
             return event;
@@ -99,7 +100,7 @@ impl Handoffs {
     }
 }
 
-/// To whoever did not ask for handoffs the task did not end well here, and the words say where it went.
+/// For a reader without the extension the task did not end well here, and the text says where it went.
 fn unaware(status: &mut TaskStatus) {
     status.state = TaskState::Failed;
     let said = status.message.as_ref().and_then(|message| Transfer::of_metadata(message.metadata.as_ref()));
@@ -113,7 +114,7 @@ fn tell(message: &mut Message, transfer: &Transfer) {
     message.parts = vec![Part::text(words)];
 }
 
-/// Puts the state and the target where the literal form has them, in a task or an update.
+/// Sets the state and the target as the literal form has them, in a task or an update.
 fn literal(json: &mut Value) {
     let target = json["status"]["message"]["metadata"][HANDOFF]["transfer"].clone();
     json["status"]["state"] = TRANSFERRED.into();
@@ -122,7 +123,7 @@ fn literal(json: &mut Value) {
     }
 }
 
-/// The bytes of the literal form. The members that readers may not want come last, as in any frozen task.
+/// Writes the literal form. History and artifacts come last, as in any frozen task, so that a view can cut them off.
 fn literal_task(task: &Task) -> FrozenTask {
     let mut head = task.clone();
     let (history, artifacts) = (std::mem::take(&mut head.history), std::mem::take(&mut head.artifacts));

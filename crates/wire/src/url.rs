@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
 pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-/// A query has at most this many parameters; the largest operation knows eight.
+/// The number of parameters that a query may have; the largest operation has eight.
 const PARAMETERS_MAX: usize = 64;
 
 impl<'a> Query<'a> {
@@ -37,7 +37,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The same for a whole number; an empty one is none.
+    /// A parameter that is a whole number; an empty one counts as absent.
     pub(crate) fn number<T: FromStr>(&self, names: &[&str]) -> Result<Option<T>, Fault> {
         match self.text(names)?.as_deref() {
             None | Some("") => Ok(None),
@@ -69,8 +69,8 @@ pub(crate) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
     String::from_utf8(bytes).map(Cow::Owned).map_err(|_| broken())
 }
 
-/// Percent-encoding of everything but the unreserved characters of RFC 3986: right in a segment and in a query. A colon
-/// must not stay, or an id could end in a verb.
+/// Percent-encodes all but the unreserved characters of RFC 3986, which is right in a path segment and in a query. A
+/// colon must be encoded, or an id could end in a verb.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -83,7 +83,7 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// A query being written: with its question mark, or nothing at all.
+/// Writes a query: with its question mark, or empty without parameters.
 #[derive(Default)]
 pub(crate) struct QueryOut(String);
 
@@ -97,7 +97,7 @@ impl QueryOut {
         }
     }
 
-    /// The same for a text whose absence is emptiness.
+    /// Adds a text parameter, unless it is empty.
     pub(crate) fn add_text(&mut self, name: &str, value: &str) {
         self.add(name, Some(value).filter(|value| !value.is_empty()));
     }

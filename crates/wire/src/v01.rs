@@ -1,4 +1,5 @@
-//! The original A2A: `tasks/send`, `tasks/sendSubscribe`, tasks named by the client, sessions, artifacts by index.
+//! A2A 0.1 as JSON-RPC: `tasks/send`, `tasks/sendSubscribe`, task ids chosen by the client, sessions, artifacts by
+//! index.
 
 use crate::hear::{Asked, Form, Said};
 use crate::jsonrpc::read_params;
@@ -20,14 +21,14 @@ use serde_json::value::RawValue;
 
 const MANNER: Manner = Manner::of(Dialect::V01);
 
-/// `TaskSendParams`
+/// `TaskSendParams`, the parameters of a send.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SendIn {
     id: String,
     #[serde(default, deserialize_with = "empty_none")]
     session_id: Option<ContextId>,
-    // Of a later version; refused only where it disagrees.
+    // A member of later versions; refused only if it disagrees with `sessionId`.
     #[serde(default, deserialize_with = "empty_none")]
     context_id: Option<ContextId>,
     #[serde(deserialize_with = "object")]
@@ -42,7 +43,7 @@ struct SendIn {
     metadata: Option<Object>,
 }
 
-/// Reads a request.
+/// Reads the call of a method.
 pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut Losses) -> Result<Said, Fault> {
     let tenant = Tenant::none();
     Ok(match method {
@@ -67,7 +68,7 @@ pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut
         "tasks/pushNotification/set" => {
             let p: TaskConfig = read_params(params)?;
             let mut config = p.push_notification_config.read(&Path::Root, losses);
-            // A task has one configuration here, so it needs no name; the task's own makes a second one replace it.
+            // A task has one configuration here, which needs no id. With the task's own id a second one replaces it.
             config.id = Some(p.id.to_string());
             Call::CreatePush { tenant, task: p.id, config }.into()
         }
@@ -107,7 +108,7 @@ fn read_send(params: &str, mint: Mint<'_>, losses: &mut Losses) -> Result<Box<Se
     }))
 }
 
-/// Servers of 0.1 show no history unless asked for it.
+/// The history length of a request: servers of 0.1 send no history unless the client asks for it.
 pub(crate) fn history(asked: Option<i32>) -> Option<i32> {
     asked.or(Some(0))
 }
@@ -122,7 +123,7 @@ struct TaskQuery {
     metadata: Option<Object>,
 }
 
-/// `TaskPushNotificationConfig`
+/// `TaskPushNotificationConfig`, with the id of the task.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskConfig {
@@ -138,7 +139,7 @@ impl TaskConfig {
     }
 }
 
-/// Writes an answer. The answer of the agent must be in its place already.
+/// Writes an answer. [`place_answer`](task::place_answer) must have moved the agent's answer already.
 pub(crate) fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     match answer {
         Answer::SentTask(task) | Answer::Task(task) => put(&task::write(task, MANNER, &Path::Root, losses), out),
@@ -150,7 +151,7 @@ pub(crate) fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u
     Ok(())
 }
 
-/// An event as written: a status, or an artifact.
+/// An event as it is written: a status, or an artifact.
 #[derive(Serialize)]
 pub(crate) struct EventOut<'a> {
     pub(crate) id: &'a TaskRef,
@@ -164,7 +165,7 @@ pub(crate) struct EventOut<'a> {
     pub(crate) metadata: Option<&'a Object>,
 }
 
-/// An event as read. Some servers send the whole task, `artifacts` and all, and no `final`.
+/// An event as it is read. Some servers send the whole task, `artifacts` and all, and no `final`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventIn {
@@ -239,7 +240,7 @@ pub(crate) fn read_answer(
     })
 }
 
-/// Writes a request. A task without a name gets one from `mint`: here the client chooses.
+/// Writes a request. A task without an id gets one from `mint`, because the client chooses it here.
 pub(crate) fn write_call(call: &Call, mint: Mint<'_>, losses: &mut Losses) -> Result<(&'static str, String), Fault> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -305,7 +306,7 @@ fn send_params(request: &SendMessage, mint: Mint<'_>, losses: &mut Losses) -> St
         losses.note(LossKind::Configuration, configuration.member("returnImmediately"));
     }
     let push = configuration.member("taskPushNotificationConfig");
-    // The conversation and the task stand beside the message here, so they are not lost from it.
+    // The context and task ids stand beside the message here, so they are not lost.
     let mut bare = Losses::new();
     let written = message::write(message, MANNER, &root.member("message"), &mut bare);
     losses.take_except(bare, &["message.contextId", "message.taskId"]);
@@ -322,7 +323,7 @@ fn send_params(request: &SendMessage, mint: Mint<'_>, losses: &mut Losses) -> St
     })
 }
 
-/// The inverse of [`history`]: none is what leaving it out asks for, and all cannot be asked for.
+/// The inverse of [`history`]: without the member the client asks for none, and it cannot ask for all.
 fn write_history(asked: Option<i32>, path: &Path<'_>, losses: &mut Losses) -> Option<i32> {
     if asked.is_none() {
         losses.note(LossKind::History, path.member("historyLength"));

@@ -1,4 +1,4 @@
-//! `A2A-Version`: which dialect a request asks for.
+//! The `A2A-Version` of a request, and the dialect it names.
 
 use crate::Dialect;
 use sabir_proto::Fault;
@@ -6,10 +6,10 @@ use sabir_proto::Fault;
 /// The header, and the query parameter that may stand in for it.
 pub const HEADER: &str = "a2a-version";
 
-/// Checks that a request is 1.x. `None` means the caller sent nothing, which the specification reads as 0.3.
+/// Checks that a request is 1.x. `None` means that the caller sent no version, which the specification reads as 0.3.
 pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
     let text = value.unwrap_or("").trim();
-    // Patch digits carry no meaning; a later minor of 1 is understood as far as 1.0 goes (the Python SDK does the same).
+    // Patch numbers have no meaning. A later minor of 1 is read as 1.0 (the Python SDK does the same).
     let mut numbers = text.split('.').map(str::parse::<u16>);
     match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
         (Some(Ok(1)), Some(Ok(_)), None | Some(Ok(_)), None) => Ok(()),
@@ -24,7 +24,7 @@ pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-/// Checks that a request is not 1.x. Nothing sent means 0.3.
+/// Checks that a request is not 1.x. `None` means 0.3.
 pub fn require_older(value: Option<&str>) -> Result<(), Fault> {
     match family(value)? {
         Some(Dialect::V1) => Err(Fault::VersionNotSupported(
@@ -34,7 +34,7 @@ pub fn require_older(value: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-/// The dialect a version names. `None`: nothing was sent.
+/// The dialect of a version. `None` if the caller sent none.
 pub fn family(value: Option<&str>) -> Result<Option<Dialect>, Fault> {
     let text = value.unwrap_or("").trim();
     if text.is_empty() {

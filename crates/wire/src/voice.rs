@@ -1,4 +1,4 @@
-//! How one request is answered: its dialect, its id, and what its method made of it.
+//! Writes the responses to one request, from its dialect, its id, and the form that its method wants.
 
 use crate::hear::{Form, Named};
 use crate::path::Path;
@@ -9,71 +9,71 @@ use crate::{Dialect, Losses, codes, jsonrpc, native, sse, v01, v1, v03, xpr};
 use sabir_proto::{Answer, Call, Code, Fault, Reply, Sent, TaskRef, View};
 use std::sync::Arc;
 
-/// The voice to answer a JSON-RPC request in.
+/// Writes the response to a JSON-RPC request in its dialect.
 #[derive(Debug, Clone)]
 pub struct Voice {
     pub(crate) dialect: Dialect,
-    /// `None`: the request had none, and neither has the answer.
+    /// `None` if the request had no id; then the response has none either.
     pub(crate) id: Option<jsonrpc::Id>,
     pub(crate) form: Form,
-    /// The caller's own name for the task, where the dialect shows it.
+    /// The caller's own id for the task, where the dialect shows it.
     pub(crate) name: Option<TaskRef>,
-    /// Whose task it is, where the dialect shows it.
+    /// The owner of the task, where the dialect shows it.
     pub(crate) owner: Option<Arc<str>>,
     streams: bool,
-    /// The client reads event streams and no JSON.
+    /// Whether the client reads event streams and no JSON.
     events_only: bool,
 }
 
-/// A refusal on its way out.
+/// An error response, ready to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// The body is an event stream of one error: clients of the older dialects that asked for a stream read nothing else,
-    /// nor do those of 1.0 that accept nothing else.
+    /// Whether the body is an event stream of one error. Clients of the older dialects that asked for a stream read
+    /// nothing else, nor do clients of 1.0 that accept only event streams.
     pub is_stream: bool,
-    /// The body.
+    /// The body of the response.
     pub body: Vec<u8>,
 }
 
 impl Voice {
-    /// The voice of a dialect, for a request with this id.
+    /// The responder of a dialect, for a request with this id.
     pub const fn new(dialect: Dialect, id: Option<jsonrpc::Id>) -> Self {
         Self { dialect, id, form: Form::Plain, name: None, owner: None, streams: false, events_only: false }
     }
 
-    /// The dialect.
+    /// The dialect of the response.
     pub const fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Tells whose task it is. Only XPR shows it.
+    /// Sets the owner of the task. Only XPR shows it.
     pub fn set_owner(&mut self, owner: &str) {
         if self.dialect == Dialect::Xpr {
             self.owner = Some(owner.into());
         }
     }
 
-    /// Tells by what name the task is found, where that is another one than its caller chose.
+    /// Sets the id of the task if it is another than the caller chose.
     pub fn set_name(&mut self, name: TaskRef) {
         if self.dialect.reach().client_names_tasks {
             self.name = Some(name);
         }
     }
 
-    /// Tells that the client reads event streams and no JSON, as its `Accept` says.
+    /// Sets whether the client reads event streams and no JSON, as its `Accept` says.
     pub const fn set_events_only(&mut self, events_only: bool) {
         self.events_only = events_only;
     }
 
-    /// Direct replies do not exist here, so a task is wanted in any case.
+    /// Whether the answer must be a task, because the dialect has no direct replies.
     pub const fn wants_task(&self) -> bool {
         !self.dialect.reach().direct_replies
     }
 
-    /// Whether such a caller may ask for this; why not, if it may not. Actions are for users whom a token for this server
-    /// alone has named.
+    /// Checks whether the caller may make this request. Actions are only for users who are named by a token for this
+    /// server alone.
     pub fn admit(&self, is_bound_user: bool) -> Result<(), Fault> {
         match self.form {
             Form::Action(_) if is_bound_user => Ok(()),
@@ -92,7 +92,7 @@ impl Voice {
         }
     }
 
-    /// The parameters could not be read, so the method must do.
+    /// Prepares for a request whose parameters could not be read: the method tells whether it is a stream.
     pub(crate) fn for_method(&mut self, method: &str) {
         self.streams = matches!(
             method,
@@ -106,7 +106,7 @@ impl Voice {
         self
     }
 
-    /// Writes the answer to a call. A stream is told by a [`Teller`] instead.
+    /// Writes the answer to a call. A [`Teller`] writes a stream instead.
     pub fn answer<S>(&self, reply: &Reply<S>, losses: &mut Losses) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::with_capacity(1024);
         jsonrpc::open_result(self.id.as_deref(), &mut out);
@@ -120,7 +120,7 @@ impl Voice {
         Ok(out)
     }
 
-    /// The short way, for the usual answers of the dialect that is asked for most.
+    /// Transcodes the usual answers of the most used dialect without parsing them. Returns whether it did.
     fn swift<S>(&self, reply: &Reply<S>, out: &mut Vec<u8>) -> bool {
         let (Reply::Sent(Sent::Task(task, view)) | Reply::Task(task, view)) = reply else { return false };
         if !matches!(self.dialect, Dialect::V03 | Dialect::V02) {
@@ -152,12 +152,12 @@ impl Voice {
         Ok(())
     }
 
-    /// The answer in the form the method wants, with everything where the dialect's clients look for it.
+    /// Puts the answer into the form that the method wants, with everything where clients of the dialect look for it.
     fn shape(&self, answer: Answer, losses: &mut Losses) -> Result<Answer, Fault> {
         let mut answer = match answer {
             Answer::Pushes(task, page) if self.form == Form::FirstPush => {
                 let first = page.configs.into_iter().next();
-                // The caller is told by the name it used; of ours it knows nothing where it names its tasks.
+                // The error has the id that the caller used; a caller that chooses its ids does not know ours.
                 let asked = || self.name.clone().unwrap_or_else(|| task.clone());
                 let missing = || Fault::PushConfigNotFound { task: asked(), config: "of any name".into() };
                 Answer::Push(task.clone(), first.ok_or_else(missing)?)
@@ -176,7 +176,7 @@ impl Voice {
                 if self.form == Form::Canceled {
                     task.history.clear();
                 }
-                // XPR tells when a task was made, which only the id that we gave it knows.
+                // XPR shows when a task was made, which only our id of the task tells, so XPR replaces the id later.
                 if let (Some(name), Dialect::V01) = (&self.name, self.dialect) {
                     task.id = name.clone();
                 }
@@ -196,12 +196,13 @@ impl Voice {
         Ok(answer)
     }
 
-    /// Writes a refusal.
+    /// Writes an error response.
     pub fn refuse(&self, fault: &Fault) -> Refusal {
         let mut body = Vec::with_capacity(512);
         let status = self.status(fault.code());
-        // A caller that is refused at the door gets no stream, not even of one error. In 1.0 an error before the first event is
-        // a plain answer, which its SDKs read; but some clients accept event streams alone, and see nothing else.
+        // A caller that is refused before its request is handled gets no stream, not even of one error. In 1.0 an error
+        // before the first event is a plain answer, which its SDKs read; but some clients accept only event streams and
+        // see nothing else.
         let is_stream = self.streams && (self.events_only || self.dialect != Dialect::V1) && status == 200;
         if is_stream {
             let mut error = Vec::new();
@@ -213,14 +214,15 @@ impl Voice {
         Refusal { status, is_stream, body }
     }
 
-    /// The HTTP status of a refusal: 200 for what the envelope says, and its own for what was refused at the door.
+    /// The HTTP status of an error: 200 if the envelope tells it, and its own if the request was refused before it was
+    /// handled.
     const fn status(&self, code: Code) -> u16 {
         match (self.dialect, code) {
-            // Its servers say this one inside the envelope, and its clients go by the words.
+            // Servers of agent-native send this error inside the envelope, and its clients go by the text.
             (Dialect::Native, Code::Unauthenticated) if matches!(self.form, Form::Action(_)) => 200,
-            // Its client hides the message behind any other status.
+            // The client of XPR hides the message of any other status.
             (Dialect::Xpr, _) => 200,
-            // It refuses what is no request with a status of its own.
+            // agent-native refuses a body that is no request with its own status.
             (Dialect::Native, Code::InvalidRequest | Code::ParseError) => 400,
             (_, code) if code.is_at_the_door() => codes::numbers(code).http,
             _ => 200,
@@ -228,7 +230,7 @@ impl Voice {
     }
 
     pub(crate) fn write_error(&self, fault: &Fault, out: &mut Vec<u8>) {
-        // agent-native numbers everything on a stream by zero, errors too.
+        // agent-native gives everything on a stream the id zero, errors too.
         let id = if self.streams && self.dialect == Dialect::Native { Some("0") } else { self.id.as_deref() };
         if self.dialect == Dialect::V1 {
             jsonrpc::write_error(id, fault, out);
@@ -237,7 +239,7 @@ impl Voice {
         }
     }
 
-    /// What tells the events of a stream in this voice.
+    /// The encoder for the events of a stream, in this dialect.
     pub fn teller(self) -> Teller {
         Teller::new(self)
     }

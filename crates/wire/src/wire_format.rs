@@ -1,39 +1,40 @@
 //! Walks the protobuf wire format of a gRPC request before it is decoded: tags and lengths, no allocation.
 //!
-//! Two bytes on the wire can become a struct of a hundred bytes in memory, so the length of a message says little about
-//! what decoding it costs. [`RequestShape`] knows where a request of each method has repeated members, and
-//! [`RequestShape::count_members`] counts them. The same walk finds the tenant, by which the server knows the agent, and
-//! so can authenticate a caller whose message it has not decoded.
+//! Two bytes on the wire can become a struct of a hundred bytes in memory, so the length of a message does not tell the
+//! cost of decoding it. [`RequestShape`] knows where a request of each method has repeated members, and
+//! [`RequestShape::count_members`] counts them. The same walk finds the tenant, by which the server finds the agent, so
+//! that it can authenticate a caller whose message it has not decoded.
 //!
-//! What is not of the wire format is an error here already. Were it left to the decoder, the two would have to agree
-//! about where it begins.
+//! Bytes that are not of the wire format are an error here already. If the decoder reported them, both would have to
+//! agree where the error begins.
 
-/// Nested messages that are walked into. The decoder gives up at a hundred; what it never reaches need not be counted.
+/// The number of nested messages that are walked into. The decoder refuses more than a hundred, so deeper members need
+/// not be counted.
 const DEPTH_MAX: usize = 128;
 
 /// The request of one method: where its tenant and its repeated members are.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestShape(&'static Shape);
 
-/// How many members a message has that each cost memory of their own.
+/// The number of members of a message that cost memory of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberCount {
-    /// Parts of the message.
+    /// The number of parts of the message.
     pub parts: usize,
-    /// All entries of lists and all members of objects, parts included.
+    /// The number of all entries of lists and members of objects, parts included.
     pub all: usize,
 }
 
-/// Why a message is not counted to its end.
+/// Why the walk over a message stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
-    /// The bytes are no protobuf message.
+    /// The bytes are not a protobuf message.
     #[error("the bytes are not of the wire format of protobuf")]
     Malformed,
-    /// More parts than allowed.
+    /// The message has more parts than allowed.
     #[error("more than {0} parts")]
     Parts(usize),
-    /// More members than allowed.
+    /// The message has more members than allowed.
     #[error("more than {0} entries of lists and members of objects")]
     Members(usize),
 }
@@ -50,7 +51,7 @@ impl RequestShape {
         methods.iter().find(|(name, _)| *name == method).map(|(_, shape)| Self(shape))
     }
 
-    /// The tenant of a message; empty where it names none. As for a decoder, the last one counts.
+    /// The tenant of a message; empty if it names none. The last one counts, as for a decoder.
     pub fn tenant(self, message: &[u8]) -> Result<&str, WalkError> {
         let mut tenant = "";
         let mut fields = Fields(message);
@@ -64,7 +65,7 @@ impl RequestShape {
         Ok(tenant)
     }
 
-    /// Counts the repeated members of a message, and stops where there are more than allowed.
+    /// Counts the repeated members of a message. Fails as soon as there are more than allowed.
     pub fn count_members(self, message: &[u8], most: MemberCount) -> Result<MemberCount, WalkError> {
         let mut counted = MemberCount::default();
         count(message, self.0, most, &mut counted, 0)?;
@@ -72,7 +73,7 @@ impl RequestShape {
     }
 }
 
-/// A type of message: those of its fields that matter here.
+/// A message type, with those of its fields that are walked.
 #[derive(Debug)]
 struct Shape(&'static [(u32, Member)]);
 
@@ -142,7 +143,7 @@ fn count(
     Ok(())
 }
 
-/// The fields of one message, in the order in which they stand there.
+/// The fields of one message, in their order.
 struct Fields<'a>(&'a [u8]);
 
 /// What a field holds.
@@ -209,7 +210,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-// google.protobuf: what JSON is in protobuf.
+// The messages of google.protobuf that hold JSON.
 static STRUCT: Shape = Shape(&[(1, Member::Messages(&STRUCT_ENTRY))]);
 static STRUCT_ENTRY: Shape = Shape(&[(2, Member::Message(&VALUE))]);
 static VALUE: Shape = Shape(&[(5, Member::Message(&STRUCT)), (6, Member::Message(&VALUES))]);
@@ -375,7 +376,8 @@ mod tests {
             metadata: Some(object()),
         };
         let bytes = request.encode_to_vec();
-        // Two parts with two values and five of metadata each, five of the message, five of the request, 4 + 1 + 1 texts.
+        // Two parts with two values and five of metadata each, five of the message, five of the request, and 4 + 1 + 1
+        // texts.
         let all = 2 * (1 + 2 + 5) + 5 + 5 + 6;
         assert_eq!(send().count_members(&bytes, PLENTY), Ok(MemberCount { parts: 2, all }));
         assert_eq!(send().tenant(&bytes), Ok("desk"));

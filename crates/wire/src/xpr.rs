@@ -1,7 +1,7 @@
-//! XPR agents: accounts and jobs of a chain beside the message, tasks with an owner.
+//! The JSON-RPC of XPR agents: accounts and jobs of a chain beside the message, tasks with an owner.
 //!
-//! What stands beside the message (`xpr:callerAccount`, `metadata` with its `xpr:jobId`) is kept in the message's own
-//! metadata, where an agent sees it and the log keeps it, and goes back to its place on the way out.
+//! The members beside the message (`xpr:callerAccount`, `metadata` with its `xpr:jobId`) are kept in the message's own
+//! metadata, where an agent sees them and the log keeps them, and go back to their place when the message is written.
 
 use crate::hear::{Asked, Said};
 use crate::jsonrpc::read_params;
@@ -39,7 +39,7 @@ pub(crate) fn read_call(method: &str, params: &str) -> Result<Said, Fault> {
     })
 }
 
-/// A send. `id` is the caller's own name for the task: it continues the unfinished one of that name.
+/// Reads a send. `id` is the caller's own id for the task: it continues the unfinished task with that id.
 pub(crate) fn read_send(mut send: SendIn, mint: Mint<'_>, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
     let alias = match send.id.take() {
         None => None,
@@ -62,7 +62,7 @@ pub(crate) fn read_send(mut send: SendIn, mint: Mint<'_>, losses: &mut Losses) -
     Ok(Box::new(request))
 }
 
-/// What is shown of a message's metadata as the task's.
+/// The metadata of a task in XPR: that of its first user message and its own, without the caller's account.
 fn shown_metadata(task: &TheirTask) -> Option<Object> {
     let said = task.history.iter().find(|m| m.role == Role::User).and_then(|m| m.metadata.as_ref());
     let mut members: Map<String, Value> = said.map(Object::to_map).unwrap_or_default();
@@ -73,8 +73,8 @@ fn shown_metadata(task: &TheirTask) -> Option<Object> {
     if members.is_empty() { None } else { Object::from_map(&members).ok() }
 }
 
-/// Writes an answer for a task of `owner`, under `name` where the caller named it. The answer of the agent must be in
-/// its place already.
+/// Writes an answer for a task of `owner`, with the id `name` if the caller chose one.
+/// [`place_answer`](task::place_answer) must have moved the agent's answer already.
 pub(crate) fn write_answer(
     answer: &Answer,
     name: Option<&TaskRef>,
@@ -125,7 +125,7 @@ pub(crate) fn read_answer(
     })
 }
 
-/// Writes a request.
+/// Writes a request: the method and its parameters.
 pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static str, String), Fault> {
     #[derive(Serialize)]
     struct Query<'a> {
@@ -170,7 +170,7 @@ fn send_params(request: &SendMessage, losses: &mut Losses) -> String {
         context_id: Option<&'a ContextId>,
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Object>,
-        // The last member, as the SDK's client writes it.
+        // The last member, as in the SDK's client.
         #[serde(rename = "xpr:callerAccount", skip_serializing_if = "Option::is_none")]
         caller_account: Option<String>,
     }
@@ -187,13 +187,13 @@ fn send_params(request: &SendMessage, losses: &mut Losses) -> String {
     let caller_account = match beside.remove(CALLER_ACCOUNT) {
         Some(Value::String(account)) => Some(account),
         Some(other) => {
-            // No account, whatever it is; it stays where it was.
+            // The value is not an account, so it stays where it was.
             beside.insert(CALLER_ACCOUNT.into(), other);
             None
         }
         None => None,
     };
-    // The conversation and the task stand beside the message here.
+    // XPR has the context and task ids beside the message.
     let mut bare = Losses::new();
     let mut written = message::write(message, MANNER, &root.member("message"), &mut bare);
     written.move_metadata();

@@ -1,4 +1,4 @@
-//! Comments: they name the actor, and say something.
+//! Checks that comments name the actor, and say more than the name of the item.
 //!
 //! "Nobody", "whoever" and "somebody" stand where a reader needs to know which part acts: the caller, the upstream, the
 //! store, the operator. A doc comment of a few letters on a public item repeats the name of the item.
@@ -33,7 +33,7 @@ fn judge(files: &[File], report: &mut Report) {
     }
 }
 
-/// Where comments have a word of [`UNNAMED`].
+/// The lines on which comments have a word of [`UNNAMED`].
 pub(crate) fn unnamed(text: &str) -> Vec<(usize, &'static str)> {
     if text.contains("UNNAMED: [&str;") {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! Counts of the repository: how large it is, and what tells of its shape.
+//! Counts the repository: its size, and figures about its shape.
 //!
-//! `cargo xtask counts` prints them, so that a change that promises fewer lines or fewer cycles can show it. Nothing is
-//! judged here: the checks of `tidy` do that.
+//! `cargo xtask counts` prints the figures, so that a change that promises fewer lines or fewer cycles can show it.
+//! Nothing is checked here: the checks of `tidy` do that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::files::{self, File};
 use crate::source::{Source, is_name};
 use crate::{comments, protogen, type_names};
 
-/// What one crate counts.
+/// The figures of one crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CrateCounts {
     /// Lines of `src` without `#[cfg(test)]` items and without generated files.
@@ -22,13 +22,13 @@ pub struct CrateCounts {
     pub test_lines: usize,
     /// Lines of files that `cargo xtask protogen` writes.
     pub generated_lines: usize,
-    /// Names that more than one type has.
+    /// The number of names that more than one type has.
     pub doubled_names: usize,
-    /// Words of comments that name no actor.
+    /// The number of words in comments that name no actor.
     pub unnamed_actors: usize,
-    /// Parameters of functions whose type is a tuple.
+    /// The number of function parameters whose type is a tuple.
     pub tuple_parameters: usize,
-    /// The largest set of top-level modules of which each uses each other.
+    /// The size of the largest set of top-level modules that all use each other.
     pub largest_cycle: usize,
     /// Uses of `Dialect::` outside of tests.
     pub dialect_uses: usize,
@@ -36,10 +36,10 @@ pub struct CrateCounts {
     pub sqlite_lines: usize,
 }
 
-/// What the repository counts.
+/// The figures of the repository.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By the name of the crate's folder.
+    /// The figures of each crate, by the name of its folder.
     pub crates: BTreeMap<String, CrateCounts>,
     /// Lines of Python, `JavaScript` and shell scripts.
     pub script_lines: usize,
@@ -98,13 +98,13 @@ fn add(counts: &mut CrateCounts, file: &File) {
     counts.sqlite_lines += code.lines().filter(|line| line.to_lowercase().contains("sqlite")).count();
 }
 
-/// How many lines lie between the first and the last position of every run of blanked items.
+/// The number of lines of the blanked items, with the gaps inside them.
 fn lines_of(source: &Source, positions: &BTreeSet<usize>) -> usize {
     let lines: BTreeSet<usize> = line_numbers(source, positions);
     let mut total = 0;
     let mut previous: Option<usize> = None;
     for line in lines {
-        // Blank lines and comments inside of a test have no code that was blanked; short gaps belong to the test.
+        // Blank lines and comments inside a test have no code that was blanked; short gaps belong to the test.
         total += match previous {
             Some(previous) if line - previous < TEST_GAP_LINES => line - previous,
             _ => 1,
@@ -114,7 +114,7 @@ fn lines_of(source: &Source, positions: &BTreeSet<usize>) -> usize {
     total
 }
 
-/// A comment inside of a test module is hardly ever longer.
+/// A gap of at least so many lines ends a test; comments inside a test are hardly ever longer.
 const TEST_GAP_LINES: usize = 12;
 
 fn line_numbers(source: &Source, positions: &BTreeSet<usize>) -> BTreeSet<usize> {
@@ -153,7 +153,7 @@ fn kind(path: &str, text: &str) -> Kind {
     }
 }
 
-/// Parameters like `(id, agent): (&str, &str)`: two parameters in hiding.
+/// Counts parameters like `(id, agent): (&str, &str)`: two parameters in hiding.
 fn tuple_parameters(code: &str) -> usize {
     let mut total = 0;
     for (at, _) in code.match_indices("fn ") {
@@ -166,7 +166,7 @@ fn tuple_parameters(code: &str) -> usize {
     total
 }
 
-/// Where the parenthesis at `open` is closed.
+/// The position at which the parenthesis at `open` is closed.
 fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, c) in code[open..].char_indices() {
@@ -184,7 +184,7 @@ fn closing(code: &str, open: usize) -> usize {
 
 type ModuleUses = BTreeMap<String, BTreeSet<String>>;
 
-/// Which top-level module of a crate names which others by `crate::`.
+/// The other top-level modules that each module of a crate names by `crate::`.
 fn module_uses(crate_name: &str, files: &[File]) -> ModuleUses {
     let prefix = format!("crates/{crate_name}/src/");
     let of_crate = files.iter().filter_map(|file| Some((file.path.strip_prefix(&prefix)?, &file.text)));
@@ -229,7 +229,7 @@ fn first_names(rest: &str) -> Vec<String> {
     found
 }
 
-/// The size of the largest set of modules of which each leads to each other; 1 where there is no cycle.
+/// The size of the largest set of modules of which each reaches each other; 1 if there is no cycle.
 fn largest_cycle(uses: &ModuleUses) -> usize {
     let reachable: BTreeMap<&String, BTreeSet<&String>> = uses.keys().map(|name| (name, reach(uses, name))).collect();
     let size = |name: &String| {

@@ -1,10 +1,10 @@
-//! Dependencies between our crates: what the manifests say must be what `ARCHITECTURE.md` says.
+//! Checks the dependencies between our crates: the manifests must agree with `ARCHITECTURE.md`.
 //!
-//! The promises that matter most here are absences: no SQL in the engine, no sockets in translation. A crate boundary
-//! makes the compiler keep them, and this check keeps the boundaries. The list may promise neither less than there is
-//! nor more, since a list that is only almost true is not read.
+//! The rules that matter most are absences: no SQL in the engine, no sockets in translation. A crate boundary makes the
+//! compiler keep them, and this check keeps the boundaries. The list may have neither fewer nor more dependencies than
+//! the manifests, since a list that is only almost true is not read.
 //!
-//! Only normal dependencies count. Tests may reach for whatever they need, and `testkit` and `xtask` exist to do so.
+//! Only normal dependencies count. Tests may depend on anything, and `testkit` and `xtask` exist for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,10 +16,10 @@ use serde::Deserialize;
 
 use crate::Report;
 
-/// Crates that do not ship, and so may depend on what they like.
+/// Crates that do not ship, and so may depend on any other.
 const FREE: [&str; 2] = ["testkit", "xtask"];
 
-/// From each crate to those it depends on, by the names they have in the list.
+/// Maps each crate to those it depends on, by their names in the list.
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
@@ -41,7 +41,7 @@ fn metadata(root: &Path) -> Result<String> {
     String::from_utf8(output.stdout).context("cargo metadata is not UTF-8")
 }
 
-/// What the manifests say, from the output of `cargo metadata --no-deps`.
+/// The dependencies in the manifests, from the output of `cargo metadata --no-deps`.
 fn actual(metadata: &str) -> Result<Edges> {
     #[derive(Deserialize)]
     struct Metadata {
@@ -68,12 +68,12 @@ fn actual(metadata: &str) -> Result<Edges> {
     Ok(packages.iter().map(|package| (short(&package.name), targets(package))).collect())
 }
 
-/// Package `sabir-engine` is called `engine` in the list, and the facade is `sabir` in both.
+/// The name of a package in the list: `sabir-engine` is `engine`, and the facade is `sabir` in both.
 fn short(package: &str) -> String {
     package.strip_prefix("sabir-").unwrap_or(package).to_owned()
 }
 
-/// What the document says: the first fenced block whose first line has the form `engine → proto store`.
+/// The dependencies in the document: the first fenced block whose first line has the form `engine → proto store`.
 fn listed(architecture: &str) -> Result<Edges> {
     let mut lines = architecture.lines();
     while lines.by_ref().any(|line| line.trim_start().starts_with("```")) {
@@ -87,14 +87,15 @@ fn listed(architecture: &str) -> Result<Edges> {
     bail!("ARCHITECTURE.md has no fenced block with lines such as `engine → proto store`")
 }
 
-/// One line of the list; `∅` stands for none, and a remark in parentheses may follow.
+/// Parses one line of the list; `∅` stands for none, and a remark in parentheses may follow.
 fn edge(line: &str) -> Option<(String, BTreeSet<String>)> {
     let (from, to) = line.split_once('→')?;
     let to = to.split('(').next().unwrap_or_default();
     let is_crate = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     let names: BTreeSet<&str> = to.split_whitespace().collect();
     let targets = match names.first() {
-        // Nothing after the arrow is a slip, or belongs to a drawing; whoever means none writes so.
+        // A line without a name after the arrow is a mistake, or belongs to a drawing; a crate without dependencies has
+        // `∅`.
         None => return None,
         Some(&"∅") if names.len() == 1 => BTreeSet::new(),
         Some(_) => names,
@@ -103,8 +104,8 @@ fn edge(line: &str) -> Option<(String, BTreeSet<String>)> {
     readable.then(|| (from.trim().to_owned(), targets.into_iter().map(String::from).collect()))
 }
 
-/// The list may run ahead of the code by whole crates, which is noted, but not by a single dependency between crates
-/// that exist.
+/// Compares both. The list may have crates that do not exist yet, which is noted, but no wrong dependency between
+/// crates that exist.
 fn compare(actual: &Edges, listed: &Edges, report: &mut Report) {
     for name in listed.keys().filter(|name| !actual.contains_key(*name)) {
         report.note(format!("ARCHITECTURE.md lists the crate `{name}`, which does not exist"));

@@ -1,4 +1,4 @@
-//! The files of the repository, as the checks want to see them: path and text.
+//! The files of the repository for the checks: path and text.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// A text file.
+/// A text file of the repository.
 pub(crate) struct File {
     /// Relative to the root of the repository, with forward slashes.
     pub(crate) path: String,
@@ -48,7 +48,7 @@ pub(crate) fn crate_of(path: &str) -> &str {
     path.split('/').nth(1).unwrap_or_default()
 }
 
-/// Every text file that git tracks, or would track after `git add .`: what is wrong should be heard of before the
+/// Every text file that git tracks, or would track after `git add .`, so that the checks report a problem before the
 /// commit. `None` if this is not a git checkout, as in an unpacked release.
 pub(crate) fn tracked(root: &Path) -> Result<Option<Vec<File>>> {
     if !root.join(".git").exists() {
@@ -78,7 +78,7 @@ fn walk(root: &Path, dir: &str, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The names in a directory; none, if there is no such directory.
+/// The names in a directory; none if there is no such directory.
 fn entries(dir: &Path) -> Result<Vec<String>> {
     let listing = match fs::read_dir(dir) {
         Ok(listing) => listing,
@@ -99,8 +99,8 @@ fn read_all(root: &Path, paths: Vec<String>) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The text of a file. `None` for what has none: binary files, directories (git lists submodules), and files that are
-/// still in git's index but deleted on disk. The text of a symbolic link is its target, as it is for git.
+/// The text of a file. `None` for binary files, directories (git lists submodules), and files that are in git's index
+/// but deleted on disk. The text of a symbolic link is its target, as for git.
 fn read(path: &Path) -> Result<Option<String>> {
     if path.is_symlink() {
         return Ok(Some(fs::read_link(path)?.to_string_lossy().into_owned()));

@@ -1,7 +1,8 @@
-//! File and function length: a nudge first, a stop later.
+//! Checks the length of files and functions: a note first, an error later.
 //!
-//! Length is a poor measure of quality and a good smoke detector. The soft limits only print; the hard ones are set
-//! where nobody has yet regretted splitting. Test code counts like any other, for it is read like any other.
+//! Length is a poor measure of quality, but a long file or function often shows a problem. The soft limits only print a
+//! note. The hard ones are errors, set where splitting has always paid. Test code counts like any other, because
+//! reviewers read it like any other.
 
 use std::path::Path;
 
@@ -79,7 +80,7 @@ mod tests {
         report
     }
 
-    /// A function of exactly so many lines, with braces where they should not count.
+    /// A function of exactly so many lines, with braces that must not count.
     fn function(lines: usize) -> String {
         format!("fn long() {{\n{}}}\n", "    say(\"}\", '}'); // }\n".repeat(lines - 2))
     }

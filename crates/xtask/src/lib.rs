@@ -1,10 +1,10 @@
-//! Chores of the repository: regenerating what is checked in, and noticing what reviewers should not have to.
+//! Tasks of the repository: generating the code that is checked in, and the checks of `tidy`.
 //!
-//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`tidy`] runs every check and gathers what they found in a
-//! [`Report`]; it is a library function so that `cargo test` runs it too, and nobody has to remember a command.
+//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`tidy`] runs every check and collects the problems in a
+//! [`Report`]. It is a library function, so that `cargo test` runs it without a separate command.
 //!
-//! Every check is split in two: one function that reads the repository, and one that judges plain values. The second is
-//! the one with the tests, each of which shows it a made-up mistake.
+//! Every check has two functions: one reads the repository, the other judges plain values. The tests call the second
+//! with made-up mistakes.
 
 use std::path::{Path, PathBuf};
 
@@ -22,12 +22,12 @@ mod spawns;
 mod type_names;
 mod words;
 
-/// What the checks have found. Errors fail the build; notes are for whoever happens to read them.
+/// The problems that the checks have found. Errors fail the build; notes are only printed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Things to be put right, each naming the place and the rule.
+    /// Problems to be fixed, each with the place and the rule.
     pub errors: Vec<String>,
-    /// Things worth knowing: a file growing long, a check that had nothing to do.
+    /// Notes, such as a file growing long, or a check that had nothing to do.
     pub notes: Vec<String>,
 }
 
@@ -43,8 +43,8 @@ impl Report {
 
 /// Runs every check over the repository at `root`.
 ///
-/// A check that cannot run counts as an error and does not keep the others from running, because a person who mends
-/// three things wants to hear of all three at once.
+/// A check that cannot run counts as an error, and the other checks still run: a person who fixes three problems wants
+/// to see all three at once.
 pub fn tidy(root: &Path) -> Report {
     let mut report = Report::default();
     for (subject, check) in CHECKS {

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the repository's chores. The work is in the library; here are the arguments and the exit code.
+//! The command `cargo xtask`. The work is in the library; here are the arguments and the exit code.
 
 use std::process::ExitCode;
 

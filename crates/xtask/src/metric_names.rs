@@ -1,7 +1,7 @@
-//! Metrics: every name we export is explained in the guide.
+//! Checks the metrics: the guide explains every name that we export.
 //!
-//! A metric is an interface. Somebody's dashboard depends on it, and an operator meets it at night without the source at
-//! hand, so a name that no document explains is as good as missing.
+//! A metric is an interface: dashboards depend on it, and operators meet it at night without the source. A name that no
+//! document explains is of no use to them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,11 +16,11 @@ use crate::source::{Source, is_name};
 const GUIDE: &str = "docs/guides/metrics.md";
 const PREFIX: &str = "sabir_";
 
-/// What the exposition format adds to the registered name: `_total` for counters, and the unit.
+/// The endings that the exposition format adds to the registered name: `_total` for counters, and the unit.
 const SUFFIXES: [&str; 6] = ["", "_total", "_seconds", "_seconds_total", "_bytes", "_bytes_total"];
 
 pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
-    // A guide that cannot be read explains nothing, for whatever reason.
+    // A guide that cannot be read counts as empty, so every name is an error.
     let guide = fs::read_to_string(root.join(GUIDE)).unwrap_or_default();
     judge(&files::rust_sources(root)?, &guide, report);
     Ok(())
@@ -41,8 +41,8 @@ fn judge(files: &[File], guide: &str, report: &mut Report) {
     }
 }
 
-/// The metric names in the string literals of a file. Those of its tests are left out, as are crate names, which look
-/// alike but are not in quotes.
+/// The metric names in the string literals of a file, without those of its tests. Crate names look alike but are not in
+/// quotes.
 fn names(text: &str) -> BTreeSet<String> {
     let literals = Source::parse(text).without_tests().literals;
     literals.iter().flat_map(|literal| words(&literal.text)).collect()

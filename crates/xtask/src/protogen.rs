@@ -1,12 +1,12 @@
-//! Protobuf: from the `.proto` files of `wire` to the Rust files beside them.
+//! Generates the Rust files of `wire` from its `.proto` files.
 //!
-//! The output is checked in. Whoever builds Sabir then needs no protoc and waits for no build script, a change of the
-//! generator shows up in review as a diff, and an editor can jump into the types. The price is that the two can drift
-//! apart, hence [`stale`], which the tidy check calls.
+//! The output is checked in. So a build of Sabir needs no protoc and no build script, a change of the generator shows
+//! up in review as a diff, and an editor can jump into the types. The price is that the two can drift apart, so the
+//! tidy check calls [`stale`].
 //!
-//! protox does the compiling, so protoc is not even needed to regenerate. Messages come from prost, with the well-known
-//! types taken from prost-types, and services from tonic, both sides of them. Transport is left out: the server has a
-//! listener of its own, and a client is handed whatever channel it should use.
+//! protox compiles the files, so even regenerating needs no protoc. Messages come from prost, with the well-known types
+//! of prost-types. Services come from tonic, both sides of them, without transport: the server has its own listener,
+//! and a client gets its channel from the caller.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,12 +17,13 @@ use anyhow::{Context, Result};
 const PROTO_DIR: &str = "crates/wire/proto";
 const RUST_DIR: &str = "crates/wire/src/pb";
 
-/// One package of protobuf, and the names it goes by.
+/// One protobuf package, with its names.
 struct Unit {
     proto: &'static str,
-    /// As declared in the file; prost names its output after it.
+    /// The name declared in the file, after which prost names its output.
     package: &'static str,
-    /// Ours, because the package of A2A 0.3 is called `a2a.v1` and would be taken for the newer protocol.
+    /// Our name for the output, because the package of A2A 0.3 is called `a2a.v1` and would be taken for the newer
+    /// protocol.
     rust: &'static str,
 }
 
@@ -32,7 +33,7 @@ const UNITS: [Unit; 3] = [
     Unit { proto: "google_rpc.proto", package: "google.rpc", rust: "google_rpc.rs" },
 ];
 
-/// Brings the generated files up to date and returns the paths of those that had to change.
+/// Updates the generated files and returns the paths of those that changed.
 pub fn write(root: &Path) -> Result<Vec<String>> {
     let mut written = Vec::new();
     for (path, text) in differing(root)? {
@@ -44,12 +45,13 @@ pub fn write(root: &Path) -> Result<Vec<String>> {
     Ok(written)
 }
 
-/// The paths of generated files that are missing or differ from a fresh generation.
+/// The paths of generated files that are missing or not up to date.
 pub fn stale(root: &Path) -> Result<Vec<String>> {
     Ok(differing(root)?.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Whether a path, relative to the root, is written by this module and so exempt from rules for people.
+/// Whether this module writes the file at a path relative to the root, so that the rules for hand-written code do not
+/// apply.
 pub(crate) fn is_generated(path: &str) -> bool {
     UNITS.iter().any(|unit| output_path(unit) == path)
 }
@@ -69,16 +71,16 @@ fn differing(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(differing)
 }
 
-/// Path and text of every output file.
+/// The path and text of every output file.
 fn generate(root: &Path) -> Result<Vec<(String, String)>> {
     let mut compiler = protox::Compiler::new([root.join(PROTO_DIR)]).context("setting up the protobuf compiler")?;
-    // Source info is what carries the comments over into the Rust documentation.
+    // Source info carries the comments over into the Rust documentation.
     compiler.include_imports(true).include_source_info(true);
     for unit in &UNITS {
         compiler.open_file(unit.proto).with_context(|| format!("compiling {PROTO_DIR}/{}", unit.proto))?;
     }
 
-    // The generator only knows how to write files, under names of its choice.
+    // The generator can only write files, under names of its choice.
     let scratch = tempfile::tempdir().context("creating a temporary directory")?;
     tonic_prost_build::configure()
         .build_transport(false)
@@ -96,7 +98,7 @@ fn output_path(unit: &Unit) -> String {
     format!("{RUST_DIR}/{}", unit.rust)
 }
 
-/// The generated text, under a line that says where it comes from in place of prost's own.
+/// The generated text, with our header in place of prost's.
 fn with_header(unit: &Unit, dir: &Path) -> Result<String> {
     let name = format!("{}.rs", unit.package);
     let text = fs::read_to_string(dir.join(&name)).with_context(|| format!("reading the generated {name}"))?;
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A repository that holds nothing but small protobuf files.
+    /// A repository with small protobuf files only.
     fn repository() -> TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join(PROTO_DIR)).unwrap();

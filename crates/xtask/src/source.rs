@@ -1,20 +1,21 @@
-//! Rust source taken apart into code and text, so that a brace in a string or a name in a comment misleads nobody.
+//! Separates Rust source into code and text, so that a brace in a string or a name in a comment does not mislead a
+//! check.
 //!
-//! This is a scanner of a hundred lines and not a parser. It has to be right about comments, strings and characters,
-//! and may be ignorant of everything else; a real parser would be a large dependency for counting lines.
+//! This is a scanner of a hundred lines and not a parser. It must be right about comments, strings and characters, and
+//! may ignore everything else; a real parser would be a large dependency for counting lines.
 
 use std::ops::Range;
 
-/// A file taken apart.
+/// A file, separated into code and literals.
 #[derive(Clone)]
 pub(crate) struct Source {
-    /// The characters of the file, with those of comments and literals blanked out. Line breaks stay, and with them
-    /// every position.
+    /// The characters of the file, with those of comments and literals blanked. Line breaks stay, so every position
+    /// stays the same.
     pub(crate) code: Vec<char>,
     pub(crate) literals: Vec<Literal>,
 }
 
-/// A string literal: where it starts, and what is between the quotes, escapes as written.
+/// A string literal: its start, and the text between the quotes with escapes as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Literal {
     pub(crate) at: usize,
@@ -45,19 +46,20 @@ impl Source {
         self
     }
 
-    /// Where `needle` next occurs in the code.
+    /// The next position of `needle` in the code.
     pub(crate) fn find(&self, needle: &str, from: usize) -> Option<usize> {
         let needle: Vec<char> = needle.chars().collect();
         let rest = self.code.get(from..)?;
         rest.windows(needle.len()).position(|window| window == needle).map(|at| from + at)
     }
 
-    /// The line, counted from one, that a position is on.
+    /// The line of a position, counted from one.
     pub(crate) fn line(&self, at: usize) -> usize {
         1 + self.code[..at].iter().filter(|c| **c == '\n').count()
     }
 
-    /// The block of the item that starts at or after `from`, braces included; `None` if a semicolon ends it first.
+    /// The block of the item that starts at or after `from`, with its braces; `None` if a semicolon ends the item
+    /// first.
     pub(crate) fn block(&self, from: usize) -> Option<Range<usize>> {
         let open = self.end_of_head(from).filter(|at| self.code[*at] == '{')?;
         let mut depth = 0;
@@ -81,7 +83,7 @@ impl Source {
         }
     }
 
-    /// Where the first `{` or `;` outside of parentheses and brackets is: `[u8; 4]` ends nothing.
+    /// The position of the first `{` or `;` outside of parentheses and brackets: `[u8; 4]` does not end an item.
     fn end_of_head(&self, from: usize) -> Option<usize> {
         let mut depth = 0;
         for (at, c) in self.code.iter().enumerate().skip(from) {
@@ -101,7 +103,7 @@ pub(crate) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Reads `input` once; `code` is as long as what has been read.
+/// Reads `input` once; `code` is as long as the part that has been read.
 struct Scanner {
     input: Vec<char>,
     code: Vec<char>,
@@ -156,7 +158,7 @@ impl Scanner {
         self.blank(1);
     }
 
-    /// A name, a keyword or a number, whole, so that the `r` of `for` does not open a raw string.
+    /// Reads a whole name, keyword or number, so that the `r` of `for` does not open a raw string.
     fn word(&mut self) {
         let start = self.code.len();
         while is_name(self.peek(0)) {
@@ -168,7 +170,7 @@ impl Scanner {
         }
     }
 
-    /// `r` may also open a raw identifier, `r#type`, which stays as it is.
+    /// Reads a raw string. `r` may also open a raw identifier, `r#type`, which stays as it is.
     fn raw_string(&mut self) {
         let at = self.code.len();
         let hashes = self.input[at..].iter().take_while(|c| **c == '#').count();
@@ -184,7 +186,7 @@ impl Scanner {
         self.blank(hashes + 1);
     }
 
-    /// `'{'` and `'\''` are characters, `'a` is not.
+    /// Reads a character or a lifetime: `'{'` and `'\''` are characters, `'a` is not.
     fn character_or_lifetime(&mut self) {
         if self.peek(1) == '\\' {
             self.blank(3);
@@ -219,7 +221,7 @@ impl Scanner {
     }
 }
 
-/// Stands for the end of the input. Rust source cannot hold it outside of literals and comments.
+/// Stands for the end of the input. Rust source has it only in literals and comments.
 const END: char = '\0';
 
 #[cfg(test)]

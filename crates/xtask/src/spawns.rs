@@ -1,7 +1,7 @@
-//! Spawning: every background task has an owner that awaits it.
+//! Checks that every background task has an owner that awaits it.
 //!
-//! A detached task outlives shutdown, swallows its panic and is seen by no limit. Hence only the few files that own a
-//! set of tasks may spawn; everybody else hands them a future, or uses a `JoinSet` that dies with its owner.
+//! A detached task outlives shutdown, loses its panic, and no limit counts it. Hence only the few files that own a set
+//! of tasks may spawn; all other code gives them a future, or uses a `JoinSet` that ends with its owner.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::Report;
 use crate::files::{self, File};
 use crate::source::{Source, is_name};
 
-/// The owners. To add one, say in its module comment who awaits the tasks.
+/// The files that own tasks. A new one must say in its module comment which code awaits the tasks.
 const ALLOWED: [&str; 3] = ["crates/server/src/host.rs", "crates/server/src/listen.rs", "crates/server/src/app.rs"];
 
-/// One function under two names.
+/// The two names of one function.
 const SPAWN: [&str; 2] = ["tokio::spawn", "tokio::task::spawn"];
 
 pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
@@ -33,13 +33,13 @@ fn judge(files: &[File], report: &mut Report) {
     }
 }
 
-/// Tests own what they spawn for as long as they run; the testkit is for tests.
+/// Whether a file may spawn. Tests own their tasks for as long as they run, and the testkit is for tests.
 fn may_spawn(path: &str) -> bool {
     let test = path.starts_with("crates/testkit/") || path.ends_with("/tests.rs") || path.contains("/tests/");
     test || ALLOWED.contains(&path)
 }
 
-/// Where a path is used as a whole: `tokio::task::spawn_blocking` is another function.
+/// The positions at which a path is used as a whole: `tokio::task::spawn_blocking` is another function.
 fn uses(source: &Source, path: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;

@@ -1,8 +1,8 @@
-//! Type names: one name, one type, in every crate.
+//! Checks that no two types of a crate share a name.
 //!
-//! A reader searches for a name, jumps to a symbol, or reads it in a stack trace. A name that three types of one crate
-//! share answers none of these. `kept_names.txt` lists the exceptions, each with its reason; an exception that is no
-//! longer needed is an error too, so the list only gets shorter.
+//! A reader searches for a name, jumps to a symbol, or reads it in a stack trace, and must find one type.
+//! `kept_names.txt` lists the exceptions, each with its reason. An exception that is no longer needed is an error too,
+//! so the list only gets shorter.
 //!
 //! This is a scan of the text and not a parser: it knows `struct`, `enum`, `union`, `trait` and `type` at the start of
 //! an item, and leaves out the associated types of traits and their implementations.
@@ -49,7 +49,7 @@ fn judge(files: &[File], kept: &[Kept], report: &mut Report) {
     }
 }
 
-/// An exception.
+/// An exception, with its reason.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
     crate_name: String,
@@ -84,7 +84,7 @@ pub(crate) fn doubled(files: &[File]) -> BTreeMap<(String, String), Vec<String>>
     places
 }
 
-/// A definition.
+/// The definition of a type.
 #[derive(Debug, PartialEq, Eq)]
 struct TypeName {
     name: String,

@@ -1,6 +1,6 @@
-//! Words that must not be in the repository: traces of the machine it happens to be written on.
+//! Checks for paths of the machine that a file happens to be written on.
 //!
-//! A path that exists on one machine only is broken for everybody else, and easily slips in with pasted output.
+//! A path that exists only on one machine does not work on any other, and easily slips in with pasted output.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::Report;
 use crate::files::{self, File};
 
-/// What to look for, in pieces, so that this file does not find itself.
+/// The paths to look for, in pieces, so that this file does not find itself.
 const ABSOLUTE: [&str; 2] = [concat!("/", "work", "/"), concat!("/", "root", "/")];
 const ANYWHERE: [&str; 1] = [concat!("..", "/", "shared")];
 

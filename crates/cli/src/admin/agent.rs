@@ -1,4 +1,4 @@
-//! `sabir agent …`: agents that are elsewhere, behind a server of ours.
+//! `sabir agent …`: remote agents that a server of ours serves.
 
 mod cards;
 mod profiles;
@@ -17,7 +17,7 @@ use clap::Args;
 use sabir_server::admin::{AgentError, AgentOrder, AgentView, CardStanding, Enlisted, Expect, Origin, SecretRef};
 use serde_json::{Map, Value, json};
 
-/// What to do about a refusal.
+/// The code and the hint for a refused agent.
 pub(super) const fn advice(fault: &AgentError) -> (&'static str, &'static str) {
     match fault {
         AgentError::Unknown(_) => ("SABIR_ERR_UNKNOWN_AGENT", "sabir agent list shows all of them"),
@@ -201,7 +201,7 @@ impl Verb for Show {
     }
 }
 
-/// Which agent that was added.
+/// An agent that was added by a command.
 #[derive(Debug, Args)]
 struct Added {
     /// Its name.
@@ -268,7 +268,7 @@ impl Verb for Remove {
     }
 }
 
-/// A reference, with a path that counts from where it was typed: the server runs somewhere else.
+/// Parses a secret reference. A relative path starts where it was typed, since the server runs in another directory.
 fn found(flag: &str, text: &str) -> Result<SecretRef, Problem> {
     let wrong = |what: String| Problem::usage(format!("{flag}: {what}")).hint("sabir agent add --help");
     match SecretRef::parse(text).map_err(|fault| wrong(fault.to_string()))? {
@@ -279,7 +279,7 @@ fn found(flag: &str, text: &str) -> Result<SecretRef, Problem> {
     }
 }
 
-/// A URL as the server will read it: with its scheme.
+/// Adds the scheme to a URL, as the server reads it.
 fn absolute(text: &str) -> Result<String, Problem> {
     match sabir_client::Reference::parse(text) {
         Ok(sabir_client::Reference::File(_)) => {

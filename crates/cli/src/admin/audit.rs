@@ -1,4 +1,4 @@
-//! `sabir audit …`: who was refused, who changed what, and whether anybody touched the record of it.
+//! `sabir audit …`: who was refused, who changed what, and whether the audit was altered afterwards.
 
 mod envelopes;
 
@@ -15,7 +15,7 @@ use sabir_server::admin::{Admin, Entry, Expect, Hash, Known, Linked, Verified};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How often the file is asked for more.
+/// The pause between two reads of the audit while it is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Show the last entries of the audit, one line each; with --follow, those to come as well.
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
     sabir audit tail --follow --caller key:k0123456789\n  \
     sabir audit tail --job 42 -o json")]
 pub(crate) struct Tail {
-    /// How many.
+    /// The number of entries to show.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     lines: usize,
     /// Go on showing new ones, until Ctrl-C.
@@ -62,7 +62,7 @@ impl Verb for Tail {
     }
 }
 
-/// Shows new entries until somebody has seen enough.
+/// Shows new entries until Ctrl-C.
 fn follow(out: &Output, admin: &Admin, mut after: u64, wanted: &dyn Fn(&Entry) -> bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Problem::internal(format!("cannot start: {e}")))?;
@@ -104,7 +104,7 @@ fn members(one: &Linked) -> Value {
     all
 }
 
-/// An entry for people. What a caller could have chosen is quoted where it could be taken for something else.
+/// Formats an entry as one line. Text that a caller chose is quoted where it could be read as another field.
 fn line(entry: &Entry) -> String {
     let outcome = serde_json::to_value(entry.outcome).ok();
     let outcome = outcome.as_ref().and_then(Value::as_str).unwrap_or_default();
@@ -129,7 +129,7 @@ fn word(text: &str) -> String {
     if plain { text.to_owned() } else { format!("{text:?}") }
 }
 
-/// Check that nobody edited, removed or inserted an entry of the audit.
+/// Check that no entry of the audit was edited, removed or inserted.
 ///
 /// Each entry follows from the one before it. That alone cannot show that the end was cut off, or that all of it was made
 /// anew; a number and a hash that were written down elsewhere can, and --known compares them. Exit code 1 if the chain is
@@ -139,7 +139,7 @@ fn word(text: &str) -> String {
     sabir audit verify\n  \
     sabir audit verify --known 42:9abd7b8a39e4ca273f3f415ce410a021870a6334170f49d13ea3606e3b8e5b73")]
 pub(crate) struct Verify {
-    /// The number and the hash of an entry, as an earlier run told them.
+    /// The number and the hash of an entry, as an earlier run printed them.
     #[arg(long, value_name = "SEQ:HASH", value_parser = known)]
     known: Option<Known>,
     #[command(flatten)]

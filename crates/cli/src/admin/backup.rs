@@ -21,7 +21,7 @@ use std::path::PathBuf;
     sabir backup /var/backups/sabir/monday.db\n  \
     sabir backup \"copies/$(date +%F).db\" --data /srv/sabir")]
 pub(crate) struct Backup {
-    /// The copy.
+    /// The file to write the copy to.
     file: PathBuf,
     #[command(flatten)]
     place: Place,
@@ -47,7 +47,7 @@ impl Verb for Backup {
 pub(crate) struct Restore {
     /// The copy; its FILE.guard must be beside it.
     file: PathBuf,
-    /// Put a store that is there aside.
+    /// Put an existing store aside.
     #[arg(long)]
     replace: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `sabir billing …`: what was counted, and who bills it.
+//! `sabir billing …`: what was counted, and the biller that charges for it.
 
 use super::Place;
 use super::venue::{ask, unexpected};
@@ -12,10 +12,10 @@ use serde_json::json;
 
 /// Send what was counted to the biller: one meter event for each payer and day.
 ///
-/// A server does this by itself every night at 00:15 UTC where [network.billing] says who bills. What was sent is marked,
-/// and never sent under another name: a run that was broken off, or whose answers got lost, is simply run again. Bookings
-/// of keys without a customer stay where they are. Batches that the biller refuses for good, that are older than 35 days,
-/// or of which nobody can tell any more whether the biller has them, are kept for somebody to look at.
+/// A server does this by itself every night at 00:15 UTC where [network.billing] names a biller. What was sent is
+/// marked, and never sent under another name: a run that was broken off, or whose answers got lost, is simply run
+/// again. Bookings of keys without a customer stay where they are. Batches that the biller refuses for good, that are
+/// older than 35 days, or whose arrival at the biller can no longer be found out, are kept for the operator to look at.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir billing run --dry-run\n  \
@@ -61,7 +61,7 @@ impl Verb for Run {
 
 /// Compare what was booked with what was counted, and say what is yet to be billed.
 ///
-/// Exits with 1 where they differ, or where a batch waits for somebody to look at it.
+/// Exits with 1 where they differ, or where a batch waits for the operator.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir billing check\n  \

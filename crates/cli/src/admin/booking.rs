@@ -74,8 +74,8 @@ impl Verb for Show {
 
 /// Move a booking: confirm it, or say how it ended.
 ///
-/// A booking goes from pending to confirmed, from there to completed or no_show, and from either to cancelled, which gives
-/// its slot back. Whoever subscribed to the bookings of its key is told: booking.status_changed, and booking.cancelled,
+/// A booking goes from pending to confirmed, from there to completed or no_show, and from either to cancelled, which
+/// gives its slot back. The webhooks of its key are told: booking.status_changed, and booking.cancelled,
 /// booking.completed or booking.no_show besides.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \

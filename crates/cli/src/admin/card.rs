@@ -1,4 +1,4 @@
-//! `sabir card sign` and `sabir card keys`: vouching for cards of one's own.
+//! `sabir card sign` and `sabir card keys`: signs cards, and makes and prints the keys for it.
 
 use super::Place;
 use crate::Invocation;
@@ -12,7 +12,7 @@ use sabir_server::admin::{CardKeys, key_set_at, key_set_of, make_key};
 use std::path::PathBuf;
 use url::Url;
 
-/// Largest card that is read, in bytes: as much as our own client takes.
+/// The largest card that is read, in bytes: as much as our own client takes.
 const CARD_BYTES_MAX: u64 = 1 << 20;
 
 /// Sign a card, and print it with its signatures.

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Check that the files of a server are whole, while it runs or not.
 ///
-/// SQLite's pages and indexes; every task with its owner, its state, its text and its events without a gap; the counters;
-/// rows that belong to nobody; the chain of the audit. Nothing is repaired: what is damaged comes back from a copy. Exit
-/// code 1 if anything is wrong.
+/// SQLite's pages and indexes; every task with its owner, its state, its text and its events without a gap; the
+/// counters; rows of tasks that are not there; the chain of the audit. Nothing is repaired: what is damaged comes back
+/// from a copy. Exit code 1 if anything is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir db check\n  \
@@ -61,7 +61,7 @@ impl Verb for Check {
 /// Forget tasks that settled long ago, while no server runs.
 ///
 /// A task goes with its events, notes, names and push configurations. Tasks that have not settled stay, and so do those
-/// whose events are still owed to somebody. A server that runs does this by itself: see [retention] in its configuration.
+/// whose events still wait for a webhook. A server that runs does this by itself: see [retention] in its configuration.
 /// With --dry-run nothing is forgotten, and a server may run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \

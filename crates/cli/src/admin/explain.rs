@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Say which rule would allow or refuse a call, and why.
 ///
-/// The rules are asked in the order in which they decide about calls, up to the one that refuses. Nobody is let in, and
+/// The rules are asked in the order in which they decide about calls, up to the one that refuses. No call is made, and
 /// nothing is counted. Callers are named as in the audit: anonymous, key:ID, xpr:ACCOUNT, jwt:ISSUER#SUBJECT,
 /// basic:NAME, mtls:dns:HOST, legacy:key.
 #[derive(Debug, Args)]

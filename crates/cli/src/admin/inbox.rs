@@ -1,4 +1,4 @@
-//! `sabir inbox …`: what waits for somebody, across all agents of a server; and `sabir task cancel --tree`.
+//! `sabir inbox …`: the tasks that wait for an answer, of all agents of a server; and `sabir task cancel --tree`.
 
 use super::{Place, problem, wait};
 use crate::Invocation;
@@ -12,7 +12,7 @@ use sabir_server::Config;
 use sabir_server::admin::{AdminError, DeskOrder, DeskSaid, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
 use serde_json::json;
 
-/// List the tasks that wait for input or credentials, whichever agent asks and whoever's they are.
+/// List the tasks that wait for input or credentials, of every agent and every caller.
 ///
 /// The longest waiting come first. A task that asks because an agent behind it does is listed once. This looks into the
 /// files of a server, or asks it while it runs.
@@ -126,7 +126,7 @@ impl Verb for Reply {
     }
 }
 
-/// The kill switch: cancels a task with its whole family.
+/// The kill switch: cancels the whole family of a task, from the task that a caller sent down to the last subtask.
 pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, place: &Place) -> Ran {
     let Some(task) = task else {
         return Err(Problem::usage("no task was given").hint("sabir task cancel <taskId> --tree").into());
@@ -148,7 +148,7 @@ pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, place: &P
     Ok(Exit::Done)
 }
 
-/// What an order comes to; a refusal is a problem.
+/// Sends a request to the running server, or to its store if none runs. A refusal becomes a problem.
 fn ask(config: &Config, order: DeskOrder) -> Result<DeskSaid, Stop> {
     match wait(desk(config, order))? {
         DeskSaid::Failed(reason) => {
@@ -164,7 +164,7 @@ fn unexpected() -> Stop {
         .into()
 }
 
-/// A question for people.
+/// Shows a question as fields.
 fn fields(floor: &mut Fields, waiting: &Waiting) {
     floor.field("Task ID", &waiting.task_id);
     floor.field("Agent", &waiting.agent);

@@ -33,7 +33,7 @@ pub(crate) struct Create {
     /// What people call it.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Whose key it is; whoever types this where it is left out.
+    /// The owner of the key; without it, the user who runs this command.
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
     /// Its tier, which sets limits; the key is then written agnt_live_…
@@ -111,7 +111,7 @@ impl Verb for Create {
 }
 
 impl Create {
-    /// What the terms may not be.
+    /// Refuses combinations of terms that make no sense.
     fn check(&self) -> Result<(), Problem> {
         let wrong = |what: String| Problem::usage(what).hint("sabir key create --help");
         if let Some(fault) = self.scopes.iter().find_map(|scope| scope_fault(scope)) {
@@ -208,7 +208,7 @@ impl Verb for Revoke {
     }
 }
 
-/// What was typed for an id. A whole key is not repeated: it would be in the log of whoever keeps our errors.
+/// Parses the id that was typed. A whole key is not repeated in the error, which may end up in a log.
 fn id(text: &str) -> Result<KeyId, Problem> {
     let looks_like_a_key = ["sabir_", "agnt_"].iter().any(|prefix| text.starts_with(prefix));
     let wrong = |what: &str| Problem::usage(what.to_owned()).hint("sabir key list shows the ids");
@@ -218,7 +218,7 @@ fn id(text: &str) -> Result<KeyId, Problem> {
     KeyId::parse(text).ok_or_else(|| wrong("an id has letters, digits, _ and -"))
 }
 
-/// A key with its text, the only time.
+/// Prints a key with its text. The text is shown only this once.
 fn show_issued(out: &Output, Issued { key, text }: &Issued) -> Result<Exit, Stop> {
     if out.is_json() {
         let mut all = members(key);
@@ -234,7 +234,7 @@ fn show_issued(out: &Output, Issued { key, text }: &Issued) -> Result<Exit, Stop
     Ok(Exit::Done)
 }
 
-/// What is said of a key to programs.
+/// The members of a key in JSON, without its text.
 fn members(key: &ApiKey) -> Map<String, Value> {
     let terms = &key.terms;
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
@@ -263,7 +263,7 @@ fn members(key: &ApiKey) -> Map<String, Value> {
     all
 }
 
-/// The same for people.
+/// Shows a key as fields.
 fn fields(floor: &mut Fields, key: &ApiKey) {
     let terms = &key.terms;
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());

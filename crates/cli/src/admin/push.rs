@@ -88,7 +88,7 @@ impl Verb for Show {
     }
 }
 
-/// Which deliveries.
+/// The deliveries that a command is about.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Which {
@@ -101,7 +101,7 @@ struct Which {
 }
 
 impl Which {
-    /// Gives an order about each of them, and shows which they were.
+    /// Sends one request for each delivery, and shows the deliveries.
     fn each(&self, place: &Place, out: &Output, order: fn(i64) -> Order) -> Ran {
         let config = place.config()?;
         let mut letters = Vec::new();
@@ -110,7 +110,7 @@ impl Which {
         }
         if self.all_dead {
             each_dead(&config, |number| {
-                // Somebody else may have been faster, which is as well.
+                // The server or another command may have dealt with this delivery in the meantime, which is no error.
                 if let Said::Letter(Some(letter)) = wait(sabir_server::admin::order(&config, order(number)))? {
                     letters.push(*letter);
                 }
@@ -121,8 +121,8 @@ impl Which {
     }
 }
 
-/// Goes through everything that was given up, the events of a webhook in their order: a letter whose neighbours were
-/// given up before it has a lower number than they have.
+/// Goes through all dead letters, the events of each webhook in their order. The numbers do not give that order: a
+/// delivery that was given up after its neighbours may have a lower number than they have.
 fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
     let (mut after, mut dead) = (0, Vec::new());
     loop {
@@ -139,7 +139,7 @@ fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> 
 
 /// Try deliveries again now, dead ones too, as if for the first time.
 ///
-/// A delivery goes before whatever younger events its webhook is owed.
+/// A delivery goes before younger events for the same webhook.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sabir push retry 17 18\n  sabir push retry --all-dead")]
 pub(crate) struct Retry {
@@ -173,14 +173,14 @@ impl Verb for Drop {
 
 /// Send a sample to a webhook, as the server would: same addresses allowed, same signatures.
 ///
-/// The sample says that a task has ended which there never was. Nothing is kept. Exit code 1 if the webhook does not
+/// The sample reports the end of a task that does not exist. Nothing is kept. Exit code 1 if the webhook does not
 /// accept it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir push test https://hooks.example/a2a\n  \
     sabir push test https://hooks.example/a2a --scheme Bearer --credentials env:HOOK_TOKEN")]
 pub(crate) struct Test {
-    /// Where it is.
+    /// The URL of the webhook.
     url: String,
     /// The scheme of its authentication, such as Bearer.
     #[arg(long, value_name = "SCHEME")]
@@ -235,7 +235,7 @@ fn verdict(outcome: &Outcome) -> (bool, String) {
     }
 }
 
-/// A reference as it was typed; a relative path starts where it was typed.
+/// Parses a secret reference. A relative path starts where it was typed.
 fn reference(text: &str) -> Result<SecretRef, String> {
     // Not repeated: what was typed instead may be the secret itself.
     match SecretRef::parse(text).map_err(|_| "it is env:NAME or file:PATH".to_owned())? {
@@ -280,7 +280,7 @@ fn show_all(out: &Output, letters: &[Letter]) -> Ran {
     Ok(Exit::Done)
 }
 
-/// A delivery for programs.
+/// A delivery in JSON, with its state.
 fn value(letter: &Letter) -> Value {
     let mut all = serde_json::to_value(letter).unwrap_or_default();
     all["state"] = json!(state(letter));
@@ -291,7 +291,7 @@ fn state(letter: &Letter) -> &'static str {
     if letter.buried.is_some() { "dead" } else { "waiting" }
 }
 
-/// A delivery for people.
+/// Shows a delivery as fields.
 fn fields(floor: &mut Fields, letter: &Letter) {
     let events = match (letter.first_event, letter.last_event) {
         (first, last) if first == last => first.to_string(),

@@ -1,4 +1,4 @@
-//! `sabir agent rank`: who would get a message.
+//! `sabir agent rank`: which agent a dispatcher would choose for a message.
 
 use super::{Place, wait_for};
 use crate::Invocation;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 /// Say which agents of a configuration fit a text, and why.
 ///
-/// The ranking is the one of agents of kind "dispatch": a skill that is named decides, else tags, skills, examples, name and
-/// description, in this order. Nobody is asked anything, and no server is needed.
+/// The ranking is the one of agents of kind "dispatch": a skill that is named decides, else tags, skills, examples,
+/// name and description, in this order. No agent is called, and no server is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir agent rank 'Reconcile March'\n  \

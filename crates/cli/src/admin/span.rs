@@ -1,11 +1,11 @@
-//! Spans of time and moments, as people type them for keys.
+//! Parses spans of time and moments as people type them.
 
 use sabir_proto::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// `30d`, `2w`, `12h`, `1d12h`; 0 is none at all.
+/// Parses a span such as `30d`, `2w`, `12h` or `1d12h`. `0` is no time at all.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no span of time; it looks like 30d, 2w, 12h or 90m");
     if text == "0" {
@@ -33,7 +33,7 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
-/// A span from now on, or a date (which ends as it begins, in UTC), or a date with a time.
+/// Parses a span from now on, a date (its first moment, in UTC), or a date with a time.
 pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_from(text, now_ms())
 }
@@ -51,7 +51,7 @@ fn moment_from(text: &str, now_ms: i64) -> Result<Timestamp, String> {
     if moment.millis() <= now_ms { Err(format!("{text} has passed already")) } else { Ok(moment) }
 }
 
-/// A span before now, or a date (which begins then, in UTC), or a date with a time.
+/// Parses a span before now, a date (its first moment, in UTC), or a date with a time.
 pub(super) fn moment_past(text: &str) -> Result<Timestamp, String> {
     let wrong = || format!("{text:?} is no moment; it looks like 24h, 30d, 2026-11-16 or 2026-11-16T12:00:00Z");
     let date = Timestamp::parse(&format!("{text}T00:00:00Z")).or_else(|| Timestamp::parse_loose(text));

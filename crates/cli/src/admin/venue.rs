@@ -202,7 +202,7 @@ impl Verb for Enable {
     }
 }
 
-/// Shows the one venue that an order was about.
+/// Shows the venue in a response.
 fn one(out: &Output, said: NetworkSaid, slug: &str) -> Outcome {
     match said {
         NetworkSaid::Venue(Some(venue)) => {
@@ -236,7 +236,7 @@ fn fields(floor: &mut Fields, venue: &VenueView) {
     }
 }
 
-/// `ID=TIME=CAPACITY`; times have no `=` in them.
+/// Parses `ID=TIME=CAPACITY`. A time has no `=` in it.
 fn slot(text: &str) -> Result<Value, String> {
     let wrong = || "a slot is ID=TIME=CAPACITY, such as s1=2026-12-01T19:00:00Z=4".to_owned();
     let mut parts = text.splitn(3, '=');
@@ -247,7 +247,7 @@ fn slot(text: &str) -> Result<Value, String> {
     Ok(json!({"id": id, "time": time, "capacity": capacity}))
 }
 
-/// Has an order carried out. What is refused for what was typed is told as that.
+/// Sends a request about the booking network. A refusal becomes a problem.
 pub(super) fn ask(place: &Place, order: NetworkOrder) -> Result<NetworkSaid, Stop> {
     match wait(network(&place.config()?, order))? {
         NetworkSaid::Failed(why) => Err(Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), why).into()),

@@ -1,4 +1,4 @@
-//! `sabir webhook …`: who is told of what happens to the bookings of a key.
+//! `sabir webhook …`: the webhooks that are told of changes to the bookings of a key.
 
 use super::venue::{ask, unexpected};
 use super::{Place, wait};
@@ -25,7 +25,7 @@ pub(crate) struct Add {
     /// The key, by its id, as sabir key list shows it.
     #[arg(long, value_name = "KEY_ID")]
     key: String,
-    /// Where it is told.
+    /// The URL that receives the deliveries.
     #[arg(long)]
     url: String,
     /// Of what: booking.confirmed, booking.cancelled, booking.completed, booking.no_show or booking.status_changed; of
@@ -51,7 +51,7 @@ impl Verb for Add {
     }
 }
 
-/// List who is told.
+/// List the webhooks of bookings.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Only of the bookings of this key.
@@ -101,7 +101,7 @@ impl Verb for Rotate {
     }
 }
 
-/// Have a webhook told no more; what still waits for it is given up.
+/// Remove a webhook. Deliveries that still wait for it are given up.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
     /// Its id, as sabir webhook list shows it.

@@ -1,4 +1,4 @@
-//! `sabir task wire`: what was really said about a task.
+//! `sabir task wire`: the recorded exchanges of a task.
 
 use super::{Place, problem};
 use crate::Invocation;

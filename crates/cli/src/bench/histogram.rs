@@ -12,7 +12,7 @@ const STEPS: u64 = 1 << STEPS_LOG2;
 /// Durations from here on are counted as this one: 2^36 µs are 19 hours.
 const EXPONENT_MAX: u32 = 36;
 
-/// Many durations.
+/// A histogram of durations, from which quantiles are read.
 #[derive(Debug, Clone)]
 pub(super) struct Histogram {
     counts: Vec<u64>,

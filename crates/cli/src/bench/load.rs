@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 use tokio::task::JoinSet;
 
-/// How long messages that are under way may take when no more are sent. What takes longer is told as unfinished.
+/// How long messages that are under way may take when no more are sent. Messages that take longer count as unfinished.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a sender stays away after a failure, so that an agent that is gone is not hammered at.
+/// The pause of a sender after a failure, so that an agent that is gone is not flooded with connections.
 const FAILURE_PAUSE: Duration = Duration::from_millis(100);
-/// How often a sign of life is shown.
+/// The interval of the progress line.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// When no more messages are sent.
@@ -25,7 +25,7 @@ pub(super) enum StopCondition {
     Elapsed(Duration),
 }
 
-/// What is sent, and how long.
+/// What the senders send, and for how long.
 #[derive(Clone)]
 pub(super) struct Load {
     pub(super) agent: Agent,
@@ -36,7 +36,7 @@ pub(super) struct Load {
     pub(super) until: StopCondition,
 }
 
-/// What one message came to.
+/// The result of one message.
 pub(super) struct SentMessage {
     /// The state of its task, or that there was none.
     pub(super) end: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct SentMessage {
     pub(super) took: Duration,
 }
 
-/// What all of them came to.
+/// The results of all messages.
 pub(super) struct Measurement {
     pub(super) latency: Histogram,
     pub(super) first_event: Histogram,
@@ -119,7 +119,7 @@ impl Load {
         Ok(SentMessage { end, first_event, took: begun.elapsed() })
     }
 
-    /// Runs the senders to the end, or until Ctrl-C; whether it was that.
+    /// Runs the senders until they are done or until Ctrl-C. Returns true for Ctrl-C.
     pub(super) async fn run(&self, senders: u16, session: &Session, interrupts: &mut Signal) -> (Measurement, bool) {
         let count = match self.until {
             StopCondition::Count(count) => count,
@@ -165,7 +165,7 @@ async fn joined(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Shows every second how far it is. Never ends.
+/// Shows the progress every second. Never returns.
 async fn progress(shared: &SharedState, session: &Session, begun: Instant) {
     if !session.out.watched() {
         return std::future::pending().await;
@@ -188,7 +188,7 @@ async fn progress(shared: &SharedState, session: &Session, begun: Instant) {
     }
 }
 
-/// One sender.
+/// One sender: sends messages until the run ends.
 async fn send(shared: Arc<SharedState>) {
     while shared.may_send() {
         shared.under_way.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a run came to, as text and as JSON.
+//! The result of a run, as text and as JSON.
 
 use super::histogram::Histogram;
 use super::load::Measurement;
@@ -9,7 +9,7 @@ use sabir_client::Agent;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The quantiles that are told.
+/// The quantiles that are reported.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 /// The longest bar, in characters.
 const BAR: u64 = 40;
@@ -99,7 +99,7 @@ fn bars(histogram: &Histogram) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A duration with three digits that matter.
+/// A duration with three significant digits.
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -116,7 +116,7 @@ fn millis(time: Duration) -> f64 {
     round(time.as_secs_f64() * 1e3)
 }
 
-/// To a thousandth: more digits would pretend to more than was measured.
+/// Rounds to a thousandth: more digits would pretend to more than was measured.
 fn round(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! `sabir auth …`: logging in to agents, and what is kept of it.
+//! `sabir auth …`: logs in to agents, and keeps the tokens.
 
 mod flow;
 mod stored_tokens;
@@ -21,7 +21,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long another process may take to renew a token that we want.
+/// The time that another process gets to renew a token for which this one waits.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Log in to an agent by OAuth or OpenID Connect, and keep the token for later calls.
@@ -51,7 +51,7 @@ pub(crate) struct AuthLogin {
 pub(crate) enum Flow {
     /// A code is typed on any device with a browser.
     DeviceCode,
-    /// The client logs in as itself; nobody has to be there.
+    /// The client logs in as itself, without a user.
     ClientCredentials,
     /// A browser on this machine; needs a terminal.
     AuthorizationCode,
@@ -124,7 +124,7 @@ impl AuthLogin {
     }
 }
 
-/// What was got, without what it is.
+/// Reports a login, without the token itself.
 fn report(session: &Session, stored: &Stored, path: &str, subject: Option<&str>) -> Outcome {
     if session.out.is_json() {
         let document = json!({
@@ -153,7 +153,7 @@ fn report(session: &Session, stored: &Stored, path: &str, subject: Option<&str>)
     Ok(Exit::Done)
 }
 
-/// Nothing of a token is ever shown.
+/// Tells the redactor the secrets of a token, so that no output shows them.
 fn learn(session: &Session, token: &oauth::Token) {
     session.out.redactor.learn(token.access.expose());
     if let Some(refresh) = &token.refresh {
@@ -187,7 +187,7 @@ fn store_problem(error: &tokens::Error) -> Problem {
     Problem::internal(format!("the token cannot be kept: {error}")).hint("sabir auth status")
 }
 
-/// Where tokens are kept.
+/// The store of tokens, in the user's configuration directory.
 fn store() -> Result<Store, Problem> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
@@ -199,7 +199,8 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Whose token it is: the origin of the card, or, for a card in a file, of the interface that is called.
+/// The origin that a token belongs to: that of the card's URL, or, for a card in a file, of the interface that is
+/// called.
 fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
     let url = match &found.url {
         Some(url) => url.clone(),
@@ -209,10 +210,10 @@ fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
 }
 
 impl Session {
-    /// Tokens that are kept for this agent, by scheme; renewed where that is due.
+    /// The stored tokens for this agent, by scheme. Tokens that are due are renewed.
     pub(crate) async fn stored_tokens(&self, found: &Found) -> Result<Vec<(String, Secret)>, Stop> {
         let login_schemes = flow::login_schemes(&found.card);
-        // Whoever gave a credential for this run means that one.
+        // A credential that was given for this run takes precedence over stored tokens.
         if login_schemes.is_empty() || self.settings.text("bearer").is_some() {
             return Ok(Vec::new());
         }
@@ -234,7 +235,7 @@ impl Session {
         let secret = self.settings.text("client-secret").map(Secret::new);
         let client = oauth::Client::new(&self.client, &WallClock, &stored.key.client_id, secret.as_ref());
         let renew = async |stale: Stored| {
-            // The last minute of a token that cannot be renewed is still a minute.
+            // A token that cannot be renewed is used up to its last minute.
             if stale.token.refresh.is_none() && stale.token.expires.is_none_or(|expires| expires > now()) {
                 return Ok(stale.token);
             }

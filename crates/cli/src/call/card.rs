@@ -114,7 +114,8 @@ fn card_invalid(place: &str, faults: &[String]) -> Problem {
         .hint(format!("mend the card; sabir doctor {} looks further", render::shell(place)))
 }
 
-/// What became of a card's signatures, and what is left of the card. A wrong one is worth a warning, an absent one is not.
+/// Verifies the signatures of a card, and returns the part of the card that may be used. A wrong signature gives a
+/// warning, a missing one does not.
 async fn verify_signatures(session: &Session, found: Found) -> Result<(Found, SignatureReport), Problem> {
     let trust = super::trust::roots(&session.settings, &found)?;
     let outcome = vouched(&found, &trust, &session.client).await;
@@ -125,7 +126,7 @@ async fn verify_signatures(session: &Session, found: Found) -> Result<(Found, Si
     Ok((outcome.map_or(found, |vouched| vouched.found), signature))
 }
 
-/// The outcome of a verification, for a person.
+/// The outcome of a verification, for people.
 struct SignatureReport {
     words: String,
     /// Evidence against the card, not only a lack of evidence for it.

@@ -43,7 +43,7 @@ pub(crate) struct Chat {
     target: AgentArgument,
 }
 
-/// What stands below the options.
+/// The help text below the options.
 fn help() -> String {
     let list: String = input::help().lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -64,10 +64,10 @@ impl Verb for Chat {
     }
 }
 
-/// Where the lines come from.
+/// The kind of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChatMode {
-    /// A person, who is prompted.
+    /// A person at a terminal, who is prompted.
     Person,
     /// A pipe, which is read to its end.
     Pipe,
@@ -129,7 +129,7 @@ impl Signals {
     }
 }
 
-/// Where turns come from.
+/// The source of turns.
 enum TurnSource {
     Person(Prompt),
     Pipe(StdinLines),
@@ -207,7 +207,7 @@ async fn turns(
     }
 }
 
-/// What one line leads to.
+/// Runs one line of input.
 async fn one(
     session: &Session,
     conversation: &mut Conversation<'_>,

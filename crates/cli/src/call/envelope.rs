@@ -88,7 +88,7 @@ impl Verb for EnvelopeSend {
         let envelope = self.envelope()?;
         drive(invocation, Interrupts::Detach, async |session| {
             let sender = self.sender(session)?;
-            // Stamped here, so that it is known when nobody answers.
+            // Stamped here, so that the timestamp is known if no answer arrives.
             let moment = envelope.timestamp.unwrap_or_else(|| sender.stamp());
             let envelope = Envelope { timestamp: Some(moment), ..envelope };
             let has_effect = envelope.intent().is_ok_and(Intent::has_effect);
@@ -104,7 +104,7 @@ impl Verb for EnvelopeSend {
 }
 
 impl EnvelopeSend {
-    /// What was typed, as an envelope.
+    /// Builds the envelope from the arguments.
     fn envelope(&self) -> Result<Envelope, Problem> {
         let wrong = |message: String| Problem::usage(message).hint("sabir envelope send --help");
         let intent = Intent::parse(&self.intent).ok_or_else(|| {
@@ -126,7 +126,7 @@ impl EnvelopeSend {
         if let Some(text) = &self.agent_context {
             envelope.context = object("--agent-context", text)?;
         }
-        // What we would not take ourselves is not sent.
+        // An envelope that our own server would refuse is not sent.
         let checked = Envelope::read(envelope.write().as_bytes());
         checked.map_err(|misread| wrong(misread.problem.message))
     }
@@ -204,7 +204,7 @@ impl EnvelopeSend {
     }
 }
 
-/// What may have been done, and how to find out without doing it twice.
+/// Adds a hint on how to find out whether the envelope took effect, without repeating it.
 fn with_hint(problem: Problem, passing: bool, moment: Option<Moment>) -> Problem {
     match moment {
         Some(moment) if passing => problem.hint(format!("repeat it within five minutes: --timestamp {moment}")),
@@ -240,7 +240,7 @@ fn endpoint(text: &str) -> Option<Url> {
     Some(url)
 }
 
-/// A secret by its name, which is learnt so that it shows up nowhere.
+/// Reads a secret by its reference, and tells it to the redactor.
 fn secret(session: &Session, flag: &str, reference: &str) -> Result<Secret, Problem> {
     let wrong = |message: String| Problem::usage(message).hint("name a variable, env:NAME, or a file, file:PATH");
     let value = match reference.split_once(':') {

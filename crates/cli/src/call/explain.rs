@@ -1,4 +1,4 @@
-//! From what the client says to what a person and a script are told: code, words, and the next step.
+//! Converts client errors into problems: the code, the message, and the next step.
 
 use super::resume::Resume;
 use crate::problem::{Code, Problem, Transport};
@@ -11,13 +11,13 @@ use sabir_proto::card::SecurityScheme;
 use sabir_wire::card::Form;
 use sabir_wire::codes;
 
-/// What is known when something fails.
+/// What is known about the run when it fails.
 pub(crate) struct FailureContext<'a> {
     /// The command, as it is typed.
     pub(crate) path: &'static str,
     pub(crate) settings: &'a Settings,
     pub(crate) found: Option<&'a Found>,
-    /// The task that was seen.
+    /// The task of this run, if it is known.
     pub(crate) task: Option<String>,
     pub(crate) resume: Resume,
 }
@@ -59,7 +59,7 @@ pub(crate) fn problem_of(error: &Error) -> Problem {
     }))
 }
 
-/// The protocol's names, and ours for what it has no name for.
+/// The code of a fault: the protocol's name, or ours where the protocol has none.
 const fn of_fault(kind: Kind) -> Code {
     match kind {
         Kind::Unavailable | Kind::Closed => Code::Unavailable,
@@ -83,7 +83,7 @@ const fn of_fault(kind: Kind) -> Code {
     }
 }
 
-/// How a server said that it cannot serve now, which is not the same as no answer. `None` where none said so.
+/// How a server said that it cannot serve now, which is not the same as no answer. `None` if it did not say so.
 fn unavailable(error: &Error) -> Option<TransportCode> {
     match error {
         Error::Unreachable { cause: UnreachableCause::GatewayAnswer, reason, .. } => {
@@ -147,7 +147,7 @@ fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> Str
         Kind::TaskNotFound => {
             format!("check the id ({}); add --debug for the agent's own reply", context.resume.command("task list"))
         }
-        // What its card was taken for may be what it does not speak.
+        // The version that was derived from the card may be wrong.
         Kind::VersionNotSupported if is_version_open(context) => again("--a2a-version auto"),
         Kind::MethodNotFound | Kind::InvalidRequest
             if is_version_open(context) && context.settings.text("a2a-version").is_some() =>
@@ -189,7 +189,7 @@ fn doctor(context: &FailureContext<'_>) -> String {
     }
 }
 
-/// The way in that the card itself describes.
+/// How to get a credential, as the card describes it.
 fn credentials(context: &FailureContext<'_>) -> String {
     let schemes = context.found.map(|found| &found.card.security_schemes);
     let mut ways: Vec<String> =
@@ -205,7 +205,7 @@ fn credentials(context: &FailureContext<'_>) -> String {
     ways.join(", or ")
 }
 
-/// The way in to agents of XPR Network.
+/// The hint for agents of XPR Network.
 const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
 
 fn way_in(name: &str, scheme: &SecurityScheme, context: &FailureContext<'_>) -> String {

@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Sends a message and stays until something came of it: by a stream where there is one, by asking otherwise.
+    /// Sends a message and waits for its result: by a stream if the agent streams, else by asking for the task.
     pub(crate) async fn send_and_stay(&self, agent: &Agent, request: SendMessage) -> Result<String, Stop> {
         let mut events = match agent.stream(request.clone(), self.follow()).await {
             Ok(events) => events,
@@ -111,7 +111,7 @@ impl Session {
         match self.last_event(&mut events).await? {
             LastEvent::Whole(json) => Ok(json),
             LastEvent::Part(task) => match agent.task(&task).await {
-                // Events are pieces; the agent's own account of the whole is better than ours.
+                // The agent's own task is more complete than one folded from its events.
                 Ok(said) => Ok(format!(r#"{{"task":{}}}"#, said.json())),
                 Err(_) => {
                     let folded = events.folded().ok_or_else(|| strange("the events make no task"))?;

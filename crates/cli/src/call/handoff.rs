@@ -8,8 +8,8 @@ use sabir_client::{Agent, Credentials, Trail, offering};
 use sabir_proto::{TheirTask, Transfer};
 
 impl Session {
-    /// Goes after a task from server to server, and reports it where it rests. Each server is shown what is stored for it;
-    /// what was given for this run is the first one's.
+    /// Follows a task from server to server, and reports it where it rests. Each server gets the credentials stored for
+    /// it; credentials given for this run go to the first server only.
     pub(crate) async fn report_followed(&self, mut json: String) -> Outcome {
         let mut trail = Trail::default();
         while let Some(transfer) = transfer_of(&json) {
@@ -38,7 +38,7 @@ impl Session {
     }
 }
 
-/// Where the task of an answer went.
+/// The transfer in an answer, if its task was handed over.
 fn transfer_of(json: &str) -> Option<Transfer> {
     let task = Node::new(json).get("task")?;
     serde_json::from_str::<TheirTask>(task.raw()).ok()?.transfer()

@@ -1,6 +1,6 @@
 //! `--job-id` and `--job`: the job on XPR Network that a message belongs to.
 //!
-//! It rides in the metadata of the message, whatever is spoken: XPR itself puts it beside the message, and our own agents
+//! The metadata of the message carries it in every dialect: XPR itself puts it beside the message, and our own agents
 //! look for it there. A task belongs to a job if its own metadata say so, or those of a message in its history.
 
 use sabir_proto::Object;

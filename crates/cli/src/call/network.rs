@@ -1,4 +1,4 @@
-//! `sabir network …`: the registry of a booking network, seen and fed from outside.
+//! `sabir network …`: reads and updates the registry of a booking network.
 
 use super::{Interrupts, Session, drive, tls};
 use crate::Invocation;
@@ -16,7 +16,7 @@ use url::Url;
 
 /// How long a registry may take.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The largest answer of one.
+/// The largest answer of a registry, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Ask a registry which networks there are, and who covers what, best first.
@@ -180,7 +180,7 @@ async fn pass_on(session: &Session, from: &Url, to: &Url) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The server whose registry is meant.
+/// The server whose registry the command uses.
 fn server(session: &Session) -> Result<Url, Problem> {
     match session.settings.text("agent-card") {
         Some(text) => address(text),

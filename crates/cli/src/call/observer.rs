@@ -1,5 +1,5 @@
-//! Watching a call: the wire log of `--debug`, `--curl`, signs of life, and the one thing that must not be lost when a
-//! command ends early: which task it was about.
+//! Observes a call: the wire log of `--debug`, `--curl`, the progress line, and the id of the task, which is needed
+//! when a command ends early.
 
 use super::curl;
 use crate::output::Output;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LOGGED_BYTES_MAX: usize = 256 << 10;
 /// What takes longer than this is worth a progress line.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for a person, and how often the spinner turns after that.
+/// The same in the pretty form; after that, the spinner turns once per `TURN`.
 const PATIENCE_PRETTY: Duration = Duration::from_millis(250);
 const TURN: Duration = Duration::from_millis(100);
 
@@ -25,7 +25,7 @@ pub(crate) struct CallObserver {
     curl: bool,
     streams: bool,
     task: Mutex<Option<String>>,
-    /// What the agent says about its work.
+    /// What the agent says about its current work.
     doing: Mutex<Option<String>>,
 }
 
@@ -46,24 +46,24 @@ impl CallObserver {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this run is about this task.
+    /// Sets the task that this run is about.
     pub(crate) fn about(&self, task: &str) {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.to_owned());
     }
 
-    /// A line of the log.
+    /// Writes a line to the log of `--debug`.
     pub(crate) fn debug(&self, text: &str) {
         if self.debug {
             self.out.note(&format!("* {text}"));
         }
     }
 
-    /// What the agent says about its work, for the progress line.
+    /// Sets what the agent says about its work, for the progress line.
     pub(crate) fn doing(&self, said: Option<String>) {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
-    /// Says now and then what is being waited for. Never ends.
+    /// Shows the progress line from time to time. Never returns.
     pub(crate) async fn show_progress(&self, out: &Output) {
         if !out.watched() || self.debug {
             return std::future::pending().await;

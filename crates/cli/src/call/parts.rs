@@ -9,7 +9,7 @@ use std::path::Path;
 /// The largest file that travels inside a message, in bytes. What is larger is given by URL.
 const INLINE_BYTES_MAX: u64 = 64 << 20;
 
-/// What was typed for a message.
+/// The parts that were typed for a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     given: Vec<TypedPart>,
@@ -152,7 +152,7 @@ impl TypedPart {
             POSITIONAL if self.value == "-" => Part::text(piped(stdin)?),
             _ => Part::text(self.value.clone()),
         };
-        // What was said goes before what was guessed.
+        // An explicit media type takes precedence over a guessed one.
         if self.media_type.is_some() {
             part.media_type.clone_from(&self.media_type);
         }

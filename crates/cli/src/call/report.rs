@@ -1,4 +1,4 @@
-//! Reporting an answer: one document, or fields, and what a person should know beside it.
+//! Reports an answer: as one document, or as fields with the ids and the commands to continue with.
 
 use super::Session;
 use crate::exit::Exit;
@@ -46,7 +46,7 @@ impl Session {
         self.report_standing(Some(&task.id.to_string()), context.as_deref(), task.status.state.name())
     }
 
-    /// What stands below an answer: how the task stands, the ids, and the way on where there is more to come.
+    /// Prints the lines below an answer: the state, the ids, and the commands to continue with.
     pub(crate) fn report_standing(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Outcome {
         let verdict = self.verdict(state);
         if self.out.quiet {
@@ -145,12 +145,12 @@ impl Session {
         }
     }
 
-    /// In JSON the document is the protocol's, so the way on stands beside it.
+    /// Prints the commands to continue with as notes, because a JSON document has only members of the protocol.
     fn note_resume(&self, ways: &[String]) {
         ways.iter().for_each(|way| self.out.note(&format!("Resume: {way}")));
     }
 
-    /// What became of a task does not move the exit code, so it is said.
+    /// Warns about a state of failure, which does not change the exit code.
     fn warn_of(&self, state: &str) {
         match state {
             "TASK_STATE_FAILED" | "TASK_STATE_REJECTED" | "TASK_STATE_CANCELED" => {

@@ -1,4 +1,4 @@
-//! The command to go on with: printed, so that nothing has to be remembered between two runs.
+//! The commands that continue a task. They are printed, so that a user need not remember anything between two runs.
 
 use crate::render::shell;
 use crate::settings::{Settings, Source};
@@ -45,22 +45,22 @@ impl Resume {
         Self { flags }
     }
 
-    /// The same for an agent that has the task by now.
+    /// The same for the agent to which the task was handed.
     pub(crate) fn at(url: &str) -> Self {
         Self { flags: format!(" --agent-card {}", shell(url)) }
     }
 
-    /// The task waits for somebody: answer it.
+    /// The command that answers a task which waits for input.
     pub(crate) fn reply(&self, task: &str) -> String {
         format!("sabir send{} --task-id {} \"<reply>\"", self.flags, shell(task))
     }
 
-    /// The task is on its way: wait for it.
+    /// The command that waits for a running task.
     pub(crate) fn rejoin(&self, task: &str) -> String {
         format!("sabir task get{} {} --wait", self.flags, shell(task))
     }
 
-    /// The task is over: say more in its context.
+    /// The command that says more in the context of a settled task.
     pub(crate) fn go_on(&self, context: &str) -> String {
         format!("sabir send{} --context-id {} \"<message>\"", self.flags, shell(context))
     }

@@ -11,10 +11,11 @@ use clap::Args;
 use sabir_client::{Agent, message_id, send_message};
 use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role, SendMessage, TaskRef};
 
-/// Send a message to an agent, and wait for what comes of it.
+/// Send a message to an agent, and wait for the result.
 ///
-/// Waits until the task is settled or needs somebody; --async returns its identifiers at once, --stream shows every event
-/// as it comes. The exit code tells whether the message was delivered and the answer reported, not what the answer was.
+/// Waits until the task is settled or waits for input or credentials; --async returns its identifiers at once, --stream
+/// shows every event as it comes. The exit code tells whether the message was delivered and the answer reported, not
+/// what the answer was.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir send https://agent.example \"What is new?\"\n  \
@@ -32,8 +33,9 @@ pub(crate) struct SendCommand {
     /// Print the request as a curl or grpcurl command and send nothing. In JSON: method, URL, headers and body.
     #[arg(long)]
     dry_run: bool,
-    /// Go after a task that the agent hands to another one, with what is stored for that one, and report how it ends there.
-    /// Without this the agent is not told that it may, and shows the other one's work as its own or says whom to turn to.
+    /// Follow a task that the agent hands to another one, with the credentials stored for that one, and report how it
+    /// ends. Without this the agent is not told that it may hand the task over: it shows the other agent's work as its
+    /// own, or names that agent.
     #[arg(long)]
     follow: bool,
 }
@@ -100,7 +102,7 @@ impl SendCommand {
     }
 }
 
-/// What would be sent, and how one would do it by hand. Credentials are named and not shown.
+/// Prints the request that would be sent, and the command that sends it by hand. Credentials are named and not shown.
 fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting: Waiting) -> Outcome {
     let streams = session.settings.on("stream") || (waiting == Waiting::Stay && agent.streams());
     let call = if streams {
@@ -130,7 +132,7 @@ fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting:
     Ok(Exit::Done)
 }
 
-/// The request that the settings describe. Ids of the server's are passed on and never made up.
+/// Builds the request that the settings describe. Ids of tasks and contexts are passed on and never made up.
 pub(crate) fn request(session: &Session, parts: Vec<Part>, id: Option<&str>) -> Result<SendMessage, Problem> {
     let settings = &session.settings;
     let wrong = |flag: &str, fault: String| {

@@ -1,7 +1,7 @@
-//! A session: one run of a command against one agent, from settings to a line.
+//! A session: one run of a command against one agent, from the settings to the connected agent.
 //!
-//! What is the same for all of them is here and nowhere else: how the client is made from the settings, how long it may
-//! take, what Ctrl-C does, and what is said about connections that nobody should trust.
+//! This is the only place that makes the client from the settings, applies the timeout, handles Ctrl-C, and warns about
+//! connections that are not secure.
 
 use super::explain::explain;
 use super::observer::CallObserver;
@@ -23,9 +23,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a second Ctrl-C is waited for, by somebody who sits at a terminal.
+/// The time that a user at a terminal has to press Ctrl-C a second time.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
-/// How long a cancel that was asked for by Ctrl-C may take.
+/// The time that a cancel after Ctrl-C may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// One run of a command.
@@ -37,14 +37,14 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) observer: Arc<CallObserver>,
     agent: OnceLock<Agent>,
-    /// Where the task went, if it was handed over.
+    /// The URL of the agent to which the task was handed.
     moved: Mutex<Option<String>>,
 }
 
-/// Who deals with Ctrl-C.
+/// Which part of the program handles Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupts {
-    /// It ends the command here: the task goes on, and how to come back to it is said.
+    /// The session: it ends the command, the task goes on, and a note says how to come back to it.
     Detach,
     /// The command itself.
     Own,
@@ -60,7 +60,7 @@ pub(crate) fn drive(
     let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
-        // Who deals with Ctrl-C also knows what a timeout is about: one turn of many.
+        // A command that handles Ctrl-C also applies the timeout itself, to each turn.
         let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
         let limited = async {
             match limit {
@@ -80,7 +80,7 @@ pub(crate) fn drive(
         session.out.clear_progress();
         ended
     });
-    // Somebody may still be reading standard input, which nothing can interrupt.
+    // A thread may still be reading standard input, which nothing can interrupt.
     runtime.shutdown_background();
     outcome
 }
@@ -93,10 +93,10 @@ async fn interrupted(interrupts: Interrupts) {
 }
 
 impl Session {
-    /// Makes ready for a run; nothing is sent.
+    /// Prepares a run. Nothing is sent.
     pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let observer = Arc::new(CallObserver::new(out.clone(), &settings));
-        // Cards, keys and files are fetched by somebody who has nothing to show.
+        // Cards, keys and files are fetched without credentials.
         let client = client(&settings, &observer, Credentials::default()).map_err(|error| usage(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
@@ -113,7 +113,7 @@ impl Session {
         Reference::parse(text).map_err(|error| usage(&error, self.path))
     }
 
-    /// The card of the agent. Nothing of us is shown for it.
+    /// Reads the card of the agent, without credentials.
     pub(crate) async fn card(&self) -> Result<Found, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
         for scheme in found.card.security_schemes.values() {
@@ -132,13 +132,13 @@ impl Session {
         }
     }
 
-    /// A line to the agent.
+    /// Connects to the agent: reads its card and checks it by `--card-trust`.
     pub(crate) async fn connect(&self) -> Result<Agent, Stop> {
         let found = self.card().await?;
         self.connect_to(self.require_trust(found).await?).await
     }
 
-    /// A line to the agent of a card that was read before.
+    /// Connects to the agent of a card that was read before.
     pub(crate) async fn connect_to(&self, believed: TrustedCard) -> Result<Agent, Stop> {
         let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
@@ -163,7 +163,7 @@ impl Session {
         Ok(agent)
     }
 
-    /// Says so where the agent is called in an older version than 1.0 without being asked to.
+    /// Prints a note if the agent is called in an older version than 1.0 and the user named no version.
     fn tell_version(&self, agent: &Agent) {
         if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::V1 {
             let version = agent.dialect();
@@ -178,7 +178,7 @@ impl Session {
         builder(&self.settings, credentials)?.extensions(uris).observer(self.observer.clone()).build()
     }
 
-    /// A line to the agent, by such a client.
+    /// Connects to the agent with a client that says it follows handoffs.
     pub(crate) async fn connect_following(&self) -> Result<Agent, Stop> {
         let found = self.card().await?;
         let found = self.require_trust(found).await?.into_found();
@@ -190,13 +190,13 @@ impl Session {
         Ok(agent)
     }
 
-    /// Which interface of a card would be called.
+    /// The interface of a card that would be called.
     pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
         sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
     }
 
-    /// The same without anybody watching, unless a log was asked for: for whoever makes more calls than a person wants to
-    /// read about.
+    /// Connects without the observer, unless a log was asked for: for commands that make more calls than a user wants
+    /// to read about.
     pub(crate) async fn unobserved_agent(&self, believed: TrustedCard) -> Result<Agent, Stop> {
         if self.settings.on("debug") || self.settings.on("curl") {
             return self.connect_to(believed).await;
@@ -210,7 +210,7 @@ impl Session {
         Ok(agent)
     }
 
-    /// What can be shown to the agent of this card: what was given for this run, else what is stored for it.
+    /// The credentials for the agent of this card: those given for this run, else those stored for it.
     pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
         let signer = signer(&self.settings, &self.out.redactor)?;
@@ -222,12 +222,12 @@ impl Session {
         Ok(Credentials { tokens, signer, ..given })
     }
 
-    /// Who signs for agents that are found by their account, if an account was named.
+    /// The signer for agents that are found by their account, if an account was named.
     pub(crate) fn account_signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
         super::signer::account(&self.settings, &self.out.redactor)
     }
 
-    /// A client in the making, as the settings want it, with nobody watching.
+    /// A client builder with these settings, without the observer.
     pub(crate) fn builder(&self, credentials: Credentials) -> Result<Builder, Error> {
         builder(&self.settings, credentials)
     }
@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    /// How to go on, as commands.
+    /// The commands that continue the task of this run.
     pub(crate) fn resume(&self) -> Resume {
         match &*self.moved.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(url) => Resume::at(url),
@@ -266,17 +266,17 @@ impl Session {
         }
     }
 
-    /// From now on the task is there.
+    /// Sets the URL of the agent to which the task was handed.
     pub(crate) fn moved_to(&self, url: &str) {
         *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
     }
 
-    /// How often to ask.
+    /// The pause between two status checks.
     pub(crate) fn pace(&self) -> Pace {
         self.settings.duration("poll-interval").map_or_else(Pace::default, Pace::every)
     }
 
-    /// What is said after a --timeout.
+    /// The problem that reports the end of `--timeout`.
     pub(crate) fn timed_out(&self, limit: Duration) -> Problem {
         let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
         match self.observer.task() {
@@ -285,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Ctrl-C: the task goes on without us. At a terminal a second one cancels it.
+    /// Handles Ctrl-C: the task goes on. At a terminal a second Ctrl-C cancels it.
     async fn detach(&self) -> Outcome {
         self.out.clear_progress();
         let Some(task) = self.observer.task() else { return Ok(Exit::Interrupted) };
@@ -331,7 +331,7 @@ fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Err
     Ok(builder)
 }
 
-/// Where the card wants an API key, if it takes no bearer token at all.
+/// The header in which the card wants an API key, if it takes no bearer token at all.
 fn asks_for_key_alone(card: &AgentCard) -> Option<String> {
     let mut place = None;
     for scheme in card.security_schemes.values() {
@@ -355,7 +355,7 @@ fn bindings(settings: &Settings) -> Vec<Binding> {
     settings.transports().into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// What was given by flag, variable or file.
+/// The credentials given by flag, variable or file.
 fn given(settings: &Settings) -> Credentials {
     let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
@@ -369,7 +369,7 @@ fn given(settings: &Settings) -> Credentials {
     }
 }
 
-/// Whom to trust, and what to show.
+/// The certificate authorities to trust, and the client certificate.
 pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
     let read = |flag: &str| {
         let unreadable = |path: &str, error| Error::Usage(format!("cannot read --{flag} {path}: {error}"));
@@ -385,7 +385,7 @@ pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
     Ok(Tls { insecure: settings.on("insecure"), ca: read("ca-cert")?, identity })
 }
 
-/// Which dialects may be spoken: without a word the newest that the agent offers, otherwise what was asked for.
+/// The versions that may be spoken: the newest that the agent offers, unless the user named one.
 fn version(settings: &Settings) -> Result<Version, Error> {
     match settings.text("a2a-version") {
         None => Ok(Version::Newest),
@@ -399,14 +399,14 @@ fn version(settings: &Settings) -> Result<Version, Error> {
     }
 }
 
-/// Where cards are kept.
+/// The directory of the card cache.
 fn cache_directory() -> Option<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = of("XDG_CACHE_HOME").or_else(|| of("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("sabir").join("cards"))
 }
 
-/// What can be wrong before anything is sent.
+/// Converts an error from before anything was sent.
 fn usage(error: &Error, path: &str) -> Problem {
     match error {
         Error::Fault { .. } => {

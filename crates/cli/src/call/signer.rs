@@ -1,6 +1,6 @@
 //! `--xpr-account` and `--as-user`: credentials that are made for each call.
 //!
-//! What they are made with comes from the environment alone. On a command line everybody would see it, and a file of
+//! Keys and secrets come from the environment alone. Every user of the machine can read a command line, and a file of
 //! settings may lie in a repository.
 
 use crate::problem::Problem;
@@ -11,12 +11,12 @@ use sabir_client::xpr::Account;
 use sabir_client::{Authorise, Secret};
 use std::sync::Arc;
 
-/// Where the key of an account is.
+/// The variable with the private key of an account.
 const KEY: &str = "XPR_PRIVATE_KEY";
-/// Where the secret is that agent-native servers share.
+/// The variable with the secret that agent-native servers share.
 const SHARED: &str = "A2A_SECRET";
 
-/// Who signs, or vouches for a user, if either was asked for.
+/// The signer of calls, if an account or a user was named.
 pub(super) fn signer(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn Authorise>>, Problem> {
     match (account(settings, redactor)?, user(settings, redactor)?) {
         (Some(_), Some(_)) => {
@@ -60,7 +60,7 @@ fn user(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn Autho
     Ok(Some(Arc::new(Issuer::new(email, Some(Secret::new(shared))))))
 }
 
-/// A secret of the environment; empty where it is not set.
+/// A secret from the environment; empty where it is not set.
 fn secret(variable: &str, redactor: &Redactor) -> String {
     let value = std::env::var(variable).unwrap_or_default().trim().to_owned();
     redactor.learn(&value);

@@ -16,7 +16,7 @@ pub(crate) struct AgentArgument {
 }
 
 impl AgentArgument {
-    /// What was typed.
+    /// The agent that was typed, if any.
     pub(crate) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }

@@ -1,4 +1,4 @@
-//! `sabir task …`: looking at tasks and steering them.
+//! `sabir task …`: reads and controls tasks.
 
 mod cancel;
 mod download;
@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use clap::Args;
 use sabir_proto::TaskRef;
 
-/// Which task.
+/// The task that a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgument {
     /// The task, with the agent before it unless --agent-card names it. Without a task, --task-id or its variable.
@@ -53,7 +53,7 @@ impl TaskArgument {
         self.typed().is_some() || session.settings.text("task-id").is_some()
     }
 
-    /// The id that was meant. The argument stands before what is configured, but not before another flag.
+    /// The id of the task. The argument takes precedence over what is configured, but not over another flag.
     pub(crate) fn one(&self, session: &Session) -> Result<TaskRef, Problem> {
         let flag = session.settings.text("task-id");
         let help = format!("sabir {} --help", session.path);

@@ -1,7 +1,7 @@
 //! `--card-trust` and its roots: whether the agent of a card is called at all.
 //!
-//! Looking at a card is always possible. Before anything is sent to its agent, or a login is begun that the card
-//! describes, the card is asked for as much as was configured, and of a signed one only what was signed is used.
+//! A card may always be read. Before anything is sent to its agent, or a login that the card describes begins, the card
+//! must pass the configured mode; of a signed card only the signed members are used.
 
 use super::Session;
 use crate::problem::{Problem, Stop};
@@ -11,7 +11,7 @@ use sabir_client::{Error, Found};
 use std::ops::{Deref, DerefMut};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A card whose agent may be called. Lines are made to these only.
+/// A card whose agent may be called. Sessions connect to no other.
 #[derive(Debug, Clone)]
 pub(crate) struct TrustedCard(Found);
 
@@ -34,19 +34,19 @@ impl Deref for TrustedCard {
     }
 }
 
-/// For those who want less of a card than it offers.
+/// Lets a command keep only some interfaces of a card.
 impl DerefMut for TrustedCard {
     fn deref_mut(&mut self) -> &mut Found {
         &mut self.0
     }
 }
 
-/// How much is asked of cards.
+/// The mode of `--card-trust`.
 fn mode(settings: &Settings) -> Mode {
     settings.text("card-trust").and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
-/// Whom the settings trust to vouch for this card. Where roots are configured, no others count.
+/// The keys and authorities that may vouch for this card. Where roots are configured, no others count.
 pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem> {
     let wrong = |flag: &str, path: &str, what: &str| {
         Problem::usage(format!("--{flag} {path}: {what}")).hint("sabir config show tells where it comes from")
@@ -78,7 +78,7 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
 }
 
 impl Session {
-    /// As much of a card as may be used, or a refusal where it is not believed as far as was asked for.
+    /// The part of a card that may be used, or a refusal where the card does not pass `--card-trust`.
     pub(crate) async fn require_trust(&self, found: Found) -> Result<TrustedCard, Stop> {
         let mode = mode(&self.settings);
         if mode == Mode::Off {

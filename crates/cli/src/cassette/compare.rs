@@ -18,7 +18,7 @@ pub(crate) struct Difference {
     pub(crate) now: String,
 }
 
-/// The names of then and now.
+/// Maps recorded names to today's names, and back.
 #[derive(Debug, Default)]
 pub(crate) struct NameMap {
     now: BTreeMap<String, String>,
@@ -26,12 +26,12 @@ pub(crate) struct NameMap {
 }
 
 impl NameMap {
-    /// What a recorded name is called now.
+    /// Today's name for a recorded one.
     pub(crate) fn now<'a>(&'a self, recorded: &'a str) -> &'a str {
         self.now.get(recorded).map_or(recorded, String::as_str)
     }
 
-    /// Puts today's names in the place of recorded ones, wherever they stand.
+    /// Replaces recorded names by today's, wherever they stand.
     pub(crate) fn renew(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -45,7 +45,7 @@ impl NameMap {
         }
     }
 
-    /// Takes two names for each other, if neither is taken for another.
+    /// Maps two names to each other, unless one of them is mapped already. Returns whether they match.
     fn same(&mut self, recorded: &str, now: &str) -> bool {
         if recorded.is_empty() || now.is_empty() {
             return recorded == now;

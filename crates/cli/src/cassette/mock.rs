@@ -54,7 +54,7 @@ impl Verb for Mock {
                     .hint("choose another --port, or 0 for any")
             })?;
             let base = format!("http://{}", stage.address());
-            // Before anybody learns that we listen: a stop may follow at once.
+            // Before the address is printed: a stop may follow at once.
             let stop = sabir_server::stop_signal()
                 .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
             let player = Player::new(CassetteIndex::new(cassette), &base, self.fast, out.clone());

@@ -9,9 +9,9 @@ use sabir_proto::{
 };
 use serde_json::Value;
 
-/// What came of the first messages.
+/// The result of the first messages.
 pub(super) struct SendResult {
-    /// A task that is over.
+    /// A task that has settled.
     pub(super) settled: Option<TheirTask>,
 }
 
@@ -226,7 +226,7 @@ async fn page(agent: &Agent, request: ListTasks) -> Result<ListedPage, String> {
     Ok(ListedPage { tasks: json["tasks"].as_array().cloned().unwrap_or_default(), times, token })
 }
 
-/// Ends a task that waits for somebody, so that there is one that is over.
+/// Ends a task that waits for input, so that there is a settled one.
 async fn end(agent: &Agent, task: &TheirTask, report: &mut ConformanceReport<'_>) -> Option<TheirTask> {
     elsewhere(agent, task, report).await;
     let canceled = canceled(cancel(agent, &task.id).await, report)?;
@@ -242,7 +242,7 @@ async fn elsewhere(agent: &Agent, task: &TheirTask, report: &mut ConformanceRepo
     report.record("CORE-MULTI-006", refused(agent.send(about("?", Some(task.id.clone()), context)).await));
 }
 
-/// Whether a call was refused at all; in which words, the specification leaves open.
+/// Whether a call was refused at all: the specification leaves open with which code.
 fn refused<T>(outcome: Result<T, Error>) -> Result<(), String> {
     match outcome {
         Ok(_) => Err("it was taken".into()),
@@ -295,7 +295,7 @@ pub(super) async fn busy(agent: &Agent, text: &str, report: &mut ConformanceRepo
     }
 }
 
-/// A call that reads a task nobody has.
+/// A call that reads a task which does not exist.
 pub(super) fn get_unknown_task() -> Call {
     Call::Get(GetTask { tenant: Tenant::none(), id: unknown_task(), history_length: None })
 }

@@ -8,10 +8,10 @@ use crate::render::{Fields, Paint, escape};
 use sabir_client::Binding;
 use serde::Serialize;
 
-/// The longest reason, in characters: what strangers say is quoted, not repeated.
+/// The longest reason, in characters: an agent's text is quoted, not repeated in full.
 const REASON_CHARS_MAX: usize = 300;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
@@ -87,7 +87,7 @@ impl<'a> ConformanceReport<'a> {
         }
     }
 
-    /// Ends a part: what was not recorded of it is a skip, for this reason.
+    /// Ends a part: requirements that were not recorded are skips, for this reason.
     pub(super) fn close(
         &mut self,
         scope: RequirementScope,
@@ -100,7 +100,7 @@ impl<'a> ConformanceReport<'a> {
             let known = self.open.iter().find(|(id, ..)| *id == requirement.id);
             let (result, reason) = match known {
                 Some((_, Ok(()), _)) => (Verdict::Pass, None),
-                // What an agent may do, it may leave.
+                // A failure at the level MAY is only a skip.
                 Some((_, Err(reason), false)) if requirement.level != RequirementLevel::May => {
                     (Verdict::Fail, Some(reason.clone()))
                 }
@@ -120,7 +120,7 @@ impl<'a> ConformanceReport<'a> {
         self.add(closed)
     }
 
-    /// Adds checks that somebody else made.
+    /// Adds results, for example those of the official kit.
     pub(super) fn add(&mut self, checks: Vec<CheckResult>) -> Result<(), Stop> {
         // For a person the failures come first, in the end.
         if !self.out.is_pretty() {
@@ -130,11 +130,11 @@ impl<'a> ConformanceReport<'a> {
         Ok(())
     }
 
-    /// The sums and the verdict; whether it is a good one.
+    /// Prints the sums and the verdict. Returns whether the agent passed.
     pub(super) fn finish(self) -> Result<bool, Stop> {
         let count = |result: Verdict| self.checks.iter().filter(|check| check.result == result).count();
         let (passed, failed, skipped) = (count(Verdict::Pass), count(Verdict::Fail), count(Verdict::Skip));
-        // Nothing that was looked at is no reason to be content.
+        // A run in which every check was skipped does not pass.
         let good = failed == 0 && passed > 0;
         let verdict = if good { "pass" } else { "fail" };
         if self.out.is_json() {

@@ -71,7 +71,7 @@ pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&TheirTask>
     }
     match (ended, state(events.last().unwrap_or(first))) {
         (Err(reason), _) => report.record("CORE-STREAM-003", Err(reason)),
-        // Whether a stream stays open while somebody is waited for, the specification leaves open.
+        // The specification leaves open whether a stream stays open while the task waits for input.
         (Ok(()), Some(state)) if state.is_interrupted() => {
             report.skip("CORE-STREAM-003", "the task waits for somebody; try another --text");
         }
@@ -139,7 +139,7 @@ async fn subscription(agent: &Agent, id: TaskRef) -> Result<(), Error> {
     }
 }
 
-/// As it comes, without taking it up again.
+/// Follows a stream without resuming it.
 fn once() -> Follow {
     Follow { resume: false, ..Follow::default() }
 }

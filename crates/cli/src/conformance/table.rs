@@ -44,7 +44,7 @@ pub(super) enum RequirementScope {
     Grpc,
 }
 
-/// One requirement.
+/// One requirement of the specification.
 #[derive(Debug)]
 pub(super) struct Requirement {
     pub(super) id: &'static str,

@@ -7,7 +7,7 @@ use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Written};
 use sabir_proto::{Call, ListTasks};
 use serde_json::Value;
 
-/// A version that nobody speaks.
+/// A version that no agent speaks.
 const NO_VERSION: &str = "99.0";
 const DOMAIN: &str = "a2a-protocol.org";
 

@@ -1,4 +1,4 @@
-//! The first contact: whether somebody is there, and whom they let in.
+//! The first contact: whether a server answers, and which callers it accepts.
 
 use super::Examination;
 use super::checks::DoctorCheck::{AuthChallenge, AuthIgnored, AuthRefused, AuthUndeclared, InterfaceReach};
@@ -9,7 +9,7 @@ use sabir_client::{Agent, Chosen, Found, describe_scheme, text_message};
 use sabir_proto::Call;
 use sabir_proto::card::SecurityScheme;
 
-/// The first question, with and without credentials. Gives a line that is let in, and what it was answered.
+/// Asks the first question, with and without credentials. Returns an agent that accepts calls, and its answer.
 pub(super) async fn contact(
     exam: &mut Examination<'_>,
     single: Found,
@@ -26,7 +26,7 @@ pub(super) async fn contact(
     let anonymous_agent = exam.anonymous_agent(&single).ok()?;
     let ours = exam.client.agent(single);
     let first = ask(&anonymous_agent, about_nothing(), None, exam.answer_timeout()).await;
-    // Some servers do not even talk to strangers.
+    // Some servers do not even answer callers without credentials.
     let known = match &ours {
         Ok(agent) if exam.has_credentials && absence(&first).is_some() => {
             Some(ask(agent, about_nothing(), None, exam.answer_timeout()).await)
@@ -92,7 +92,7 @@ pub(super) async fn contact(
             exam.report.skip_remaining("the credential does not fit");
             None
         }
-        // Nothing we hold fits, and nothing is wanted.
+        // None of our credentials fits, and the agent asks for none.
         Err(_) => Some((anonymous_agent, first)),
     }
 }
@@ -118,7 +118,7 @@ fn judge_challenge(exam: &mut Examination<'_>, first: &ProbeAnswer) {
     }
 }
 
-/// A question about nothing may be answered to anybody by way of courtesy; a message may not.
+/// An agent may answer any caller's question about an unknown task as a courtesy; a message it may not.
 async fn judge_openness(exam: &mut Examination<'_>, anonymous_agent: &Agent) {
     let sent = ask(anonymous_agent, Call::Send(Box::new(text_message(GREETING))), None, THINKING).await;
     match sent.meaning {

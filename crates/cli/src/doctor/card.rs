@@ -1,4 +1,4 @@
-//! The card: where it is, what is there instead, and what it says.
+//! The card: its address, what is there instead, and what it says.
 
 use super::Examination;
 use super::checks::DoctorCheck::{
@@ -26,13 +26,13 @@ enum CardFetch {
     NotACard(String),
     Forbidden(StatusCode),
     Absent(StatusCode),
-    /// A proxy that found nobody.
+    /// A proxy answered that it cannot reach the server.
     Nobody(StatusCode),
     Silent(String),
 }
 
 impl CardFetch {
-    /// How much it tells, where no card was found: the first of the most telling is reported.
+    /// The priority of this result where no card was found: the one with the lowest rank is reported.
     const fn rank(&self) -> u8 {
         match self {
             Self::Card(..) => 0,
@@ -49,7 +49,7 @@ impl CardFetch {
     }
 }
 
-/// Finds the card. `None`: there is none, which has been said.
+/// Finds the card. `None`: there is none, and the report says so.
 pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> Option<Found> {
     let url = match reference {
         Reference::Origin(url) | Reference::At(url) => url,
@@ -70,7 +70,7 @@ pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> O
             break;
         }
     }
-    // What an agent's own address says to a GET is its own business.
+    // An agent may answer a GET of its own address as it likes.
     if direct && !url.path().ends_with(".json") && !matches!(found.first(), Some((_, CardFetch::Card(..)))) {
         found.remove(0);
     }
@@ -110,7 +110,7 @@ pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> O
     None
 }
 
-/// Says what is there in place of a card.
+/// Reports what is there in place of a card.
 fn complain(exam: &mut Examination<'_>, place: &Url, there: CardFetch) {
     let at = place.path();
     match there {
@@ -131,7 +131,7 @@ fn complain(exam: &mut Examination<'_>, place: &Url, there: CardFetch) {
     }
 }
 
-/// A card that was not fetched by us: its words are looked at, and nothing else.
+/// A card that was not fetched here: only its contents are checked.
 async fn from_elsewhere(exam: &mut Examination<'_>, reference: &Reference, why: &str) -> Option<Found> {
     match exam.client.card(reference).await {
         Ok(found) => {
@@ -202,7 +202,7 @@ fn is_there(page: Page, at: &Url) -> CardFetch {
     }
 }
 
-/// What a card that was fetched says, and how it is served.
+/// Checks the contents of a fetched card, and how it is served.
 async fn read(exam: &mut Examination<'_>, found: &Found, headers: &HeaderMap) {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     exam.report.ok(CardRedirect, "none, or within the origin");
@@ -291,7 +291,7 @@ pub(super) fn interfaces(exam: &mut Examination<'_>, found: &Found) -> Vec<(Foun
     usable
 }
 
-/// Why nobody outside could call an address.
+/// Why clients on other machines cannot call an address.
 fn unreachable(url: &Url, card: Option<&Url>) -> Option<String> {
     let unspecified = match url.host() {
         Some(Host::Ipv4(address)) => address.is_unspecified(),

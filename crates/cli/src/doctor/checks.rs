@@ -1,6 +1,6 @@
 //! The lines of a report: one table of everything that is looked at, what it means when it is wrong, and what helps.
 //!
-//! A line has one level, so that whoever reads `warn` or `fail` in a script knows what to do without reading on. The guide
+//! A line has one level, so that a script that reads `warn` or `fail` knows what to do without reading on. The guide
 //! `docs/guides/doctor.md` repeats the table, and a test compares.
 
 /// What a line says when it finds something.

@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use url::Url;
 
-/// A certificate that runs out within this time is worth a word.
+/// A certificate that expires within this time gets a warning.
 const RENEW_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 
-/// Looks whether the host can be reached. `None`: it cannot, which has been said.
+/// Checks whether the host can be reached. `None`: it cannot, and the report says so.
 pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
     if exam.probe.is_proxied(url) {
         for check in [Dns, Tcp, TlsHandshake, TlsTrust, TlsName, TlsExpired] {

@@ -12,14 +12,14 @@ use sabir_proto::{Answer, Call, Code, ListTasks, TaskState, Tenant, TheirTask};
 use sabir_wire::{Dialect, codes};
 use std::time::Duration;
 
-/// What is said to agents. Short, so that little is done about it; polite, since somebody may read it.
+/// The message that is sent. Short, so that the agent does little; polite, since a person may read it.
 pub(super) const GREETING: &str = "Hello from sabir doctor. This is a test; a short answer is enough.";
 /// How long an agent may think about a message.
 pub(super) const THINKING: Duration = Duration::from_secs(30);
-/// A version that nobody will ever speak.
+/// A version that no agent will ever speak.
 const NO_VERSION: &str = "9.9";
 
-/// What an interface turned out to be good for.
+/// The features of an interface that work.
 #[derive(Debug, Default)]
 struct UsableFeatures {
     streams: bool,
@@ -48,7 +48,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, single: Found, chosen: &Ch
     exam.report.done();
 }
 
-/// `None` where nothing can be done with it, which has been said.
+/// `None`: the interface cannot be used, and the report says so.
 async fn examine(exam: &mut Examination<'_>, single: Found, chosen: &Chosen) -> Option<UsableFeatures> {
     let (agent, unknown) = contact(exam, single, chosen).await?;
     let agent = &agent;
@@ -68,7 +68,7 @@ async fn examine(exam: &mut Examination<'_>, single: Found, chosen: &Chosen) -> 
     Some(UsableFeatures { streams, pushes })
 }
 
-/// What can be told of any answer. `None`: the answers cannot be used at all.
+/// Checks what every answer must have. `None`: the answers cannot be used at all.
 fn judge_reading(exam: &mut Examination<'_>, agent: &Agent, answer: &ProbeAnswer) -> Option<()> {
     match &answer.meaning {
         AnswerMeaning::NotJson(why) => {
@@ -104,7 +104,7 @@ fn judge_reading(exam: &mut Examination<'_>, agent: &Agent, answer: &ProbeAnswer
     Some(())
 }
 
-/// Whether the declared operations are there. `None`: they are not; perhaps those of another version are.
+/// Checks whether the declared operations exist. `None`: they do not; perhaps those of another version do.
 async fn judge_version(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAnswer) -> Option<()> {
     let unknown = matches!(sent.refusal(), Some(Code::MethodNotFound | Code::VersionNotSupported));
     if unknown && agent.binding() == Binding::HttpJson && sent.refusal() == Some(Code::MethodNotFound) {
@@ -139,7 +139,7 @@ async fn judge_version(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAn
     None
 }
 
-/// Which other version answers at the same address.
+/// The other version that answers at the same address.
 async fn spoken_instead(exam: &Examination<'_>, agent: &Agent) -> Option<Dialect> {
     for other in [Dialect::V1, Dialect::V03, Dialect::V01] {
         // From 0.1 to 0.3 only the sending of messages has changed its name.
@@ -166,7 +166,7 @@ fn path_of_send(agent: &Agent) -> String {
     written.map(|written| written.url).unwrap_or_default()
 }
 
-/// How an unknown task is refused, and an unknown version.
+/// Checks how an unknown task is refused, and an unknown version.
 async fn judge_errors(exam: &mut Examination<'_>, agent: &Agent, unknown: &ProbeAnswer) {
     let said = match &unknown.meaning {
         AnswerMeaning::Refused(fault) => fault.to_string(),
@@ -220,7 +220,7 @@ fn has_known_shape(body: &serde_json::Value) -> bool {
     error["status"].is_string() || error["details"].is_array() || body["type"].is_string() || error["code"].is_i64()
 }
 
-/// What a message was answered with. Gives the task, if there is one; `None` where further calls make no sense.
+/// Checks the answer to a message. Returns the task, if there is one; `None` where further calls make no sense.
 fn judge_sent(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAnswer) -> Option<Option<TheirTask>> {
     match &sent.meaning {
         AnswerMeaning::Refused(fault) => {
@@ -347,7 +347,7 @@ async fn judge_list(exam: &mut Examination<'_>, agent: &Agent, task: Option<&The
     }
 }
 
-/// What went wrong, for a reason.
+/// The reason for a failure, in words.
 pub(super) fn words(meaning: &AnswerMeaning) -> String {
     match meaning {
         AnswerMeaning::Refused(fault) => excerpt(&fault.to_string()),

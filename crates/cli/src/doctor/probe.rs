@@ -1,4 +1,4 @@
-//! Asking an agent something and keeping everything about the answer: what it means, and how it was said.
+//! Sends a question to an agent and keeps everything about the answer: its meaning, its status and its headers.
 //!
 //! Over HTTP the answer is read here from its bytes, since a client that forgives would hide what is looked for. gRPC has
 //! no bytes worth looking at, so there the client asks.
@@ -20,14 +20,14 @@ pub(super) enum AnswerMeaning {
     Answer(Box<Answer>),
     /// The agent said no.
     Refused(Fault),
-    /// It wants other credentials, or some.
+    /// It wants credentials, or other ones.
     ShutOut(String),
     NotJson(String),
     /// JSON, but not what was asked for.
     Misread(String),
     /// To another request.
     OtherId(String),
-    /// Nobody is there.
+    /// No server answers.
     Absent(String),
     Late,
 }
@@ -40,7 +40,7 @@ pub(super) struct ProbeAnswer {
     pub(super) result: Value,
     pub(super) status: Option<u16>,
     pub(super) headers: HeaderMap,
-    /// Empty over gRPC.
+    /// The media type; empty over gRPC.
     pub(super) media_type: String,
 }
 
@@ -64,13 +64,13 @@ impl ProbeAnswer {
     }
 }
 
-/// A question about a task that nobody has: the cheapest thing to ask, and it changes nothing.
+/// A question about a task that does not exist: the cheapest thing to ask, and it changes nothing.
 pub(super) fn about_nothing() -> Call {
     let id = TaskRef::parse(&format!("sabir-doctor-{}", message_id())).expect("a legal id");
     Call::Get(GetTask { tenant: Tenant::none(), id, history_length: None })
 }
 
-/// Asks. With a version, in the name of that one.
+/// Sends a call and reads its answer. A `version` replaces the version in the headers.
 pub(super) async fn ask(
     agent: &Agent,
     call: Call,
@@ -100,7 +100,7 @@ pub(super) fn of_error(error: Error) -> AnswerMeaning {
         Error::Fault { fault: Fault::InvalidAgentResponse(why), .. } => AnswerMeaning::Misread(why),
         Error::Fault { fault, .. } => AnswerMeaning::Refused(fault),
         Error::Timeout { .. } => AnswerMeaning::Late,
-        // The alert that TLS 1.3 has for it.
+        // The alert of TLS 1.3 for a missing client certificate.
         Error::Unreachable { reason, .. } if reason.contains("CertificateRequired") => {
             AnswerMeaning::ShutOut("the server wants a certificate of its clients".into())
         }
@@ -223,7 +223,7 @@ fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (Answer
     (meaning, value.unwrap_or_default())
 }
 
-/// The beginning of what somebody said.
+/// The beginning of a text from the agent.
 pub(super) fn excerpt(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 60;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

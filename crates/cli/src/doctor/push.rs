@@ -9,11 +9,11 @@ use sabir_client::{Agent, is_loopback, message_id, text_message};
 use sabir_proto::{Answer, Code, ListPush, PushConfig, TaskRef, Tenant, TheirTask};
 use std::time::{Duration, Instant};
 
-/// How often to look whether something has arrived.
+/// The pause between two looks at the deliveries.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Registers a webhook and waits for a delivery. Tells whether there was one. Webhooks are the agent's and not the
-/// interface's, so they are tried once.
+/// Registers a webhook and waits for a delivery. Returns whether there was one. Webhooks belong to the agent and not to
+/// the interface, so they are tried once.
 pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent, task: Option<&TheirTask>) -> bool {
     let declared = agent.card().capabilities.push_notifications.unwrap_or(false);
     let why = match (declared, agent.dialect().reach().push) {
@@ -37,7 +37,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent, task: Optio
     works
 }
 
-/// An agent on another machine cannot reach us; whether it has heard of webhooks can be told all the same.
+/// An agent on another machine cannot reach the receiver, but its answer still tells whether it supports webhooks.
 async fn ask_for_list(exam: &mut Examination<'_>, agent: &Agent, task: Option<&TheirTask>) -> bool {
     let elsewhere = "the agent is on another machine and cannot reach a receiver on this one; \
                      try sabir task push-config listen";

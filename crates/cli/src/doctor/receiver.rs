@@ -1,4 +1,4 @@
-//! A webhook on this machine: listens, remembers the heads of what arrives, and says thank you.
+//! A webhook on this machine: listens, keeps the heads of the requests, and answers each with 200.
 
 use sabir_client::message_id;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ pub(super) struct WebhookReceiver {
     address: SocketAddr,
     path: String,
     arrived: Arc<Mutex<Vec<String>>>,
-    /// What is dropped with it: the one who listens, and through it those who read.
+    /// The listening task and its readers, which end when this is dropped.
     _listening: JoinSet<()>,
 }
 
 impl WebhookReceiver {
-    /// Opens a port that nobody else knows.
+    /// Listens at a free port and a random path.
     pub(super) async fn open() -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -34,7 +34,7 @@ impl WebhookReceiver {
         Ok(Self { address, path, arrived, _listening: listening })
     }
 
-    /// Where to deliver.
+    /// The URL of the webhook.
     pub(super) fn url(&self) -> String {
         format!("http://{}{}", self.address, self.path)
     }
@@ -50,7 +50,7 @@ async fn listen(listener: TcpListener, wanted: String, arrived: Arc<Mutex<Vec<St
     while let Ok((stream, _)) = listener.accept().await {
         let (wanted, arrived) = (wanted.clone(), arrived.clone());
         reading.spawn(async move {
-            // Whoever hangs up has delivered nothing.
+            // A sender that hangs up has delivered nothing.
             let Ok(head) = receive(stream).await else { return };
             let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
             if head.starts_with(&wanted) && arrived.len() < REMEMBERED_MAX {

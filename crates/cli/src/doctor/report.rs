@@ -1,4 +1,4 @@
-//! A report: findings as they come, and what they add up to.
+//! A report: findings as they come, and the sums.
 //!
 //! In text each line is printed when it is known; in JSON there is one object in the end. Lines that were not reached are
 //! `skip` with the reason, so that every line of the table is in every report.
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 /// How wide the column of ids is.
 pub(super) const NAME_COLUMNS: usize = 21;
-/// The longest detail: what strangers say is quoted, not repeated.
+/// The longest detail, in characters: an agent's text is quoted, not repeated in full.
 const DETAIL_CHARS_MAX: usize = 300;
-/// What takes longer than this is worth a sign of life.
+/// A step that takes longer than this gets a progress line.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a line came out.
+/// The status of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CheckStatus {
@@ -50,7 +50,7 @@ pub(super) struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<String>,
     detail: String,
-    /// What it means that something was found.
+    /// What is wrong, as the table says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     means: Option<&'static str>,
     fix: Option<String>,
@@ -63,17 +63,17 @@ pub(super) struct DoctorReport {
     findings: Vec<Finding>,
     /// The interface that is being looked at.
     interface: Option<String>,
-    /// It is not the first.
+    /// An earlier interface has findings already.
     further: bool,
-    /// Lines that fell away for the same reason: the first, and the name of the last.
+    /// Skipped lines with the same reason: the first, and the name of the last.
     pending: Option<(Finding, &'static str)>,
-    /// How the agent can be used.
+    /// The ways in which the agent can be used.
     works_as: Vec<String>,
-    /// What is said where no way is known.
+    /// The text that is printed if there is no such way.
     useless: &'static str,
-    /// Why what has not been looked at was not.
+    /// The reason for lines that were not reached.
     ground: String,
-    /// What is being done.
+    /// The current step, for the progress line.
     doing: Arc<Mutex<String>>,
     begun: Instant,
     gone: Option<Stop>,
@@ -108,12 +108,12 @@ impl DoctorReport {
         self.add(check, CheckStatus::Skip, why.into(), None);
     }
 
-    /// Something is wrong; how bad that is, the table says.
+    /// Reports a fault. The table gives its level.
     pub(super) fn report_fault(&mut self, check: DoctorCheck, detail: impl Into<String>) {
         self.report_fault_with_fix(check, detail, check.row().fix);
     }
 
-    /// The same with a remedy that fits better.
+    /// The same with a remedy that fits better than the one in the table.
     pub(super) fn report_fault_with_fix(
         &mut self,
         check: DoctorCheck,
@@ -127,7 +127,7 @@ impl DoctorReport {
         self.add(check, status, detail.into(), Some(fix.into()));
     }
 
-    /// Well or not, by what is wrong with it.
+    /// Reports a pass, or a fault if something is wrong.
     pub(super) fn judge(&mut self, check: DoctorCheck, well: impl Into<String>, wrong: Option<String>) {
         match wrong {
             None => self.ok(check, well),
@@ -144,8 +144,8 @@ impl DoctorReport {
         self.findings.push(finding);
     }
 
-    /// Prints a finding as it comes. Unless everything is wanted, lines that fall away for one reason are one line, and of
-    /// further interfaces only complaints are shown: what is well with the first is mostly well with the rest.
+    /// Prints a finding as it comes. Without --verbose, skipped lines with one reason are one line, and further
+    /// interfaces show only faults: what works with the first mostly works with the rest.
     fn show(&mut self, finding: &Finding) {
         if self.out.is_json() {
             return;
@@ -183,13 +183,13 @@ impl DoctorReport {
         }
     }
 
-    /// What follows is about this interface.
+    /// Begins the findings of this interface.
     pub(super) fn about(&mut self, interface: &str) {
         self.further = self.findings.iter().any(|finding| finding.interface.is_some());
         self.interface = Some(interface.to_owned());
     }
 
-    /// That was all about this interface.
+    /// Ends the findings of the interface.
     pub(super) fn done(&mut self) {
         self.flush();
         let here = self.findings.iter().filter(|finding| finding.interface == self.interface);
@@ -205,28 +205,28 @@ impl DoctorReport {
         (self.interface, self.further) = (None, false);
     }
 
-    /// Why nothing more can be looked at from here on.
+    /// Sets the reason for all lines that are not reached from here on.
     pub(super) fn skip_remaining(&mut self, why: impl Into<String>) {
         self.ground = why.into();
     }
 
-    /// The agent can be used like this.
+    /// Adds a way in which the agent can be used.
     pub(super) fn works(&mut self, how: String) {
         self.works_as.push(how);
     }
 
-    /// Whether it can be used could not be found out.
+    /// Sets the text for an agent of which it is not known whether it can be used.
     pub(super) fn usability_unknown(&mut self, why: &'static str) {
         self.useless = why;
     }
 
-    /// What is being done, for those who wait.
+    /// Sets the current step, for the progress line.
     pub(super) fn doing(&self, what: &str) {
         let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = format!("{of}{what}");
     }
 
-    /// Shows now and then what is being done. Never ends.
+    /// Shows the progress line from time to time. Never returns.
     pub(super) fn progress(&self) -> impl Future<Output = ()> + use<> {
         let (out, doing, begun) = (self.out.clone(), self.doing.clone(), self.begun);
         async move {
@@ -245,7 +245,7 @@ impl DoctorReport {
         self.findings.iter().filter(|finding| finding.status == status).count()
     }
 
-    /// Puts what was not reached in, and tells the sum. Gives the object, and whether anything fails.
+    /// Adds the lines that were not reached, and prints the sums. Returns the JSON object, and whether anything fails.
     pub(super) fn finish(&mut self) -> Result<(String, bool), Stop> {
         (self.interface, self.further) = (None, false);
         let seen: Vec<DoctorCheck> = self.findings.iter().map(|finding| finding.check).collect();

@@ -1,4 +1,4 @@
-//! A task that is still at work: whether it can be followed from the side, and cancelled.
+//! A task that is still at work: whether a second client can follow it, and whether it can be cancelled.
 
 use super::Examination;
 use super::checks::DoctorCheck::{CancelIgnored, CancelMissing, SubscribeMissing};
@@ -8,9 +8,9 @@ use sabir_client::{Agent, Follow, text_message};
 use sabir_proto::{Answer, CancelTask, Code, TaskRef, TaskState, Tenant};
 use std::time::{Duration, Instant};
 
-/// When a task that was cancelled is looked at again.
+/// The pause before a cancelled task is looked at again.
 const AFTERWARDS: Duration = Duration::from_secs(1);
-/// How long a cancel may take that is only promised at first.
+/// The time that a cancel may take if the agent only promises it at first.
 const PROMISED: Duration = Duration::from_secs(5);
 
 /// Sends a message without waiting, follows its task, and cancels it.

@@ -18,14 +18,14 @@ const WATCHED_MAX: Duration = Duration::from_secs(30);
 /// The largest event that is taken.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// What came of watching a stream.
+/// What was observed of a stream.
 #[derive(Debug)]
 struct StreamObservation {
-    /// What the first event was.
+    /// The kind of the first event.
     first: Option<&'static str>,
-    /// Whose it is.
+    /// The task of the stream.
     task: Option<TaskRef>,
-    /// The task has settled, needs somebody, or there was none.
+    /// The task has settled or waits for input or credentials, or there was none.
     over: bool,
     longest: Duration,
     end: ObservedEnd,
@@ -37,9 +37,9 @@ enum ObservedEnd {
     Closed,
     Cut(String),
     Silent,
-    /// Open long after the last event.
+    /// Still open long after the last event.
     Endless,
-    /// We went.
+    /// The check stopped reading.
     Left,
     OtherId(String),
     Misread(String),
@@ -67,7 +67,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     usable
 }
 
-/// Opens the stream and reads its bytes. `None`: there is none, which has been said.
+/// Opens the stream and reads its bytes. `None`: there is no stream, and the report says so.
 async fn by_hand(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObservation> {
     let call = Call::Stream(Box::new(text_message(GREETING)));
     let written = agent.written(call).ok()?;
@@ -143,7 +143,7 @@ async fn by_client(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamOb
             }
         }
     };
-    // Whether a silent stream is alive, gRPC knows below what can be seen from here.
+    // gRPC keeps connections alive below what can be seen here, so silence says nothing.
     _ = tokio::time::timeout(WATCHED_MAX, reading).await;
     Some(observation)
 }
@@ -201,7 +201,7 @@ impl StreamReader<'_> {
                     observation.longest = observation.longest.max(waiting.elapsed());
                     return observation;
                 }
-                // What breaks after the last event has broken nothing.
+                // An error after the last event harms no client.
                 Err(error) => {
                     observation.end =
                         if observation.over { ObservedEnd::Closed } else { ObservedEnd::Cut(error.to_string()) };
@@ -259,7 +259,7 @@ impl StreamReader<'_> {
     }
 }
 
-/// Says what was seen. Tells whether the stream can be used.
+/// Reports what was observed. Returns whether the stream can be used.
 fn judge(exam: &mut Examination<'_>, agent: &Agent, observation: &StreamObservation) -> bool {
     exam.report.ok(StreamDeclared, "there is a stream");
     let grpc = agent.binding() == Binding::Grpc;

@@ -1,4 +1,4 @@
-//! `docs/cli.md`.
+//! Writes `docs/cli.md`.
 
 use super::shown;
 use crate::settings::SETTINGS;
@@ -50,7 +50,7 @@ serve now (HTTP 503). `a2aCode` is the JSON-RPC
 code, HTTP status or gRPC status that carried it, or null.
 ";
 
-/// The whole page.
+/// The whole page as Markdown.
 pub(super) fn page(root: &Command) -> String {
     let mut root = root.clone();
     root.build();

@@ -1,4 +1,4 @@
-//! The tools: one table from which come what is offered, what is refused, and what is done.
+//! The tools: one table decides which are offered, which calls are refused, and what each tool does.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use sabir_proto::ToolMode;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// What goes before the names of tools that take an account.
 const CHAIN: &str = "xpr_";
 
-/// What a tool does.
+/// The operation that a tool performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolAction {
     Discover,

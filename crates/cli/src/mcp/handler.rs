@@ -1,4 +1,4 @@
-//! MCP, by the official SDK: what it asks is looked up in the table and done at the desk.
+//! The handler of MCP requests, for the official SDK: finds each tool in the catalog and runs it.
 
 use super::catalog::OfferedTools;
 use super::mcp_tools::McpTools;
@@ -44,7 +44,7 @@ impl ServerHandler for McpHandler {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // What is not offered is not done either, whoever asks for it by name.
+        // A tool that is not offered cannot be called by its name either.
         let Some((lookup, action)) = self.offered.find(&request.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?} here", request.name), None));
         };

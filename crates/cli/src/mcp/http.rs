@@ -1,7 +1,7 @@
 //! The same tools by streamable HTTP.
 //!
-//! Whoever can use the tools acts with our credentials. So this listens on this machine alone unless a token is asked for,
-//! takes only requests for this host, and none from web pages.
+//! Every client that can use the tools acts with our credentials. So this listens on this machine alone unless a token
+//! is asked for, takes only requests for this host, and none from web pages.
 
 use super::handler::McpHandler;
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// Where the token is that clients have to show.
+/// The variable with the token that clients have to send.
 const TOKEN: &str = "SABIR_MCP_TOKEN";
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 256;
@@ -44,11 +44,11 @@ pub(super) async fn serve(address: SocketAddr, handler: McpHandler) -> Outcome {
     let address = listener.local_addr().map_err(|e| failed(e.to_string()))?;
     let stop = sabir_server::stop_signal().map_err(|e| failed(format!("cannot listen for signals: {e}")))?;
     let mut config = StreamableHttpServerConfig::default();
-    // Nothing is kept between two calls, so nobody needs a session.
+    // Nothing is kept between two calls, so no client needs a session.
     config.legacy_session_mode = false;
     config.json_response = true;
     if !address.ip().is_loopback() {
-        // Behind a token the name by which we were called says nothing.
+        // Clients send a token, so the name in the Host header decides nothing.
         config.allowed_hosts = Vec::new();
     }
     let config = config.enforce_origin_validation();
@@ -78,7 +78,7 @@ async fn accept(listener: TcpListener, service: McpService, token: Option<Arc<Se
         let (service, token) = (service.clone(), token.clone());
         open.spawn(async move {
             let answer = service_fn(move |request| answer(service.clone(), token.clone(), request));
-            // A client that breaks off is its own affair.
+            // A client that breaks off is no fault of the server.
             _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
         });
     }

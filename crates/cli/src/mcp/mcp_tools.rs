@@ -1,4 +1,4 @@
-//! What the tools do: find an agent, and make one call to it.
+//! Runs the tools: finds an agent, and makes one call to it.
 
 use super::catalog::{AgentLookup, ToolAction};
 use crate::call::Session;
@@ -18,7 +18,7 @@ use url::Url;
 
 /// How long an answer is waited for, unless the caller says otherwise.
 const WAIT_SECONDS: u64 = 60;
-/// The longest it may say.
+/// The longest wait that a caller may ask for.
 const WAIT_SECONDS_MAX: u64 = 600;
 /// Bytes of text that a tool gives back: what is longer is of no use to a model, and it can be read otherwise.
 const TEXT_BYTES_MAX: usize = 256 << 10;
@@ -50,7 +50,8 @@ impl McpTools {
     ) -> Result<Self, Problem> {
         let wrong = |error: sabir_client::Error| Problem::usage(error.to_string()).hint("sabir mcp --help");
         let mut egress = allowed.iter().fold(Egress::public(), |policy, network| policy.and(network.net()));
-        // What was typed by a person may be called; what a tool names may not, unless it is the same place.
+        // The agent that the user named may be at any address; one that a tool names may not, unless it is the same
+        // place.
         let named = session.settings.text("agent-card").and_then(|text| Reference::parse(text).ok());
         if let Some(Reference::Origin(url) | Reference::At(url)) = named {
             egress = egress.and_place(&url);
@@ -67,7 +68,7 @@ impl McpTools {
         Ok(Self { session, egress, chain, confirm })
     }
 
-    /// Does what a tool is for. The error is for whoever uses the tool.
+    /// Runs a tool. The error is for the user of the tool.
     pub(super) async fn run(
         &self,
         lookup: AgentLookup,
@@ -92,8 +93,8 @@ impl McpTools {
         }
     }
 
-    /// The card of an agent. Of one that is known by its account, the chain says how far it can be trusted; what a card says
-    /// of that is the agent's own word.
+    /// The card of an agent. For an agent that is known by its account, the chain says how far it can be trusted; its
+    /// card is only its own word.
     async fn discover(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Value, String> {
         let found = self.found(lookup, arguments).await?;
         let mut described = described(&found);
@@ -197,7 +198,7 @@ impl McpTools {
         Ok(believed.into_found())
     }
 
-    /// A line to the agent that is meant, with what may be shown to it.
+    /// Connects to the named agent, with the credentials that it may see.
     async fn agent(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Agent, String> {
         let found = self.found(lookup, arguments).await?;
         let ours = lookup == AgentLookup::Reference && self.is_ours(arguments);
@@ -220,7 +221,7 @@ impl McpTools {
         own.is_some() && self.named(arguments).ok() == own
     }
 
-    /// A client under the policy for tools. Whatever else was typed for the agent of this run is only for it.
+    /// A client under the policy for tools. Other settings of this run are only for the agent of this run.
     fn client(&self, credentials: Credentials, ours: bool) -> Result<Client, String> {
         let builder = if ours {
             self.session.builder(credentials).map_err(|e| e.to_string())?
@@ -245,7 +246,7 @@ fn with(mut message: Message, metadata: &Map<String, Value>) -> Result<Message, 
     Ok(message)
 }
 
-/// Sends, and waits as long as it may take. Whoever waits in vain learns where to ask.
+/// Sends a message, and waits as long as allowed. A caller whose time runs out learns how to ask for the task.
 async fn answered(agent: &Agent, message: Message, patience: Duration) -> Result<Value, String> {
     let mut request = send_message(message);
     request.configuration.return_immediately = true;
@@ -273,7 +274,7 @@ async fn answered(agent: &Agent, message: Message, patience: Duration) -> Result
     }
 }
 
-/// A task, as whoever uses a tool needs it.
+/// A task, as a user of the tools needs it.
 fn shown(task: &TheirTask) -> Value {
     let state = task.status.state;
     let mut shown = json!({
@@ -302,7 +303,7 @@ fn shown(task: &TheirTask) -> Value {
     shown
 }
 
-/// A card, as whoever uses a tool needs it.
+/// A card, as a user of the tools needs it.
 fn described(found: &Found) -> Value {
     let card = &found.card;
     let skills = card.skills.iter().map(|skill| {

@@ -1,4 +1,4 @@
-//! The answer, printed as it comes.
+//! Prints the answer as it comes.
 
 use super::request::RawRequest;
 use crate::call::Session;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The largest answer, in bytes: files travel inside.
+/// The largest answer, in bytes: files travel inside answers.
 const ANSWER_BYTES_MAX: usize = sabir_client::ANSWER_BYTES_MAX;
 /// How long a stream may be silent.
 const IDLE: Duration = Duration::from_secs(90);
@@ -105,7 +105,7 @@ fn print(out: &Output, text: &str) -> Result<(), Stop> {
     out.payload(&(harmless(text.trim_end()) + "\n"))
 }
 
-/// The same text with what would steer a terminal escaped as JSON does, which changes nothing for whoever parses it.
+/// The same text with control characters escaped as in JSON, which changes nothing for a JSON parser.
 fn harmless(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -98,7 +98,7 @@ impl DialectOperation {
     }
 }
 
-/// `sabir call list`
+/// Runs `sabir call list`.
 pub(super) fn list(out: &Output, dialect: Dialect) -> Outcome {
     let all = operations(dialect);
     if out.is_json() {
@@ -113,7 +113,7 @@ pub(super) fn list(out: &Output, dialect: Dialect) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// `sabir call describe`
+/// Runs `sabir call describe`.
 pub(super) fn describe(out: &Output, dialect: Dialect, name: &str) -> Outcome {
     let all = operations(dialect);
     let found = all.iter().find(|operation| operation.rpc.method == name || operation.call.operation() == name);

@@ -1,4 +1,4 @@
-//! What was typed, as a request.
+//! The request that the arguments describe.
 
 use crate::input::read_text;
 use crate::problem::Problem;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The largest request, in bytes: as much as our own server takes.
 const DATA_BYTES_MAX: u64 = 16 << 20;
 
-/// A request that is meant.
+/// A request that was typed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RawRequest {
     /// A method and its parameters, as JSON.
@@ -45,9 +45,9 @@ impl RawRequest {
         }
     }
 
-    /// As it leaves by HTTP.
+    /// The HTTP request that is sent.
     pub(super) fn written(&self, agent: &Agent) -> Result<Written, Error> {
-        // Everything but the request itself is as with any other: version, extensions, credentials.
+        // The version, the extensions and the credentials are those of any other request.
         let id = TaskRef::parse("any").map_err(|error| Error::Usage(error.to_string()))?;
         let any = Call::Get(GetTask { tenant: Tenant::none(), id, history_length: None });
         let mut written = match (self, agent.binding()) {
@@ -78,7 +78,7 @@ impl RawRequest {
         Ok(written)
     }
 
-    /// As the operation it means, where the binding has no methods.
+    /// The operation of the request, for a binding that has no methods.
     pub(super) fn call(&self, dialect: Dialect) -> Result<Call, Error> {
         let Self::Method { name, params } = self else {
             return Err(Error::Usage("a path is called over HTTP+JSON; add --transport HTTP+JSON".into()));

@@ -1,8 +1,8 @@
 //! Running text: an agent's answer as it comes, after the agent's name.
 //!
-//! The printer is told events and gives back what to write. It remembers what it has written of each artifact, so that a
-//! task that is told again, after a broken connection or at the end, adds only what is new. What the agent says is made
-//! visible and never steers the terminal.
+//! The printer takes events and returns the text to write. It remembers what it has written of each artifact, so that a
+//! task that comes again, after a broken connection or at the end, adds only what is new. Control characters in the
+//! agent's text are escaped.
 
 use super::layout::cut;
 use super::paint::{Paint, Tone, state_word};
@@ -23,7 +23,7 @@ struct WrittenArtifact {
     others: Vec<u64>,
 }
 
-/// Writes an answer as it comes.
+/// Formats an answer as it comes.
 #[derive(Debug)]
 pub(crate) struct AnswerPrinter {
     paint: Paint,
@@ -42,14 +42,14 @@ pub(crate) struct AnswerPrinter {
     held: bool,
 }
 
-/// What an event comes to.
+/// The output for one event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Printed {
     /// To be written to standard output.
     pub(crate) text: String,
     /// What the agent says it is doing, for the progress line.
     pub(crate) doing: Option<String>,
-    /// Why there is no answer, where the answer alone is wanted.
+    /// Why there is no answer, if the answer alone is wanted.
     pub(crate) remark: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl AnswerPrinter {
         }
     }
 
-    /// What an event adds.
+    /// Returns the output for an event.
     pub(crate) fn event(&mut self, event: &TheirEvent) -> Printed {
         match event {
             TheirEvent::Message(message) => Printed { text: self.reply(message), ..Printed::default() },
@@ -80,7 +80,7 @@ impl AnswerPrinter {
         }
     }
 
-    /// What a task adds: everything of it that is not written yet.
+    /// Returns the output for everything in a task that is not written yet.
     pub(crate) fn task(&mut self, task: &TheirTask) -> Printed {
         let artifacts: String = task.artifacts.iter().map(|artifact| self.artifact(artifact, false)).collect();
         let status = self.status(&task.status);

@@ -4,10 +4,10 @@ use super::{Fields, Node};
 use sabir_proto::Timestamp;
 use sabir_wire::card::XprIdentity;
 
-/// What stands beside a card when it is shown.
+/// The lines that are shown beside a card.
 #[derive(Debug, Default)]
 pub(crate) struct CardContext<'a> {
-    /// Where it was read.
+    /// The URL or the file it was read from.
     pub(crate) place: Option<&'a str>,
     /// The interface that would be called.
     pub(crate) selected: Option<&'a str>,
@@ -132,7 +132,7 @@ fn flow(name: &str) -> String {
     text
 }
 
-/// `staff`, `staff(read,write) + robot`; nothing is wanted from anybody where the alternative is empty.
+/// `staff`, `staff(read,write) + robot`; an empty alternative asks for no credential.
 fn requirement(requirement: Node<'_>) -> String {
     let schemes = requirement.get("schemes").map(Node::members).unwrap_or_default();
     let named = schemes.into_iter().map(|(name, scopes)| {

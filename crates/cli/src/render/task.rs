@@ -51,7 +51,7 @@ fn head(fields: &mut Fields, task: Node<'_>) {
     fields.maybe("Updated", status.word("timestamp").as_deref());
 }
 
-/// An artifact.
+/// Shows an artifact as fields.
 pub(super) fn artifact(fields: &mut Fields, artifact: Node<'_>, verbose: bool) {
     fields.field("Artifact ID", &artifact.word("artifactId").unwrap_or_default());
     fields.maybe("Artifact name", artifact.word("name").as_deref());
@@ -62,7 +62,7 @@ pub(super) fn artifact(fields: &mut Fields, artifact: Node<'_>, verbose: bool) {
     }
 }
 
-/// A page of a list.
+/// Shows a page of a task list as fields.
 pub(crate) fn page(fields: &mut Fields, page: Node<'_>, detail: Detail) {
     for one in page.list("tasks") {
         if detail.verbose || detail.history {

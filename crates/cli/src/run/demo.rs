@@ -10,7 +10,7 @@ use sabir_server::agents::demo::{Access, Demo, Options, Token};
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// What opens the extended card unless another token is given.
+/// The token of the extended card unless another one is given.
 const TEST_TOKEN: &str = "demo-token";
 
 /// Run a local agent to practise on, in every dialect and binding, on one port.
@@ -75,7 +75,7 @@ impl DemoServer {
             Some(token) => token,
             None => Token::parse(TEST_TOKEN).map_err(anyhow::Error::msg)?,
         };
-        // A token that stands in the documentation keeps nobody out.
+        // This token stands in the documentation, so it keeps no caller out.
         if !listen.ip().is_loopback() && token.reveal() == TEST_TOKEN {
             bail!(
                 "{} is reachable from other machines; add --bearer-required=TOKEN with a token of your own",
@@ -95,7 +95,7 @@ fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
 async fn serve(options: Options, output: DemoOutput) -> anyhow::Result<()> {
     let token = options.token.clone();
     let demo = Demo::start(options).await?;
-    // Before anybody learns that we listen: a stop may follow at once.
+    // Before the address is printed: a stop may follow at once.
     let stop = sabir_server::stop_signal().context("cannot listen for signals")?;
     eprintln!("Test token: {}", token.reveal());
     // At once, and on one line: scripts wait for it.

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// Serve agents in every dialect of A2A, over JSON-RPC, HTTP+JSON and gRPC, on one port.
 ///
-/// Without a configuration this starts three demo agents: `echo`, `stream` and `ask`. Tasks are kept in the data
-/// directory and survive a crash.
+/// Without a configuration this starts three demo agents: echo, stream and ask. Tasks are kept in the data directory
+/// and survive a crash.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir serve                                   demo agents on 127.0.0.1:4000\n  \
@@ -158,7 +158,7 @@ fn single(name: &str, kind: Kind) -> AgentConfig {
     AgentConfig { default: true, ..AgentConfig::new(name, kind) }
 }
 
-/// An agent that asks a model. A key belongs into no argument, where everybody on this machine could read it.
+/// An agent that asks a model. The key is not an argument, because every user of this machine could read it there.
 fn model(url: String, model: String) -> AgentConfig {
     let key = std::env::var_os("OPENAI_API_KEY").is_some_and(|key| !key.is_empty());
     let bearer = key.then(|| Reference::parse("env:OPENAI_API_KEY"));
@@ -170,7 +170,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     sabir_server::raise_file_limit();
     sabir_server::survive_file_size_limit();
     let server = Server::start(config.clone()).await?;
-    // Before anybody learns that we listen: a stop may follow at once.
+    // Before the address is printed: a stop may follow at once.
     let stop = sabir_server::stop_signal().context("cannot listen for signals")?;
     // On stdout and at once: scripts wait for this line to learn the port.
     let mut stdout = std::io::stdout();

@@ -3,7 +3,7 @@
 //! Written by hand because the rules are few and the errors matter: a line that cannot be read is named with its file
 //! and number. Keys of other programs are none of our business and are passed over, whatever their values look like.
 
-/// One line that sets something of ours, or of somebody else.
+/// One line that sets a variable with the prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DotenvEntry {
     pub(crate) key: String,

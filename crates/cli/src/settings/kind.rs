@@ -7,7 +7,7 @@ use std::time::Duration as Time;
 /// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
 const POLL_INTERVAL_MIN: Time = Time::from_millis(100);
 
-/// What may be said for a setting.
+/// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     /// On or off.
@@ -32,11 +32,11 @@ pub(crate) enum ValueKind {
     Object,
     /// A number that is not negative.
     Count,
-    /// A number of 64 bits that is not negative: an id of somebody else's.
+    /// A number of 64 bits that is not negative: an id that another system assigned.
     Number,
     /// A size, such as `10MB`.
     Bytes,
-    /// How much is asked of a card: `off`, `if-present` or `require`.
+    /// A mode of `--card-trust`: `off`, `if-present` or `require`.
     Trust,
     /// An address of http or https.
     Url,

@@ -20,7 +20,7 @@ pub(crate) struct Layers {
     environment: BTreeMap<String, String>,
     pub(crate) local: Option<SettingsFile>,
     pub(crate) global: Option<SettingsFile>,
-    /// What should be said about the files themselves.
+    /// Warnings about the files themselves.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Layers {
         Self::read(environment, config, here.as_deref(), &global_candidates())
     }
 
-    /// The same, from a world that a test can make up.
+    /// The same from given inputs, for tests.
     fn read(
         environment: BTreeMap<String, String>,
         config: Option<&str>,
@@ -92,8 +92,8 @@ impl Layers {
         local.into_iter().chain(global).find_map(|(file, source)| Some((file.says(&variable)?.to_owned(), source)))
     }
 
-    /// The file whose word on a setting does not count: it was only discovered, and would have cards asked for less, or
-    /// say whom to believe about them. Whoever wrote a checkout must not vouch for the agents that it names.
+    /// The file whose value for a setting is ignored: it was only discovered, and it would lower the trust that cards
+    /// need or say whom to believe about them. The author of a checkout must not vouch for the agents that it names.
     pub(crate) fn passed_over(&self, setting: &Setting) -> Option<&SettingsFile> {
         let variable = setting.variable()?;
         let file = self.local.as_ref().filter(|file| file.discovered)?;
@@ -249,7 +249,7 @@ mod tests {
             let layers = world(&[], None, root.path(), &global).unwrap();
             assert_eq!(value(&layers), counts, "{flag}: {mine}, {theirs}");
             assert_eq!(warned(&layers), counts != theirs, "{flag}: {mine}, {theirs}");
-            // The same file counts when somebody names it, and what is nearer than either counts always.
+            // The same file counts when `--config` names it, and what is nearer than either counts always.
             let layers = world(&[], Some(local.to_str().unwrap()), root.path(), &global).unwrap();
             assert_eq!((value(&layers).as_str(), warned(&layers)), (theirs, false), "{flag}: {mine}, {theirs}");
             let layers = world(&[(&variable, theirs)], None, root.path(), &global).unwrap();

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How near the user a value was said. The nearest wins.
+/// How near to the user a value was set. The nearest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Precedence {
     Default,
@@ -19,7 +19,7 @@ pub(crate) enum Precedence {
     Flag,
 }
 
-/// Where a value came from.
+/// The place where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Flag,
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A setting with what was said for it. No values means that nobody said anything.
+/// A setting with its values and their source. Without values, the setting is not set.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) setting: &'static Setting,
@@ -64,14 +64,14 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Settings {
     resolved: Vec<Resolved>,
-    /// What should be said before anything is done.
+    /// Warnings to print before the command runs.
     pub(crate) warnings: Vec<String>,
 }
 
 /// How `send` and `task get` treat a task that is not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// Stay until it is settled or needs somebody.
+    /// Wait until it is settled or waits for input or credentials.
     Stay,
     /// Report it as it is.
     Leave,
@@ -116,12 +116,12 @@ impl Settings {
         }
     }
 
-    /// On only where somebody said so.
+    /// Whether a switch is on. A switch that is not set is off.
     pub(crate) fn on(&self, flag: &str) -> bool {
         self.said(flag).unwrap_or(false)
     }
 
-    /// What was said for a switch, if anything.
+    /// The value of a switch, if it is set.
     pub(crate) fn said(&self, flag: &str) -> Option<bool> {
         self.text(flag).and_then(|value| kind::switch(value).ok())
     }
@@ -157,8 +157,8 @@ impl Settings {
         self.get(flag).source == Source::Flag
     }
 
-    /// Whether to stay with a task. `--wait` and `--async` say the same thing in two words, so the nearer one counts,
-    /// and `--wait` where both are equally near: it is the default that somebody repeated.
+    /// Whether to wait for a task. `--wait` and `--async` are two names for one choice, so the nearer one counts, and
+    /// `--wait` where both are equally near: it only repeats the default.
     pub(crate) fn waiting(&self, without: Waiting) -> Result<Waiting, Problem> {
         if self.typed("wait") && self.typed("async") {
             return Err(Problem::usage("--wait and --async exclude each other").hint("leave one of them out"));
@@ -217,7 +217,7 @@ fn refused(setting: &Setting, source: &Source, wrong: &str) -> Problem {
     Problem::usage(format!("{place} cannot be used: {wrong}")).hint("sabir config show --help")
 }
 
-/// What the places of the values give reason to say.
+/// Warnings about the places where values were set.
 fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
     let mut said = layers.remarks.clone();
     for file in [&layers.local, &layers.global].into_iter().flatten() {

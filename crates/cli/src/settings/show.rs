@@ -23,7 +23,7 @@ struct SettingDocument {
     origin: Option<String>,
 }
 
-/// The same as JSON.
+/// All settings as one JSON object.
 pub(crate) fn json(settings: &Settings) -> String {
     #[derive(Serialize)]
     struct Document {
@@ -49,7 +49,7 @@ fn entry(one: &Resolved) -> SettingDocument {
     SettingDocument { name: one.setting.flag, variable: one.setting.variable(), value, source, origin }
 }
 
-/// What is shown of a value.
+/// The value as it is shown.
 fn value(one: &Resolved) -> String {
     if one.values.is_empty() {
         return one.setting.default.to_owned();

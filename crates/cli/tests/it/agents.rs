@@ -1,4 +1,4 @@
-//! Several agents behind one door: by path, by tenant, or by default; with and without a slash at the end.
+//! Several agents behind one address: by path, by tenant, or by default; with and without a slash at the end.
 
 use crate::ask::{DESK, PARAMS, Problem, UNSUPPORTED, answering, envelope, message, saying, state};
 use crate::http::Request;

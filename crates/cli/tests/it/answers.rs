@@ -1,4 +1,4 @@
-//! What agents elsewhere answer is bounded for all of them together, over every binding.
+//! The memory for answers of remote agents has one bound for all of them together, over every binding.
 
 use crate::ask::{saying, state};
 use crate::sabir::{Home, Sabir, eventually};

@@ -1,4 +1,4 @@
-//! Agents from anything, seen from outside: endpoints, models, and the desk before them; also across a crash.
+//! Agents of other kinds, seen from outside: endpoints, models, and a dispatcher before them; also across a crash.
 
 use crate::ask::{saying, state};
 use crate::http::Request;

@@ -5,17 +5,17 @@ use crate::sabir::Sabir;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the agent of most tests is.
+/// The path of the agent of most tests.
 pub(crate) const DESK: &str = "/agents/desk";
 
-/// What an error says, in either binding.
+/// An error as either binding reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// JSON-RPC code, or HTTP status.
     pub(crate) code: i64,
-    /// `ErrorInfo.reason`
+    /// The `ErrorInfo.reason` of the error.
     pub(crate) reason: String,
-    /// `BadRequest.fieldViolations[].field`
+    /// The `BadRequest.fieldViolations[].field` of the error.
     pub(crate) fields: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ impl Problem {
         Self::read(&Value::from(reply.status), &error["details"])
     }
 
-    /// A refusal with an HTTP status of its own, in the words of the binding at its path. The code is the status.
+    /// The error in a reply with an HTTP status of its own, in the form of the binding at its path. The code is the
+    /// status.
     #[track_caller]
     pub(crate) fn of_status(reply: &Reply) -> Self {
         let told = reply.json();
@@ -60,7 +61,7 @@ impl Problem {
         Self { code: reply.status.into(), ..Self::of_rpc(&told) }
     }
 
-    /// The same problem, where only the code and the reason matter.
+    /// The code and the reason, where only they matter.
     pub(crate) fn brief(&self) -> (i64, &str) {
         (self.code, &self.reason)
     }
@@ -211,7 +212,7 @@ impl Sabir {
         wire.try_events().expect("the answer is a stream")
     }
 
-    /// That nothing which happened before keeps the server from serving.
+    /// Checks that the server still serves, whatever happened before.
     #[track_caller]
     pub(crate) fn still_serves(&self) {
         assert_eq!(self.ask(&Request::get("/healthz")).status, 200);
@@ -256,7 +257,7 @@ pub(crate) fn numbers(frames: &[Frame]) -> Vec<u64> {
 
 /// All artifact text of a stream, in the order it came.
 pub(crate) fn told(frames: &[Frame]) -> String {
-    // What was there before anybody listened comes as one artifact of several parts.
+    // The text from before the subscription comes as one artifact of several parts.
     let parts =
         |frame: &Frame| frame.event()["artifactUpdate"]["artifact"]["parts"].as_array().cloned().unwrap_or_default();
     frames.iter().flat_map(parts).map(|part| part["text"].as_str().unwrap_or_default().to_owned()).collect()

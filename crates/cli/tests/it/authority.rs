@@ -26,7 +26,7 @@ impl Pair {
     }
 }
 
-/// Somebody who vouches for others.
+/// A certificate authority, with its files in a directory of its own.
 pub(crate) struct Authority {
     directory: TempDir,
 }
@@ -48,7 +48,7 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// The certificate that others trust.
+    /// The certificate that clients and servers trust.
     pub(crate) fn root(&self) -> PathBuf {
         self.path("ca.pem")
     }
@@ -92,7 +92,7 @@ impl Authority {
         self.certify(name, names, usage, dates)
     }
 
-    /// Vouches for a key.
+    /// Signs a certificate for a key.
     fn certify(&self, name: &str, names: &str, usage: &str, dates: Option<(&str, &str)>) -> Pair {
         let [key, csr, cert, ext] = ["key", "csr", "pem", "ext"].map(|kind| format!("{name}.{kind}"));
         self.openssl(&["req", "-new", "-key", &key, "-out", &csr, "-subj", &format!("/CN={name}")]);
@@ -124,7 +124,7 @@ impl Authority {
     }
 }
 
-/// What a client is made of.
+/// The settings of a TLS client.
 #[derive(Clone, Copy)]
 pub(crate) struct Client<'a> {
     authority: &'a Authority,
@@ -138,12 +138,12 @@ impl<'a> Client<'a> {
         Self { identity: Some(pair), ..self }
     }
 
-    /// Without any other version.
+    /// Offers no other TLS version.
     pub(crate) fn speaking(self, only: &'static SupportedProtocolVersion) -> Self {
         Self { only: Some(only), ..self }
     }
 
-    /// What it offers to speak inside.
+    /// The protocols that it offers inside of TLS.
     pub(crate) fn offering(self, alpn: &'a [&'a [u8]]) -> Self {
         Self { alpn, ..self }
     }

@@ -1,4 +1,5 @@
-//! Clients that stop reading, stop writing, or leave: nobody else notices, nothing is lost, nothing stays behind.
+//! Clients that stop reading, stop writing, or leave: other clients notice nothing, nothing is lost, nothing stays
+//! behind.
 
 use crate::ask::{DESK, envelope, message, numbers, saying, state, told};
 use crate::http::{Request, Stream, Wire};

@@ -62,7 +62,7 @@ fn an_unknown_method_is_not_found_in_any_version() {
         ["sendMessage", "SendMessage ", "message/say", "tasks/list", "rpc.discover", "\u{0}", &"x".repeat(10_000)]
     {
         sabir.refuses("/", method, &json!({}), METHOD_NOT_FOUND);
-        // Who names no version is told as 0.3 has it: a number and words.
+        // A caller that names no version gets the error of 0.3: a number and a text.
         let request = Request::post("/", envelope(method, &json!({}))).without("A2A-Version");
         let error = sabir.ask(&request).json()["error"].clone();
         assert_eq!((error["code"].as_i64(), error.get("data")), (Some(METHOD_NOT_FOUND.0), None), "{method}");

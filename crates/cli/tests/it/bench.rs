@@ -100,7 +100,7 @@ fn what_fails_from_the_start_is_an_error_and_no_load() {
 
 #[test]
 fn strangers_are_not_put_under_load() {
-    // The card is here; the agent is said to be elsewhere, at an address that is nobody's.
+    // The card is here; the agent's address is one for documentation, where no server is.
     let url = stub::serve(|_| (200, "application/json", card("http://192.0.2.1:9")));
     let ran = Desk::new().run(&["bench", "-a", &url, "-n", "5"]);
     assert_eq!(ran.code, 2, "{ran:#?}");

@@ -1,4 +1,4 @@
-//! Canceling: it really stops, it happens once, and whichever of cancel and completion is first wins for everybody.
+//! Canceling: it really stops, it happens once, and of cancel and completion the first wins for all clients.
 
 use crate::ask::{DESK, NOT_CANCELABLE, NOT_FOUND, Problem, envelope, message, saying, state};
 use crate::http::{Frame, Request};

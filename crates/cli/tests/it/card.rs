@@ -157,7 +157,7 @@ fn a_head_is_a_get_without_the_body() {
 
 #[test]
 fn a_card_is_for_everybody_who_may_be_here() {
-    // Whoever looks for a card does not know the version yet.
+    // A client that looks for a card does not know the version yet.
     let sabir = Sabir::start(AGENTS);
     for version in ["1.0", "0.3", "7.0"] {
         assert_eq!(sabir.ask(&Request::get(CARD).with("A2A-Version", version)).status, 200);

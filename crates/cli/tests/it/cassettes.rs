@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A command that listens until it is dropped.
+/// A command that serves until it is dropped.
 struct Listening {
     child: Child,
     url: String,
@@ -29,7 +29,7 @@ impl Listening {
         Self { child, url }
     }
 
-    /// Ends it as a person would, and returns what it said beside its address.
+    /// Ends it as a person would, and returns what it printed beside its address.
     fn stop(mut self) -> String {
         Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         let status = self.child.wait().unwrap();
@@ -48,7 +48,7 @@ impl Drop for Listening {
     }
 }
 
-/// Standard output of `send` without the address in its way on.
+/// Standard output of `send` without the address in the command to continue with.
 fn sent(desk: &Desk, url: &str, text: &str, more: &[&str]) -> String {
     let ran = desk.run(&[&["send", "-a", url, text], more].concat());
     let text = ran.ok().to_owned();
@@ -237,7 +237,7 @@ fn a_replay_names_what_has_changed_and_nothing_else() {
     let ignored = desk.run(&["replay", "run.cassette", "-a", &new.url, "--ignore", "text", "-o", "json"]);
     ignored.ok();
     assert_eq!((&ignored.json()["same"], &ignored.json()["different"]), (&json!(2), &json!(0)));
-    // Without a name, whoever was recorded is asked.
+    // Without --against, the recorded agent is asked.
     assert!(desk.run(&["replay", "run.cassette"]).ok().contains(&old.url));
 }
 

@@ -1,4 +1,4 @@
-//! Who is served here, told to programs and to people.
+//! The catalog of agents, for programs and for people.
 
 use crate::http::Request;
 use crate::sabir::Sabir;
@@ -69,7 +69,7 @@ fn agents_are_found_by_skill_tag_mode_and_words_in_pages() {
     for wrong in ["?limit=0", "?tags=x"] {
         assert_eq!(sabir.ask(&Request::get(&format!("/catalog{wrong}"))).status, 400, "{wrong}");
     }
-    // What is not for everybody is not here either.
+    // Skills and agents that are not public are not in the catalog.
     let whole = sabir.ask(&Request::get("/catalog")).text();
     assert!(!whole.contains("secret-audit") && !whole.contains("hidden"), "{whole}");
     assert!(names(&sabir, "?tag=hidden").is_empty() && names(&sabir, "?skill=secret-audit").is_empty());

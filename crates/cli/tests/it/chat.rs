@@ -312,7 +312,7 @@ impl Terminal {
     }
 }
 
-/// Somebody who types and reads.
+/// A user at a pseudo-terminal, who types and reads.
 struct Person {
     child: Child,
     keyboard: File,
@@ -329,7 +329,7 @@ impl Person {
         drop(command);
         let screen = Arc::new(Mutex::new(String::new()));
         let (mut near, shown) = (terminal.near.try_clone().unwrap(), screen.clone());
-        // Ends when nobody holds the other end any more, which a terminal tells by an error.
+        // Ends when no process holds the other end any more, which a terminal reports as an error.
         thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = near.read(&mut bytes) {

@@ -1,4 +1,4 @@
-//! Circles of agents through somebody who drops what he does not know.
+//! Circles of agents through an agent that drops what it does not know.
 
 use crate::ask::saying;
 use crate::sabir::Sabir;
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What the one in the middle passes on besides the words.
+/// What the agent in the middle passes on besides the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Conversation,
@@ -42,7 +42,7 @@ fn middleman(keeps: Keeps, hub: Arc<OnceLock<SocketAddr>>) -> (String, Arc<Atomi
                 header = format!("sabir-lineage: {}\r\n", asked.header("sabir-lineage").unwrap_or_default());
             }
         }
-        // Whoever is not stopped goes on for ever; a test does not.
+        // A circle that is not recognised goes on for ever; the test ends it.
         let heard = if round < 5 { ask(*hub.get().unwrap(), &message, &header) } else { "round and round".into() };
         let said = json!({"role": "ROLE_AGENT", "messageId": "a-1", "parts": [{"text": heard}]});
         (200, "application/json", json!({"jsonrpc": "2.0", "id": call["id"], "result": {"message": said}}).to_string())
@@ -72,7 +72,7 @@ fn a_circle_is_seen_through_whatever_is_kept_of_where_it_comes_from() {
         let agent = format!("[[agent]]\nname = \"s\"\nkind = \"a2a\"\nurl = \"{url}\"\n");
         let sabir = Sabir::start(&format!("{agent}[[agent]]\nname = \"other\"\nkind = \"echo\"\ndefault = true\n"));
         hub.set(sabir.address).unwrap();
-        // Who is in the middle answers with a message, and so do we.
+        // The agent in the middle answers with a message, and so does ours.
         let said = sabir.result("/agents/s", "SendMessage", &saying("round"))["message"].take();
         assert_eq!(rounds.load(Ordering::Relaxed), 1, "{keeps:?}: {said}");
         assert!(said.to_string().contains("waiting for this very answer"), "{keeps:?}: {said}");

@@ -134,7 +134,7 @@ fn an_agent_that_was_simply_quick_has_not_failed_a_subscription() {
             "SendMessage" => told("result", json!({"task": completed})),
             "GetTask" if call["params"]["id"] == "t-1" => told("result", completed),
             "GetTask" | "CancelTask" => told("error", json!({"code": -32001, "message": "no such task"})),
-            // It was done before anybody could subscribe.
+            // The task was done before the client could subscribe.
             _ => told("error", json!({"code": -32004, "message": "the task is done"})),
         }
     });

@@ -17,7 +17,7 @@ const AGENT: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = tr
     { artifact = { id = \"a\", text = \"found\" } }, { wait_ms = 30 }, { complete = \"done\" }]\n";
 const INSIDE: &str = "[egress]\nallow = [\"127.0.0.0/8\"]\n";
 
-/// A webhook that remembers, and answers what it is told to.
+/// A webhook that keeps its requests, and answers with a status that a test sets.
 struct Hook {
     url: String,
     heard: Arc<Mutex<Vec<Asked>>>,
@@ -36,7 +36,7 @@ impl Hook {
         Self { url: format!("{url}/hook?key=SECRET-IN-URL"), heard, status }
     }
 
-    /// What it has heard, once that is the end of the task.
+    /// Its requests, once one of them reports the end of the task.
     #[track_caller]
     fn heard_to_the_end(&self) -> Vec<Asked> {
         let ended = |asked: &Asked| asked.body.to_ascii_lowercase().contains("completed");
@@ -44,7 +44,7 @@ impl Hook {
         self.heard(3)
     }
 
-    /// What it has heard, once that is so much.
+    /// Its requests, once there are so many.
     #[track_caller]
     fn heard(&self, count: usize) -> Vec<Asked> {
         until("the webhook is called", || self.heard.lock().unwrap().len() >= count);
@@ -194,7 +194,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     push(&home, &["retry", &numbers[1]]).ok();
     assert_eq!(hook.heard(1).len(), 1);
     until("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
-    // And ordered while nobody runs, for the next start.
+    // And ordered while no server runs, for the next start.
     let home = sabir.stop();
     let left = deliveries(&home);
     assert!(!left.is_empty());

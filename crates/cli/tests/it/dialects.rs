@@ -1,8 +1,8 @@
 //! Every dialect against the running program: what each can do alone, and that all of them speak of the same tasks.
 //!
-//! | Room | What is there |
+//! | Module | What it contains |
 //! |---|---|
-//! | `tongue` | the same words in each dialect: writes requests, reads answers |
+//! | `tongue` | the same messages in each dialect: writes requests, reads answers |
 //! | `send`, `stream`, `ends`, `push` | each dialect alone |
 //! | `together`, `names`, `again` | one task in all of them; names; retries |
 //! | `recognised` | which dialect a request is taken for |
@@ -22,10 +22,10 @@ pub(crate) mod tongue;
 use crate::sabir::Sabir;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Where the script is.
+/// The path of the scripted agent.
 pub(crate) const DESK: &str = "/agents/desk";
 
-/// The agents of these tests: `demo` says it again, `desk` does what it is told and takes webhooks.
+/// The agents of these tests: `demo` echoes, `desk` follows a script and takes webhooks.
 pub(crate) const OFFICE: &str = r#"
 [limits]
 cancel_grace_seconds = 1

@@ -1,4 +1,4 @@
-//! An agent elsewhere that answers with a message instead of a task: the caller gets a message, whatever the two speak.
+//! A remote agent that answers with a message instead of a task: the caller gets a message, whatever the two speak.
 
 use crate::ask::{envelope, uuid};
 use crate::http::Request;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What an agent elsewhere speaks.
+/// The version and the binding of a remote agent.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     v1: bool,
@@ -59,7 +59,7 @@ impl Peer {
         }
     }
 
-    /// One that answers every message so; how many it has had.
+    /// Starts an agent that answers every message so, and counts its messages.
     fn start(self) -> (String, Arc<AtomicUsize>) {
         let (sent, url) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::OnceLock::<String>::new()));
         let (count, at) = (sent.clone(), url.clone());
@@ -75,7 +75,7 @@ impl Peer {
     }
 }
 
-/// How a caller speaks.
+/// The dialect of a caller, and whether it streams.
 #[derive(Clone, Copy, Debug)]
 struct Caller {
     peer: Peer,

@@ -50,7 +50,7 @@ fn reads_go_on_and_sends_are_told_why_until_there_is_room() {
             assert_eq!(sabir.metric("sabir_store_trouble"), 1.0);
         }
         refuse_writes(&sabir, false);
-        // Nobody sends, and it is seen all the same.
+        // No client sends, and the server notices all the same.
         eventually("it is ready again", || sabir.ask(&Request::get("/readyz")).status == 200);
         assert_eq!(sabir.metric("sabir_store_trouble"), 0.0);
         assert_eq!(state(&sabir.send("/", &saying("now"))), "TASK_STATE_COMPLETED");
@@ -66,7 +66,7 @@ fn what_an_agent_finished_meanwhile_is_kept_once_there_is_room() {
     let task = sabir.begin(DESK, "tick");
     refuse_writes(&sabir, true);
     std::thread::sleep(std::time::Duration::from_millis(600));
-    // Somebody asks for it all the while, and is shown what is stored.
+    // A client asks for it all the while, and is shown what is stored.
     assert_eq!(state(&sabir.get(DESK, &task["id"])), "TASK_STATE_WORKING");
     refuse_writes(&sabir, false);
     eventually("it has ended", || state(&sabir.get(DESK, &task["id"])) == "TASK_STATE_COMPLETED");

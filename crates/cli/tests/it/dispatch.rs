@@ -1,4 +1,4 @@
-//! Whom a dispatcher finds for whom.
+//! The agents that a dispatcher may choose for a caller.
 
 use crate::ask::saying;
 use crate::http::Request;
@@ -61,7 +61,7 @@ fn a_key_reaches_no_agent_through_a_dispatcher_that_it_does_not_reach_itself() {
     assert!(!refused.to_string().contains("payroll") && !refused.to_string().contains("1000"), "{refused}");
     let served = ask(&sabir, "desk", &both).1;
     assert!(served.to_string().contains("ana earns 1000"), "{served}");
-    // Whoever is named for a dispatcher is there for whoever may call that.
+    // An agent that a dispatcher names is there for every caller of the dispatcher.
     let named = ask(&sabir, "named", &name).1;
     assert!(named.to_string().contains("ana earns 1000"), "{named}");
 }

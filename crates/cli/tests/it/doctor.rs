@@ -37,7 +37,7 @@ fn agent(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> String {
     at.get_or_init(|| url).clone()
 }
 
-/// What a good agent would say to what doctor asks.
+/// The answer of a good agent to each question of doctor.
 fn good(request: &Value) -> Value {
     let task = json!({"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}});
     let result = match request["method"].as_str().unwrap() {
@@ -143,7 +143,7 @@ fn a_healthy_agent_and_its_broken_twins() {
     });
     let ran = examined(&unknown, &[]);
     assert_eq!(complaints(&ran), with("rpc.version"));
-    // What an agent says does not steer the terminal of whoever reads it.
+    // What an agent says does not steer the terminal of its reader.
     let text = Desk::new().run(&["doctor", &unknown]).stdout;
     assert!(!ran.stdout.contains(['\u{1b}', '\u{202e}']) && !text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
 }

@@ -35,7 +35,7 @@ fn send(desk: &Desk, arguments: &[&str], payload: &str) -> Ran {
     let mut command = desk.command(&[&["envelope", "send"], arguments].concat());
     command.env("NET_KEY", KEY).env("NET_SIGN", SIGN).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that needs no input may be gone before it is written.
+    // A command that needs no input may have ended before it is written.
     drop(child.stdin.take().unwrap().write_all(payload.as_bytes()));
     finished(child)
 }

@@ -1,4 +1,4 @@
-//! The booking network's door: `POST /a2a/v1`, with whatever may come through it.
+//! The endpoint of the booking network: `POST /a2a/v1`, with whatever may be sent to it.
 
 mod bad;
 mod booking;
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const NETWORK: &str = "[network]\nvenues = \"venues.json\"\n[auth.agnt]\nsigning_key = \"file:signing.key\"\n";
 const SIGNING_KEY: &str = "a key of thirty-two bytes or more, for tests";
 
-/// Where a network lives, with four venues.
+/// A directory for a network with four venues.
 fn home(more: &str) -> Arc<Home> {
     let home = Home::new(&format!("{NETWORK}{more}"));
     let venue = |slug: &str, category: &str, slots: Value| {

@@ -1,4 +1,4 @@
-//! Handing a task to another server, seen from outside: two real ones, and every kind of caller.
+//! Handing a task to another server, seen from outside: two real servers, and every kind of caller.
 
 use crate::ask::{answering, envelope, saying, state};
 use crate::http::Request;
@@ -115,7 +115,7 @@ fn a_caller_that_follows_is_sent_on_and_the_task_goes_on_there() {
     let cancel = triage.ask(&Request::post("/", envelope("CancelTask", &json!({"id": task["id"]})))).json();
     assert_eq!(cancel["error"]["code"], -32002, "{cancel}");
 
-    // Whoever looks without following never sees it completed.
+    // A caller that looks without following never sees it completed.
     let got = triage.get("/", &task["id"]);
     assert_eq!(state(&got), "TASK_STATE_FAILED");
     assert!(got["status"]["message"]["parts"][0]["text"].as_str().unwrap().contains("handed over to"), "{got}");
@@ -240,7 +240,8 @@ fn a_hub_follows_by_an_agent_of_its_own_for_callers_who_may_use_that() {
     let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
     let [desk, front] = ["desk", "front"].map(|name| key(&home, name));
     let billing = Sabir::at(&home);
-    // The two are known there by different names, so the task is the desk's until the hub shows its claim to it.
+    // Billing knows triage and the hub by different keys, so the task belongs to the key `desk` until the hub presents
+    // its claim.
     let with_key = |config: &str, key: &str| {
         let home = Home::new(config);
         std::fs::write(home.path("key"), key).unwrap();
@@ -249,7 +250,7 @@ fn a_hub_follows_by_an_agent_of_its_own_for_callers_who_may_use_that() {
     let triage = with_key(&format!("{}api_key = \"file:key\"\n", triage(&billing, "")), &desk);
     for (auth, wanted, words) in [
         ("", "TASK_STATE_COMPLETED", "refunded"),
-        // As a stranger the receiver is shown nothing, and wants to see something.
+        // The caller may not use the hub's own agent, so the hub follows without a key, and the receiver asks for one.
         ("[agent.auth]\naccept = [\"api_key\"]\n", "TASK_STATE_FAILED", "asks for credentials"),
     ] {
         let config = format!(
@@ -277,7 +278,7 @@ fn what_may_not_go_stays_and_says_why() {
     }
 }
 
-/// What is said to a server that receives a task.
+/// The parameters of a message to a server that receives a task.
 fn creation(hold: bool, context: &Value) -> Value {
     let mut params = saying("go");
     params["configuration"] = json!({"returnImmediately": true});
@@ -359,7 +360,7 @@ fn the_command_line_follows() {
     assert!(!relayed.stderr.contains("Handed over"), "{}", relayed.stderr);
 }
 
-/// Both agents on one server, which asks everybody who they are.
+/// Both agents on one server, which asks every caller for a credential.
 const GUARDED: &str = r#"
 [auth]
 accept = ["api_key"]
@@ -409,12 +410,12 @@ fn on_one_server_a_task_goes_to_the_next_agent_for_the_same_caller() {
         let got = server.ask(&as_ana(Request::post("/agents/billing", get))).json();
         state(&got["result"]) == "TASK_STATE_COMPLETED"
     });
-    // Whoever does not follow sees the work all the same.
+    // A caller that does not follow sees the work all the same.
     let relayed = server.ask(&as_ana(send("my money"))).json()["result"]["task"].clone();
     assert_eq!(relayed["status"]["message"]["parts"][0]["text"], "refunded", "{relayed}");
 }
 
-/// A caller of a server that asks everybody who they are.
+/// A key for a caller of a server that asks for one.
 fn key(home: &Home, name: &str) -> String {
     let data = home.data().display().to_string();
     let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data, "--name", name]).json();
@@ -514,7 +515,7 @@ fn an_agent_that_takes_none_takes_none() {
     assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
 }
 
-/// A desk that passes everything on.
+/// A dispatcher that passes every message on.
 const DESK: &str = r#"
 [[agent]]
 name = "desk"
@@ -563,7 +564,7 @@ fn what_is_done_for_a_task_is_done_for_whoever_has_it_when_it_begins() {
     assert_eq!(children(&sender), json!([]), "the sender's name is on nothing that was done");
     let child = json!({"id": children(&ana)[0]["id"]});
     assert!(child["id"].is_string());
-    // Whose the child is was never for the claim to say.
+    // The claim says nothing about the owner of the child task.
     assert_eq!(ask("/agents/billing", "GetTask", &child, &bob)["error"]["code"], -32001);
 }
 

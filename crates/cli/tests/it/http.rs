@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client on a bare socket: most of what these tests send, a client library would refuse to send.
-//! Inside of TLS as well, where a server wants that.
+//! An HTTP/1.1 client on a bare socket, with or without TLS: most of what these tests send, a client library would
+//! refuse to send.
 
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Far longer than anything here takes: a test that gets here has found a hang.
+/// Far longer than anything here takes: a test that reaches it has found a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request. `Host` and `Content-Length` are added unless they were set, or taken out.
@@ -34,7 +34,7 @@ impl Request {
         Self { body: body.into(), ..Self::new("POST", path) }.with("Content-Type", "application/json")
     }
 
-    /// The same body, put and not posted.
+    /// The same body with the method PUT.
     pub(crate) fn put(path: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { method: "PUT".into(), ..Self::post(path, body) }
     }
@@ -113,7 +113,7 @@ impl Reply {
     }
 }
 
-/// What carries the bytes.
+/// The socket of a connection, with or without TLS.
 enum Line {
     Plain(TcpStream),
     Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
@@ -153,7 +153,7 @@ impl Write for Line {
     }
 }
 
-/// A connection.
+/// A connection to a server under test.
 pub(crate) struct Wire {
     stream: Line,
     to: SocketAddr,
@@ -170,7 +170,7 @@ impl Wire {
         Self { stream: Line::Plain(stream), to, read: Vec::new(), head_only: false }
     }
 
-    /// A connection inside of TLS, once hands are shaken.
+    /// Opens a connection inside of TLS, and completes the handshake.
     pub(crate) fn secured(to: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<Self> {
         let plain = Self::open(to);
         let Line::Plain(mut socket) = plain.stream else { unreachable!("it was opened as one") };
@@ -182,7 +182,7 @@ impl Wire {
         Ok(Self { stream: Line::Secured(session), to, read: Vec::new(), head_only: false })
     }
 
-    /// What was agreed on in the handshake.
+    /// The TLS session, with what was agreed on in the handshake.
     pub(crate) fn session(&self) -> &ClientConnection {
         match &self.stream {
             Line::Secured(secured) => &secured.conn,
@@ -208,7 +208,7 @@ impl Wire {
     pub(crate) fn send(&mut self, request: &Request) {
         self.head_only = request.method == "HEAD";
         let bytes = request.bytes(self.to);
-        // Refused for its head alone, and closed: the answer is read all the same.
+        // The server may refuse the head alone and close; its answer is read all the same.
         let _ = self.try_write(&bytes);
     }
 
@@ -221,7 +221,7 @@ impl Wire {
         }
     }
 
-    /// Whether the other side says nothing for this long.
+    /// Whether the server sends nothing for this long.
     pub(crate) fn is_quiet_for(&mut self, time: Duration) -> bool {
         self.stream.socket().set_read_timeout(Some(time)).unwrap();
         let outcome = self.stream.read(&mut [0; 1]);
@@ -229,7 +229,7 @@ impl Wire {
         matches!(outcome, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
-    /// Whether the connection ends, whatever is said before.
+    /// Whether the connection ends, whatever comes before.
     pub(crate) fn ends(&mut self) -> bool {
         while self.more() {}
         true
@@ -244,7 +244,7 @@ impl Wire {
                 self.read.extend_from_slice(&chunk[..n]);
                 true
             }
-            // Over TLS also without saying goodbye.
+            // Over TLS also without an alert at the end.
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => false,
             Err(e) => panic!("nothing came for {PATIENCE:?}: {e}"),
         }

@@ -1,4 +1,4 @@
-//! What waits for somebody is found and answered from one place, what runs away is stopped, and nothing runs in circles.
+//! Waiting tasks are found and answered in one place, runaway tasks are stopped, and calls do not go in circles.
 
 use crate::ask::{DESK, saying, state};
 use crate::remote::words;
@@ -64,7 +64,7 @@ fn everything_that_asks_is_in_the_inbox_and_is_answered_there() {
     assert!(late.code != 0 && late.stderr.contains("takes no more messages"), "{late:?}");
     let nobody = world.run(&["inbox", "show", "01890a5d-ac96-774b-bcce-b302099a8057"]);
     assert!(nobody.code != 0 && nobody.stderr.contains("not found"), "{nobody:?}");
-    // Without a server the questions are there, and nobody who could hear an answer.
+    // Without a server the questions are listed, but no agent can take an answer.
     let home = world.sabir.stop();
     assert_eq!(run(&world.desk, &home, &["inbox", "list"]).fields("Task ID"), [id(&signing)]);
     let unheard = run(&world.desk, &home, &["inbox", "reply", id(&signing), "here"]);
@@ -91,7 +91,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A server whose one agent is an agent elsewhere.
+/// A server whose one agent is a remote agent.
 fn passing_on(name: &str, port: u16, to: &str) -> Sabir {
     let config = format!(
         "[egress]\nallow = [\"127.0.0.0/8\"]\n\
@@ -101,7 +101,7 @@ fn passing_on(name: &str, port: u16, to: &str) -> Sabir {
     Sabir::run(&home, home.command_at(&format!("127.0.0.1:{port}")))
 }
 
-/// Two servers that each take the other for the one who knows: the call comes back, is refused, and fails with the reason.
+/// Two servers that each forward to the other: the call comes back, is refused, and fails with the reason.
 #[test]
 fn a_call_that_comes_back_to_us_is_refused() {
     let (here, there) = (free_port(), free_port());

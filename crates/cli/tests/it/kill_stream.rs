@@ -41,7 +41,7 @@ impl Sending {
         self.lines.next().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
     }
 
-    /// The rest of what it prints, what it said beside that, and how it ended.
+    /// The rest of what it prints, its standard error, and its exit code.
     fn rest(mut self) -> (Vec<Value>, String, Option<i32>) {
         let mut events = Vec::new();
         while let Some(event) = self.next() {

@@ -1,4 +1,4 @@
-//! Commands of a server that was killed: the next one ends them, and touches nobody else.
+//! Commands of a server that was killed: the next server ends them, and touches no other process.
 
 use crate::ask::state;
 use crate::sabir::{Home, Sabir, eventually};
@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A command that leaves somebody in the background, somebody who does not listen, and itself.
+/// A command that leaves two children behind, one that ignores SIGTERM and one in a session of its own, and stays
+/// itself.
 const CONFIG: &str = r#"
 [limits]
 cancel_grace_seconds = 1
@@ -71,13 +72,13 @@ fn commands_of_a_killed_server_are_ended_by_the_next() {
     assert!(processes.iter().all(|pid| lives(*pid)), "nobody has ended them yet");
     assert!(room.is_dir());
     assert_eq!(entries(&home).len(), 1);
-    // Entries that name somebody else: with another birth, with no such number, and with nonsense.
+    // Entries that name another process: with another start time, with no such number, and with nonsense.
     let stranger = bystander.0.id();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     for (name, rest) in [("sabir-exec-aaaaaa", format!("{stranger} 1")), ("sabir-exec-bbbbbb", "4194304 7".into())] {
         fs::write(ledger(&home).join(name), format!("/tmp/{name}\n{}\n{rest}", boot.trim())).unwrap();
     }
-    // Its own birth, and a machine that was started anew since.
+    // Its own start time, but the machine was started anew since.
     let stat = fs::read_to_string(format!("/proc/{stranger}/stat")).unwrap();
     let born = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
     let entry = format!("/tmp/sabir-exec-cccccc\n00000000-0000-0000-0000-000000000000\n{stranger} {born}");

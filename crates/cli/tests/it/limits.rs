@@ -1,4 +1,4 @@
-//! Everything has a limit: who reaches one is told which, and who does not is not touched by it.
+//! Everything has a limit: a caller that reaches one is told which, and other callers are not affected by it.
 
 use crate::ask::{DESK, EXHAUSTED, Problem, answering, envelope, message, saying, state};
 use crate::http::{Request, Wire};

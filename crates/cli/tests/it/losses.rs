@@ -121,7 +121,7 @@ fn a_note_lies_beside_the_task() {
     }
     sabir.look(Xpr, DESK, &id);
     let state = |dialect: &str, count| (dialect.to_owned(), "state".to_owned(), "status.state".to_owned(), count);
-    // Nobody waits for notes, and a stop does not either.
+    // No request waits for notes, and a stop does not either.
     let written =
         |sabir: &Sabir, note| eventually("the note is in the file", || notes_now(&sabir.home).contains(&note));
     written(&sabir, state("0.1", 3));

@@ -2,12 +2,12 @@
 //!
 //! | Promise | Files |
 //! |---|---|
-//! | whatever is sent, the answer is an error with the right numbers and everybody else is served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory`, `costs` |
+//! | whatever is sent, the answer is an error with the right numbers and other callers are served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory`, `costs` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `door`, `limits`, `patience`, `operate`, `start`, `shutdown` |
 //! | callers without a credential do not find each other's tasks | `strangers` |
-//! | nobody reads along, and nobody is taken for somebody else | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production`, `hosted` |
-//! | agents from anything, and one desk before them | `anything` |
+//! | no third party reads along, and no caller is taken for another | `tls`, `tls_files`, `tls_clients`, `proxies`, `pages`, `production`, `hosted` |
+//! | agents from anything, and one dispatcher before them | `anything` |
 //! | what a client says in headers decides media types, errors of streams, and cards | `negotiation` |
 //! | every dialect, alone and together | `dialects`, `cards`, `losses`, `convert` |
 //! | the demo server misbehaves as it was asked to, and no more | `demo` |
@@ -15,7 +15,7 @@
 //! | streamed text is one text, and agents know what was said before | `conversation` |
 //! | a conversation at a terminal or in a pipe | `chat` |
 //! | a shell completes what is typed | `completion` |
-//! | commands and endpoints have other agents do something, and no agent grants what it does not hold | `delegation` |
+//! | commands and endpoints delegate to other agents, and no agent grants what it does not hold | `delegation` |
 //! | an agent elsewhere that answers with a message is passed on as a message, and is sent only what it takes | `direct` |
 //! | load is measured, bounded and kept from strangers | `bench` |
 //! | a client that follows outlives the server it follows | `kill_stream` |
@@ -25,25 +25,25 @@
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
 //! | a server is administered by commands, running or not | `admin` |
 //! | an envelope of the booking network is done once, and nothing but what its key is for | `envelopes` |
-//! | venues, bookings and subscriptions are seen to, and the same network is spoken to in A2A | `network` |
-//! | what waits for somebody is found in one place, what runs away is stopped, and nothing runs in circles | `inbox` |
+//! | venues, bookings and subscriptions are administered, and the same network is spoken to in A2A | `network` |
+//! | waiting tasks are found in one place, runaway tasks are stopped, and calls do not go in circles | `inbox` |
 //! | everything can be copied, checked and put back | `backup` |
 //! | tasks can be looked at with SQL | `sql` |
-//! | old tasks are forgotten, and nobody waits for it | `retention` |
-//! | a full disk stops nobody who reads | `disk` |
+//! | old tasks are forgotten, and no request waits for it | `retention` |
+//! | a full disk does not stop readers | `disk` |
 //! | commands end with their server, sooner or later | `leftovers` |
-//! | what is owed to webhooks is delivered, or shown to operators | `deliveries` |
-//! | cards that somebody vouches for | `signed_cards` |
+//! | deliveries to webhooks are made, or shown to operators | `deliveries` |
+//! | cards are signed, and their readers verify them | `signed_cards` |
 //! | what agents can grant each other is known before anything runs | `lattice` |
 //! | a task leaves for another server, once and whole | `handoff` |
 //! | an agent elsewhere is as good as one here, and waiting for it survives | `remote`, `remote_waits`, `process` |
-//! | who cannot be reached is told of, and a message that never left fails soon | `unreachable` |
+//! | an agent that cannot be reached is reported, and a message that never left fails soon | `unreachable` |
 //! | the life of a task | `turns`, `history`, `retry`, `cancel`, `list`, `push`, `stream`, `subscribe`, `resume` |
 //!
 //! Every test has a server of its own, or shares one where it neither counts nor lists anything. `sabir` starts and
-//! stops servers, `http` is a client on a bare socket, `authority` makes certificates, `ask` knows the two JSON bindings; nothing else does.
-//! `tool` runs commands to their end, `stub` is an agent that says what it is told to, `upstream`
-//! one that takes its time about it.
+//! stops servers, `http` is a client on a bare socket, `authority` makes certificates, `ask` knows the two JSON
+//! bindings; nothing else does. `tool` runs commands to their end, `stub` is an agent with scripted answers, `upstream`
+//! one that answers when the test says so, and `rogue` one that breaks the protocol.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 

@@ -1,4 +1,4 @@
-//! The manual is what the definitions say: generated, and committed as generated.
+//! The manual and `docs/cli.md` are generated from the definitions of the commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -314,9 +314,9 @@ fn real_bytes_come_through_the_rest_of_0_3_for_every_sdk() {
     }
 }
 
-/// An agent over the REST of 0.3 as the SDK for Java serves it: a message with a member that its proto does not know, or
-/// with the word `bad`, is refused by the class of an exception, under a status of the test's choice. The last file it was
-/// sent is its answer.
+/// An agent over the REST of 0.3 as the SDK for Java serves it: a message with a member that its proto does not know,
+/// or with the word "bad", is refused by the class of an exception, under a status of the test's choice. The last file
+/// it was sent is its answer.
 fn java_agent(status: u16) -> String {
     let at = Arc::new(Mutex::new(String::new()));
     let place = at.clone();

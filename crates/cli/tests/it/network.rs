@@ -1,4 +1,4 @@
-//! The booking network for those who run it: venues, bookings, webhooks; and for agents that never heard of envelopes.
+//! The booking network for its operators: venues, bookings, webhooks; and for agents that do not know envelopes.
 
 use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
@@ -81,7 +81,7 @@ fn message(skill: Option<&str>, part: &Value) -> Value {
     json!({"message": message})
 }
 
-/// A receiver that remembers, and answers what it is told to.
+/// A webhook that keeps its requests, and answers with a status that a test sets.
 struct Receiver {
     url: String,
     heard: Arc<Mutex<Vec<Asked>>>,
@@ -100,7 +100,7 @@ impl Receiver {
         Self { url: format!("{url}/bookings"), heard, status }
     }
 
-    /// What it has heard, once that is so much.
+    /// Its requests, once there are so many.
     #[track_caller]
     fn heard(&self, count: usize) -> Vec<Asked> {
         eventually("the receiver is told", || self.heard.lock().unwrap().len() >= count);
@@ -210,7 +210,7 @@ fn whoever_speaks_a2a_finds_venues_in_the_catalog_and_books_them_by_message() {
     let request = Request::post("/agents/network", order.to_string());
     let reply = sabir.ask(&request.with("Authorization", format!("Bearer {key}")).without("A2A-Version")).json();
     assert_eq!(reply["result"]["status"]["state"], "completed", "{reply}");
-    // The slot is full now, for everybody.
+    // The slot is full now, for every caller.
     let full = v1(&sabir, &key, &message(None, &json!({"text": "book la-brisa slot s1"})))["task"].clone();
     assert_eq!(full["status"]["state"], "TASK_STATE_REJECTED");
     assert_eq!(full["status"]["message"]["parts"][1]["data"]["error"]["code"], "slot_unavailable");
@@ -282,7 +282,7 @@ fn subscribers_are_told_of_every_move_under_their_own_secret() {
     assert_eq!(done(&home, &["venue", "list"])["venues"][0]["slots"][0]["taken"], 0);
     let moves = done(&home, &["booking", "show", &booking])["moves"].clone();
     assert_eq!(moves.as_array().unwrap().len(), 2);
-    // Whoever is gone is told no more.
+    // A webhook that answers 410, or that was removed, is told no more.
     some.status.store(410, Ordering::SeqCst);
     done(&home, &["webhook", "remove", hook["id"].as_str().unwrap()]);
     let order = message(Some("booking.confirm"), &json!({"data": {"venue_id": "la-brisa", "slot_id": "s1"}}));

@@ -1,4 +1,4 @@
-//! What operators ask: alive, ready, and how much of what.
+//! What operators ask of a server: whether it is alive, whether it is ready, and its metrics.
 
 use crate::ask::{DESK, saying};
 use crate::http::Request;

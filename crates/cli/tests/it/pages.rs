@@ -1,4 +1,4 @@
-//! Web pages of other origins: invited by name, with the headers a browser asks for, and otherwise kept out.
+//! Web pages of other origins: allowed by name, with the headers a browser asks for, and otherwise kept out.
 
 use crate::ask::{envelope, saying};
 use crate::http::{Reply, Request};

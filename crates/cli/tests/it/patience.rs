@@ -1,5 +1,5 @@
-//! Nobody is waited for without end: messages that trickle in, connections on which nothing is asked, streams whose
-//! reader is not let in any more, callers who have left. And what comes in at once has a limit.
+//! The server waits for no client without end: messages that trickle in, connections without requests, streams whose
+//! reader has lost its credential, callers who have left. And what comes in at once has a limit.
 
 use crate::ask::{DESK, Problem, envelope, saying, state};
 use crate::demo::{field, spoken};
@@ -39,7 +39,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], &u32::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
 }
 
-/// To the desk, which gRPC reaches by the tenant.
+/// A message to the agent `desk`, which gRPC reaches by the tenant.
 fn to_desk(text: &str) -> Vec<u8> {
     framed(&[field(1, "desk"), spoken(text)].concat())
 }

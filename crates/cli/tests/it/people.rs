@@ -1,5 +1,5 @@
-//! What is made for people: the pretty form, the short help, arguments in the order in which they are said, and exit
-//! statuses that a script can ask for. None of it may reach a pipe that did not ask.
+//! Output for people: the pretty form, the short help, arguments in the order in which they are said, and exit statuses
+//! that a script can ask for. None of it may reach a pipe that did not ask.
 
 use crate::stub::{self, serve};
 use crate::tool::{Desk, demo, read};

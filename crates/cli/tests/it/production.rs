@@ -1,4 +1,4 @@
-//! Production: asked for by a key, a flag or a platform, and then nobody can read along.
+//! Production mode: selected by a key, a flag or a platform; no third party can read along then.
 
 use crate::authority::{Authority, section};
 use crate::http::Request;

@@ -1,4 +1,4 @@
-//! Vendors whose cards are at odd places, and who take keys in odd headers.
+//! Vendors whose cards are at unusual paths, and who take keys in unusual headers.
 
 use crate::ask::saying;
 use crate::http::Request;

@@ -1,5 +1,5 @@
-//! Who is behind a proxy: told by the proxies that are configured, and by nobody else. The log shows who a request is
-//! taken to be from.
+//! The address of a client behind a proxy: only the configured proxies are believed. The log shows the address a
+//! request is taken to be from.
 
 use crate::ask::{envelope, saying};
 use crate::http::Request;
@@ -59,7 +59,7 @@ fn what_is_no_network_is_refused() {
     assert!(said.contains("proxy.example") && said.contains("10.0.0.0/8"), "{said}");
 }
 
-/// The statuses of so many sends by somebody who says that this is their address.
+/// The statuses of so many sends by a client that claims this address.
 fn sends(sabir: &Sabir, address: &str, times: usize) -> Vec<u16> {
     let send = |_| {
         let request = Request::post("/", envelope("SendMessage", &saying("x"))).with("X-Forwarded-For", address);
@@ -78,7 +78,7 @@ fn limits_are_counted_by_the_client_behind_the_proxy() {
     assert_eq!(sends(&behind, "198.51.100.1", 3), [200, 200, 429]);
     assert_eq!(sends(&behind, "198.51.100.2", 3), [200, 200, 429]);
     assert_eq!(sends(&behind, "203.0.113.1, 198.51.100.2", 1), [429], "an address more changes nothing");
-    // Nobody is given a new account for making one up.
+    // A made-up address gives a client no new account.
     let direct = Sabir::start(&config("[]"));
     assert_eq!(sends(&direct, "198.51.100.1", 2), [200, 200]);
     assert_eq!(sends(&direct, "198.51.100.2", 1), [429]);

@@ -136,7 +136,7 @@ fn configs_belong_to_the_owner_of_the_task() {
     assert_eq!(sabir.result(MAIL, GET, &named)["url"], HOOK);
 }
 
-/// Configurations that nobody could deliver to, or that would do harm in a log.
+/// Configurations to which no delivery can be made, or that would do harm in a log.
 fn bad_configs() -> Vec<(Value, &'static str)> {
     let mut bad: Vec<(Value, &str)> =
         ["", "x", "ftp://example.com", "file:///etc/passwd", "javascript:alert(1)", "http://a b", "https://a\n"]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n";
 
-/// An agent elsewhere whose card can be changed, and which can fall asleep.
+/// A remote agent whose card can be changed, and which can stop answering.
 struct Elsewhere {
     url: String,
     card: Arc<Mutex<Option<Value>>>,
@@ -193,7 +193,7 @@ fn a_card_that_leads_where_it_should_not_is_refused() {
         refused(&agent(&desk, &home, &["add", &elsewhere.url]), "SABIR_ERR_UNFIT", words);
     }
     refused(&agent(&desk, &home, &["add", "http://127.0.0.1:4999/"]), "SABIR_ERR_UNFIT", "this server itself");
-    // Somebody who is there, and does not speak what the card says.
+    // The card is served, but nothing answers at the address of its interface.
     elsewhere.change(|card| card["supportedInterfaces"][0]["url"] = "http://127.0.0.1:9/".into());
     refused(&agent(&desk, &home, &["add", &elsewhere.url]), "SABIR_ERR_UNFIT", "none of its interfaces answers");
     agent(&desk, &home, &["add", &elsewhere.url, "--untried"]).ok();
@@ -287,7 +287,7 @@ fn the_card_we_show_can_be_looked_at_in_every_form() {
         agent(&desk, &home, &["card", "far", "--as", form]).ok();
     }
     assert_ne!(agent(&desk, &home, &["card", "far", "--as", "9"]).code, 0);
-    // What was heard is shown from the first moment on, whoever sleeps.
+    // The last known card is shown from the first moment on, although the agent does not answer.
     elsewhere.sleep();
     let sabir = Sabir::at(&home);
     let shown = card(&sabir, "far");
@@ -385,7 +385,7 @@ fn tasks_of_an_agent_that_was_removed_fail_and_it_is_told_if_it_comes_back() {
     let (home, task) = at_work(&desk, &upstream);
     agent(&desk, &home, &["disable", "far"]).ok();
     let sabir = Sabir::at(&home);
-    // Removed while the server runs and nobody works on its task.
+    // Removed while the server runs and no turn works on its task.
     agent(&desk, &home, &["remove", "far"]).ok();
     eventually("its task is looked after", || sabir.said().contains("looked after the tasks"));
     assert_eq!(upstream.calls("CancelTask"), 0);
@@ -424,7 +424,7 @@ fn a_card_with_a_wrong_signature_is_never_used() {
     let (desk, elsewhere, sabir) = (Desk::new(), Elsewhere::start(), Sabir::start(ECHO));
     agent(&desk, &sabir.home, &["add", &elsewhere.url]).ok();
     eventually("the agent is served", || is_there(&sabir, "stub"));
-    // Whoever signed has published a key, and what is signed is something else than what is shown.
+    // The signer has published its key, but what is signed differs from what is shown.
     let key = desk.path("key.pem");
     desk.run(&["card", "keys", "--new", path(&key)]).ok();
     *elsewhere.keys.lock().unwrap() = desk.run(&["card", "keys", "--key", path(&key)]).json();
@@ -439,7 +439,7 @@ fn a_card_with_a_wrong_signature_is_never_used() {
     refused(&agent(&desk, &sabir.home, &["refresh", "stub"]), "SABIR_ERR_UNFIT", "signature");
     refused(&agent(&desk, &sabir.home, &["add", &elsewhere.url, "--name", "two"]), "SABIR_ERR_UNFIT", "signature");
     assert_ne!(card(&sabir, "stub")["description"], "changed on its way");
-    // As it was signed it is used, and that somebody signs now is told.
+    // The card as it was signed is used, and its signer is reported as a change.
     *elsewhere.card.lock().unwrap() = Some(good);
     let said = agent(&desk, &sabir.home, &["refresh", "stub"]).json();
     assert_eq!((&said["card"], &said["changes"]), (&json!("used"), &json!(["signer"])), "{said}");

@@ -1,4 +1,4 @@
-//! An agent elsewhere behind ours: what it says is said here, what it asks is asked here, what is cancelled here is
+//! A remote agent behind our server: what it says is said here, what it asks is asked here, what is cancelled here is
 //! cancelled there.
 
 use crate::ask::{answering, saying, state, told};

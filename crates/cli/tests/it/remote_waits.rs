@@ -1,4 +1,4 @@
-//! Waiting for an agent elsewhere: through crashes of ours, breaks on the way, and for a while only.
+//! Waiting for a remote agent: through crashes of ours, breaks on the way, and for a limited time.
 
 use crate::ask::{envelope, message, numbers, saying, state, told};
 use crate::http::{Request, Wire};

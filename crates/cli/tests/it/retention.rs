@@ -1,4 +1,4 @@
-//! Retention: settled tasks are forgotten by age and by number, and nobody notices but by their absence.
+//! Retention: settled tasks are forgotten by age and by number, and clients notice only that they are gone.
 
 use crate::ask::{DESK, NOT_FOUND, saying, state};
 use crate::sabir::{AGENTS, Home, Sabir, eventually};

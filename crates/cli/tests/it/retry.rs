@@ -222,7 +222,7 @@ fn a_stream_is_taken_up_by_sending_again_and_never_runs_twice() {
         assert_eq!(numbers, (seen + 1..=last).collect::<Vec<_>>());
     }
     assert_eq!(sabir.count(DESK), 1);
-    // Nobody knows these: hand-made, never sent, or sent with other words.
+    // The server knows none of these: hand-made, never sent, or sent with other words.
     let mut other_words = params.clone();
     other_words["message"]["parts"][0]["text"] = json!("tick tick");
     for unknown in [named("msg-1", "tick"), named(&uuid(), "tick"), other_words] {

@@ -1,4 +1,4 @@
-//! An agent that behaves as badly as a test wants, on a bare socket, and the command line against it.
+//! An agent that misbehaves as a test wants, on a bare socket, and a directory to run commands against it.
 
 use crate::http::PATIENCE;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What an agent answers.
+/// The answer of the agent.
 pub(crate) enum Say {
     /// A whole answer: status, media type, body.
     Http(u16, &'static str, Vec<u8>),
@@ -21,7 +21,7 @@ pub(crate) enum Say {
     Stream(Vec<Value>, After),
 }
 
-/// What follows the last frame.
+/// What follows the last frame of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     Silence,
@@ -30,7 +30,7 @@ pub(crate) enum After {
     Half,
 }
 
-/// A request, as far as these tests care.
+/// A request, as far as these tests look at it.
 pub(crate) struct Asked {
     pub(crate) path: String,
     /// The JSON-RPC method; empty for anything else.
@@ -39,7 +39,7 @@ pub(crate) struct Asked {
     id: Value,
 }
 
-/// A server that answers by a function.
+/// A server whose answers a function makes.
 pub(crate) struct Rogue {
     pub(crate) address: SocketAddr,
 }
@@ -58,7 +58,7 @@ impl Rogue {
         Self { address }
     }
 
-    /// One that has a good card, streams or not, and answers calls by a function.
+    /// Starts an agent with a good card, which streams or not; a function answers its calls.
     pub(crate) fn agent(streaming: bool, call: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
         Self::start(move |asked, address| match asked.method.as_str() {
             "" => Say::Http(
@@ -150,7 +150,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
     Some(Asked { path, method, params: body["params"].clone(), id: body["id"].clone() })
 }
 
-/// How a command ended.
+/// The result of a command.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -178,7 +178,7 @@ impl Ran {
     }
 }
 
-/// A place to run commands in, with nothing configured.
+/// An empty directory to run commands in, with nothing configured.
 pub(crate) struct Place {
     pub(crate) directory: TempDir,
 }

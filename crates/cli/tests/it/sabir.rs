@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where a server lives: its configuration, its data, what it said. Outlives restarts.
+/// The directory of a server: its configuration, its data, its log. It outlives restarts.
 pub(crate) struct Home {
     directory: TempDir,
 }
@@ -69,7 +69,7 @@ impl Home {
         command
     }
 
-    /// The same after something was said to a shell: what a server inherits, it can only inherit from somebody.
+    /// The same after a shell command such as `ulimit`, whose effect the server inherits.
     pub(crate) fn under(&self, shell: &str) -> Command {
         let plain = self.command();
         let mut command = Command::new("sh");
@@ -83,7 +83,7 @@ impl Home {
         command
     }
 
-    /// Nothing of the surroundings may decide what a test sees.
+    /// Keeps the variables of the test process from the server.
     fn dress(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("SABIR_")) {
             command.env_remove(name);
@@ -91,7 +91,7 @@ impl Home {
         command.current_dir(self.directory.path()).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
     }
 
-    /// Starts and expects a refusal: an exit by itself with a failure. Returns what was said.
+    /// Starts and expects a refusal: an exit by itself with a failure. Returns standard error.
     #[track_caller]
     pub(crate) fn refuses(&self, mut command: Command) -> String {
         let errors = self.path("refusal.txt");
@@ -104,13 +104,13 @@ impl Home {
     }
 }
 
-/// A running server.
+/// A running server process.
 pub(crate) struct Sabir {
     child: Child,
     pub(crate) address: SocketAddr,
     pub(crate) home: Arc<Home>,
     errors: PathBuf,
-    /// How its clients secure their connections, where it wants that.
+    /// The TLS settings of its clients, if it serves TLS.
     client: Option<Arc<ClientConfig>>,
 }
 
@@ -121,7 +121,7 @@ impl Sabir {
         Self::at(&Home::new(config))
     }
 
-    /// A server where one has been before.
+    /// Starts a server in a directory where one has been before.
     #[track_caller]
     pub(crate) fn at(home: &Arc<Home>) -> Self {
         Self::run(home, home.command())
@@ -155,7 +155,7 @@ impl Sabir {
         self
     }
 
-    /// A connection to it.
+    /// Opens a connection to it.
     #[track_caller]
     pub(crate) fn wire(&self) -> Wire {
         match &self.client {
@@ -254,15 +254,15 @@ pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-/// All files below a directory with their bytes, for proving that nothing was touched.
+/// The bytes of a file, to prove that nothing was changed.
 pub(crate) fn bytes_of(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// The agents most tests speak to.
+/// The agents that most tests call.
 ///
-/// `desk` does what it is told: `book` asks two questions, `chat` answers without a task, `forever` works until it is
-/// canceled, `tick` reports ten chunks with pauses, `quick` the same without, `sign` wants credentials.
+/// `desk` follows a script: `book` asks two questions, `chat` answers without a task, `forever` works until it is
+/// canceled, `tick` reports ten chunks with pauses, `quick` two without, `sign` wants credentials.
 pub(crate) const AGENTS: &str = r#"
 [limits]
 cancel_grace_seconds = 1

@@ -1,4 +1,4 @@
-//! What a hub shows to agents elsewhere, taken by servers that look at it: what is right opens the door, what is wrong is a
+//! The credentials that a hub sends to remote agents, checked by servers: a right one is accepted, a wrong one is a
 //! plain failure, and the secret is nowhere but on the wire.
 
 use crate::ask::{envelope, saying, state};
@@ -33,7 +33,7 @@ fn hub(url: &str, credentials: &str, secrets: &[(&str, &str)]) -> Sabir {
     Sabir::run(&home, command)
 }
 
-/// What the upstream makes of a message: the state of the task, or `message` for a direct reply; and its words.
+/// The outcome of a message: the state of the task, or `message` for a direct reply; and its text.
 fn sent(hub: &Sabir) -> (String, String) {
     let mut result = hub.result("/", "SendMessage", &saying("hello"));
     if !result["message"].is_null() {
@@ -50,7 +50,7 @@ fn works(hub: &Sabir) {
     assert!(["TASK_STATE_COMPLETED", "message"].contains(&&*state), "{state}: {words}");
 }
 
-/// It fails, and the caller is told no more than that.
+/// Checks that it fails, and that the caller is told no more than that.
 #[track_caller]
 fn fails(hub: &Sabir, why: &str) {
     let (state, words) = sent(hub);
@@ -123,12 +123,12 @@ fn a_certificate() {
     let known = with(Some(&good));
     works(&known);
     kept_secret(known, &[&key(&good)]);
-    // One that nobody there knows does not even get to ask.
+    // A client with an unknown certificate cannot even send a request.
     let unknown = with(Some(&foreign));
     fails(&unknown, "the agent did not respond in time");
     kept_secret(unknown, &[&key(&foreign)]);
     fails(&with(None), REFUSED);
-    // Whom we do not know ourselves is not called at all.
+    // An agent whose certificate the hub does not trust is not called at all.
     let shown = format!("[agent.credentials.tls]\nca = \"file:{}\"\n", stranger.root().display());
     fails(&hub(&url, &shown, &[]), "the agent did not respond in time");
 }
@@ -149,7 +149,7 @@ fn a_signature_of_an_account() {
     let good = hub(&url, shown, &[("key", KEY)]);
     works(&good);
     works(&good);
-    // A signature serves once more, to whoever finds it in time.
+    // A signature is valid for a while, so a copy of it could be used once more.
     kept_secret(good, &[KEY, "SIG_K1_"]);
     let bad = hub(&url, shown, &[("key", OTHER_KEY)]);
     fails(&bad, REFUSED);

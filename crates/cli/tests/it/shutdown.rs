@@ -41,7 +41,8 @@ fn an_idle_server_stops_although_clients_are_connected() {
     let mut begun = Wire::open(sabir.address);
     begun.write(b"POST / HTTP/1.1\r\nHost: ");
     sabir.still_serves();
-    // Nobody waits for an answer, so nobody has to be waited for. The time to drain is far longer than our patience.
+    // No client waits for an answer, so the server has none to wait for. The drain time is far longer than the test's
+    // patience.
     sabir.ask_to_stop();
     assert!(sabir.stopped().success());
     drop((used, silent, begun));

@@ -1,4 +1,4 @@
-//! Cards that somebody vouches for: signed by a server or by hand, and verified by whoever reads them.
+//! Signed cards: signed by a server or by hand, and verified by their readers.
 
 use crate::http::Request;
 use crate::sabir::{Home, Sabir, eventually};
@@ -143,7 +143,7 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
     assert_eq!(skills(&ask(extended(), &all).json()), ["open", "secret"]);
     assert_eq!(skills(&ask(extended(), &one).json()), ["open"]);
 
-    // The public card stays public, says how to come in, and is vouched for like the extended one, in both dialects.
+    // The public card stays public, says how to authenticate, and is signed like the extended one, in both dialects.
     let public = server.ask(&Request::get("/.well-known/agent-card.json").with("A2A-Version", "1.0"));
     assert!(public.json()["securitySchemes"].is_object() && !public.text().contains("Not for everybody"));
     fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
@@ -159,7 +159,7 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
         let ran = desk.run(&["card", "verify", "card.json", "--jwks", "jwks.json"]);
         assert_eq!(ran.code, 0, "{what}: {text} {ran:?}");
     }
-    // Whoever asks for signed cards asks it of the extended one too.
+    // A client that requires signed cards requires it of the extended one too.
     let url = format!("http://{}", server.address);
     for version in ["1.0", "0.3"] {
         for (keys, code) in [("jwks.json", 0), ("other.json", 1)] {

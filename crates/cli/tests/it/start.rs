@@ -56,7 +56,7 @@ fn callers_without_a_credential_on_a_reachable_server_find_a_task_by_its_id_and_
         let listed = sabir.ask(&Request::get("/tasks").with("X-Forwarded-For", address));
         assert!(listed.status == 403 && !listed.text().contains("secret of A"), "{}", listed.text());
     }
-    // Who has the id works with the task: that is how a caller without a name gets back to its own.
+    // A caller with the id works with the task: that is how a caller without a name gets back to its own.
     assert_eq!(call(a, "GetTask", &json!({"id": id})).json()["result"]["id"], id.as_str());
     let canceled = call(a, "CancelTask", &json!({"id": id})).json();
     assert_eq!(canceled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{canceled}");
@@ -74,7 +74,7 @@ fn who_says_so_listens_beyond_this_machine() {
     let mut sabir = Sabir::run(&home, home.command_at("0.0.0.0:0"));
     sabir.address = ([127, 0, 0, 1], sabir.address.port()).into();
     sabir.still_serves();
-    // Open to everybody is not open to every web page.
+    // Open to every caller is not open to every web page.
     let request = Request::post("/", crate::ask::envelope("SendMessage", &saying("x")));
     assert_eq!(sabir.ask(&request.clone().with("Origin", "https://evil.example")).status, 403);
     assert_eq!(sabir.ask(&request.with("Content-Type", "text/plain")).status, 415);

@@ -39,12 +39,12 @@ fn a_store_that_another_process_has_is_refused_and_the_other_goes_on() {
     }
     assert_eq!(sabir.get("/", &task["id"]), task);
     sabir.still_serves();
-    // Whoever had it and was killed has it no longer.
+    // A server that was killed does not hold the store any longer.
     let sabir = Sabir::at(&sabir.kill());
     assert_eq!(sabir.get("/", &task["id"]), task);
 }
 
-/// Somebody else has the database open for writing, as a shell or a backup does.
+/// Holds the database open for writing, as a shell or a backup does.
 fn hold(home: &Home, alone: bool) -> rusqlite::Connection {
     let database = home.open_database();
     database.pragma_update(None, "locking_mode", if alone { "EXCLUSIVE" } else { "NORMAL" }).unwrap();
@@ -277,7 +277,7 @@ fn an_agent_that_waits_for_room_holds_nobody_up() {
     let (home, task) = used_home();
     fill(&home);
     let sabir = Sabir::at(&home);
-    // These need a runner, which tries again for a while before it gives up; nobody waits for it here.
+    // These need a runner, which tries again for a while before it gives up; the test does not wait for it.
     let mut params = large();
     params["message"]["parts"][0]["text"] = json!(format!("tick {}", "x".repeat(5_000)));
     let waiting: Vec<Wire> = (0..8)

@@ -1,4 +1,4 @@
-//! Callers without a credential are strangers to each other: what one of them names, no other can guess.
+//! Callers without a credential are strangers to each other: no caller can guess the name of another caller's task.
 
 use crate::ask::{DESK, NOT_FOUND, envelope, saying, state};
 use crate::http::Request;
@@ -28,7 +28,7 @@ fn a_name_that_can_be_guessed_leads_nobody_to_a_strangers_task() {
     let sabir = open_to_strangers();
     let mine = old(&sabir, DESK, "tasks/send", &says("order-1", "book"))["result"].take();
     assert_eq!(mine["status"]["state"], "input-required", "{mine}");
-    // Another one who guesses the name finds nothing, and answers nothing.
+    // Another caller that guesses the name finds nothing, and answers nothing.
     let looked = old(&sabir, DESK, "tasks/get", &json!({"id": "order-1"}));
     assert_eq!(looked["error"]["code"], -32001, "{looked}");
     sabir.refuses(DESK, "GetTask", &json!({"id": "order-1"}), NOT_FOUND);

@@ -120,7 +120,7 @@ fn a_stream_ends_with_a_question_but_waits_for_credentials() {
         assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_INPUT_REQUIRED"));
         assert!(!stream.broken);
     }
-    // Credentials come another way, and whoever waits for the answer keeps waiting (A2A 1.0 §7.6.1).
+    // Credentials come another way, so a client that waits for the answer keeps waiting (A2A 1.0 §7.6.1).
     for mut stream in both(&sabir, "sign") {
         let first = stream.next().unwrap();
         let id = first.event()["task"]["id"].clone();

@@ -1,4 +1,4 @@
-//! An agent that says whatever a test has it say.
+//! An agent whose answers are made by the test.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// What was asked.
+/// A request that the stub received.
 pub(crate) struct Asked {
     pub(crate) path: String,
     /// Names in lower case.
@@ -24,10 +24,10 @@ impl Asked {
     }
 }
 
-/// What is answered: a status, a media type, a body.
+/// An answer: a status, a media type, a body.
 pub(crate) type Told = (u16, &'static str, String);
 
-/// Serves in threads of its own for as long as the test process lives, and says where.
+/// Serves on threads of its own for as long as the test process lives, and returns the URL.
 pub(crate) fn serve(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static) -> String {
     serve_at(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
 }
@@ -39,7 +39,7 @@ pub(crate) fn serve_at(listener: TcpListener, answer: impl Fn(&Asked) -> Told + 
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let answer = answer.clone();
-            // Who hangs up is not answered.
+            // A client that hangs up gets no answer.
             thread::spawn(move || drop(one(stream, &*answer)));
         }
     });
@@ -57,7 +57,7 @@ pub(crate) fn card(url: &str) -> String {
     .to_string()
 }
 
-/// Reads one request.
+/// Reads one request from a connection.
 pub(crate) fn read(stream: &TcpStream) -> std::io::Result<Asked> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();

@@ -19,7 +19,7 @@ fn a_subscription_begins_with_the_task_as_it_stands() {
     assert_eq!(first.event()["task"], task);
     let head = first.id.unwrap();
     sabir.send(DESK, &answering(&task, "Monday"));
-    // It stays open while the task asks: the answer may come from somebody else.
+    // It stays open while the task asks: another client may send the answer.
     sabir.send(DESK, &answering(&task, "four"));
     let frames = stream.rest();
     assert_eq!(numbers(&frames), (head + 1..=head + frames.len() as u64).collect::<Vec<_>>());
@@ -35,7 +35,7 @@ fn the_snapshot_and_what_follows_make_the_whole_whenever_one_joins() {
     let id = sending.next().unwrap().event()["task"]["id"].clone();
     let joined: Vec<Vec<Frame>> = thread::scope(|scope| {
         let mut all = Vec::new();
-        // Somebody joins at every event until there is nothing left to join.
+        // A client joins at every event until there is nothing left to join.
         while let Some(frame) = sending.next() {
             if frame.state() == Some("TASK_STATE_COMPLETED") {
                 break;

@@ -1,4 +1,4 @@
-//! HTTPS: everything that is served is served inside of it, and nobody gets in by being slow, silent or plain.
+//! HTTPS: everything is served inside of it, and no client gets in by being slow, silent or plain.
 
 use crate::ask::{DESK, envelope, saying, state, told};
 use crate::authority::{Authority, LOCAL, section};
@@ -99,7 +99,7 @@ fn who_speaks_plain_http_is_told_so() {
         wire.half_close();
         assert!(wire.ends(), "{garbage:?}");
     }
-    // Somebody who only looks whether the port is open has done nothing wrong.
+    // A client that only looks whether the port is open has done nothing wrong.
     let failures = || {
         let text = sabir.ask(&Request::get("/metrics")).text();
         text.lines()

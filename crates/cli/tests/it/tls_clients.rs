@@ -1,4 +1,4 @@
-//! Client certificates: only those of the configured authorities are taken, and where one is required nobody comes
+//! Client certificates: only those of the configured authorities are taken, and where one is required no client comes
 //! without.
 
 use crate::authority::{Authority, Client};
@@ -14,7 +14,8 @@ fn asking(authority: &Authority, how: &str) -> Sabir {
     secured(authority, &lines, AGENTS)
 }
 
-/// Whether somebody gets an answer, or why not. In TLS 1.3 a client thinks that it is done before it was looked at.
+/// Whether a client gets an answer, or why not. In TLS 1.3 a client completes its handshake before its certificate is
+/// checked.
 fn served(sabir: &Sabir, client: Client<'_>) -> Result<(), String> {
     let mut wire = Wire::secured(sabir.address, client.config()).map_err(|e| e.to_string())?;
     wire.try_write(&Request::get("/healthz").bytes(sabir.address)).map_err(|e| e.to_string())?;
@@ -65,7 +66,7 @@ fn where_it_is_optional_none_is_fine_and_a_bad_one_is_not() {
 fn our_own_client_comes_in_over_every_binding() {
     let authority = Authority::new();
     let good = authority.client("good");
-    // Optional, since cards are fetched by nobody in particular; it is the guard that wants to know who calls.
+    // Optional, since cards are fetched without a certificate; the guard is what wants to know who calls.
     let lines =
         format!("client_ca = \"file:{}\"\n[auth]\naccept = [\"mtls\"]\n[auth.mtls]", authority.root().display());
     let sabir = secured(&authority, &lines, AGENTS);

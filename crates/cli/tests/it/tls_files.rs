@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Puts a pair where the server looks, in the order of somebody who is not careful.
+/// Puts a pair where the server looks, in the order of an operator who is not careful.
 fn install(pair: &Pair, home: &Home) -> (PathBuf, PathBuf) {
     let (cert, key) = (home.path("live.pem"), home.path("live.key"));
     fs::copy(&pair.cert, &cert).unwrap();

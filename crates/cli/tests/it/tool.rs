@@ -1,4 +1,4 @@
-//! The command line under test: the real binary, run to its end with nothing of the surroundings.
+//! The command line under test: the real binary, run to its end without the environment of the test.
 
 use crate::http::PATIENCE;
 use crate::sabir::{Home, Sabir};
@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// A directory to run commands in, which is also their home.
+/// A directory to run commands in, which is also their HOME.
 pub(crate) struct Desk {
     directory: TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -32,7 +32,7 @@ impl Desk {
         self.directory.path().join(name)
     }
 
-    /// A command that is ready to be started.
+    /// Builds a command without starting it.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
         let ours = |name: &str| name.starts_with("SABIR_") || name.starts_with("A2ACLI_") || name.starts_with("XDG_");
@@ -50,7 +50,7 @@ impl Desk {
         finished(self.command(arguments).spawn().unwrap())
     }
 
-    /// Runs a command with this as its standard input.
+    /// Runs a command with a text as its standard input.
     #[track_caller]
     pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
@@ -113,7 +113,7 @@ impl Ran {
     }
 }
 
-/// A demo server to talk to, and its address.
+/// Starts a demo server and returns it with its URL.
 pub(crate) fn demo(flags: &[&str]) -> (Sabir, String) {
     let home = Home::new("");
     let server = Sabir::run(&home, home.demo(flags));
@@ -121,7 +121,7 @@ pub(crate) fn demo(flags: &[&str]) -> (Sabir, String) {
     (server, url)
 }
 
-/// Text as a shell would see it in a file.
+/// Reads a file as text.
 pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }

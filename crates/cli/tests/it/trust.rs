@@ -39,7 +39,7 @@ fn refused(ran: &Ran, why: &str) {
     assert!(error["message"].as_str().unwrap().contains(why), "{ran:#?}");
 }
 
-/// The tasks of a server; nobody was called if there are none.
+/// The number of tasks of a server; it is 0 if the agent was never called.
 fn tasks(desk: &Desk, url: &str) -> usize {
     desk.run(&["task", "list", "-a", url, "-o", "json"]).json()["tasks"].as_array().unwrap().len()
 }

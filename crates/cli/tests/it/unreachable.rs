@@ -1,4 +1,4 @@
-//! An agent or an endpoint elsewhere that cannot be reached: each failed attempt is told, and a message that never left
+//! A remote agent or endpoint that cannot be reached: each failed attempt is reported, and a message that never left
 //! fails soon.
 
 use crate::ask::{saying, state};

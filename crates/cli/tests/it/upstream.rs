@@ -1,5 +1,5 @@
-//! An agent elsewhere, as a test has it: one task at a time, told by streams, by answers to questions, or by both, in 1.0
-//! or 0.3. It lives in the test's own process, so it outlives the servers that stand before it.
+//! A remote agent that a test controls: one task at a time, told by streams, by answers to questions, or by both, in
+//! 1.0 or 0.3. It lives in the test's own process, so it outlives the servers that stand before it.
 
 use crate::sabir::eventually;
 use crate::stub::{self, Asked};
@@ -10,18 +10,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// What an upstream can do.
+/// The features of an upstream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Manner {
-    /// 1.0, or 0.3.
+    /// It speaks 1.0, and otherwise 0.3.
     pub(crate) v1: bool,
-    /// Its card offers streams.
+    /// Its card declares streaming.
     pub(crate) streams: bool,
-    /// It can be asked for its task.
+    /// It answers questions about its task.
     pub(crate) gets: bool,
     /// Its events have numbers.
     pub(crate) numbered: bool,
-    /// It lists its tasks.
+    /// It lists its tasks when asked.
     pub(crate) lists: bool,
 }
 
@@ -33,26 +33,26 @@ pub(crate) const STREAMS_V03: Manner = Manner { v1: false, streams: true, ..POLL
 
 #[derive(Clone)]
 enum Said {
-    /// A state by its name in 0.3, and words.
+    /// The state by its name in 0.3, and a text.
     Status(&'static str, String),
     Chunk(String),
 }
 
 #[derive(Default)]
 struct State {
-    /// The messages it was sent.
+    /// The messages that it received.
     messages: Vec<Value>,
-    /// What it has said about its task.
+    /// The events of its task.
     said: Vec<Said>,
     /// The methods it was called with.
     calls: Vec<String>,
-    /// The credentials it was shown.
+    /// The `Authorization` header of each request.
     shown: Vec<Option<String>>,
     /// How often all streams were cut off.
     cuts: u32,
-    /// Hangs up on sends instead of answering, after it has taken them.
+    /// Hangs up on sends after it has taken the message.
     deaf: bool,
-    /// Is not there at all, as far as anybody can see.
+    /// Hangs up on every connection, as if it were not running.
     away: bool,
 }
 
@@ -62,7 +62,7 @@ struct Shared {
     news: Condvar,
 }
 
-/// An agent elsewhere.
+/// A remote agent inside the test process.
 pub(crate) struct Upstream {
     pub(crate) url: String,
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ impl Upstream {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (shared, at) = (ours.clone(), at.clone());
-                // Who hangs up is not answered.
+                // A client that hangs up gets no answer.
                 thread::spawn(move || drop(shared.serve(stream, &at)));
             }
         });
@@ -116,12 +116,12 @@ impl Upstream {
         self.change(|state| state.cuts += 1);
     }
 
-    /// Whether it takes messages and hangs up.
+    /// Sets whether it takes messages and hangs up.
     pub(crate) fn deaf(&self, deaf: bool) {
         self.change(|state| state.deaf = deaf);
     }
 
-    /// Whether it hangs up on everybody.
+    /// Sets whether it hangs up on every connection.
     pub(crate) fn away(&self, away: bool) {
         self.change(|state| {
             state.away = away;
@@ -183,7 +183,7 @@ impl Shared {
                     if state.deaf {
                         return Ok(());
                     }
-                    // Its own word that the question is answered.
+                    // The agent itself reports that the question is answered.
                     if matches!(state.said.last(), Some(Said::Status("input-required" | "auth-required", _))) {
                         state.said.push(Said::Status("working", String::new()));
                     }
@@ -236,7 +236,8 @@ impl Shared {
         stub::tell(stream, (200, "application/json", body))
     }
 
-    /// Tells the task if asked to, then everything after `cursor`, until the task settles or asks, or is cut off.
+    /// Sends the task if asked to, then every event after `cursor`, until the task settles or asks, or the stream is
+    /// cut.
     fn stream(&self, mut stream: TcpStream, id: &Value, mut cursor: usize, snapshot: bool) -> std::io::Result<()> {
         write!(stream, "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
         let mut state = self.lock();
@@ -367,7 +368,7 @@ impl Shared {
     }
 }
 
-/// Whether the last thing said ends a stream.
+/// Whether the last event ends a stream.
 fn is_over(said: &[Said]) -> bool {
     matches!(said.last(), Some(Said::Status(name, _)) if !matches!(*name, "submitted" | "working"))
 }

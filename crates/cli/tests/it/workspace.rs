@@ -43,7 +43,7 @@ fn claims(header: Option<&str>) -> Option<Value> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(signed.split('.').nth(1)?).ok()?).ok()
 }
 
-/// Sends to an app as somebody, and gives what it said.
+/// Sends to an app with a token, and returns what it answered.
 fn send(hub: SocketAddr, app: &str, token: &str) -> Value {
     let body = envelope("SendMessage", &json!({"message": message("hello")}));
     let request = Request::post(&format!("/apps/{app}"), body).with("authorization", format!("Bearer {token}"));
@@ -81,7 +81,7 @@ fn app(id: &'static str, next: Option<&'static str>, hub: Arc<OnceLock<SocketAdd
     url
 }
 
-/// What an answer says, as a task or as a message.
+/// The text of an answer, as a task or as a message.
 fn words(answer: &Value) -> String {
     let result = &answer["result"];
     let parts = [&result["message"]["parts"], &result["task"]["status"]["message"]["parts"]];
@@ -115,7 +115,7 @@ fn three_apps_call_each_other_for_their_user_and_are_configured_for_nobody() {
         let issuer = user["iss"].as_str().unwrap_or_default();
         assert!(issuer.contains(&sabir.address.to_string()), "{id}: the token is ours, and not the caller's: {user}");
     }
-    // Nobody gets in without the secret, and cards say where apps are.
+    // No caller gets in without the secret, and cards say where apps are.
     let stranger = sabir.ask(&Request::post("/apps/desk", envelope("SendMessage", &json!({"message": message("x")}))));
     assert_eq!(stranger.status, 401, "{}", stranger.text());
     let card = sabir.ask(&Request::get("/apps/books/.well-known/agent-card.json").with("a2a-version", "1.0")).json();

@@ -13,7 +13,7 @@ fn signed(desk: &Desk, arguments: &[&str]) -> Ran {
     finished(command.env("XPR_PRIVATE_KEY", format!("{KEY}\n")).spawn().unwrap())
 }
 
-/// The requests that were heard: the account, the signature, the body.
+/// The requests that were received: the account, the signature, the body.
 type Heard = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 /// An agent that completes whatever it is asked.

@@ -1,8 +1,8 @@
-//! Calls without TLS, over connections that are kept.
+//! HTTP without TLS, over pooled connections.
 //!
-//! Agents beside a hub are called like this thousands of times a second. So whoever makes a call drives its connection
-//! itself: nothing is spawned, handed over or woken between the two. A connection that nobody uses is driven by nobody,
-//! and whoever takes it looks first whether it is still there.
+//! A hub calls agents on the same machine like this, thousands of times per second. So the task that makes a call also
+//! drives its connection: nothing is spawned or woken between the two. An idle connection is not driven; the next call
+//! checks first whether it is still open.
 
 use crate::egress::Egress;
 use bytes::Bytes;
@@ -20,56 +20,56 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use url::{Host, Position, Url};
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody could be connected to.
+    /// No connection could be made.
     Connect(Box<dyn std::error::Error + Send + Sync>),
-    /// Nobody was, in time.
+    /// No connection was made within the connect timeout.
     Late,
-    /// The exchange broke.
+    /// The exchange broke on an open connection.
     Http(hyper::Error),
 }
 
-/// Connections without TLS. Cheap to clone.
+/// An HTTP client without TLS. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Plain(Arc<Inner>);
 
 struct Inner {
     egress: Egress,
     connect: Duration,
-    /// How many connections to one host are kept, and for how long.
+    /// The number of idle connections kept per host, and their lifetime.
     keeps: (usize, Duration),
     hosts: Mutex<HashMap<Box<str>, Arc<Home>>>,
-    /// When connections that are too old were last looked for.
+    /// The time of the last search for expired connections.
     swept: Mutex<Instant>,
 }
 
-/// The connections to one host that nobody uses.
+/// The idle connections to one host.
 struct Home {
     name: HeaderValue,
     idle: Mutex<Vec<(Instant, Box<Wire>)>>,
 }
 
-/// One connection.
+/// A connection and its request sender.
 struct Wire {
     sender: http1::SendRequest<Full<Bytes>>,
     connection: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
 }
 
 impl Wire {
-    /// Drives it; whether it is over.
+    /// Drives the connection; returns true if it has ended.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         Pin::new(&mut self.connection).poll(cx).is_ready()
     }
 }
 
-/// An answer whose body has not been read.
+/// A response whose body has not been read.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     body: Incoming,
-    /// Until the answer is whole, or the connection has closed.
+    /// Set until the response is complete or the connection has closed.
     wire: Option<Box<Wire>>,
     home: Arc<Home>,
     plain: Plain,
@@ -85,7 +85,7 @@ impl Plain {
         Self(Arc::new(Inner { egress, connect, keeps, hosts, swept }))
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of the response.
     pub(super) async fn send(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer, Failure> {
         let home = self.home(url)?;
         request.headers_mut().insert(header::HOST, home.name.clone());
@@ -111,7 +111,8 @@ impl Plain {
                     let (status, headers) = (head.status, head.headers);
                     return Ok(Answer { status, headers, body, wire, home, plain: self.clone() });
                 }
-                // A connection that was kept may end at the moment it is used. What was not sent is sent anew.
+                // A pooled connection may close at the moment of use. A request that was not sent is sent again on a
+                // new connection.
                 (Err(mut error), _) => match error.take_message().filter(|_| kept) {
                     Some(unsent) => request = unsent,
                     None => return Err(Failure::Http(error.into_error())),
@@ -132,7 +133,7 @@ impl Plain {
         Ok(home)
     }
 
-    /// A connection that was kept and is still there: the one that was used last, since the others may rest.
+    /// Takes an idle connection that is still open: the one used last, so that the others can expire.
     async fn take(&self, home: &Home) -> Option<Box<Wire>> {
         loop {
             let (since, mut wire) = lock(&home.idle).pop()?;
@@ -148,13 +149,13 @@ impl Plain {
         let stream = connecting.map_err(|_| Failure::Late)?.map_err(Failure::Connect)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Failure::Http)?;
         let mut wire = Box::new(Wire { sender, connection });
-        // It takes a request once it has been driven.
+        // hyper accepts a request only after the connection was driven once.
         poll_fn(|cx| Poll::Ready(wire.is_over(cx))).await;
         Ok(wire)
     }
 
-    /// Connects to the first address that somebody is at. Addresses were judged where the URL has one, and are here
-    /// where it has a name.
+    /// Connects to the first address that accepts. Addresses in the URL were checked before; the addresses of a name
+    /// are checked here.
     async fn open(&self, url: &Url) -> Result<TcpStream, Box<dyn std::error::Error + Send + Sync>> {
         let port = url.port_or_known_default().unwrap_or(80);
         let addresses = match url.host() {
@@ -183,8 +184,7 @@ impl Plain {
         }
     }
 
-    /// Closes connections that were not used for long, now and then. Whoever makes any call does it: health checks do
-    /// so where nobody else does.
+    /// Closes expired connections, now and then. Every call does this; on an idle server the health checks do.
     pub(super) fn sweep(&self) {
         let (age, mut swept) = (self.0.keeps.1, lock(&self.0.swept));
         if swept.elapsed() < age / 2 {
@@ -201,14 +201,14 @@ impl Plain {
 }
 
 impl Answer {
-    /// Reads on. `None` at the end, where the connection is given back.
+    /// Reads the next piece of the body; `None` at the end, where the connection returns to the pool.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         poll_fn(|cx| self.poll_chunk(cx)).await.map_err(Failure::Http)
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, hyper::Error>> {
         loop {
-            // What goes wrong with the connection is told by the body.
+            // The body reports the errors of the connection.
             if self.wire.as_mut().is_some_and(|wire| wire.is_over(cx)) {
                 self.wire = None;
             }
@@ -233,7 +233,7 @@ impl Answer {
     }
 }
 
-/// Where to, as a request on a connection says it.
+/// The request target: path and query.
 pub(super) fn target(url: &Url) -> Result<http::Uri, http::uri::InvalidUri> {
     url[Position::BeforePath..Position::AfterQuery].parse()
 }

@@ -1,4 +1,4 @@
-//! Signing what is sent: an HMAC over the canonical payload, which also says when, by whom, for whom and what for.
+//! Signs envelopes: an HMAC over the canonical payload, which also contains time, sender, recipient and intent.
 
 use crate::{Error, Secret};
 use aws_lc_rs::{hkdf, hmac};
@@ -10,37 +10,37 @@ use std::fmt;
 
 /// The shortest key, in bytes.
 pub const KEY_BYTES_MIN: usize = 32;
-/// What is derived from one secret for one purpose is good for no other.
+/// The HKDF info string. It separates keys that are derived from one secret for different purposes.
 const INFO: &[u8] = b"agnt-a2a-signing-v1";
-/// Members of a payload that belong to the envelope begin with this.
+/// The first character of payload members that belong to the envelope.
 const RESERVED: char = '_';
 
-/// Somebody who holds a network's key.
+/// Holds the key of a network, and computes MACs with it.
 pub trait Seal: Send + Sync {
     /// The MAC of a text, in lower-case hex.
     fn mac(&self, text: &[u8]) -> String;
 
-    /// Whether a MAC belongs to a text.
+    /// Checks a MAC of a text.
     fn is_ours(&self, text: &[u8], mac: &str) -> bool;
 }
 
-/// How a value becomes a key.
+/// How a configured value becomes a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Derivation {
     /// Its UTF-8 bytes.
     #[default]
     Raw,
-    /// The bytes it spells in hex.
+    /// The bytes that the value encodes in hex.
     Hex,
     /// HKDF-SHA-256 over its UTF-8 bytes.
     Hkdf,
 }
 
-/// One key of a network.
+/// A signing key of a network.
 pub struct SealKey(hmac::Key);
 
 impl SealKey {
-    /// Makes a key of a secret. The secret is not repeated in what is said about it.
+    /// Makes a key from a secret. Errors do not repeat the secret.
     pub fn new(secret: &Secret, derivation: Derivation) -> Result<Self, Error> {
         let text = secret.expose().as_bytes();
         let bytes = match derivation {
@@ -57,7 +57,7 @@ impl SealKey {
         let mut derived = [0; 32];
         let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&bytes);
         let filled = extracted.expand(&[INFO], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut derived));
-        // Only lengths can be wrong, and they are fixed.
+        // HKDF fails only for wrong lengths, and the lengths here are constant.
         filled.map_err(|_| short())?;
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &derived)))
     }
@@ -80,8 +80,8 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Signs the payload of an envelope as `sender` at a time in Unix seconds. What the payload had of the envelope's own
-/// members goes first, so that a relay that signs anew leaves nothing of whoever signed before.
+/// Signs the payload of an envelope as `sender` at a time in Unix seconds. It first removes the envelope's own members
+/// from the payload, so that a relay leaves nothing of an earlier signature.
 pub fn seal(envelope: &mut Envelope, sender: &str, at: i64, key: &dyn Seal) -> Result<(), Error> {
     let unfit = |why: String| Error::Usage(format!("the payload cannot be signed: {why}"));
     let mut payload = Payload::read(envelope.payload.as_str()).map_err(|fault| unfit(fault.to_string()))?;
@@ -100,8 +100,8 @@ pub fn seal(envelope: &mut Envelope, sender: &str, at: i64, key: &dyn Seal) -> R
     Ok(())
 }
 
-/// What an answer says without what signs it, if the signature is good where there is one. Whoever answers without a
-/// signature is known by the connection it answers on.
+/// Returns the payload of an answer without its signature, which must be valid if there is one. The connection
+/// authenticates an answer without a signature.
 pub fn unseal(payload: Object, key: Option<&dyn Seal>) -> Result<Object, String> {
     if !payload.to_map().keys().any(|name| name.starts_with(RESERVED)) {
         return Ok(payload);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!((payload.get("_ts"), payload.get("\u{e9}")), (Some("1776000000"), Some("1.0")));
         assert_eq!(text("_nonce").len(), 32);
         assert!(key().is_ours(&digest::agnt_signed(&payload), &text("_sig")));
-        // Signing anew leaves one signature, and another nonce.
+        // Signing again replaces the signature and the nonce.
         let nonce = text("_nonce");
         seal(&mut envelope, "relay", 1_776_000_001, &key()).unwrap();
         let again = Payload::read(envelope.payload.as_str()).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     fn keys_are_derived_as_the_network_does_it() {
         let text = Secret::new("0123456789abcdef".repeat(4));
         let mac = |derivation| SealKey::new(&text, derivation).unwrap().mac(b"x");
-        // Computed with Python's hmac over RFC 5869 by hand.
+        // Computed with Python's `hmac` and RFC 5869.
         assert_eq!(mac(Derivation::Hkdf), "5105460b9a2ddb2ceb215d5f6c69dccb8fe742726eae4912347b1a49995e2d53");
         assert_ne!(mac(Derivation::Raw), mac(Derivation::Hex));
         let short = SealKey::new(&Secret::new("short-but-secret"), Derivation::Raw).unwrap_err();

@@ -1,4 +1,4 @@
-//! A client's credential: whoever makes a token for each request.
+//! The credential of a client that makes an agent-native token for each request.
 
 use super::{LIFE, NativeToken, NativeTokenFault};
 use crate::authorise::{Authorise, Leaving, Proof};
@@ -10,45 +10,45 @@ use sabir_proto::card::SecurityScheme;
 use sabir_wire::card::{A2A, NATIVE};
 use url::Url;
 
-/// On whose behalf a peer is called, again and again.
+/// Makes agent-native tokens on behalf of a user.
 #[derive(Debug, Clone)]
 pub struct Issuer {
-    /// The user.
+    /// The email address of the user.
     pub email: String,
-    /// The user's organisation.
+    /// The organisation of the user.
     pub organisation: Option<Organisation>,
-    /// The secret that all peers share; an organisation's own goes before it.
+    /// The secret that all peers share; the secret of an organisation takes precedence.
     pub shared: Option<Secret>,
-    /// Our own address, if we have one.
+    /// The address of this client, if it has one.
     pub address: Option<String>,
-    /// For whom tokens are.
+    /// The audience that the tokens name.
     pub audience: Audience,
 }
 
-/// An organisation.
+/// The organisation of a user.
 #[derive(Debug, Clone)]
 pub struct Organisation {
-    /// Its domain.
+    /// The domain of the organisation.
     pub domain: String,
-    /// Its secret, where it has one that we know.
+    /// The secret of the organisation, if we have it.
     pub secret: Option<Secret>,
 }
 
-/// For whom a token is.
+/// The audience of a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// For any peer that holds the secret, as that family's own client has it: peers that cannot tell their own address
-    /// refuse all others.
+    /// No audience: any peer with the secret accepts the token. This is the default of agent-native's own client,
+    /// because peers that do not know their own address refuse tokens with an audience.
     #[default]
     Anybody,
-    /// For the peer that is called, by its address.
+    /// The peer that the request goes to, by its address.
     Peer,
-    /// For this one.
+    /// A fixed audience.
     Named(String),
 }
 
 impl Issuer {
-    /// Calls on behalf of a user, with everything else as usual.
+    /// Tokens on behalf of a user, with default values for everything else.
     pub fn new(email: impl Into<String>, shared: Option<Secret>) -> Self {
         Self { email: email.into(), organisation: None, shared, address: None, audience: Audience::Anybody }
     }
@@ -73,7 +73,7 @@ impl Issuer {
     }
 }
 
-/// What a peer takes for its own address: where it is served, without the path of its endpoint.
+/// The address that a peer knows as its own: its URL without the path of the endpoint.
 fn audience(peer: &Url) -> String {
     let path = peer.path().trim_end_matches('/');
     let path = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);

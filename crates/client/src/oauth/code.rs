@@ -1,8 +1,8 @@
 //! The authorization code flow for programs on the user's machine (RFC 8252), with PKCE (RFC 7636).
 //!
-//! The browser brings a code to a listener on loopback, where others may be listening in or calling. Three values made
-//! up for this one login keep it ours: `state` ties the answer to our question, the PKCE verifier makes the code
-//! worthless to anybody else, and the nonce ties the id token to both.
+//! The browser brings a code to a listener on loopback, where other programs may listen or connect. Three random values
+//! protect the login: `state` ties the answer to our request, the PKCE verifier makes an intercepted code worthless,
+//! and the nonce ties the id token to both.
 
 use super::exchange::Granted;
 use super::loopback::Loopback;
@@ -14,27 +14,27 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
 use url::Url;
 
-/// What the authorization code flow needs to know.
+/// The parameters of the authorization code flow.
 #[derive(Debug)]
 pub struct AuthorizationCode<'a> {
-    /// `authorizationUrl`
+    /// The `authorizationUrl` of the card.
     pub authorization_url: &'a Url,
-    /// `tokenUrl`
+    /// The `tokenUrl` of the card.
     pub token_url: &'a Url,
-    /// What to ask for.
+    /// The scopes to ask for.
     pub scopes: &'a [String],
-    /// Who must have answered, where that is known (RFC 9207).
+    /// The issuer that must have answered, if it is known (RFC 9207).
     pub issuer: Option<&'a str>,
-    /// The server has said that its answers name the issuer, so one that does not is not from it.
+    /// The server states that its answers name the issuer, so an answer without an issuer is refused.
     pub issuer_in_answer: bool,
-    /// The port on 127.0.0.1 the browser comes back to; 0 lets the system choose.
+    /// The port on 127.0.0.1 for the redirect; 0 lets the system choose.
     pub port: u16,
-    /// How long somebody may take to log in.
+    /// How long the user may take to log in.
     pub timeout: Duration,
 }
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
-    /// Runs the flow: shows an address for a browser on this machine, and waits for it to come back.
+    /// Runs the flow: shows a URL for a browser on this machine, and waits for the redirect.
     pub async fn authorization_code(&self, flow: &AuthorizationCode<'_>, show: Show<'_>) -> Result<Token, Error> {
         self.code_grant(flow, None, show).await?.into_token(flow.scopes, self.clock.now())
     }
@@ -77,7 +77,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
     }
 }
 
-/// The code, if the answer is one to our question. The state comes first: without it not even a refusal counts.
+/// Reads the code from an answer to our request. The state is checked first: without it not even a refusal counts.
 fn code_from(answer: &Url, state: &str, flow: &AuthorizationCode<'_>) -> Result<String, Error> {
     let one = |name: &str| {
         let mut values = answer.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned());
@@ -102,7 +102,7 @@ fn code_from(answer: &Url, state: &str, flow: &AuthorizationCode<'_>) -> Result<
     one("code")?.filter(|code| !code.is_empty()).ok_or(Error::Redirect("it holds no code"))
 }
 
-/// 256 bits that nobody can guess, as text that fits everywhere.
+/// 256 random bits as text that fits in URLs and forms.
 pub(super) fn random() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }
@@ -131,7 +131,7 @@ pub(super) mod tests {
         assert_ne!(random(), random());
     }
 
-    /// A browser that logs in as soon as it sees an address, and comes back with what `answer` makes of its query.
+    /// A browser that logs in as soon as it gets a URL, and returns with what `answer` makes of its query.
     pub(crate) struct Browser {
         seen: Mutex<Option<Url>>,
     }
@@ -146,7 +146,7 @@ pub(super) mod tests {
             *self.seen.lock().unwrap() = Some((*url).clone());
         }
 
-        /// What we were asked to open, once we were.
+        /// The query of the URL that we were asked to open, once it was shown.
         pub(crate) async fn asked(&self) -> HashMap<String, String> {
             loop {
                 let seen = self.seen.lock().unwrap().clone();

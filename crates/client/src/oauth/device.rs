@@ -1,7 +1,7 @@
-//! The device flow (RFC 8628): the user confirms on another device, we ask until it is done.
+//! The device flow (RFC 8628): the user confirms on another device while the client polls.
 //!
-//! It needs no browser and no terminal here, so it is the flow for people and for scripts. The server sets the pace:
-//! we never ask faster than its interval, slow down when told to, and back off by ourselves when it does not answer.
+//! The flow needs no browser and no terminal here, so it suits people and scripts. The server sets the pace: the client
+//! never polls faster than its interval, slows down when told to, and backs off when the server does not answer.
 
 use super::exchange::{seconds, unreadable};
 use super::{Client, Clock, Error, Http, Prompt, Show, Token, check_endpoint, fit_to_show};
@@ -10,33 +10,33 @@ use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-/// How often we ask when the server does not say (RFC 8628 §3.2).
+/// The polling interval if the server does not name one (RFC 8628 §3.2).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How much slower we get each time we are told to (RFC 8628 §3.5).
+/// How much the interval grows with each `slow_down` (RFC 8628 §3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
-/// The slowest we get by ourselves, when there is no answer.
+/// The longest interval that the client chooses itself, when the server does not answer.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
-/// How many times in a row there may be no answer.
+/// The number of polls in a row that may have no answer.
 const SILENCES_MAX: u32 = 5;
-/// How long a code lives when the server does not say, although it must.
+/// The lifetime of a code if the server does not name it, although it must.
 const CODE_LIFE: Duration = Duration::from_secs(15 * 60);
-/// The longest code a person is asked to type.
+/// The longest code that a user is asked to type.
 const USER_CODE_CHARACTERS_MAX: usize = 64;
 
-/// What the device flow needs to know.
+/// The parameters of the device flow.
 #[derive(Debug)]
 pub struct DeviceCode<'a> {
-    /// `deviceAuthorizationUrl`
+    /// The `deviceAuthorizationUrl` of the card.
     pub device_url: &'a Url,
-    /// `tokenUrl`
+    /// The `tokenUrl` of the card.
     pub token_url: &'a Url,
-    /// What to ask for.
+    /// The scopes to ask for.
     pub scopes: &'a [String],
-    /// When to give up, if earlier than the server does.
+    /// When to give up, if that is earlier than the server's limit.
     pub timeout: Option<Duration>,
 }
 
-/// A code that waits for its user.
+/// A device code that the user has not confirmed yet.
 struct Waiting {
     device_code: String,
     user_code: String,
@@ -47,7 +47,7 @@ struct Waiting {
 }
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
-    /// Runs the device flow to its end. `show` is called once, when there is something to show.
+    /// Runs the device flow to its end. `show` is called once, when the code is known.
     pub async fn device_code(&self, flow: &DeviceCode<'_>, show: Show<'_>) -> Result<Token, Error> {
         self.device_grant(flow, show).await?.into_token(flow.scopes, self.clock.now())
     }
@@ -97,7 +97,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         if fit_to_show(user_code) != user_code || user_code.chars().count() > USER_CODE_CHARACTERS_MAX {
             return Err(unreadable(url, status, "a user code that cannot be shown"));
         }
-        // Google's name came before the standard's.
+        // Google used its own name before the standard had one.
         let verification_url = text("verification_uri").or_else(|| text("verification_url"));
         let verification_url = verification_url.ok_or_else(|| missing("verification_uri"))?;
         let number = |name: &str| answer.get(name).and_then(seconds).map(Duration::from_secs);
@@ -111,7 +111,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         })
     }
 
-    /// Sleeps until the next question is allowed, or tells which end came first.
+    /// Sleeps until the next poll is allowed; returns an error if the code or the timeout ends first.
     async fn wait(&self, interval: Duration, expires: u64, patience: Option<(u64, Duration)>) -> Result<(), Error> {
         let now = self.clock.now();
         let next = now.saturating_add(interval.as_secs());
@@ -133,7 +133,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
     }
 }
 
-/// Whether asking again later may help: no answer, or one from a server in trouble.
+/// Whether a later poll may succeed: there was no answer, or a server error.
 fn is_passing(error: &Error) -> bool {
     match error {
         Error::NoAnswer { .. } => true,
@@ -142,7 +142,7 @@ fn is_passing(error: &Error) -> bool {
     }
 }
 
-/// An address people are sent to: a real one, without tricks for terminals.
+/// Checks the URL that a user is asked to open, and removes tricks against terminals.
 fn shown_url(text: &str) -> Result<String, Error> {
     let bad = || Error::BadUrl { what: "verification URL", value: fit_to_show(text) };
     let url = Url::parse(text).map_err(|_| bad())?;

@@ -1,4 +1,4 @@
-//! One question to an authorization server and its answer: forms out, JSON back, who we are on every one of them.
+//! Requests to an authorization server: forms out, JSON back, with client authentication on every one.
 
 use super::{ANSWER_BYTES_MAX, Client, Clock, Error, Http, Token, check_endpoint, fit_to_show};
 use crate::secret::Secret;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use url::Url;
 use url::form_urlencoded;
 
-/// A token that lives longer than this might as well live for ever; it also keeps sums small.
+/// The longest lifetime of a token. It keeps sums from overflowing.
 const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
 /// The members of a token answer, RFC 6749 §5.1 and OpenID Connect.
@@ -33,8 +33,8 @@ pub(super) struct Granted {
 
 impl Granted {
     pub(super) fn into_token(self, asked: &[String], now: u64) -> Result<Token, Error> {
-        // Left out by some servers, and then `bearer` is meant; another one (`DPoP`, `mac`) would need a proof we
-        // cannot give.
+        // Some servers leave the type out and mean `bearer`. Other types (`DPoP`, `mac`) need a proof that we cannot
+        // give.
         if let Some(kind) = self.token_type.filter(|kind| !kind.eq_ignore_ascii_case("bearer")) {
             return Err(Error::TokenType(fit_to_show(&kind)));
         }
@@ -65,19 +65,20 @@ pub(super) fn seconds(value: &Value) -> Option<u64> {
 }
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
-    /// Asks the token endpoint.
+    /// Sends a form to the token endpoint.
     pub(super) async fn ask_for_token(&self, url: &Url, form: &[(&str, &str)]) -> Result<Granted, Error> {
         let (status, answer) = self.ask(url, form).await?;
         match answer.get("access_token") {
             Some(Value::String(token)) if !token.is_empty() => {}
             _ => return Err(unreadable(url, status, "no access token")),
         }
-        // The message of the parser quotes values, and these values are secrets.
+        // The parser's message quotes values, and these values are secrets.
         serde_json::from_value(answer).map_err(|_| unreadable(url, status, "members of unexpected types"))
     }
 
-    /// Posts a form under our name. The secret goes by HTTP Basic, which RFC 6749 §2.3.1 requires every server to take;
-    /// those that want it in the form all the same say `invalid_client`, and get it there from then on.
+    /// Posts a form with client authentication. The secret goes by HTTP Basic, which RFC 6749 §2.3.1 requires every
+    /// server to accept. A server that answers `invalid_client` gets the secret in the form, and from then on always
+    /// there.
     pub(super) async fn ask(&self, url: &Url, form: &[(&str, &str)]) -> Result<(StatusCode, Value), Error> {
         check_endpoint(url)?;
         let in_form = self.secret_in_form.load(Ordering::Relaxed);
@@ -99,7 +100,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         self.exchange(url, request).await
     }
 
-    /// The form as it goes out. Apart from the waiting, because its writer may not cross threads.
+    /// Builds the request. It is separate from the sending, because the form serializer is not `Send`.
     fn written(
         &self,
         url: &Url,
@@ -121,7 +122,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         Ok(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish().into_bytes()))
     }
 
-    /// Fetches a public document: no credential.
+    /// Fetches a public document without credentials.
     pub(super) async fn fetch(&self, url: &Url) -> Result<(StatusCode, Vec<u8>), Error> {
         check_endpoint(url)?;
         let request = Request::builder().method(Method::GET).uri(url.as_str()).body(Vec::new());
@@ -137,7 +138,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         let Ok(answer @ Value::Object(_)) = serde_json::from_slice(&body) else {
             return Err(unreadable(url, status, "not a JSON object"));
         };
-        // Before the status: there are servers that refuse with 200.
+        // This check comes before the status: some servers refuse with status 200.
         if let Some(Value::String(error)) = answer.get("error") {
             let description = answer.get("error_description").and_then(Value::as_str).map(fit_to_show);
             return Err(Error::Refused { error: fit_to_show(error), description });
@@ -169,7 +170,7 @@ pub(super) fn unreadable(url: &Url, status: StatusCode, why: &str) -> Error {
 fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, Error> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = STANDARD.encode(format!("{}:{}", encode(id), encode(secret.expose())));
-    // Base64 is always a fit header value.
+    // Base64 is always a valid header value.
     let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Error::Missing("usable client id"))?;
     value.set_sensitive(true);
     Ok(value)

@@ -1,4 +1,4 @@
-//! A world for tests: scripted answers, and a clock that moves when somebody waits.
+//! Fakes for tests: scripted answers, and a clock that advances with each sleep.
 
 use super::{BoxError, Clock, Http};
 use http::{Request, Response};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use url::Url;
 
-/// Answers in order, or by path; when there is none left the network is down.
+/// Answers in order, or by URL; without an answer left, the connection fails.
 #[derive(Default)]
 pub(super) struct FakeHttp {
     script: Mutex<VecDeque<(u16, Value)>>,
@@ -22,17 +22,17 @@ impl FakeHttp {
         Self { script: Mutex::new(script.into_iter().collect()), ..Self::default() }
     }
 
-    /// A document that is there for every GET of this URL.
+    /// Sets the document for every GET of this URL.
     pub(super) fn serve(&self, url: &str, document: Value) {
         self.documents.lock().unwrap().insert(url.to_owned(), document);
     }
 
-    /// One more answer at the end of the script. A status of 0 is a broken connection.
+    /// Adds an answer at the end of the script. A status of 0 is a broken connection.
     pub(super) fn then(&self, status: u16, body: Value) {
         self.script.lock().unwrap().push_back((status, body));
     }
 
-    /// Everything that was posted or fetched.
+    /// All requests so far.
     pub(super) fn requests(&self) -> Vec<Request<Vec<u8>>> {
         self.requests.lock().unwrap().iter().cloned().collect()
     }
@@ -57,7 +57,7 @@ impl Http for FakeHttp {
     }
 }
 
-/// Starts at a time, and goes on when slept upon.
+/// Starts at a given time, and advances by each sleep.
 pub(super) struct FakeClock {
     now: AtomicU64,
     slept: Mutex<Vec<u64>>,
@@ -68,7 +68,7 @@ impl FakeClock {
         Self { now: AtomicU64::new(now), slept: Mutex::default() }
     }
 
-    /// The naps so far, in seconds.
+    /// The sleeps so far, in seconds.
     pub(super) fn slept(&self) -> Vec<u64> {
         self.slept.lock().unwrap().clone()
     }
@@ -89,7 +89,7 @@ pub(super) fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-/// The members of a posted form; leaked, which a test may.
+/// The members of a posted form; their memory is leaked, which a test may do.
 pub(super) fn form_of(request: &Request<Vec<u8>>) -> Vec<(&'static str, &'static str)> {
     let leak = |text: std::borrow::Cow<'_, str>| -> &'static str { Box::leak(text.into_owned().into_boxed_str()) };
     url::form_urlencoded::parse(request.body()).map(|(name, value)| (leak(name), leak(value))).collect()

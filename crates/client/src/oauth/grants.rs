@@ -1,12 +1,11 @@
-//! The grants that need nobody: client credentials, renewing what we already have, and exchanging it for something
-//! narrower.
+//! The grants that need no user: client credentials, refresh, and token exchange.
 
 use super::{Client, Clock, Error, Http, Token};
 use crate::secret::Secret;
 use url::Url;
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
-    /// A token for the client itself (RFC 6749 §4.4).
+    /// Gets a token for the client itself (RFC 6749 §4.4).
     pub async fn client_credentials(&self, token_url: &Url, scopes: &[String]) -> Result<Token, Error> {
         let scope = scopes.join(" ");
         let mut form = vec![("grant_type", "client_credentials")];
@@ -16,8 +15,8 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
     }
 
-    /// A token for one place, in exchange for one that says on whose behalf it is (RFC 8693). Who acts is always said
-    /// as well: a token that hides who carries it is somebody else's identity.
+    /// Exchanges a subject token for one that is valid at another audience (RFC 8693). The actor token is always sent
+    /// as well: a token that hides its bearer would be the identity of another party.
     pub async fn exchange_token(
         &self,
         token_url: &Url,
@@ -42,9 +41,9 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
     }
 
-    /// The next token for one that is about to expire (RFC 6749 §6), from `refreshUrl` where the card has one and from
-    /// `tokenUrl` otherwise. Servers that rotate refresh tokens send a new one, and the old one is then dead; servers
-    /// that do not, send none, and the old one lives on.
+    /// Renews a token that is about to expire (RFC 6749 §6), at `refreshUrl` if the card has one and at `tokenUrl`
+    /// otherwise. Servers that rotate refresh tokens send a new one, and the old one is invalid then; other servers
+    /// send none, and the old one stays valid.
     pub async fn refresh(&self, url: &Url, token: &Token) -> Result<Token, Error> {
         let refresh = token.refresh.as_ref().ok_or(Error::NotRenewable)?;
         let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];

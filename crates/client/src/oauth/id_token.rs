@@ -1,7 +1,7 @@
-//! Id tokens (OpenID Connect Core §3.1.3.7): whether a server proves who it logged in, to us, just now.
+//! Id tokens (OpenID Connect Core §3.1.3.7): verifies that the server proves the identity of this login.
 //!
-//! The algorithm is the one thing a forger would like to choose. So it is pinned to what the discovery document lists,
-//! minus `none` and the HMAC family, and each key takes only algorithms of its own kind.
+//! A forger would like to choose the algorithm. So only algorithms that the discovery document lists are accepted,
+//! without `none` and the HMAC family, and each key accepts only algorithms of its own kind.
 
 use crate::signature::Jwks;
 use crate::signature::jwks::{KeyFault, Signed};
@@ -11,9 +11,9 @@ use jsonwebtoken::Algorithm;
 use sabir_proto::Json;
 use serde_json::{Map, Value};
 
-/// How far two clocks may be apart, in seconds.
+/// The largest difference between two clocks, in seconds.
 const SKEW: f64 = 60.0;
-/// What discovery means when it says nothing.
+/// The algorithm if the discovery document lists none.
 const ALGORITHM_DEFAULT: &str = "RS256";
 
 const ALGORITHMS: [(&str, Algorithm); 9] = [
@@ -28,12 +28,12 @@ const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("EdDSA", Algorithm::EdDSA),
 ];
 
-/// Who logged in, as the server has proven.
+/// The identity of the user, as the server has proven it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The server.
+    /// The URL of the issuer.
     pub issuer: String,
-    /// The user, by a name that means something to that server only.
+    /// The user id, which is only meaningful at that issuer.
     pub subject: String,
 }
 
@@ -41,50 +41,50 @@ pub struct Identity {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdTokenFault {
-    /// There is none, although `openid` was asked for.
+    /// The answer has no id token, although `openid` was asked for.
     #[error("the answer has none")]
     Absent,
-    /// Not a JWT.
+    /// The token is not a JWT.
     #[error("malformed: {0}")]
     Malformed(&'static str),
-    /// `none`, an HMAC, or not one that the server lists.
+    /// The algorithm is `none`, an HMAC, or one that the server does not list.
     #[error("algorithm {0:?} is not accepted")]
     Algorithm(String),
-    /// The server's key set has no key for it.
+    /// The server's key set has no key for the token.
     #[error("no key of the issuer fits")]
     NoKey,
-    /// Somebody else made it.
+    /// Another party made the token.
     #[error("the signature is wrong")]
     Signature,
-    /// Issued by somebody else.
+    /// Another issuer made the token.
     #[error("issued by another issuer")]
     Issuer,
-    /// Issued to somebody else.
+    /// The token is for another client.
     #[error("issued for another client")]
     Audience,
-    /// Too late.
+    /// The token has expired.
     #[error("expired")]
     Expired,
-    /// Too early.
+    /// The token is not valid yet.
     #[error("not valid yet")]
     NotYet,
-    /// An answer to another login than ours.
+    /// The token belongs to another login.
     #[error("the nonce is not the one we sent")]
     Nonce,
 }
 
-/// What an id token must say.
+/// The claims that an id token must have.
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
-    /// Sent by us in the code flow; the device flow has no place for one.
+    /// The nonce that we sent in the code flow; the device flow has none.
     pub(super) nonce: Option<&'a str>,
-    /// `id_token_signing_alg_values_supported`
+    /// The algorithms that the server lists (`id_token_signing_alg_values_supported`).
     pub(super) algorithms: Option<&'a [String]>,
     pub(super) now: u64,
 }
 
-/// Checks everything, the signature first: claims of a forger are not worth reading.
+/// Checks the signature first and then the claims: the claims of a forger are not worth parsing.
 pub(super) fn check(token: &str, keys: &Jwks, expected: &Expected<'_>) -> Result<Identity, IdTokenFault> {
     let parts: Vec<&str> = token.split('.').collect();
     let [header, claims, signature] = parts[..] else { return Err(IdTokenFault::Malformed("not three parts")) };
@@ -127,7 +127,7 @@ fn check_claims(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<
         Some(Value::Array(all)) => (all.iter().any(|one| one.as_str() == Some(expected.client_id)), all.len() > 1),
         _ => (false, false),
     };
-    // With several audiences it must say which of them asked, and whoever asked must be us.
+    // With several audiences the token must name the party that asked, and that party must be us.
     let asked_by_us = match claims.get("azp") {
         Some(party) => party.as_str() == Some(expected.client_id),
         None => !others,
@@ -153,7 +153,7 @@ fn check_claims(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<
     Ok(Identity { issuer: expected.issuer.to_owned(), subject: subject.to_owned() })
 }
 
-/// A part of the token. Members given twice are refused, as everywhere.
+/// Decodes a part of the token. Duplicate members are refused, as everywhere.
 fn object(part: &str) -> Option<Map<String, Value>> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(part).ok()?).ok()?;
     Json::parse(&text).ok()?.read().ok()
@@ -168,7 +168,7 @@ pub(super) mod tests {
 
     pub(crate) const NOW: u64 = 1_700_000_000;
 
-    /// An issuer with a key of its own.
+    /// An issuer with its own key.
     pub(crate) struct Issuer(Ed25519KeyPair);
 
     impl Issuer {
@@ -271,15 +271,15 @@ pub(super) mod tests {
         let refused = |name: &str| Err(IdTokenFault::Algorithm(name.to_owned()));
         let none = format!("{}.", input(&json!({"alg": "none"}), &claims()));
         assert_eq!(judge(&none), refused("none"));
-        // The public key as an HMAC secret, though the server lists HS256.
+        // The public key as an HMAC secret, although the server lists HS256.
         let public = Issuer::new(1).0.public_key().as_ref().to_vec();
         let confused = input(&json!({"alg": "HS256", "kid": "k"}), &claims());
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &public), confused.as_bytes());
         assert_eq!(judge(&format!("{confused}.{}", URL_SAFE_NO_PAD.encode(tag))), refused("HS256"));
-        // A good signature of a kind the server does not list.
+        // A valid signature with an algorithm that the server does not list.
         let token = Issuer::new(1).sign(&claims());
         assert_eq!(judge_with(&token, &["ES256"], Some("n")), refused("EdDSA"));
-        // Listed, but not what the key is for.
+        // The algorithm is listed, but the key is of another kind.
         let mismatch = Issuer::new(1).sign_as(&json!({"alg": "ES256", "kid": "k"}), &claims());
         assert_eq!(judge_with(&mismatch, &["ES256"], Some("n")), Err(IdTokenFault::NoKey));
     }
@@ -289,7 +289,7 @@ pub(super) mod tests {
         assert_eq!(judge(&Issuer::new(2).sign(&claims())), Err(IdTokenFault::Signature));
         let unknown = Issuer::new(1).sign_as(&json!({"alg": "EdDSA", "kid": "other"}), &claims());
         assert_eq!(judge(&unknown), Err(IdTokenFault::NoKey));
-        // One key and no name: there is no choice to make.
+        // One key and no key id: there is no choice to make.
         assert!(judge(&Issuer::new(1).sign_as(&json!({"alg": "EdDSA"}), &claims())).is_ok());
         let token = Issuer::new(1).sign(&claims());
         let (rest, _) = token.rsplit_once('.').unwrap();

@@ -1,8 +1,8 @@
-//! The loopback redirect (RFC 8252 §7.3): where the browser comes back to.
+//! The loopback redirect (RFC 8252 §7.3): receives the answer from the browser.
 //!
-//! This listens on 127.0.0.1 and on nothing else, for one answer, for a bounded time, reading a bounded request. Others
-//! on this machine can connect too, and browsers ask for icons; only the first request for our path counts, and what
-//! it says counts only with the `state` that we sent along.
+//! The listener accepts one answer on 127.0.0.1 only, for a bounded time and with a bounded request size. Other
+//! programs on this machine can connect too, and browsers ask for icons. So only the first request for our path counts,
+//! and its content counts only with the `state` that we sent.
 
 use super::Error;
 use std::net::Ipv4Addr;
@@ -12,34 +12,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use url::Url;
 
-/// The longest request. Codes of a few kilobytes exist, and browsers add headers.
+/// The largest request. Codes of a few kilobytes exist, and browsers add headers.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
-/// How long one connection may take to say what it wants.
+/// How long one connection may take to send its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
-/// How many connections we look at before we take it for an attack.
+/// The number of connections that are accepted before the login is given up as under attack.
 const CONNECTIONS_MAX: usize = 32;
 const PATH: &str = "/callback";
 
-/// A listener that waits for the browser.
+/// A listener for the redirect of the browser.
 pub(super) struct Loopback {
     listener: TcpListener,
     port: u16,
 }
 
 impl Loopback {
-    /// Listens; port 0 lets the system choose, which RFC 8252 asks servers to allow.
+    /// Starts to listen; port 0 lets the system choose, which RFC 8252 asks servers to allow.
     pub(super) async fn bind(port: u16) -> Result<Self, Error> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(Error::Listen)?;
         let port = listener.local_addr().map_err(Error::Listen)?.port();
         Ok(Self { listener, port })
     }
 
-    /// What the server is told to send the browser to.
+    /// The redirect URI that the authorization server sends the browser to.
     pub(super) fn redirect_uri(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// The query the browser comes back with. `check` decides what the user gets to read; its result is passed on.
+    /// Waits for the browser. `check` judges the answer: its result decides what the user reads, and is returned.
     pub(super) async fn wait<T>(
         self,
         patience: Duration,
@@ -51,7 +51,7 @@ impl Loopback {
     async fn answer_one<T>(self, check: impl Fn(&Url) -> Result<T, Error>) -> Result<T, Error> {
         for _ in 0..CONNECTIONS_MAX {
             let (mut stream, _) = self.listener.accept().await.map_err(Error::Listen)?;
-            // A connection that stalls or breaks is not the browser we wait for.
+            // A connection that stalls or breaks is not the browser that we wait for.
             let Ok(Some(target)) = timeout(REQUEST_TIME_MAX, read_target(&mut stream)).await else { continue };
             match Url::parse(&format!("http://127.0.0.1{target}")) {
                 Ok(url) if url.path() == PATH => {
@@ -70,7 +70,7 @@ impl Loopback {
     }
 }
 
-/// The target of a GET request, once its head has been read; `None` for anything else.
+/// The target of a GET request, after its head is read; `None` for anything else.
 async fn read_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
@@ -93,7 +93,7 @@ async fn respond(stream: &mut TcpStream, status: &str, text: &str) {
          Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{text}",
         text.len()
     );
-    // The browser's page is a courtesy: if it cannot be delivered, the login is no less done.
+    // The page is a courtesy: if it cannot be delivered, the login is still complete.
     let _ = timeout(REQUEST_TIME_MAX, async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await

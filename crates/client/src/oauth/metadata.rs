@@ -1,7 +1,7 @@
-//! What an authorization server says about itself: RFC 8414, and OpenID Connect Discovery, which it grew out of.
+//! The metadata of an authorization server: RFC 8414, and OpenID Connect Discovery, its predecessor.
 //!
-//! The document is believed only if it speaks for the issuer whose address we asked (RFC 8414 §3.3). Otherwise anybody
-//! who can place a file on some server could pass for somebody else's login page.
+//! The document is accepted only if it names the issuer whose address we asked (RFC 8414 §3.3). Otherwise anyone who
+//! can place a file on a server could impersonate another login page.
 
 use super::exchange::unreadable;
 use super::{Client, Clock, Error, Http, check_endpoint};
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use std::sync::atomic::Ordering;
 use url::Url;
 
-/// Where such documents live, below the issuer or in front of its path.
+/// The well-known paths, below the issuer or in front of its path.
 const WELL_KNOWN: [&str; 2] = ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
 
-/// The members we use. Unknown ones are ignored, and so are endpoints that are not URLs, until they are needed.
+/// The members that we use. Unknown ones are ignored; a wrong endpoint URL is an error only when it is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[expect(missing_docs, reason = "members are the standard's, which explains them")]
 pub struct Metadata {
@@ -36,30 +36,30 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Where tokens are given out.
+    /// The URL of the token endpoint.
     pub fn token_url(&self) -> Result<Url, Error> {
         endpoint(self.token_endpoint.as_deref(), "token endpoint")?.ok_or(Error::Missing("token endpoint"))
     }
 
-    /// Where a browser logs in.
+    /// The URL at which a browser logs in.
     pub fn authorization_url(&self) -> Result<Url, Error> {
         let url = endpoint(self.authorization_endpoint.as_deref(), "authorization endpoint")?;
         url.ok_or(Error::Missing("authorization endpoint"))
     }
 
-    /// Where the device flow starts, if the server has it.
+    /// The URL at which the device flow starts, if the server supports it.
     pub fn device_url(&self) -> Result<Option<Url>, Error> {
         endpoint(self.device_authorization_endpoint.as_deref(), "device authorization endpoint")
     }
 
-    /// Where the keys for id tokens are.
+    /// The URL of the keys for id tokens.
     pub fn keys_url(&self) -> Result<Url, Error> {
         endpoint(self.jwks_uri.as_deref(), "jwks_uri")?.ok_or(Error::Missing("jwks_uri"))
     }
 }
 
-/// An endpoint from a card, or where the card leaves it out from the document. An empty string is how a card leaves a
-/// required member out.
+/// An endpoint from a card, or from the metadata where the card leaves it out. A card leaves a required member out by
+/// an empty string.
 pub fn endpoint_or(card: &str, document: Result<Url, Error>, what: &'static str) -> Result<Url, Error> {
     match endpoint(Some(card), what)? {
         Some(url) => Ok(url),
@@ -90,8 +90,8 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
     }
 }
 
-/// The issuer whose document this is, by where it was found. A document at an address of no standard form belongs to
-/// whoever runs that origin.
+/// Checks that the issuer matches the URL of its document. A document without a well-known path belongs to the operator
+/// of its origin.
 fn check_issuer(asked: &Url, issuer: &str) -> Result<(), Error> {
     let path = asked.path();
     let of_path = WELL_KNOWN.iter().find_map(|known| {

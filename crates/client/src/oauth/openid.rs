@@ -1,7 +1,7 @@
-//! OpenID Connect: discovery, then whichever login the server offers, then proof of who that was.
+//! OpenID Connect: discovery, then the login that the server offers, then a check of the identity.
 //!
-//! The device flow comes first where there is one, since it needs no browser on this machine. The access token is what
-//! agents get to see; the id token is for us alone, is checked, and is not kept.
+//! The device flow is preferred, because it needs no browser on this machine. Agents get only the access token; the id
+//! token is checked here and not stored.
 
 use super::exchange::Granted;
 use super::id_token::{self, Expected};
@@ -16,34 +16,34 @@ use url::Url;
 /// The scope that makes OAuth into OpenID Connect.
 const OPENID: &str = "openid";
 
-/// What a login by OpenID Connect needs to know.
+/// The parameters of a login by OpenID Connect.
 #[derive(Debug)]
 pub struct OpenId<'a> {
-    /// `openIdConnectUrl`
+    /// The `openIdConnectUrl` of the card.
     pub discovery_url: &'a Url,
-    /// What to ask for, beside `openid`.
+    /// The scopes to ask for, in addition to `openid`.
     pub scopes: &'a [String],
-    /// Somebody sits in front of a browser on this machine.
+    /// Whether the user can use a browser on this machine.
     pub browser: bool,
-    /// The port on 127.0.0.1 the browser comes back to; 0 lets the system choose.
+    /// The port on 127.0.0.1 for the redirect; 0 lets the system choose.
     pub port: u16,
-    /// How long somebody may take to log in.
+    /// How long the user may take to log in.
     pub timeout: Duration,
 }
 
-/// A login by OpenID Connect.
+/// The result of a login by OpenID Connect.
 #[derive(Debug, Clone)]
 pub struct OpenIdLogin {
-    /// What agents get to see.
+    /// The token, whose access part agents receive.
     pub token: Token,
-    /// Who logged in.
+    /// The identity of the user.
     pub identity: Identity,
-    /// What the server says about itself, where its token endpoint is above all.
+    /// The metadata of the server, which names its token endpoint.
     pub metadata: Metadata,
 }
 
 impl<H: Http, C: Clock> Client<'_, H, C> {
-    /// Logs in.
+    /// Logs the user in, by the device flow if the server supports it, otherwise by a browser.
     pub async fn openid_connect(&self, flow: &OpenId<'_>, show: Show<'_>) -> Result<OpenIdLogin, Error> {
         let metadata = self.metadata(flow.discovery_url).await?;
         let mut scopes = flow.scopes.to_vec();
@@ -85,7 +85,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         nonce: &str,
         show: Show<'_>,
     ) -> Result<Granted, Error> {
-        // Servers that say nothing mostly can; one that lists others only, cannot.
+        // Servers that list no methods usually support S256; a server that lists only others does not.
         if metadata.code_challenge_methods_supported.as_ref().is_some_and(|all| !all.iter().any(|m| m == "S256")) {
             return Err(Error::NoPkce);
         }

@@ -1,15 +1,15 @@
-//! The few members of a certificate that the TLS library keeps to itself: its dates, and whether it signed itself.
+//! Reads the members of a certificate that the TLS library does not expose: its dates, and whether it is self-signed.
 //!
-//! Read from DER by hand, as far as needed and no further. Nothing is decided by it: trust is the verifier's business.
+//! The DER is parsed by hand, only as far as needed. No decision depends on it: the TLS verifier decides about trust.
 
-/// What a certificate says of itself.
+/// The dates and the issuer of a certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Certificate {
-    /// Unix seconds.
+    /// The start of validity, in Unix seconds.
     pub(super) not_before: i64,
-    /// Unix seconds.
+    /// The end of validity, in Unix seconds.
     pub(super) not_after: i64,
-    /// Issuer and subject are the same.
+    /// Whether issuer and subject are the same.
     pub(super) is_own_issuer: bool,
 }
 
@@ -17,11 +17,11 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// `[0]`, around the version.
+/// The tag `[0]` around the version.
 const VERSION: u8 = 0xa0;
 
 impl Certificate {
-    /// Reads X.509. `None` for anything else.
+    /// Parses an X.509 certificate; `None` for anything else.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let (certificate, _) = take(der, SEQUENCE)?;
         let (mut rest, _) = take(certificate, SEQUENCE)?;
@@ -39,7 +39,7 @@ impl Certificate {
     }
 }
 
-/// The contents of the value at the beginning, which must have this tag, and what follows it.
+/// The content of the first DER value, which must have this tag, and the rest.
 fn take(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let [found, first, rest @ ..] = der else { return None };
     if *found != tag {
@@ -63,7 +63,7 @@ fn time(der: &[u8]) -> Option<(i64, &[u8])> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     let (year, at) = if utc {
-        // RFC 5280: 50 to 99 are of the last century.
+        // RFC 5280: the years 50 to 99 are 1950 to 1999.
         let short = number(0, 2)?;
         (if short < 50 { 2000 + short } else { 1900 + short }, 2)
     } else {
@@ -74,7 +74,7 @@ fn time(der: &[u8]) -> Option<(i64, &[u8])> {
     Some((days * 86_400 + hours * 3600 + minutes * 60 + seconds, rest))
 }
 
-/// Days since 1970 in the Gregorian calendar, years counted from March so that a leap day is the last of its year.
+/// Days since 1970 in the Gregorian calendar. Years start in March, so that a leap day is the last of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (century, of_century) = (year.div_euclid(400), year.rem_euclid(400));
@@ -96,7 +96,7 @@ mod tests {
         let expected = Certificate { not_before: 1_709_164_800, not_after: 2_524_608_000, is_own_issuer: true };
         assert_eq!(Certificate::read(&der), Some(expected));
         for cut in 0..der.len().min(200) {
-            // Shortened anywhere it is no certificate, and no panic.
+            // A truncated certificate is no certificate, and no panic.
             assert_eq!(Certificate::read(&der[..cut]), None);
         }
     }

@@ -1,7 +1,7 @@
-//! A handshake with anybody, and what our rules would have said of them: trust, name and dates, each by itself.
+//! A TLS handshake that accepts any certificate, and then checks it: trust, name and dates, each by itself.
 //!
-//! One verdict hides the others: a certificate that ran out and is for another host is refused for one of the two. So
-//! the connection is made without judging, and the certificate is judged afterwards, once per question.
+//! One verdict hides the others: a certificate that has expired and is for another host is refused for one of the two
+//! reasons. So the handshake accepts the certificate, which is then checked once per question.
 
 use super::Probe;
 use super::certificate::Certificate;
@@ -16,25 +16,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-/// What a server showed in its handshake.
+/// The facts of a TLS handshake.
 #[derive(Debug)]
 pub struct Handshake {
-    /// `TLS 1.3`
+    /// The TLS version, such as `TLS 1.3`.
     pub version: &'static str,
-    /// How long it took.
+    /// The duration of the handshake.
     pub elapsed: Duration,
-    /// Whether somebody we trust vouches for the certificate.
+    /// Whether a trusted authority signed the certificate.
     pub trust: Result<(), String>,
-    /// Whether it is for this host.
+    /// Whether the certificate is for this host.
     pub name: Result<(), String>,
-    /// Seconds until it runs out, negative afterwards; `None` where its dates cannot be read.
+    /// Seconds until the certificate expires, negative afterwards; `None` if its dates cannot be read.
     pub expires_in: Option<i64>,
-    /// Seconds until it begins to hold, where it does not yet.
+    /// Seconds until the certificate becomes valid, if it is not yet.
     pub begins_in: Option<i64>,
 }
 
 impl Probe {
-    /// Makes a handshake and hangs up. The error says why there was none.
+    /// Makes a handshake and closes the connection. The error says why the handshake failed.
     pub async fn handshake(&self, url: &Url, addresses: &[SocketAddr]) -> Result<Handshake, String> {
         let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be in a certificate"))?;
@@ -74,12 +74,12 @@ impl Handshake {
     ) -> Self {
         let dates = Certificate::read(first);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
-        // Trust is asked for at a time at which the certificate holds, so that its dates do not answer instead.
+        // Trust is checked at a time at which the certificate is valid, so that its dates do not affect the result.
         let at = dates.as_ref().map_or(now, |c| now.clamp(c.not_before, c.not_after.max(c.not_before)));
         let at = UnixTime::since_unix_epoch(Duration::from_secs(at.max(0).unsigned_abs()));
         let trust = match judge.verify_server_cert(first, others, name, &[], at) {
             Ok(_) => Ok(()),
-            // The name is looked at last, and only in a certificate that is trusted.
+            // The verifier checks the name last, after trust.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(()),
@@ -111,7 +111,7 @@ impl Handshake {
     }
 }
 
-/// What a failed handshake means.
+/// Describes a failed handshake.
 fn explain(error: &std::io::Error) -> String {
     let words = error.to_string();
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {

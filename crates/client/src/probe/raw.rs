@@ -1,4 +1,4 @@
-//! Requests and answers of an agent as they stand on the wire.
+//! Raw requests and answers of an agent.
 
 use crate::door::Incoming;
 use crate::{Agent, Error, Written};
@@ -9,32 +9,32 @@ use url::Url;
 
 /// An answer of an agent whose body has not been read.
 pub struct Exchange {
-    /// Its status.
+    /// The HTTP status of the answer.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers of the answer.
     pub headers: HeaderMap,
-    /// How long the head took.
+    /// The time until the head arrived.
     pub elapsed: Duration,
     answer: Incoming,
 }
 
 impl Agent {
-    /// Sends a request as it is written, by HTTP, with the credentials of this agent and without repeating it.
+    /// Sends a prepared request over HTTP, with the credentials of this agent and without retries.
     pub async fn exchange(&self, written: Written) -> Result<Exchange, Error> {
         let Written { method, url, mut headers, body, .. } = written;
         let at: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
-        // The credentials of this agent are for this agent.
+        // The credentials of this agent are only for this agent.
         if at.origin() != self.chosen().url.origin() {
             return Err(Error::Usage(format!("{url} is not at the agent's own origin")));
         }
         let body = body.map(Bytes::from);
         let begun = Instant::now();
         let mut answer = match &body {
-            // An endpoint that may be at one of several places is looked for.
+            // Tries the fallback URLs, where the endpoint may be at one of several paths.
             Some(body) if at == self.chosen().url => self.line().post(headers.clone(), body.clone()).await?,
             _ => self.line().request(method.clone(), at.clone(), headers.clone(), body.clone()).await?,
         };
-        // Servers of 1.0.0 may know the older media type only.
+        // Servers of 1.0.0 may know only the older media type.
         if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             answer = self.line().request(method, at, headers, body).await?;
@@ -50,12 +50,12 @@ impl Exchange {
         self.answer.media_type()
     }
 
-    /// Reads the body whole.
+    /// Reads the whole body of the answer.
     pub async fn body(self, limit: usize) -> Result<Bytes, Error> {
         self.answer.body("the answer", limit).await
     }
 
-    /// Reads on; `None` at the end. Silence beyond the patience is [`Error::Timeout`], a broken connection
+    /// Reads the next piece; `None` at the end. Silence beyond the patience is [`Error::Timeout`], a broken connection
     /// [`Error::Unreachable`].
     pub async fn piece(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
         self.answer.chunk(patience).await

@@ -1,13 +1,13 @@
-//! Credentials that are known by their form, also those of others: what follows a scheme of HTTP, and tokens.
+//! Credentials that are recognised by their pattern, also those of other parties: after an HTTP scheme, and tokens.
 
 use super::REDACTED;
 use std::borrow::Cow;
 
-/// Characters of the shortest credential that is known by its form: `Bearer authentication` is two words.
+/// The length of the shortest credential, in characters: `Bearer authentication` is two words.
 const CREDENTIAL_CHARS_MIN: usize = 16;
-/// The same of a JSON Web Token.
+/// The length of the shortest JSON Web Token, in characters.
 const TOKEN_CHARS_MIN: usize = 40;
-/// A text without what follows the scheme of a credential and looks like one: it is long, and not a word.
+/// Hides credentials after a scheme: long texts that are not words.
 pub(super) fn credentials_by_form(text: &str) -> Cow<'_, str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     let is_credential = |run: &str| run.len() >= CREDENTIAL_CHARS_MIN && run.bytes().any(|byte| byte.is_ascii_digit());
@@ -21,7 +21,7 @@ pub(super) fn credentials_by_form(text: &str) -> Cow<'_, str> {
     clean
 }
 
-/// A text without JSON Web Tokens: three pieces of base64, the first of which is an object.
+/// Hides JSON Web Tokens: three pieces of base64, the first of which is a JSON object.
 pub(super) fn tokens_by_form(text: &str) -> Cow<'_, str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_token = |run: &str| run.len() >= TOKEN_CHARS_MIN && run.matches('.').count() >= 2;
@@ -40,7 +40,7 @@ fn hide_runs<'a>(
     while let Some(found) = text[from..].find(mark) {
         let start = from + found + skip;
         let length = text.as_bytes()[start..].iter().take_while(|byte| is_part(**byte)).count();
-        // Only ASCII was counted, so both ends are between characters.
+        // Only ASCII was counted, so both ends are character boundaries.
         if hidden(&text[start..start + length]) {
             clean.push_str(&text[kept..start]);
             clean.push_str(REDACTED);

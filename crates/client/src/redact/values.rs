@@ -1,7 +1,7 @@
-//! The secrets that are known by their value, and finding them in a text in one pass.
+//! The secret values, and a search for all of them in one pass.
 //!
-//! Each secret is looked for in every form that it takes on its way: as it is, percent-encoded, in JSON and in base64.
-//! A text is read once, however many secrets there are: nearly all of its bytes begin no pattern, which one bit tells.
+//! Each secret is searched in every form that it takes on its way: plain, percent-encoded, in JSON and in base64. The
+//! text is read once, however many secrets there are: nearly all of its bytes begin no pattern, which one bit tells.
 
 use super::REDACTED;
 use base64::Engine;
@@ -10,34 +10,34 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
 
-/// Bytes of the shortest value that is looked for. A shorter one turns up in innocent words, so it is looked for only
-/// where it follows the scheme of an `Authorization` header.
+/// The length of the shortest value that is searched everywhere, in bytes. A shorter value appears in innocent words,
+/// so it is searched only after the scheme of an `Authorization` header.
 pub const SECRET_BYTES_MIN: usize = 8;
-/// Bytes below which a value of nothing but letters and digits is looked for as a whole word only: `password` is
-/// hidden, and `passwords` is left alone.
+/// The length in bytes below which a value of letters and digits is searched as a whole word only: `password` is
+/// hidden, and `passwords` is not.
 pub const WORD_BYTES_MAX: usize = 16;
-/// Bytes of the longest value that is looked for: no header carries more, and what is longer is a file and no secret.
+/// The length of the longest value that is searched, in bytes: no header is longer, and longer values are files.
 const SECRET_BYTES_MAX: usize = 8192;
-/// Characters of a line of a key file that is looked for by itself.
+/// The length of the shortest line of a key file that is searched by itself, in characters.
 const LINE_BYTES_MIN: usize = 16;
-/// Credentials that are made for a while and then forgotten. More of them are under way at a time on very large hubs
-/// only; there the oldest are no longer looked for.
+/// The number of short-lived credentials that are remembered. Very large hubs may use more at a time; there the oldest
+/// ones are no longer searched.
 const PASSING_MAX: usize = 64;
 
-/// Text that is looked for.
+/// A text to search for.
 #[derive(Debug)]
 struct Pattern {
     text: Box<str>,
-    /// It counts only where no letter or digit stands beside it.
+    /// The pattern matches only where no letter or digit is beside it.
     is_word: bool,
 }
 
-/// Every value that is looked for.
+/// All values to search for.
 #[derive(Debug, Default)]
 pub(super) struct SecretValues {
-    /// Patterns by their first two bytes, longest first: a secret that contains another one goes before it.
+    /// Patterns by their first two bytes, longest first: a secret that contains another one is found before it.
     patterns: HashMap<[u8; 2], Vec<Pattern>>,
-    /// A bit for each pair of bytes with which some pattern begins; empty until there is a pattern.
+    /// One bit for each pair of bytes that begins a pattern; empty while there are no patterns.
     starts: Vec<u64>,
     known: HashSet<Box<str>>,
     passing: VecDeque<Box<str>>,
@@ -45,7 +45,7 @@ pub(super) struct SecretValues {
 }
 
 impl SecretValues {
-    /// Looks for a secret from now on. One of several lines is the content of a file: its lines are looked for.
+    /// Adds a secret. A secret of several lines is the content of a file, whose lines are added.
     pub(super) fn learn(&mut self, secret: &str) {
         let secret = secret.trim();
         if secret.contains(['\n', '\r']) {
@@ -73,8 +73,7 @@ impl SecretValues {
         }
     }
 
-    /// Looks for a credential that is good for a while: the last [`PASSING_MAX`] are known, as they are and in no other
-    /// form.
+    /// Adds a short-lived credential: only the last [`PASSING_MAX`] are remembered, and only in plain form.
     pub(super) fn learn_passing(&mut self, secret: &str) {
         let usable = (WORD_BYTES_MAX..=SECRET_BYTES_MAX).contains(&secret.len());
         if !usable || self.known.contains(secret) || self.passing.iter().any(|known| **known == *secret) {
@@ -103,7 +102,7 @@ impl SecretValues {
         self.longest = self.longest.max(text.len());
     }
 
-    /// The bit stays: it only costs a look.
+    /// The bit of the pattern stays set, which costs only a look-up.
     fn remove(&mut self, text: &str) {
         if let [first, second, ..] = *text.as_bytes()
             && let Some(bucket) = self.patterns.get_mut(&[first, second])
@@ -112,7 +111,7 @@ impl SecretValues {
         }
     }
 
-    /// How many bytes of a secret stand here, if one does.
+    /// The length of the secret at this position, if there is one.
     fn at(&self, text: &[u8], at: usize) -> Option<usize> {
         let [first, second, ..] = text[at..] else { return None };
         let pair = u16::from_be_bytes([first, second]);
@@ -129,7 +128,7 @@ impl SecretValues {
         self.patterns.get(&[first, second])?.iter().find(stands).map(|pattern| pattern.text.len())
     }
 
-    /// A text without them.
+    /// The text with its secrets hidden.
     pub(super) fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.starts.is_empty() {
             return Cow::Borrowed(text);
@@ -141,9 +140,9 @@ impl SecretValues {
                 at += 1;
                 continue;
             };
-            // A pattern is text, so both of its ends are between characters.
+            // A pattern is text, so both of its ends are character boundaries.
             clean.push_str(&text[kept..at]);
-            // What follows a scheme is hidden, the scheme is not.
+            // The credential is hidden, its scheme is not.
             if let Some((scheme @ ("Bearer" | "bearer"), _)) = text[at..at + length].split_once(' ') {
                 clean.push_str(scheme);
                 clean.push(' ');
@@ -159,7 +158,7 @@ impl SecretValues {
         Cow::Owned(clean)
     }
 
-    /// Where a text may be cut at the latest, so that no beginning of a secret is left of one that stands there.
+    /// The position at which to cut a text, so that no part of a secret at the end is left.
     pub(super) fn cut_before(&self, text: &str, end: usize) -> usize {
         if self.starts.is_empty() || end >= text.len() {
             return end;
@@ -173,16 +172,16 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte)
 }
 
-/// What a secret may look like elsewhere.
+/// The encoded forms of a secret.
 fn encoded(secret: &str) -> Vec<String> {
     let upper = [percent(secret, '+'), percent(secret, '~')];
     let lower = upper.clone().map(|form| lower_hex(&form));
     let mut forms = [upper, lower].concat();
     let quoted = json(secret);
-    // JSON inside JSON, as in an error that quotes an error; and as writers do it that keep to ASCII.
+    // JSON inside JSON, as in an error that quotes an error; and as ASCII-only writers encode it.
     forms.extend([json(&quoted), quoted.replace('/', r"\/"), ascii(&quoted), quoted]);
-    // Inside a longer text, base64 of the same bytes has three faces; what is left of each without the seams is looked
-    // for.
+    // Inside a longer text, base64 of the same bytes has three alignments; each is searched without its first and last
+    // characters.
     for shift in 0..3 {
         let bytes = [&b"\0\0\0"[..shift], secret.as_bytes()].concat();
         let from = [0, 2, 3][shift];
@@ -195,13 +194,13 @@ fn encoded(secret: &str) -> Vec<String> {
     forms
 }
 
-/// The inside of a JSON string.
+/// The text as the inside of a JSON string.
 fn json(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
     quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
-/// The same without characters beyond ASCII.
+/// The same with escapes for characters beyond ASCII.
 fn ascii(quoted: &str) -> String {
     let mut text = String::new();
     for c in quoted.chars() {
@@ -214,7 +213,7 @@ fn ascii(quoted: &str) -> String {
     text
 }
 
-/// Percent-encoded as in queries and forms. `also` stays as it is: writers differ.
+/// Percent-encoded as in queries and forms. `also` stays unencoded, because encoders differ.
 fn percent(secret: &str, also: char) -> String {
     let mut text = String::new();
     for byte in secret.bytes() {
@@ -228,12 +227,12 @@ fn percent(secret: &str, also: char) -> String {
     text
 }
 
-/// The same with small letters after each percent sign.
+/// The same with lower-case digits after each percent sign.
 fn lower_hex(percent: &str) -> String {
     let mut pieces = percent.split('%');
     let mut text = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        // Two digits follow each sign, or this would not be percent-encoded.
+        // Two digits follow each percent sign.
         let (digits, rest) = piece.split_at(2.min(piece.len()));
         _ = write!(text, "%{}{rest}", digits.to_ascii_lowercase());
     }

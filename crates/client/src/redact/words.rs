@@ -1,17 +1,17 @@
-//! What an agent says about its work, without the secrets that it repeats.
+//! Removes secrets from the messages of an agent.
 //!
-//! Words are what a caller reads beside the work itself: the message of a status, a direct reply, the text of an error.
-//! Artifacts are the work, and pass as they are: they come in pieces, are compared, signed and hashed, and one that was
-//! changed on the way would be worth nothing.
+//! The filter covers what a caller reads beside the result: status messages, direct replies, error texts. Artifacts are
+//! the result and pass unchanged: they come in chunks, and are compared, signed and hashed, so a changed one would be
+//! worthless.
 
 use super::{REDACTED, Redactor};
 use crate::Error;
 use sabir_proto::{Answer, Content, Fault, Json, Message, Object, Part, TaskStatus, TheirEvent, TheirTask};
 use std::borrow::Cow;
 
-/// Something that an agent has said.
+/// A value from an agent that may contain secrets.
 pub trait Redact {
-    /// Takes the secrets out of its words.
+    /// Removes the secrets from the messages in this value.
     fn redact(&mut self, redactor: &Redactor);
 }
 
@@ -26,7 +26,7 @@ impl Redact for String {
 impl Redact for Json {
     fn redact(&mut self, redactor: &Redactor) {
         let Cow::Owned(clean) = redactor.words(self.as_str()) else { return };
-        // A secret that is a number leaves no JSON behind; then nothing of the value is shown.
+        // Replacing a number breaks the JSON; then the whole value is hidden.
         let clean = Self::parse(&clean).or_else(|_| Self::of(REDACTED));
         *self = clean.expect("a text is JSON");
     }
@@ -103,14 +103,14 @@ impl Redact for Answer {
             Self::SentTask(task) | Self::Task(task) => task.redact(redactor),
             Self::SentMessage(message) => message.redact(redactor),
             Self::Tasks { tasks, .. } => tasks.redact(redactor),
-            // What was registered with it, and what it says of itself.
+            // Push configurations and cards contain no messages of the agent about its work.
             Self::Push(..) | Self::Pushes(..) | Self::Deleted | Self::Card(_) => {}
         }
     }
 }
 
 impl Redact for Fault {
-    /// Its kind stays; where its words change, they are the agent's own from then on.
+    /// The code stays. If the text changes, the fault becomes [`Fault::Peer`] with the new text.
     fn redact(&mut self, redactor: &Redactor) {
         if let Cow::Owned(message) = redactor.words(&self.to_string()) {
             *self = Self::Peer { code: self.code(), message, task: self.task().cloned() };
@@ -173,7 +173,7 @@ mod tests {
         let said = serde_json::to_value(&after.status.message).unwrap();
         assert_eq!(said["parts"][0]["text"], "saw Bearer [redacted]");
         assert_eq!(said["parts"][1]["data"], serde_json::json!({"saw": REDACTED, "n": 1}));
-        // A number cannot be replaced by a text in its place, unless it is a whole value.
+        // A number inside a value cannot be replaced by text, so the whole value is.
         assert_eq!(said["parts"][2]["data"], REDACTED);
         assert_eq!(
             (&said["metadata"]["saw"], after.metadata.unwrap().get("saw")),

@@ -1,8 +1,8 @@
-//! Keys that a certificate vouches for: `x5c` in the header of a signature, checked against configured authorities.
+//! Keys in certificates: the `x5c` in the header of a signature, checked against configured authorities.
 //!
-//! The chain is judged as that of a TLS server is: every link, every date, and that the certificate is for the card's
-//! host. Whoever may answer for the host may sign for it, and nobody else. Authorities are those of the configuration;
-//! the machine's own, which vouch for half the Internet, are not asked.
+//! The chain is checked like that of a TLS server: every signature, every date, and that the certificate is for the
+//! card's host. Only a holder of a certificate for the host can sign cards for it. Only configured authorities count;
+//! those of the machine, which cover half the Internet, are not used.
 
 use super::jwks::Jwks;
 use rustls::RootCertStore;
@@ -16,10 +16,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many certificates one signature may bring.
+/// The number of certificates that one signature may bring.
 pub const CERTIFICATES_MAX: usize = 8;
 
-/// Certificate authorities that may vouch for the signer of a card. Empty unless something was given.
+/// Certificate authorities that may vouch for the signer of a card. Empty by default.
 #[derive(Clone, Default)]
 pub struct Authorities {
     verifier: Option<Arc<WebPkiServerVerifier>>,
@@ -29,16 +29,16 @@ pub struct Authorities {
 /// Why a text is not a bundle of authorities.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthoritiesFault {
-    /// Not PEM, or without a certificate.
+    /// The text is not PEM, or has no certificate.
     #[error("not a PEM file with certificates")]
     Unreadable,
-    /// A certificate that cannot be an authority.
+    /// A certificate cannot be an authority.
     #[error("a certificate cannot be used as an authority: {0}")]
     Unusable(String),
 }
 
 impl Authorities {
-    /// Reads a bundle: one or more certificates as PEM.
+    /// Parses a bundle: one or more certificates as PEM.
     pub fn parse(pem: &[u8]) -> Result<Self, AuthoritiesFault> {
         let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let list = list.map_err(|_| AuthoritiesFault::Unreadable)?;
@@ -56,17 +56,17 @@ impl Authorities {
         Ok(Self { verifier: Some(verifier), count })
     }
 
-    /// How many there are.
+    /// The number of authorities.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none, so that certificates mean nothing.
+    /// Whether there are no authorities, so that certificates are ignored.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The key of a chain, under the name that the signature has for it, if an authority vouches for the host. The
+    /// The key of a certificate chain, under the key id of the signature, if an authority vouches for the host. The
     /// signer's own certificate comes first.
     pub(super) fn key(&self, chain: &[Vec<u8>], host: &str, key: &str, now: u64) -> Result<Jwks, String> {
         let Some(verifier) = &self.verifier else { return Err("no authorities are configured".to_owned()) };
@@ -83,14 +83,14 @@ impl Authorities {
     }
 }
 
-/// How many, and not whom: a bundle is public, but long.
+/// Shows only the number: a bundle is public, but long.
 impl fmt::Debug for Authorities {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Authorities({})", self.count)
     }
 }
 
-/// The kinds of keys that sign cards.
+/// The kinds of keys that can sign cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     P256,
@@ -98,8 +98,8 @@ pub(super) enum Kind {
     Ed25519,
 }
 
-/// Opens a `SubjectPublicKeyInfo`: the kind of key, and the key itself as its kind has it. `None` for a key of a kind
-/// that signs no cards.
+/// Parses a `SubjectPublicKeyInfo` into the kind of key and the key in the encoding of its kind. `None` for a kind that
+/// cannot sign cards.
 fn open(spki: &[u8]) -> Option<(Kind, Vec<u8>)> {
     const KINDS: [(AlgorithmIdentifier, Kind); 3] =
         [(alg_id::ECDSA_P256, Kind::P256), (alg_id::RSA_ENCRYPTION, Kind::Rsa), (alg_id::ED25519, Kind::Ed25519)];
@@ -109,12 +109,12 @@ fn open(spki: &[u8]) -> Option<(Kind, Vec<u8>)> {
     let (algorithm, rest) = element(SEQUENCE, whole)?;
     let (bits, _) = element(BIT_STRING, rest)?;
     let (_, kind) = KINDS.into_iter().find(|(id, _)| id.as_ref() == algorithm)?;
-    // The first byte counts bits to leave out at the end: none, for a key.
+    // The first byte is the number of unused bits at the end, which is zero for a key.
     let [0, key @ ..] = bits else { return None };
     Some((kind, key.to_vec()))
 }
 
-/// The content of one DER element with this tag, and what follows it.
+/// The content of one DER element with this tag, and the rest.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let [found, first, rest @ ..] = der else { return None };
     let (length, rest) = match first {
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!((found, key.len()), (kind, length));
             assert!((0..spki.len()).all(|end| open(&spki[..end]).is_none()), "a piece of a key is no key");
         }
-        // A curve that signs no cards: P-384.
+        // A curve that cannot sign cards: P-384.
         let other = [&[0x30, 0x10][..], &alg_id::ECDSA_P384, &[0x03, 0x02, 0x00, 0x04]].concat();
         let other = [&[0x30, u8::try_from(other.len()).unwrap()][..], &other].concat();
         assert_eq!(open(&other), None);

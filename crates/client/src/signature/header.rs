@@ -1,4 +1,4 @@
-//! The protected header of a card signature: which key, which algorithm, and what the signer insists on.
+//! The protected header of a card signature: key id, algorithm and critical parameters.
 
 use super::{CERTIFICATES_MAX, PROTECTED_BYTES_MAX, Reason};
 use base64::Engine as _;
@@ -7,25 +7,24 @@ use jsonwebtoken::Algorithm;
 use sabir_proto::canon;
 use serde_json::Value;
 
-/// What a signature may be made with. Anything else, `none` and the HMAC family above all, is refused by not being
-/// here.
+/// The accepted algorithms. All others are refused, above all `none` and the HMAC family.
 const ALGORITHMS: [(&str, Algorithm); 3] =
     [("ES256", Algorithm::ES256), ("RS256", Algorithm::RS256), ("EdDSA", Algorithm::EdDSA)];
 
-/// A header that we understand in full.
+/// A header whose members we understand.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) algorithm: Algorithm,
     pub(super) key: String,
-    /// Where the signer says its keys are. Not yet to be believed.
+    /// The key set URL of the signer (`jku`). It is not verified yet.
     pub(super) keys_url: Option<String>,
     pub(super) issuer: Option<String>,
-    /// The signer's certificate and those that lead to an authority, as DER. Not yet to be believed.
+    /// The signer's certificate and those up to an authority, as DER. They are not verified yet.
     pub(super) chain: Vec<Vec<u8>>,
 }
 
 impl Header {
-    /// Reads a header. Members given twice are refused (RFC 7515 §4): a signer and a verifier could read either one.
+    /// Parses a header. Duplicate members are refused (RFC 7515 §4): signer and verifier could read different ones.
     pub(super) fn parse(protected: &str) -> Result<Self, Reason> {
         let malformed = |why: String| Reason::Malformed(format!("protected header: {why}"));
         if protected.len() > PROTECTED_BYTES_MAX {
@@ -45,7 +44,7 @@ impl Header {
         let Some((_, algorithm)) = ALGORITHMS.into_iter().find(|(name, _)| *name == named) else {
             return Err(Reason::AlgorithmRefused(named));
         };
-        // We know no extension, so whatever is critical is something we do not understand (RFC 7515 §4.1.11).
+        // We know no extension, so every critical parameter is one that we do not understand (RFC 7515 §4.1.11).
         if let Some(critical) = members.get("crit") {
             return Err(Reason::Critical(critical.to_string()));
         }
@@ -55,7 +54,7 @@ impl Header {
     }
 }
 
-/// A chain of certificates, each in base64 with its padding (RFC 7515 §4.1.6).
+/// A chain of certificates, each in padded base64 (RFC 7515 §4.1.6).
 fn certificates(chain: Option<&Value>) -> Option<Vec<Vec<u8>>> {
     match chain {
         None => Some(Vec::new()),

@@ -1,8 +1,8 @@
-//! Key sets (RFC 7517): public keys, and whether a signature was made with one of them.
+//! Key sets (RFC 7517): public keys, and the verification of signatures with them.
 //!
-//! A set comes from a file of the user or from a stranger's server, so its size is bounded, keys we cannot use are
-//! passed over rather than refused, and symmetric keys do not exist for us: whoever can verify with one could have
-//! signed with it. Each key accepts only the algorithms of its own kind, whatever a header claims.
+//! A set comes from a file of the user or from an untrusted server, so its size is bounded. Keys that we cannot use are
+//! skipped. Symmetric keys are never used: a verifier that holds one could also sign with it. Each key accepts only the
+//! algorithms of its own kind, whatever a header claims.
 
 use super::chain::Kind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 
-/// The largest key set we read. A hundred RSA keys with certificate chains fit; more is an attack or a mistake.
+/// The largest key set that is read. A hundred RSA keys with certificate chains fit; more is an attack or a mistake.
 pub const JWKS_BYTES_MAX: usize = 256 * 1024;
-/// How many keys of one set we look at.
+/// The number of keys of one set that are used.
 pub const JWKS_KEYS_MAX: usize = 100;
-/// How many keys of the same name we try. A set may hold an elliptic and an RSA key under one name, not fifty of them.
+/// The number of keys of one id that are tried. A set may hold an elliptic and an RSA key under one id, not fifty.
 const SAME_NAME_MAX: usize = 4;
 
 /// A set of public keys.
@@ -27,41 +27,41 @@ pub struct Jwks {
 /// Why a text is not a key set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JwksFault {
-    /// Larger than [`JWKS_BYTES_MAX`].
+    /// The set exceeds [`JWKS_BYTES_MAX`].
     #[error("key set of {0} bytes, more than {JWKS_BYTES_MAX}")]
     TooLarge(usize),
-    /// More than [`JWKS_KEYS_MAX`] keys.
+    /// The set has more than [`JWKS_KEYS_MAX`] keys.
     #[error("key set of {0} keys, more than {JWKS_KEYS_MAX}")]
     TooMany(usize),
-    /// Neither a key set nor a key.
+    /// The text is neither a key set nor a key.
     #[error("not a key set: {0}")]
     Unreadable(String),
 }
 
-/// Why no key of a set vouches for a signature.
+/// Why no key of a set verifies a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyFault {
-    /// No key of that name.
+    /// The set has no key of that id.
     Unknown,
-    /// The key of that name is of another kind than the algorithm, or not meant for signatures.
+    /// The key of that id is of another kind than the algorithm, or not for signatures.
     Mismatch,
-    /// The key of that name is not valid yet, not valid any more, or revoked.
+    /// The key of that id is not valid yet, expired or revoked.
     Expired,
-    /// The key fits and says no.
+    /// The key fits and the signature is wrong.
     Wrong,
 }
 
 #[derive(Clone)]
 struct Key {
     id: Option<String>,
-    /// What this key may be used for; empty for a key that is not for signatures.
+    /// The algorithms that this key may be used with; empty for a key that is not for signatures.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
     life: Life,
 }
 
-/// When a key may be used. RFC 7517 has no such members; OpenID Federation and several issuers do, and A2A 1.0 §8.4.3
-/// forbids the use of expired and revoked keys.
+/// When a key may be used. RFC 7517 has no such members; OpenID Federation and several issuers use them, and A2A 1.0
+/// §8.4.3 forbids expired and revoked keys.
 #[derive(Clone, Default, Deserialize)]
 struct Life {
     #[serde(default)]
@@ -73,7 +73,7 @@ struct Life {
 }
 
 impl Jwks {
-    /// Reads a key set, or a single key. Keys of a kind we cannot use are left out.
+    /// Parses a key set or a single key. Keys of a kind that we cannot use are skipped.
     pub fn parse(text: &[u8]) -> Result<Self, JwksFault> {
         if text.len() > JWKS_BYTES_MAX {
             return Err(JwksFault::TooLarge(text.len()));
@@ -95,30 +95,30 @@ impl Jwks {
         Ok(Self { keys: keys.into_iter().filter_map(Key::read).collect() })
     }
 
-    /// The key of a certificate, under a name.
+    /// A set with the key of a certificate, under a key id.
     pub(super) fn certified(id: &str, kind: Kind, public: &[u8]) -> Self {
         let (algorithms, key) = match kind {
             Kind::P256 => (vec![Algorithm::ES256], DecodingKey::from_ec_der(public)),
             Kind::Rsa => (vec![Algorithm::RS256], DecodingKey::from_rsa_der(public)),
             Kind::Ed25519 => (vec![Algorithm::EdDSA], DecodingKey::from_ed_der(public)),
         };
-        // How long it may be used, the certificate says.
+        // The certificate limits the validity.
         Self { keys: vec![Key { id: Some(id.to_owned()), algorithms, key, life: Life::default() }] }
     }
 
-    /// The keys of both.
+    /// The set with the keys of both sets.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.keys.extend(others.keys);
         self
     }
 
-    /// How many keys we can use.
+    /// The number of usable keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is no key we can use.
+    /// Whether the set has no usable key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -127,8 +127,8 @@ impl Jwks {
         self.keys.iter().any(|key| key.id.as_deref() == Some(id))
     }
 
-    /// Whether a key of this name made the signature, which is base64url. Without a name the set must leave no choice:
-    /// a single key that fits the algorithm.
+    /// Checks a signature, which is base64url, with the keys of this id. Without an id the set must have exactly one
+    /// key that fits the algorithm.
     pub(crate) fn check(&self, id: Option<&str>, signed: &Signed<'_>, now: u64) -> Result<(), KeyFault> {
         let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
         let mut candidates: Vec<&Key> = self.keys.iter().filter(named).collect();
@@ -147,22 +147,22 @@ impl Jwks {
             return Err(KeyFault::Expired);
         }
         let good = |key: &&Key| {
-            // A key that cannot be used at all (not a point of the curve, too short) has not vouched for anything.
+            // An unusable key (not a point of the curve, too short) has not made the signature.
             jsonwebtoken::crypto::verify(signed.signature, signed.input, &key.key, signed.algorithm).unwrap_or(false)
         };
         if candidates.into_iter().take(SAME_NAME_MAX).any(|key| good(&key)) { Ok(()) } else { Err(KeyFault::Wrong) }
     }
 }
 
-/// A signature and what it is over.
+/// A signature and the bytes that it signs.
 pub(crate) struct Signed<'a> {
     pub(crate) algorithm: Algorithm,
     pub(crate) input: &'a [u8],
-    /// base64url, as in the JWS.
+    /// The signature in base64url, as in the JWS.
     pub(crate) signature: &'a str,
 }
 
-/// Names only: a key set is public, but pages of numbers help nobody.
+/// Shows only ids: a key set is public, but long.
 impl fmt::Debug for Jwks {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_list().entries(self.keys.iter().map(|key| key.id.as_deref().unwrap_or("(unnamed)"))).finish()
@@ -194,7 +194,7 @@ impl Key {
         let common = jwk.common;
         let signs = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
             && common.key_operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-        // A key that names its algorithm is for that one alone, also when it is one we do not know.
+        // A key that names its algorithm is only for that algorithm, even if we do not know it.
         let pinned = |algorithm: &&Algorithm| common.key_algorithm.is_none_or(|only| only == (**algorithm).into());
         let algorithms = if signs { fit.iter().filter(pinned).copied().collect() } else { Vec::new() };
         Some(Self { id: common.key_id, algorithms, key, life })

@@ -1,41 +1,41 @@
-//! How much a card's signatures matter to somebody.
+//! The signature mode: what a client requires of the signatures of a card.
 
 use super::{FetchKeys, Reason, Trust, vouched};
 use crate::discover::Found;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is asked of a card before its agent is called. The later ones ask for more.
+/// The requirement on the signatures of a card before its agent is called. Later variants require more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
-    /// Nothing: signatures are not looked at.
+    /// Signatures are not checked.
     #[default]
     Off,
-    /// A card need not be signed; one that is must be verified.
+    /// A card may be unsigned; a signed card must be verified.
     IfPresent,
-    /// A card must be signed, and verified.
+    /// A card must be signed and verified.
     Require,
 }
 
-/// Why a card is not believed.
+/// Why a card is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// Nobody signed it.
+    /// The card has no signature.
     #[error("it is not signed")]
     Unsigned,
-    /// It is signed, and that tells us nothing.
+    /// The card is signed, and the signature proves nothing.
     #[error("its signature does not verify: {0}")]
     Unverifiable(Reason),
-    /// It is signed, and what matters most is not under the signature.
+    /// The signature is valid, but does not cover addresses or security requirements.
     #[error("its signature holds, but does not cover {0}")]
     Uncovered(&'static str),
 }
 
 impl Mode {
-    /// Every mode.
+    /// Every mode, from the weakest to the strongest.
     pub const ALL: [Self; 3] = [Self::Off, Self::IfPresent, Self::Require];
 
-    /// As it is written in a configuration.
+    /// The name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -44,8 +44,8 @@ impl Mode {
         }
     }
 
-    /// As much of a card as may be used: everything where nothing was asked, and where it is signed only what was
-    /// signed ([`vouched`]).
+    /// Returns the usable part of a card: with mode [`Mode::Off`] or an accepted unsigned card all of it, otherwise
+    /// only what is signed ([`vouched`]).
     pub async fn admit(self, found: Found, trust: &Trust, fetch: &impl FetchKeys) -> Result<Found, Distrust> {
         if self == Self::Off {
             return Ok(found);
@@ -64,7 +64,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// No mode of that name.
+/// There is no mode of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no mode; there are off, if-present and require")]
 pub struct UnknownMode(pub String);

@@ -60,7 +60,7 @@ async fn every_vector_has_its_stated_verdict() {
         match verify(&case.card.to_string(), &trust, &NoFetch).await {
             Verdict::Verified { kid, source, form, covered } => {
                 assert!(case.valid, "{id} is accepted");
-                // The first form that holds, in our order of trying.
+                // The first valid form, in the order in which we try them.
                 let first = Form::ALL.into_iter().find(|form| case.valid_forms.iter().any(|v| v == name(*form)));
                 assert_eq!(Some(form), first, "{id}");
                 assert_eq!(source, Source::Given, "{id}");
@@ -79,8 +79,8 @@ async fn every_vector_has_its_stated_verdict() {
     }
 }
 
-/// Where our client asks for more than the verdict: nowhere, since every card of the vectors is of 1.0, where each
-/// reading covers addresses and schemes. What is used of them is what was covered.
+/// The exceptions, in which the client requires more than the verdict. There are none: every card of the vectors is of
+/// 1.0, where each form covers addresses and schemes. The client uses exactly the covered members.
 #[tokio::test]
 async fn of_every_vector_the_client_uses_what_was_covered() {
     const STRICTER: [&str; 0] = [];
@@ -97,7 +97,7 @@ async fn of_every_vector_the_client_uses_what_was_covered() {
                 let mut used: Value = serde_json::from_str(vouched.found.as_found()).unwrap();
                 let kept = used.as_object_mut().unwrap().remove("signatures").unwrap();
                 assert_eq!(used, serde_json::from_str::<Value>(&vouched.covered).unwrap(), "{id}");
-                // Of the signatures the one that holds, and of it what is signed.
+                // Only the valid signature stays, and of it only what is signed.
                 let [kept] = kept.as_array().unwrap().as_slice() else { panic!("{id}: {kept}") };
                 let given =
                     card["signatures"].as_array().unwrap().iter().find(|one| one["signature"] == kept["signature"]);
@@ -113,7 +113,7 @@ async fn of_every_vector_the_client_uses_what_was_covered() {
     assert_eq!(stricter, STRICTER);
 }
 
-/// A signer with a key of its own, for what the vectors do not hold.
+/// A signer with its own key, for cases beyond the vectors.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -148,7 +148,7 @@ fn signed_by(signatures: Vec<Value>) -> String {
     card.to_string()
 }
 
-/// A web of key sets, and what was asked of it.
+/// A fake server of key sets that records the requested URLs.
 #[derive(Default)]
 struct Web {
     sets: HashMap<String, Vec<u8>>,
@@ -313,7 +313,7 @@ async fn an_issuer_must_be_the_cards_host() {
             verdict => assert!(!fine && reason(verdict).code() == "foreign_issuer", "{issuer}"),
         }
     }
-    // A file has no host, and this card says nowhere where its agent is.
+    // A file has no host, and this card does not name the agent's URL.
     let from_file = Trust { keys, ..Trust::default() };
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "iss": "agent.example"}));
     assert_eq!(reason(verify(&card, &from_file, &NoFetch).await).code(), "foreign_issuer");
@@ -351,7 +351,7 @@ async fn limits_hold_and_odd_shapes_are_malformed() {
     for card in ["{}", r#"{"n":9007199254740993}"#, r#"{"signatures":null}"#, r#"{"signatures":[]}"#] {
         assert_eq!(verify(card, &trust, &NoFetch).await, Verdict::Absent, "{card}");
     }
-    // Five signatures with five places: the last is not fetched.
+    // Five signatures with five key URLs: the last one is not fetched.
     let jku = |n: usize| format!("https://agent.example/keys-{n}.json");
     let places =
         (0..=KEY_FETCHES_MAX).map(|n| signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": jku(n)})));
@@ -360,7 +360,7 @@ async fn limits_hold_and_odd_shapes_are_malformed() {
     assert_eq!(web.asked().len(), KEY_FETCHES_MAX);
 }
 
-/// A signer with a certificate: its key, its chain, and how it signs.
+/// A signer with a certificate: its key, its algorithm and its chain.
 struct Certified {
     key: jsonwebtoken::EncodingKey,
     algorithm: jsonwebtoken::Algorithm,
@@ -427,12 +427,12 @@ async fn a_certificate_that_does_not_hold_is_no_reason() {
         Trust { now: 1_000_000_000, ..certified(HOME) },
         Trust { now: 1_000_000_000_000, ..certified(HOME) },
         Trust { card_url: None, ..certified(HOME) },
-        // A signer's own certificate is no authority for another's.
+        // A signer's own certificate is no authority for another signer.
         Trust { authorities: Authorities::parse(lone.as_bytes()).unwrap(), ..certified(HOME) },
     ] {
         assert_eq!(why(&good, &trust).await.code(), "x5c_refused", "{trust:?}");
     }
-    // Without what leads to the root, with the wrong key in front, and without any authority.
+    // Without the intermediate certificates, with the wrong key in front, and without any authority.
     let lone = signer.signed(&json!({"x5c": [signer.chain[0]]}));
     assert_eq!(why(&lone, &certified(HOME)).await.code(), "x5c_refused");
     let swapped = signer.signed(&json!({"x5c": other.chain}));
@@ -477,7 +477,7 @@ async fn a_registry_has_keys_by_host() {
     assert_eq!(why(&there, &Web::with(entry, &signer.keys("another"))).await, "unknown_key");
     assert_eq!(why(&there, &Web::default()).await, "keys_unavailable");
     assert_eq!(why(&registry("http://keys.example/agents"), &Web::default()).await, "jku_refused");
-    // This machine may be named, and a file has no entry.
+    // A registry on this machine is allowed, and a file has no entry.
     let local = "http://127.0.0.1:9/agent.example";
     let verdict = verify(&card, &registry("http://127.0.0.1:9"), &Web::with(local, &signer.keys("k"))).await;
     assert!(matches!(verdict, Verdict::Verified { .. }), "{verdict:?}");

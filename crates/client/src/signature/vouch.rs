@@ -1,9 +1,9 @@
-//! What of a card may be used once somebody vouches for it: what the signature covers, read anew, and nothing else.
+//! Reduces a verified card to what its signature covers.
 //!
-//! Readings differ in what they cover, and cards say things in more than one way: an address may stand in
-//! `supportedInterfaces`, in `url`, or in either under another spelling. Whoever can change a card on its way would
-//! write where the reading of its signature does not look. So the card as it came is only used to see whether anything
-//! about addresses and credentials was left out; then it is dropped.
+//! Canonical forms cover different members, and cards repeat information: an address may be in `supportedInterfaces`,
+//! in `url`, or in either under another spelling. An attacker that changes a card in transit would write to members
+//! that the signature's form does not cover. So the received card is only used to check that no address or security
+//! requirement is uncovered; then it is dropped.
 
 use super::{Distrust, Failure, FetchKeys, Form, Held, Source, Trust, holding};
 use crate::discover::Found;
@@ -11,28 +11,28 @@ use sabir_proto::AgentCard;
 use sabir_proto::card::SecurityRequirement;
 use std::collections::BTreeMap;
 
-/// A card that somebody vouches for.
+/// A card with a verified signature.
 #[derive(Debug, Clone)]
 pub struct Vouched {
-    /// The name of the key.
+    /// The id of the signing key.
     pub kid: String,
-    /// Where the key came from.
+    /// The source of the key.
     pub source: Source,
-    /// The reading under which the signature holds.
+    /// The canonical form under which the signature is valid.
     pub form: Form,
-    /// What was signed, as canonical JSON.
+    /// The covered members, as canonical JSON.
     pub covered: String,
-    /// The same as a card. Its JSON has the one signature that holds, and no other.
+    /// The covered members as a card. Its JSON contains only the valid signature.
     pub found: Found,
 }
 
-/// What of a card is vouched for, or why nothing is. The first signature counts that holds and covers enough: the
-/// addresses and what the agent asks of callers, as they are read in the card as it came.
+/// Returns the verified part of a card, or why there is none. The first valid signature counts that covers enough: the
+/// addresses and the security requirements of the received card.
 ///
-/// One thing may be left out, since the SDKs never sign it: that a scheme is required without any scopes. Whoever uses
-/// the card then finds the scheme, and is not told that it is required.
+/// There is one exception, because the SDKs never sign it: a required scheme without scopes. A client then sees the
+/// scheme, and not that it is required.
 pub async fn vouched(found: &Found, trust: &Trust, fetch: &impl FetchKeys) -> Result<Vouched, Distrust> {
-    // Whoever holds a card may have changed what was read of it.
+    // The caller may have changed the parsed card, so it is parsed again.
     let whole = found.anew(found.as_found()).map_err(|_| Distrust::Uncovered("the card"))?;
     let outcome = holding(found.as_found(), trust, fetch, |held| Vouched::of(&whole, held)).await;
     outcome.map_err(|failure| match failure {
@@ -47,7 +47,7 @@ impl Vouched {
         const ADDRESS: Distrust = Distrust::Uncovered("where the agent is");
         let Held { kid, source, form, covered, signature } = held;
         let members = covered.strip_suffix('}').unwrap_or_default();
-        // What has no address, or no name, cannot be read.
+        // Covered members without an address or a name are not a card.
         let found = whole.anew(&format!("{members},\"signatures\":[{signature}]}}")).map_err(|_| ADDRESS)?;
         if found.card.supported_interfaces != whole.card.supported_interfaces {
             return Err(ADDRESS);
@@ -70,7 +70,7 @@ fn asks_the_same(one: &AgentCard, other: &AgentCard) -> bool {
             .all(|(one, other)| scoped(&one.security_requirements) == scoped(&other.security_requirements))
 }
 
-/// Requirements without what has no scopes.
+/// The requirements without schemes that have no scopes.
 fn scoped(requirements: &[SecurityRequirement]) -> Vec<BTreeMap<&str, &[String]>> {
     let needed = requirements.iter().map(|requirement| {
         let scoped = requirement.schemes.iter().filter(|(_, scopes)| !scopes.list.is_empty());

@@ -75,7 +75,7 @@ fn a_file_open_to_others_is_refused_and_a_login_mends_it() {
     }
     store.save(&stored(A, "two", 9)).unwrap();
     assert!(store.load(&key(A)).unwrap().is_some());
-    // Whoever may write to the directory may put a file of their own there.
+    // Any user who can write to the directory could place a file there.
     fs::set_permissions(&store.dir, fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(store.load(&key(A)), Err(Error::Exposed { .. })));
     store.save(&stored(A, "three", 9)).unwrap();
@@ -131,7 +131,7 @@ fn a_logout_leaves_nothing_of_that_token_and_all_of_the_others() {
     assert!(!store.remove(&key(A)).unwrap());
     store.save(&stored(A, "one", 9)).unwrap();
     store.save(&stored(B, "two", 9)).unwrap();
-    // As a crash between writing and renaming would leave it.
+    // The leftover of a crash between writing and renaming.
     fs::write(store.dir.join(format!(".{}.0000.tmp", stem(&key(A)))), "one").unwrap();
     assert!(store.remove(&key(A)).unwrap());
     assert_eq!(store.load(&key(A)).unwrap(), None);
@@ -166,7 +166,7 @@ async fn of_many_who_find_a_token_stale_one_renews_it() {
     store.save(&stored(A, "old", 1000)).unwrap();
     let renewals = AtomicU32::new(0);
     let one = async || {
-        // Each with a store of its own, as other processes would have.
+        // Each renewal uses its own store, like another process.
         let store = Store::new(store.dir.clone());
         let renew = async |old: Stored| {
             assert_eq!(old.token.access.expose(), "old");

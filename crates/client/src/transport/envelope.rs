@@ -1,8 +1,7 @@
-//! The envelope of a booking network, as one more way to call an agent. What is said in it is `wire`'s affair.
+//! The envelope of a booking network as a transport. `wire` encodes and decodes its content.
 //!
-//! Only messages can be sent; everything about tasks is refused here, and no request leaves. What is sent carries the
-//! same timestamp whenever the same message is sent, for as long as this line lasts: that is how a network knows a
-//! repetition.
+//! Only messages can be sent; this transport refuses calls about tasks without a request. Every attempt to send the
+//! same message over this transport carries the same timestamp, by which the network recognises a retry.
 
 use super::{Line, Opened, mint, only_event, said_answer};
 use crate::door::REFUSAL_BYTES_MAX;
@@ -18,16 +17,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long an answer may take, as networks allow it at most.
+/// The longest time that networks allow for an answer.
 const TTL_MS: u64 = 15_000;
-/// Who sends, where the address does not say.
+/// The sender if the URL does not name one.
 const SENDER: &str = "sabir";
-/// The member of an address that names the sender, such as `?from=my_agent`; it does not leave.
+/// The query parameter of the URL that names the sender, such as `?from=my_agent`. It is not sent.
 const FROM: &str = "from";
-/// Messages whose timestamps are remembered.
+/// The number of messages whose timestamps are remembered.
 const STAMPS_MAX: usize = 4096;
 
-/// When each message was first sent, and the last moment that was given.
+/// The timestamp of each message's first attempt, and the last timestamp.
 #[derive(Default)]
 pub(super) struct Stamps(Mutex<(VecDeque<(MessageId, Moment)>, i64)>);
 
@@ -84,7 +83,7 @@ pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error>
         }
         Err(Unanswered::Nonsense(why)) => return Err(Error::local(Fault::InvalidAgentResponse(why))),
     };
-    // What came is no A2A, so what is shown is what it means.
+    // The answer is not A2A, so the JSON is encoded from the value.
     Ok(said_answer(Dialect::V1, answer, None, losses))
 }
 
@@ -92,7 +91,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
     only_event(Dialect::V1, ask(line, call).await?, None)
 }
 
-/// A call as it would leave.
+/// Previews a call without sending it.
 pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
     let (_, envelope) = write(line, call, &mut Losses::new())?;
     Ok((Method::POST, address(line).to_string(), headers(line), Some(envelope.write())))
@@ -105,7 +104,7 @@ fn headers(line: &Line) -> HeaderMap {
     headers
 }
 
-/// Where envelopes are posted, without who sends them.
+/// The URL of the network, without the sender parameter.
 fn address(line: &Line) -> url::Url {
     let mut url = line.chosen.url.clone();
     url.set_query(None);

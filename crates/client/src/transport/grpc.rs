@@ -1,4 +1,4 @@
-//! gRPC of 1.0 and of 0.3.
+//! The gRPC transport for A2A 1.0 and 0.3.
 
 mod counted;
 
@@ -25,11 +25,11 @@ use url::Url;
 type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Counted>;
 type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Counted>;
 
-/// How often a connection with open calls is asked whether it lives, and how long it may take to say so.
+/// The interval of HTTP/2 pings on connections with open calls, and the time limit of their answers.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// An open stream.
+/// An open stream of events.
 pub(crate) struct Events {
     line: Arc<Line>,
     stream: Stream,
@@ -92,7 +92,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
 
 impl Events {
     pub(super) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
-        // However long it takes: HTTP/2 finds out below us when nobody is there any more.
+        // There is no read timeout: HTTP/2 pings detect a dead connection.
         let mut losses = Losses::new();
         let Some(mut event) = self.read(&mut losses).await? else { return Ok(None) };
         self.line.files.read_event(&mut event);
@@ -223,17 +223,17 @@ async fn client_v03(line: &Line) -> Result<ClientV03, Error> {
     Ok(ClientV03::new(Counted::new(channel(line).await?, &line.door)).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
-/// The connection: made once, mended by tonic. The first one is made here, so that its failure is told as what it is.
+/// The connection: made once, restored by tonic. The first one is made here, so that its error is reported as it is.
 async fn channel(line: &Line) -> Result<Channel, Error> {
     let made = line.grpc.get_or_try_init(|| async {
         let url = &line.chosen.url;
-        // The address on a card may have a path, which gRPC has no use for.
+        // The URL on a card may have a path, which gRPC does not use.
         let authority = url.as_str().strip_prefix(url.scheme()).and_then(|r| r.strip_prefix("://")).unwrap_or_default();
         let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
         let origin = format!("{}://{authority}", url.scheme());
         let endpoint = Endpoint::from_shared(origin)
             .map_err(|e| Error::Usage(format!("{url}: {e}")))?
-            // A stream of a quiet task has no comments; the connection is asked instead whether it lives.
+            // A stream of a quiet task has no comments, so the connection is pinged instead.
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
             .keep_alive_while_idle(false);
@@ -252,12 +252,12 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
     made.await.cloned()
 }
 
-/// Our own error on its way through tonic.
+/// An error of this crate on its way through tonic.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Dialled(Error);
 
-/// Our own error, if that is what went wrong.
+/// The error of this crate, if it is the cause.
 fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut cause = Some(error);
     while let Some(step) = cause {
@@ -272,7 +272,7 @@ fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     None
 }
 
-/// Connects under the egress policy: resolved once, judged, and dialled at the address that was judged.
+/// Connects under the address policy: resolves once, checks the addresses, and connects to a checked address.
 async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, Error> {
     let host = uri.host().unwrap_or_default();
     let secure = uri.scheme_str() == Some("https");
@@ -319,11 +319,11 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
 trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
 
-/// Everything beside a message: made for one request, as everywhere.
+/// The metadata of one request, including its credentials.
 async fn metadata(line: &Line, call: &Call) -> Result<HeaderMap, Error> {
     let mut headers = line.headers();
     lineage::tell(call, &mut headers);
-    // Keys of a query have no place in gRPC but metadata.
+    // gRPC has no query, so keys of a query become metadata.
     for (name, value) in &line.attached.query {
         if let (Ok(name), Ok(value)) =
             (name.to_ascii_lowercase().parse::<http::HeaderName>(), sensitive(value.expose()))
@@ -342,7 +342,7 @@ fn wrap<T>(beside: &HeaderMap, message: T) -> tonic::Request<T> {
     request
 }
 
-/// Tells the observer what leaves, as JSON: the bytes of protobuf help nobody.
+/// Reports the request to the observer, with its message as JSON: the bytes of protobuf are not readable.
 fn announce(line: &Line, call: &Call) -> Instant {
     let (method, url, headers, body) = written(line, call);
     let body = body.map(Bytes::from);
@@ -350,13 +350,13 @@ fn announce(line: &Line, call: &Call) -> Instant {
     Instant::now()
 }
 
-/// A call as it would leave.
+/// Previews a call without sending it.
 pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
     let (_, params) = v1::json::write_call(call);
     let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
     let base = line.chosen.url.as_str().trim_end_matches('/');
     let method = match (line.chosen.dialect, call) {
-        // Two methods had other names.
+        // Three methods had other names in 0.3.
         (Dialect::V03, Call::Subscribe(_)) => "TaskSubscription",
         (Dialect::V03, Call::ExtendedCard { .. }) => "GetAgentCard",
         (Dialect::V03, Call::ListPush(_)) => "ListTaskPushNotificationConfig",
@@ -366,7 +366,7 @@ pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, O
     (Method::POST, url, line.headers(), Some(params))
 }
 
-/// What a status means.
+/// Converts a gRPC status into an error.
 fn refused(line: &Line, status: &tonic::Status) -> Error {
     if let Some(ours) = std::error::Error::source(status).and_then(unwrapped) {
         return ours;
@@ -375,13 +375,13 @@ fn refused(line: &Line, status: &tonic::Status) -> Error {
     if matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied) {
         return line.shut_out(status.message().to_owned(), transport);
     }
-    // A status that the connection made up, not the agent.
+    // A status without details whose source is a connection error does not come from the agent.
     let broken = std::error::Error::source(status).is_some()
         && matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown | tonic::Code::Internal);
     if status.details().is_empty() && (broken || status.code() == tonic::Code::Unavailable) {
         let host = line.chosen.url.host_str().unwrap_or_default();
         let away = Error::nobody(host, status.message(), false);
-        // A status of the connection names the error that caused it. Any other was an answer.
+        // A status of the connection has a source error. Any other status is an answer of a server.
         let is_answer = std::error::Error::source(status).is_none();
         return if is_answer { away.caused_by(UnreachableCause::GatewayAnswer) } else { away };
     }

@@ -1,4 +1,4 @@
-//! HTTP+JSON of 1.0, and the REST of 0.3.
+//! The HTTP+JSON transport of 1.0, and the REST transport of 0.3.
 
 use super::sse::{Events, Framing};
 use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
@@ -11,7 +11,7 @@ use sabir_wire::{Dialect, HttpRequest, Losses, v1, v03};
 use std::sync::Arc;
 use url::Url;
 
-/// What 1.0.1 prefers, and what 1.0.0 and 0.3 know.
+/// The media type that 1.0.1 prefers; below it the one that 1.0.0 and 0.3 know.
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
 
@@ -33,12 +33,12 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
         headers.insert("last-event-id", after);
     }
     let mut answer = send(line, &request, headers.clone()).await?;
-    // The prose of the specification subscribes by POST, its proto by GET; servers follow one or the other.
+    // The text of the specification subscribes by POST, its proto by GET; each server supports one of the two.
     let other_verb = matches!(call, Call::Subscribe(_))
         && match answer.status {
-            // FastAPI says so in JSON.
+            // FastAPI answers this with JSON.
             StatusCode::METHOD_NOT_ALLOWED => true,
-            // In JSON it is the task that was not found, otherwise the path.
+            // With a JSON body the task was not found, otherwise the path was not found.
             StatusCode::NOT_FOUND => !answer.media_type().ends_with("json"),
             _ => false,
         };
@@ -54,7 +54,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     only_event(line.chosen.dialect, said, None)
 }
 
-/// A call as it would leave.
+/// Previews a call without sending it.
 pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
     let accept = match call {
         Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
@@ -70,7 +70,7 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
     Ok((request.method, address(line, &request.path), headers, body))
 }
 
-/// Puts a path and its query behind the address of the card, which may have a query of its own.
+/// Appends a path with its query to the URL of the card, which may have its own query.
 fn address(line: &Line, path: &str) -> String {
     let mut base = line.chosen.url.clone();
     let own = base.query().map(str::to_owned);
@@ -113,7 +113,7 @@ async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Res
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type));
     }
     let answer = line.request(request.method.clone(), url.clone(), headers.clone(), body.clone()).await?;
-    // Servers of 1.0.0 may know the older media type only. Nothing was done with a body they could not read.
+    // Servers of 1.0.0 may know only the older media type. They have done nothing with a body that they could not read.
     if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.is_some() && body_type == A2A_JSON {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         return line.request(request.method.clone(), url, headers, body).await;
@@ -138,7 +138,7 @@ async fn whole(
         }
         return Err(line.refused(error(line, status.as_u16(), &body), transport, retry_after));
     }
-    // The Go SDK writes a list that is empty so.
+    // The Go SDK encodes an empty list as `null`.
     let body = match call {
         Call::ListPush(_) if body.trim_ascii() == b"null" => Bytes::from_static(br#"{"configs":[]}"#),
         _ => body,
@@ -149,7 +149,7 @@ async fn whole(
         _ => v03::rest::read_answer(call, &body, line.files, &mut mint, &mut losses),
     };
     let answer = answer.map_err(|fault| match fault {
-        // A refusal that came as a success: the server has answered, and has done nothing.
+        // An error object with a success status: the server has answered, and has done nothing.
         fault @ Fault::Peer { .. } => line.refused(fault, transport, retry_after),
         _ if html => Error::local(Fault::InvalidAgentResponse("a web page".into())),
         fault => Error::local(fault),
@@ -165,7 +165,7 @@ fn error(line: &Line, status: u16, body: &[u8]) -> Fault {
     }
 }
 
-/// Whether a body is an error that an agent wrote, rather than a page of some proxy.
+/// Whether a body is an error of an agent, and not a page of a proxy.
 fn is_error_object(body: &[u8]) -> bool {
     serde_json::from_slice::<std::collections::HashMap<&str, &serde_json::value::RawValue>>(body)
         .is_ok_and(|map| ["error", "code", "message", "reason", "detail"].iter().any(|k| map.contains_key(*k)))

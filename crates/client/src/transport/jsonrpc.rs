@@ -1,4 +1,4 @@
-//! JSON-RPC over HTTP, whatever is said in it.
+//! The JSON-RPC transport, for every dialect.
 
 use super::sse::{Events, Framing};
 use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
@@ -31,7 +31,7 @@ fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de RawValu
     <&RawValue>::deserialize(d).map(Some)
 }
 
-/// An error as JSON-RPC has it. Gateways put words of their own under the same member.
+/// A JSON-RPC error. Gateways put their own errors into the same member.
 #[derive(Deserialize)]
 struct Refusal {
     code: i64,
@@ -44,20 +44,20 @@ impl<'a> Reply<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// The error, if it is one of JSON-RPC's, whose numbers are negative.
+    /// The error, if it is a JSON-RPC error, whose codes are negative.
     fn refusal(&self) -> Option<Refusal> {
         let refusal: Refusal = serde_json::from_str(self.error?.get()).ok()?;
         (refusal.code < 0).then_some(refusal)
     }
 
-    /// Whether it answers anything. The Python SDK of 0.3 answers a deletion with neither member.
+    /// Whether this is an answer. The Python SDK of 0.3 answers a deletion with neither result nor error.
     fn answers(&self, asked: Asked) -> bool {
         let bare_deletion = asked == Asked::Deletion && self.jsonrpc.is_some();
         self.result.is_some() || self.refusal().is_some() || bare_deletion
     }
 }
 
-/// A request, ready to leave.
+/// A request that is ready to be sent.
 struct Ready {
     id: String,
     asked: Asked,
@@ -67,7 +67,7 @@ struct Ready {
 
 pub(super) async fn ask(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Said<Answer>, Error> {
     let ready = write(line, call, retry_key)?;
-    // The same for every call, and made once.
+    // These headers are the same for every call, so they are built once.
     let mut headers = line.asking.get_or_init(|| headers(line, "application/json")).clone();
     lineage::tell(call, &mut headers);
     if let Some(key) = retry_key {
@@ -87,7 +87,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     let answer = line.post(headers, ready.body.clone()).await?;
     let is_stream = match answer.media_type().as_str() {
         "text/event-stream" => true,
-        // Some servers of @agent-native/core say nothing about what they send.
+        // Some servers of @agent-native/core send no content type.
         "" => line.chosen.dialect == Dialect::Native,
         _ => false,
     };
@@ -99,7 +99,7 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
     only_event(line.chosen.dialect, said, std::str::from_utf8(&result).ok())
 }
 
-/// A call as it would leave.
+/// Previews a call without sending it.
 pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
     let accept = match call {
         Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
@@ -118,7 +118,7 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
     headers
 }
 
-/// A name for a request. Answers to others must not be taken for ours, whichever connection they come by.
+/// A request id that is unique across connections, so that answers to other requests are not taken for ours.
 fn next_id() -> String {
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(rand::rng().random::<u64>() >> 1));
     format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -136,7 +136,7 @@ fn write(line: &Line, call: &Call, retry_key: Option<&str>) -> Result<Ready, Err
     Ok(Ready { id, asked: request.asked, body: body.into(), losses })
 }
 
-/// Reads an answer that comes in one piece, and gives its `result` beside what it means.
+/// Reads an answer that comes in one piece; returns the value and the bytes of its `result`.
 async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Answer>, Bytes), Error> {
     let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
     let html = answer.media_type() == "text/html";
@@ -150,8 +150,7 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
             (true, false) => invalid("not a JSON-RPC answer"),
         });
     };
-    // Who is not let in learns it by the status, whatever number stands beside it: agent-native's is that of a task
-    // that was not found.
+    // The status decides about authentication, whatever the error code: agent-native sends the code of an unknown task.
     if let (401 | 403, Some(refusal)) = (status.as_u16(), reply.refusal()) {
         return Err(line.shut_out(refusal.message, TransportCode::Http(status.as_u16())));
     }
@@ -162,7 +161,7 @@ async fn whole(line: &Line, ready: &Ready, answer: Incoming) -> Result<(Said<Ans
     let mut losses = ready.losses.clone();
     let dialect = line.chosen.dialect;
     let answer = read_answer(dialect, ready.asked, result, &mut mint, &mut losses)?;
-    // What they left out is none of their bytes.
+    // A default that we filled in is not part of the received bytes.
     let result = match reply.result.filter(|theirs| theirs.get() == result) {
         Some(theirs) => body.slice_ref(theirs.get().as_bytes()),
         None => Bytes::copy_from_slice(result.as_bytes()),
@@ -180,11 +179,11 @@ pub(super) fn event<'a>(line: &Line, id: &str, text: &'a str) -> Result<&'a str,
     result(line, id, &reply, Asked::Task)
 }
 
-/// The `result` of an answer to the request with this id.
+/// The `result` of the answer to the request with this id.
 fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<&'a str, Error> {
-    // An answer to somebody else's question must not be taken for ours. One without an id is ours by the connection.
+    // An answer with another id is refused. An answer without an id belongs to the connection's request.
     let theirs = reply.id.map(RawValue::get).filter(|id| *id != "null");
-    // The servers of @agent-native/core number the events of every stream 0, and its client looks at no id.
+    // The servers of @agent-native/core use id 0 for the events of every stream, and its client ignores ids.
     let unnumbered = line.chosen.dialect == Dialect::Native;
     if !unnumbered && theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
         return Err(invalid("an answer to another request: its id is not ours"));
@@ -198,7 +197,7 @@ fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<
         ));
     }
     match reply.result {
-        // The Go SDK writes a list that is empty so.
+        // The Go SDK encodes an empty list as `null`.
         Some(result) if asked == Asked::Pushes && result.get() == "null" => Ok(match line.chosen.dialect {
             Dialect::V1 => r#"{"configs":[]}"#,
             _ => "[]",
@@ -209,7 +208,7 @@ fn result<'a>(line: &Line, id: &str, reply: &Reply<'a>, asked: Asked) -> Result<
     }
 }
 
-/// What breaks the protocol has no code of the agent's.
+/// The error for an answer that violates the protocol; the agent sent no code.
 fn invalid(what: &str) -> Error {
     Error::local(Fault::InvalidAgentResponse(what.into()))
 }

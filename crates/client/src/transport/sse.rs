@@ -1,4 +1,4 @@
-//! Event streams over HTTP.
+//! Event streams over HTTP (server-sent events).
 
 use super::{Line, Numbered, jsonrpc, said_event};
 use crate::door::Incoming;
@@ -9,15 +9,15 @@ use sabir_wire::{Dialect, Losses, v1, v03};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is inside a frame.
+/// The content of a frame.
 pub(crate) enum Framing {
-    /// A JSON-RPC answer to this request.
+    /// A JSON-RPC answer to the request with this id.
     JsonRpc(String),
     /// The event itself.
     Bare,
 }
 
-/// A stream of events.
+/// An open stream of events.
 pub(crate) struct Events {
     pub(super) line: Arc<Line>,
     pub(super) answer: Incoming,
@@ -36,14 +36,14 @@ impl Events {
         loop {
             let frame = self.parser.next().map_err(|e| Fault::InvalidAgentResponse(e.to_string()))?;
             if let Some(frame) = frame {
-                // Some servers open a stream, or close it, with an event that says nothing.
+                // Some servers open or close a stream with an empty event.
                 if frame.data.trim().is_empty() {
                     continue;
                 }
                 self.line.door.note(&Note::Frame { id: frame.id.as_deref(), data: &frame.data });
                 return self.read(&frame.data).map(|said| Some(Numbered { id: frame.id, said }));
             }
-            // What is left is the beginning of an event; of a stream that tells much, nothing.
+            // The parser holds only an incomplete event.
             if !self.answer.share.hold(self.parser.held()) {
                 return Err(Error::Crowded);
             }
@@ -74,7 +74,7 @@ impl Events {
                 Ok(said_event(dialect, event, Some(result), losses))
             }
             Framing::Bare => {
-                // A stream that fails ends in an error object, which is read as the fault it is.
+                // A stream that fails ends with an error object, which is decoded as a fault.
                 let event = match dialect {
                     Dialect::V1 => v1::http::read_event(data),
                     _ => v03::rest::read_event(data.as_bytes(), self.line.files, &mut super::mint, &mut losses)

@@ -1,4 +1,4 @@
-//! A client's credential: an account that signs whatever it sends.
+//! The credential of a client that signs each request as an account of XPR Network.
 
 use super::{ACCOUNT, SIGNATURE, Signer, SignerFault, TIMESTAMP, is_header};
 use crate::authorise::{Authorise, Leaving, Proof};
@@ -11,28 +11,28 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-/// How far ahead of the clock a request may be dated, in seconds. Agents take five minutes.
+/// The largest difference between the date of a request and the clock, in seconds. Agents accept five minutes.
 const AHEAD_MAX: i64 = 60;
 
-/// An account that signs each request when it leaves.
+/// Signs each request just before it is sent.
 ///
-/// The same body signed in the same second has the same signature, which an agent may take for a replay and refuse. So
-/// what is sent twice within a second is dated a second later each time, as long as that is not far from now. Requests
-/// without a body that only read are left alone: agents let them repeat, and they are made often.
+/// The same body signed in the same second has the same signature, which an agent may refuse as a replay. So each
+/// repetition within a second is dated one second later, up to a limit. GET requests keep their date: agents allow
+/// repeats of them, and they are frequent.
 #[derive(Debug)]
 pub struct Account {
     signer: Signer,
-    /// When bodies were last dated, by their hash; none from a second that has passed.
+    /// The last date of each body, by its hash. Entries of past seconds are removed.
     dated: Mutex<HashMap<u64, i64>>,
 }
 
 impl Account {
-    /// An account and its key, which is `PVT_K1_…` or WIF.
+    /// A credential for an account and its key, which is `PVT_K1_…` or WIF.
     pub fn new(name: &str, key: &Secret) -> Result<Self, SignerFault> {
         Ok(Signer::new(name, key)?.into())
     }
 
-    /// What a request with this body is dated.
+    /// The date of a request with this body.
     fn date(&self, method: &Method, body: &[u8], now: i64) -> i64 {
         if *method == Method::GET {
             return now;
@@ -45,7 +45,7 @@ impl Account {
         *dated.entry(hasher.finish()).and_modify(later).or_insert(now)
     }
 
-    /// Our three headers, of which the account is no secret.
+    /// Builds the three headers. The account is not secret.
     fn headers(&self, timestamp: HeaderValue, signature: HeaderValue) -> HeaderMap {
         let account = HeaderValue::from_str(self.signer.account()).expect("names of accounts are letters and digits");
         [(ACCOUNT, account), (TIMESTAMP, timestamp), (SIGNATURE, signature)]
@@ -70,7 +70,7 @@ impl Authorise for Account {
             let now = i64::try_from(WallClock.now()).unwrap_or(i64::MAX);
             let date = self.date(request.method, body, now);
             let [_, _, (_, signature)] = self.signer.headers(body, date);
-            // Good for minutes, at any agent.
+            // Valid for minutes, at any agent.
             Ok(self.headers(HeaderValue::from(date), sensitive(&signature)?))
         })
     }
@@ -81,7 +81,8 @@ impl Authorise for Account {
         self.headers(later.clone(), later)
     }
 
-    /// Cards have no kind of scheme for this; one that declares it all the same names the headers, or the network.
+    /// Cards have no scheme for this. A card may declare the headers as API keys, or an HTTP scheme that begins with
+    /// `xpr`.
     fn fits(&self, scheme: &SecurityScheme) -> bool {
         match scheme {
             SecurityScheme::ApiKey { location, name, .. } => location == "header" && is_header(name),

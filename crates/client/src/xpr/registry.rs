@@ -1,7 +1,7 @@
-//! What XPR Network knows of agents and jobs: where an account is reached, and what was agreed in escrow.
+//! Reads the registry of XPR Network: the endpoints of agents, and jobs in escrow.
 //!
-//! Rows are asked of a node of the chain and believed as far as the node is. Nothing is written: assignment, payment
-//! and delivery of a job stay with its parties.
+//! The rows come from a node of the chain, whose answers are not verified. Nothing is written: the parties of a job
+//! assign, deliver and pay it themselves.
 
 use crate::{Documents, Egress, Error, Tls};
 use bytes::Bytes;
@@ -11,46 +11,47 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use url::Url;
 
-/// How long a node may take for one row.
+/// The time limit for one row.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer of a node that is read.
 const ROW_BYTES_MAX: usize = 1024 * 1024;
 
-/// The tables of a chain, behind one of its nodes.
+/// The tables of a chain, read from one of its nodes.
 #[derive(Clone)]
 pub struct Registry {
     documents: Documents,
     rows: Url,
 }
 
-/// A job in escrow.
+/// A job whose payment is in escrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its number.
+    /// The number of the job.
     pub id: u64,
-    /// What it is called.
+    /// The title of the job.
     pub title: String,
-    /// What is wanted.
+    /// The description of the work.
     pub description: String,
-    /// What is to be delivered, as the chain has it.
+    /// The deliverables, as the chain stores them.
     pub deliverables: String,
-    /// What it pays, in ten-thousandths of XPR.
+    /// The payment, in ten-thousandths of XPR.
     pub amount: u64,
-    /// When it is due, in Unix seconds; 0 for never.
+    /// The deadline in Unix seconds; 0 for none.
     pub deadline: u64,
-    /// How far it has come.
+    /// The state of the job, in words.
     pub state: &'static str,
 }
 
 impl Registry {
-    /// The tables behind a node. The operator named it, so it may be anywhere.
+    /// A registry behind a node. The operator configured its URL, so the policy allows any address but metadata
+    /// services.
     pub fn new(node: &Url, tls: &Tls) -> Result<Self, Error> {
         let rows = format!("{}/v1/chain/get_table_rows", node.as_str().trim_end_matches('/'));
         let rows = Url::parse(&rows).map_err(|e| Error::Usage(format!("the node of the chain: {e}")))?;
         Ok(Self { documents: Documents::new(Egress::anywhere(), tls, PATIENCE)?, rows })
     }
 
-    /// Where an account says that its agent is reached.
+    /// The endpoint that an account has registered for its agent.
     pub async fn endpoint(&self, account: &str) -> Result<Url, Error> {
         if !is_account_name(account) {
             return Err(Error::Usage(format!("{account:?} is not an account name: 1 to 12 of a-z, 1-5 and the dot")));
@@ -68,7 +69,7 @@ impl Registry {
         Url::parse(endpoint).map_err(|e| Error::Usage(format!("the endpoint of agent '{account}': {e}")))
     }
 
-    /// A job in escrow.
+    /// Reads a job from the escrow table.
     pub async fn job(&self, id: u64) -> Result<Job, Error> {
         let row = self.row("agentescrow", "jobs", &id.to_string()).await?;
         let row = row.ok_or_else(|| Error::Usage(format!("job #{id} not found")))?;
@@ -93,7 +94,7 @@ impl Registry {
     }
 
     async fn row(&self, code: &str, table: &str, key: &str) -> Result<Option<Value>, Error> {
-        // To the byte what the network's own library sends.
+        // The request equals that of the network's own library to the byte.
         let key = json!(key);
         let body = format!(
             r#"{{"json":true,"code":"{code}","scope":"{code}","table":"{table}","lower_bound":{key},"upper_bound":{key},"index_position":1,"key_type":"","limit":1,"reverse":false,"show_payer":false}}"#
@@ -114,12 +115,12 @@ impl Registry {
     }
 }
 
-/// Booleans come as such or as numbers.
+/// Nodes send booleans as such or as numbers.
 fn is_set(value: &Value) -> bool {
     value.as_bool().unwrap_or_else(|| number(value).is_some_and(|n| n != 0))
 }
 
-/// 64-bit numbers come as numbers or as text.
+/// Nodes send 64-bit numbers as numbers or as text.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

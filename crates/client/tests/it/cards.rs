@@ -1,4 +1,4 @@
-//! Finding cards, and what is found instead.
+//! How cards are found, and how other documents in their place are reported.
 
 use crate::stub::{Do, Stub, card, client};
 use sabir_client::{Error, Reference};
@@ -15,7 +15,7 @@ fn html(body: &str) -> Do {
 
 #[tokio::test]
 async fn what_is_not_a_card_is_said_to_be_what_it_is() {
-    // Below the URL there is a card, which the stub serves at the well-known path of the agent.
+    // The stub serves the card at the well-known path below the URL.
     let stub = Stub::start(|_| "<html>login</html>".into(), |_, _| html("<html>login</html>")).await;
     let error = client().build().unwrap().card(&stub.url.parse().unwrap()).await.unwrap_err();
     assert!(matches!(&error, Error::CardInvalid { .. }), "{error:?}");
@@ -89,7 +89,7 @@ async fn what_a_stranger_showed_is_not_believed_later() {
     let keep = || Some(directory.path().to_path_buf());
     client().tls(insecure).cache(keep()).build().unwrap().card(&reference).await.unwrap();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-    // Cards of other versions are other cards.
+    // Cards of other versions are cached separately.
     for version in [sabir_client::Version::Highest, sabir_client::Version::Exactly(sabir_wire::Dialect::V03)] {
         client().version(version).cache(keep()).build().unwrap().card(&reference).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Where credentials go, and where they do not.
+//! The requests that carry credentials, and those that must not.
 
 use crate::stub::{Do, Notes, Stub, card, client, task};
 use sabir_client::{Credentials, Error, Secret, TransportCode};
@@ -65,7 +65,7 @@ async fn an_inner_address_on_a_card_is_refused_when_it_is_dialled() {
     let stub = Stub::agent(|_, _| Do::Result(task("WORKING"))).await;
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), card(&stub.url, "{}", "")).unwrap();
-    // The card is a file; only the call would leave this process.
+    // The card is a file, so only the call would connect.
     let client = sabir_client::Client::builder().build().unwrap();
     let agent = client.connect(&file.path().display().to_string().parse().unwrap()).await.unwrap();
     let error = agent.task(&sabir_proto::TaskRef::parse("t-1").unwrap()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Work passed on: questions come back, cancellations go along.
+//! Delegation: questions come back to the caller, and cancels go to the other agent.
 
 use crate::stub::{After, Do, Stub, frame, status, task};
 use sabir_client::{Delegation, Outcome, message_id};
@@ -38,7 +38,7 @@ async fn cancelling_ours_cancels_theirs_and_shows_how_it_ended() {
     let stub = Stub::agent(|_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => Do::Stream(vec![whole("WORKING")], After::Silence),
         "CancelTask" => Do::Result(task("WORKING")),
-        // Faster than the cancellation.
+        // The task completes before the cancel arrives.
         _ => Do::Result(task("COMPLETED")),
     })
     .await;

@@ -1,4 +1,4 @@
-//! Envelopes of a booking network: what is sent again, and what stays the same when it is.
+//! Envelopes of a booking network: what is retried, and what stays the same in a retry.
 
 use crate::stub::{Do, Heard, Stub, client};
 use sabir_client::envelope::{Derivation, Envelopes, Post, SealKey, Unserved};

@@ -1,4 +1,4 @@
-//! What the client promises, seen from the other end of the wire: every server here is a script of bytes.
+//! Tests of the client against scripted servers.
 #![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
 
 mod cards;

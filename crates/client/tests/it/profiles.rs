@@ -1,4 +1,4 @@
-//! Vendors that keep cards elsewhere, and show them to nobody without credentials.
+//! Vendors whose cards are at other paths, and need credentials.
 
 use crate::stub::{Do, Heard, Stub, card, client, task};
 use http::HeaderMap;
@@ -21,7 +21,7 @@ fn key() -> Credentials {
     Credentials { api_key: Some(Secret::new("test-key-0123456789")), ..Credentials::default() }
 }
 
-/// A server that has its card at one place, for those only who show a header; everything else there is a task.
+/// A server with its card at one path, which requires a header; every other request gets a task.
 async fn vendor(place: &'static str, header: &'static str, value: &'static str) -> Stub {
     let script = move |_: usize, heard: &Heard| {
         let path = heard.line.split(' ').nth(1).unwrap_or_default();
@@ -59,7 +59,7 @@ async fn a_card_is_found_and_an_agent_called_as_each_vendor_has_it() {
         let stub = vendor(place, "authorization", TOKEN).await;
         ask(&stub, agent, profile, token()).await.unwrap_or_else(|error| panic!("{profile}: {error}"));
         assert_eq!(stub.heard().len(), 2, "{profile}: one card, one call");
-        // Without the profile the card is looked for elsewhere, and without credentials.
+        // Without the profile the card is searched at other paths, and without credentials.
         let plain = ask(&stub, agent, "plain", token()).await.unwrap_err();
         assert!(matches!(plain, Error::CardForbidden { .. }), "{profile}: {plain}");
     }
@@ -95,7 +95,7 @@ async fn where_there_is_no_card_the_vendors_dialect_is_spoken() {
     }
 }
 
-/// Has a new token whenever the last one was not taken.
+/// Makes a new token whenever the last one was refused.
 #[derive(Debug, Default)]
 struct Renewing(AtomicUsize);
 

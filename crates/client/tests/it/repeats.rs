@@ -1,4 +1,4 @@
-//! What is sent again, and what is not.
+//! The requests that are retried, and those that are not.
 
 use crate::stub::{Do, Stub, client, task};
 use sabir_client::{Error, text_message};
@@ -31,7 +31,7 @@ async fn a_message_that_may_have_arrived_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_message_that_cannot_have_arrived_is_sent_again_under_the_same_name() {
-    // A port that refuses at first: bound, then free, then bound again by the stub's own listener.
+    // A port that refuses connections at first: bound, then free, then bound again by the stub.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

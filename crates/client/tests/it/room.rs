@@ -1,4 +1,4 @@
-//! One bound over all answers that are on their way, whoever sends them and however they come.
+//! The shared capacity for all answers, from any server and in any form.
 
 use crate::stub::{After, Do, Stub, client, frame, task};
 use sabir_client::{Capacity, Error, Follow, text_message};
@@ -13,7 +13,7 @@ fn long(bytes: usize) -> String {
     )
 }
 
-/// Streams begin an event of a mebibyte and never end it; the text of a message says how long its answer is.
+/// Streams begin an event of one MiB and never end it; the text of a message is the length of its answer.
 async fn agent() -> Stub {
     Stub::agent(|_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => {
@@ -28,7 +28,7 @@ async fn agent() -> Stub {
 #[tokio::test]
 async fn who_finds_no_room_fails_alone_and_others_go_on() {
     let stub = agent().await;
-    // What an event that grows takes is up to twice its size.
+    // A growing buffer takes up to twice the size of the event.
     let room = Capacity::new(3 * MIB);
     let client = client().room(room.clone()).once().build().unwrap();
     let agent = client.connect(&stub.url.parse().unwrap()).await.unwrap();
@@ -47,7 +47,7 @@ async fn who_finds_no_room_fails_alone_and_others_go_on() {
 #[tokio::test]
 async fn clients_with_one_room_share_it() {
     let stub = agent().await;
-    // What an event that grows takes is up to twice its size.
+    // A growing buffer takes up to twice the size of the event.
     let room = Capacity::new(3 * MIB);
     let connect = async |room: Capacity| {
         client().room(room).once().build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap()

@@ -1,4 +1,4 @@
-//! Credentials that are made for each request: over which bytes, how often, and for whom.
+//! Per-request credentials: the bytes that they sign, how often they are made, and for which server.
 
 use crate::stub::{After, Do, Heard, Notes, Stub, card, client, frame, status, task};
 use sabir_client::native_token::Issuer;
@@ -8,7 +8,7 @@ use sabir_proto::TaskRef;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A throwaway key of the vectors.
+/// A throwaway key from the vectors.
 const KEY: &str = "5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU";
 const BEARER: &str = r#","securitySchemes":{"b":{"httpAuthSecurityScheme":{"scheme":"Bearer"}}},"securityRequirements":[{"schemes":{"b":{}}}]"#;
 
@@ -17,7 +17,7 @@ fn alice() -> Credentials {
     Credentials { signer: Some(Arc::new(account)), ..Credentials::default() }
 }
 
-/// The time of a request, if it is signed by alice over just the bytes that came.
+/// The time of a request, which must be signed by alice over exactly the received bytes.
 fn signed(heard: &Heard) -> i64 {
     let header = |name: &str| heard.header(name).unwrap_or_else(|| panic!("no {name}: {}", heard.head));
     let time: i64 = header("x-xpr-timestamp").parse().unwrap();
@@ -33,7 +33,7 @@ async fn get(stub: &Stub, version: Version) -> Result<(), Error> {
     client.connect(&stub.url.parse()?).await?.task(&TaskRef::parse("t-1").unwrap()).await.map(drop)
 }
 
-/// A card with this interface alone.
+/// A card with only this interface.
 fn only(binding: &'static str) -> impl Fn(&str) -> String {
     move |base| card(base, r#"{"streaming":true}"#, "").replace("JSONRPC", binding)
 }
@@ -51,7 +51,7 @@ async fn the_bytes_that_leave_are_signed_and_a_card_is_read_by_nobody() {
     let signature = heard[1].header("x-xpr-signature").unwrap();
     let notes = notes.0.lock().unwrap().join("\n");
     assert!(!notes.contains(&signature) && !notes.contains(KEY), "{notes}");
-    // A rehearsal signs nothing.
+    // A preview signs nothing.
     let call = sabir_proto::Call::Send(Box::new(text_message("x")));
     let written = agent.written(call).unwrap();
     assert_eq!(written.headers["x-xpr-account"], "alice");
@@ -159,7 +159,7 @@ async fn an_account_may_sign_where_the_card_asks_for_something_else() {
     agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();
     signed(&stub.calls()[0]);
     assert!(notes.0.lock().unwrap().iter().any(|note| note.contains("other security schemes")));
-    // Who holds what is asked for shows that, and nothing beside it.
+    // A client that holds the credential that the card asks for sends only that one.
     let both = Credentials { bearer: Some(Secret::new("test-token-0123456789")), ..alice() };
     let agent = client.agent_with(agent.found().clone(), &both).unwrap();
     agent.task(&TaskRef::parse("t-1").unwrap()).await.unwrap();

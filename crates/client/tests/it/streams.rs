@@ -1,4 +1,4 @@
-//! Streams that break, stall and lie.
+//! Streams that break, stall or send wrong events.
 
 use crate::stub::{After, Do, Stub, chunk, client, frame, status, task};
 use sabir_client::{Error, Events, Follow, Pace, Timeouts, text_message};
@@ -9,7 +9,7 @@ fn quick() -> Follow {
     Follow { pace, reconnect_pause: Duration::from_millis(5), reconnects_max: 3, ..Follow::default() }
 }
 
-/// What a stream tells: the kinds of its events, then how it ends.
+/// Reads a stream to its end: the kinds of its events, and the error.
 async fn told(events: &mut Events) -> (Vec<String>, Option<Error>) {
     let mut list = Vec::new();
     while let Some(event) = events.next().await {
@@ -34,7 +34,7 @@ fn whole() -> String {
 #[tokio::test]
 async fn a_broken_stream_goes_on_after_the_last_numbered_event() {
     let stub = Stub::agent(|number, _| match number {
-        // Breaks in mid-event: what was not whole does not count.
+        // The stream breaks within an event, which does not count.
         0 => Do::Stream(
             vec![frame(Some(1), &whole()), frame(Some(2), &chunk("a")), "id: 3\ndata: {\"js".into()],
             After::Break,
@@ -53,7 +53,7 @@ async fn a_broken_stream_goes_on_after_the_last_numbered_event() {
     let calls = stub.calls();
     assert_eq!(calls[1].method(), "SubscribeToTask");
     assert_eq!(calls[1].header("last-event-id").as_deref(), Some("2"));
-    // The message was sent once.
+    // The message was sent only once.
     assert_eq!(calls.iter().filter(|c| c.method() == "SendStreamingMessage").count(), 1);
     let folded = events.folded().unwrap();
     assert_eq!(folded.value.answer_text(sabir_proto::NonText::Skip), "ab");
@@ -173,7 +173,7 @@ async fn another_tasks_event_does_not_end_up_in_ours() {
     let mut events = stub.connect().await.stream(text_message("x"), quick()).await.unwrap();
     let (list, error) = told(&mut events).await;
     assert!(error.is_none());
-    // The task itself is asked instead.
+    // The client polls the task instead.
     assert_eq!(list, ["task TASK_STATE_WORKING", "task TASK_STATE_CANCELED"]);
 }
 

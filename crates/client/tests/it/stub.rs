@@ -1,4 +1,4 @@
-//! A server that says what it is told to say, and remembers what it heard.
+//! A scripted server that records its requests.
 
 use sabir_client::{Agent, Builder, Client, Egress, Note, Observer};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) line: String,
@@ -34,7 +34,7 @@ impl Heard {
     }
 }
 
-/// What to do with a request.
+/// The action of the stub for a request.
 pub(crate) enum Do {
     /// Answer with a status, headers and a body.
     Answer(u16, String, String),
@@ -42,19 +42,19 @@ pub(crate) enum Do {
     Result(String),
     /// Answer it with an error.
     Error(i64, &'static str),
-    /// Begin a stream with these bytes, and then …
+    /// Begin a stream with these bytes, and then end it like this.
     Stream(Vec<String>, After),
-    /// Close the connection without a word.
+    /// Close the connection without an answer.
     HangUp,
 }
 
-/// What follows the bytes of a stream.
+/// How a stream ends after its bytes.
 pub(crate) enum After {
-    /// The end, in good order.
+    /// The body ends properly.
     End,
-    /// A connection that breaks.
+    /// The connection breaks.
     Break,
-    /// Nothing, for long.
+    /// The stream stays open and silent.
     Silence,
 }
 
@@ -83,17 +83,17 @@ impl Stub {
         Self { url, heard }
     }
 
-    /// A server that has no card at the usual place: everything is for the script.
+    /// A server without a card at the well-known path: the script answers every request.
     pub(crate) async fn bare(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
         Self::start(|_| String::new(), script).await
     }
 
-    /// A 1.0 agent over JSON-RPC that streams.
+    /// A 1.0 agent over JSON-RPC that supports streams.
     pub(crate) async fn agent(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
         Self::start(|base| card(base, r#"{"streaming":true,"pushNotifications":true}"#, ""), script).await
     }
 
-    /// What was asked of the agent, cards aside.
+    /// The requests to the agent, without those for cards.
     pub(crate) fn calls(&self) -> Vec<Heard> {
         self.heard().into_iter().filter(|h| !h.line.contains("/.well-known/")).collect()
     }
@@ -107,7 +107,7 @@ impl Stub {
     }
 }
 
-/// A client for tests: this machine may be called.
+/// A client for tests, which may call this machine.
 pub(crate) fn client() -> Builder {
     Client::builder().egress(Egress::public().and_loopback())
 }
@@ -121,17 +121,17 @@ pub(crate) fn card(base: &str, capabilities: &str, more: &str) -> String {
     )
 }
 
-/// A task in some state.
+/// The JSON of a task in some state.
 pub(crate) fn task(state: &str) -> String {
     format!(r#"{{"id":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_{state}"}}}}"#)
 }
 
-/// A status update.
+/// The JSON of a status update to a state.
 pub(crate) fn status(state: &str) -> String {
     format!(r#"{{"statusUpdate":{{"taskId":"t-1","contextId":"c-1","status":{{"state":"TASK_STATE_{state}"}}}}}}"#)
 }
 
-/// A chunk of an artifact.
+/// The JSON of an artifact update with a text.
 pub(crate) fn chunk(text: &str) -> String {
     format!(
         r#"{{"artifactUpdate":{{"taskId":"t-1","contextId":"c-1","append":true,"artifact":{{"artifactId":"a","parts":[{{"text":"{text}"}}]}}}}}}"#
@@ -194,7 +194,7 @@ async fn read(socket: &mut TcpStream) -> Option<Heard> {
     Some(Heard { line, head, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
-/// Acts; tells whether the connection can be used on.
+/// Performs an action; returns whether the connection stays usable.
 async fn act(socket: &mut TcpStream, action: Do, heard: &Heard) -> bool {
     let id = || heard.json()["id"].clone();
     let (status, headers, body) = match action {
@@ -233,13 +233,13 @@ async fn act(socket: &mut TcpStream, action: Do, heard: &Heard) -> bool {
     socket.write_all(text.as_bytes()).await.is_ok()
 }
 
-/// A frame of a JSON-RPC stream, with a number or without.
+/// A frame of a JSON-RPC stream, with or without a number.
 pub(crate) fn frame(number: Option<u32>, result: &str) -> String {
     let id = number.map(|n| format!("id: {n}\n")).unwrap_or_default();
     format!("{id}data: {{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n\n")
 }
 
-/// Remembers notes.
+/// An observer that records what it receives.
 #[derive(Default)]
 pub(crate) struct Notes(pub(crate) Mutex<Vec<String>>);
 

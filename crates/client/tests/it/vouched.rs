@@ -1,4 +1,4 @@
-//! What a signature does not cover never reaches whoever asked for signed cards.
+//! A client that requires signed cards never uses what a signature does not cover.
 
 use crate::stub::{Do, Stub, client};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -55,7 +55,7 @@ const V03: &str = r#"{"name": "Ledger", "description": "Keeps books.", "version"
     "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}, "security": [{"key": []}],
     "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}]}"#;
 
-/// A card of the network has its members and no version.
+/// A card of XPR Network has its own members and no version.
 const XPR: &str = r#"{"name": "Ledger", "description": "Keeps books.", "version": "1", "url": "https://good.example",
     "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
     "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}], "xpr:account": "ledger"}"#;
@@ -72,7 +72,7 @@ fn foreign_login() -> Value {
     json!({"clientCredentials": {"tokenUrl": "https://evil.example/token", "scopes": {}}})
 }
 
-/// Everything that one can do to a card and that one reading or another does not notice.
+/// Changes to a card that at least one canonical form does not notice.
 const TAMPERINGS: [(&str, Tamper); 16] = [
     ("address of 0.3, called 1.0", |card| {
         remove(card, &["additionalInterfaces"]);
@@ -121,7 +121,7 @@ const TAMPERINGS: [(&str, Tamper); 16] = [
     ("what a skill asks for", |card| card["skills"][0]["security"] = json!([{"evil": ["all"]}])),
 ];
 
-/// What a client with these roots makes of a card that a server shows.
+/// What a client with these trusted keys reads from a card that a server returns.
 async fn asked(card: &Value) -> Result<Found, Error> {
     let text = card.to_string();
     let stub = Stub::start(move |_| text.clone(), |_, _| Do::HangUp).await;
@@ -129,7 +129,7 @@ async fn asked(card: &Value) -> Result<Found, Error> {
     client.card(&stub.url.parse().unwrap()).await
 }
 
-/// What of a tampering arrived: nothing where the card was refused, or cleaned of what nobody signed.
+/// The harm of a change: none if the card is refused or reduced to its signed members.
 fn harm(outcome: Result<Found, Error>, genuine: &Found) -> Option<&'static str> {
     match outcome {
         Err(Error::CardUntrusted { .. } | Error::CardInvalid { .. }) => None,
@@ -147,7 +147,7 @@ async fn no_tampering_that_a_reading_overlooks_reaches_the_client() {
     for (form, text) in CARDS {
         let card: Value = serde_json::from_str(text).unwrap();
         let genuine = Found::read(text.as_bytes(), None, "here").unwrap();
-        // Each reading alone, and all of them, as a signer makes them who wants to be read by everybody.
+        // Each form alone, and all of them, as a signer makes them for all verifiers.
         let readings = Form::ALL.map(|reading| vec![reading]).into_iter().chain([Form::ALL.to_vec()]);
         for reading in readings {
             let signed = signed(card.clone(), &reading);
@@ -170,7 +170,7 @@ async fn a_genuine_card_is_used_as_far_as_it_was_signed() {
         let genuine = Found::read(text.as_bytes(), None, "here").unwrap();
         for reading in Form::ALL {
             let outcome = asked(&signed(card.clone(), &[reading])).await;
-            // The reading of the SDKs knows nothing of the members in which older cards say where the agent is.
+            // The form of the SDKs drops the members in which older cards name the agent's URL.
             if reading == Form::Sdk && matches!(form, "0.3" | "xpr") {
                 let Err(Error::CardUntrusted { reason, .. }) = outcome else { panic!("{form}: {outcome:?}") };
                 assert_eq!(*reason, Distrust::Uncovered("where the agent is"), "{form}");
@@ -184,7 +184,7 @@ async fn a_genuine_card_is_used_as_far_as_it_was_signed() {
             let strips = reading == Form::Sdk;
             assert_eq!(found.card.security_requirements.is_empty(), strips || form == "xpr", "{form}, {reading:?}");
             assert_eq!(found.card.signatures.len(), 1);
-            // What was kept can be shown to somebody else, who comes to the same end.
+            // The reduced card can be verified again by another client, with the same result.
             let again: Value = serde_json::from_str(found.as_found()).unwrap();
             assert_eq!(asked(&again).await.unwrap().card, found.card, "{form}, {reading:?}");
         }
@@ -194,7 +194,7 @@ async fn a_genuine_card_is_used_as_far_as_it_was_signed() {
     }
 }
 
-/// An agent whose public card is signed and whose extended one is this.
+/// An agent whose public card is signed, with this extended card.
 async fn extended(card: Value, mode: Mode) -> Result<Value, Error> {
     let capabilities = r#"{"extendedAgentCard":true}"#;
     let public = move |base: &str| {

@@ -1,4 +1,4 @@
-//! Waiting by asking.
+//! Following a task by polling.
 
 use crate::stub::{Do, Stub, card, client, task};
 use sabir_client::{Error, Follow, Outcome, Pace, Timeouts, text_message};
@@ -17,7 +17,7 @@ fn sent(state: &str) -> Do {
 async fn a_message_is_sent_without_waiting_and_asked_after() {
     let stub = Stub::agent(|number, _| match number {
         0 => sent("SUBMITTED"),
-        // A failed question or two does not end the wait; a state nobody knows is waited through.
+        // A few failed polls do not end the wait; an unknown state is waited through.
         1..=2 => Do::Answer(503, String::new(), String::new()),
         3 => Do::Result(task("UNSPECIFIED")),
         4 => Do::Result(task("PONDERING")),
@@ -70,7 +70,7 @@ async fn an_agent_that_does_not_stream_is_followed_by_asking() {
     while let Some(event) = events.next().await {
         states.push(event.unwrap().value.state().unwrap().to_string());
     }
-    // Only what changed is told.
+    // Only changes are reported.
     assert_eq!(states, ["submitted", "working", "completed"]);
 }
 

@@ -1,4 +1,4 @@
-//! A message to a task that waits for it: its next turn.
+//! The next turn of a task: accepting a message for a task that waits for its caller.
 
 use super::{Begun, Incoming, Shape, poll_once};
 use crate::engine::{Claimed, Engine};
@@ -10,10 +10,10 @@ use sabir_proto::{Fault, FrozenEvent, FrozenTask, Task, TaskId, TaskState};
 use sabir_store::Stored;
 
 impl Incoming<'_> {
-    /// The next turn of a task that waits for its caller.
+    /// Begins the next turn of a task that waits for its caller.
     pub(super) async fn go_on(&mut self, id: TaskId, key: Option<RetryKey>) -> Result<Begun, Fault> {
         let core = self.core;
-        // Asked twice: first so that a stranger cannot so much as touch the task, then as its owner.
+        // Checked twice: first without a claim, so that another caller cannot affect the task, then as its owner.
         let (claimed, head, task) = loop {
             let (stored, task) = self.acceptable(id).await?;
             let mut owned = match Claimed::take(core.live.enter(id)) {
@@ -24,12 +24,12 @@ impl Incoming<'_> {
                 let problem = || format!("task {id} is at work; send when it asks for input, or cancel it");
                 return Err(owned.why_put_off().unwrap_or_else(|| Fault::UnsupportedOperation(problem())));
             }
-            // It asks, and yet it has an owner: one that is about to leave, or one that has just been sent to as well.
+            // The task asks and still has an owner: one about to leave, or one that another message has just made.
             owned.moved_or_released(stored.head).await?;
         };
         let engine = Engine { core: core.clone() };
         let stored = engine.owned(&self.scope, id).await?;
-        // Nearly always nothing has happened in between, and a large task is not parsed again.
+        // Nearly always the head is unchanged, and a large task is not parsed again.
         let (stored, task) = if stored.head == head { (stored, task) } else { self.acceptable(id).await? };
         self.name_what_it_follows();
         let message = &mut self.request.message;
@@ -41,7 +41,7 @@ impl Incoming<'_> {
         let mut turn = self.turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint, lineage);
         let mut recorder = Recorder::resume(task, &stored, self.resident.push);
         recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
-        // The caller has seen the beginning; it gets the task as it stands with its message taken in, then what follows.
+        // The caller has the earlier events: its stream begins with the task including its new message.
         let snapshot = (self.shape == Shape::Stream)
             .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));
         let (mut checkpoint, mut effects) = (None, Vec::new());
@@ -67,7 +67,7 @@ impl Incoming<'_> {
         Ok(self.run(claimed, recorder, turn, step, number, snapshot))
     }
 
-    /// The task, if this message may continue it.
+    /// Loads the task, if this message may continue it.
     async fn acceptable(&self, id: TaskId) -> Result<(Stored, Task), Fault> {
         let engine = Engine { core: self.core.clone() };
         let stored = engine.owned(&self.scope, id).await?;

@@ -1,22 +1,22 @@
-//! Direct replies of agents elsewhere: the caller is answered with a message, and the log has a task that stands for it.
+//! Direct replies of remote agents: the caller gets a message, and the log has a task that stands for it.
 //!
-//! An agent here that replies directly makes no task; see [`Ending::Reply`](crate::Ending::Reply). One elsewhere has a task
-//! here before it is asked, so that nothing is lost whatever happens meanwhile. That task completes with the reply and is
-//! marked, and from the mark a send knows to answer with the message: the first time, and whenever it is repeated.
+//! A local agent that replies directly makes no task; see [`Ending::Reply`](crate::Ending::Reply). A remote agent has a
+//! task here before it is asked, so that nothing is lost if something fails. That task completes with the reply and is
+//! marked. By the mark a send knows to answer with the message, the first time and on every repeat.
 
 use super::Begun;
 use crate::engine::{Engine, Resident};
 use sabir_proto::{Fault, FrozenTask, Message, SendMessage, Sent, TaskState, View, direct};
 use sabir_store::Stored;
 
-/// Whether a sender may be answered with a message instead of a task, by an agent that answers so: not in dialects that
-/// have only tasks, nor where it goes on with a task that it knows.
+/// Whether a sender may get a message instead of a task. Only from an agent that answers directly, in a dialect that
+/// has direct replies, and not for a message to an existing task.
 pub(super) fn takes_message(to: &Resident, request: &SendMessage) -> bool {
     let names_task = request.message.task_id.is_some() || request.alias.is_some();
     !request.wants_task && !names_task && to.agent.any_nature().answers_directly
 }
 
-/// What a send ends in: the task, or the message that it stands for.
+/// The response to a send: the task, or the message that it stands for.
 pub(super) fn sent(task: FrozenTask, view: View, takes_message: bool) -> Sent {
     match takes_message.then(|| direct::message(&task)).flatten() {
         Some(message) => Sent::Message(Box::new(message)),
@@ -25,8 +25,8 @@ pub(super) fn sent(task: FrozenTask, view: View, takes_message: bool) -> Sent {
 }
 
 impl Engine {
-    /// The direct reply that a stream is to consist of, if the task that was begun stands for one. The agent is waited for
-    /// a while: a stream that has shown a task can show no message.
+    /// The direct reply for a stream, if its task stands for one. Waits for the agent's first report up to a limit: a
+    /// stream that has shown a task can show no message.
     pub(super) async fn direct_reply(&self, begun: &Begun) -> Result<Option<Message>, Fault> {
         match begun {
             Begun::Rested { task, .. } => Ok(direct::message(task)),
@@ -39,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// The direct reply to a send that is repeated, if its task stands for one.
+    /// The direct reply for a repeated send, if its task stands for one.
     pub(super) fn direct_reply_again(&self, stored: &Stored) -> Result<Option<Message>, Fault> {
         if stored.state != TaskState::Completed {
             return Ok(None);

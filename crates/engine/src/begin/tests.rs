@@ -1,4 +1,4 @@
-//! What a runner does between two polls, seen from a message that arrives just then.
+//! Tests of messages that arrive between two polls of a runner, and of inline turns.
 
 use crate::agent::{Agent, Context, Ending, Failure};
 use crate::engine::{Claimed, Engine, Resident};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
-/// A world in which nothing happens but what the test polls.
+/// A host in which time stands still and only the test polls.
 #[derive(Default)]
 struct Still {
     random: AtomicU64,
@@ -42,7 +42,7 @@ impl Host for Still {
     }
 }
 
-/// Asks and asks, unless it has something to think about.
+/// Asks a question on every turn, unless the message is "slow"; then it never ends.
 struct Asks;
 
 impl Agent for Asks {
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// Runs what was spawned.
+    /// Polls every spawned future once.
     fn work(&self) {
         let spawned = std::mem::take(&mut *self.host.spawned.lock().unwrap());
         let waiting = spawned.into_iter().filter_map(|mut future| poll(future.as_mut()).is_pending().then_some(future));
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// The task rests in the log and its caller has the question, but the runner has not left yet.
+/// The question is committed and answered before the runner of the last turn has left.
 #[test]
 fn an_answer_that_comes_quickly_waits_for_the_last_turn_to_leave() {
     let bench = Bench::new();
@@ -125,7 +125,7 @@ fn an_answer_that_comes_quickly_waits_for_the_last_turn_to_leave() {
     assert_eq!((task.status.state, task.history.len()), (TaskState::InputRequired, 3));
 }
 
-/// Two answers to one question: the second is refused as soon as the first is taken, however long that is worked on.
+/// Of two answers to one question the second is refused once the first is accepted, however long that turn takes.
 #[test]
 fn an_answer_that_comes_second_is_told_so() {
     let bench = Bench::new();
@@ -139,7 +139,7 @@ fn an_answer_that_comes_second_is_told_so() {
     assert!(matches!(poll(second), Poll::Ready(Err(Fault::UnsupportedOperation(_)))));
 }
 
-/// Waits once, and then does as it is told.
+/// Waits once, then replies to "look" and completes with an artifact otherwise.
 struct Carried;
 
 impl Agent for Carried {
@@ -163,7 +163,7 @@ impl Agent for Carried {
     }
 }
 
-/// However long such a turn waits, its task is there whole or not at all.
+/// However long an inline turn waits, its task is stored whole or not at all.
 #[test]
 fn a_turn_that_is_carried_leaves_one_step_or_no_trace() {
     let mut bench = Bench::new();
@@ -205,7 +205,7 @@ fn a_turn_that_is_carried_leaves_one_step_or_no_trace() {
     assert_eq!(kept.head, sabir_proto::Seq(1), "it is one event");
 }
 
-/// Commits half of what it does before it goes on.
+/// Commits a checkpoint in the middle of its turn.
 struct Halting;
 
 impl Agent for Halting {
@@ -235,7 +235,7 @@ fn a_turn_that_is_carried_becomes_a_task_when_it_asks_for_a_commit() {
     let log = &bench.engine.core.log;
     let Poll::Ready(Ok(found)) = poll(pin!(log.unfinished(None, 10))) else { panic!("a log in memory answers") };
     assert!(found.is_empty(), "its runner has not been polled yet");
-    // Ended by its second poll: the first commits, the next goes on.
+    // The first poll commits, and the second ends the turn.
     let mut runners = std::mem::take(&mut *bench.host.spawned.lock().unwrap());
     while let Some(mut runner) = runners.pop() {
         assert!(poll(runner.as_mut()).is_ready(), "a log in memory answers at once");

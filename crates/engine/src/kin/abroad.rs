@@ -1,10 +1,10 @@
-//! The names that our work goes by elsewhere, while somebody waits for it.
+//! Outbound ids: the ids under which other servers know the work of a turn, while that turn runs.
 //!
-//! Where a request comes from travels in metadata, and many agents drop what they do not know. What they keep are names:
-//! of the conversation, or of the message itself. They are ours, made for one turn, and nobody else has them; so a message
-//! that comes in under one of them comes from that turn, whatever else it says, and is judged as if it had said so.
+//! The lineage of a request travels in metadata, and many agents drop metadata that they do not know. They keep ids: of
+//! the conversation and of the message. Ours are made for one turn and used nowhere else. So a message that comes in
+//! with one of them was caused by that turn, and is judged as if it carried the turn's lineage.
 //!
-//! They are kept in memory for as long as the turn is at work, and again by whoever takes it up after a crash.
+//! The ids are kept in memory while the turn is at work, and registered again when it resumes after a crash.
 
 use super::lineage::claim_of;
 use crate::agent::{Context, TurnInfo};
@@ -14,15 +14,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who goes by which name.
+/// The turns at work by outbound id.
 #[derive(Default)]
 pub(crate) struct Abroad {
-    /// How many names there are: most servers never have any, and need not look.
+    /// The number of ids. Most servers never have any, and then skip the lookup.
     count: AtomicUsize,
     names: Mutex<HashMap<String, Vec<Arc<TurnInfo>>>>,
 }
 
-/// A turn is known elsewhere by some names, until this is dropped.
+/// Keeps the outbound ids of a turn registered until it is dropped.
 #[must_use]
 pub struct KnownAs {
     names: Vec<String>,
@@ -42,8 +42,8 @@ impl Abroad {
 }
 
 impl Context {
-    /// Says by which names others know the work of this turn: those of the conversation and of the message that are sent to
-    /// them. What comes back under one of them comes from here.
+    /// Registers the ids under which other servers know the work of this turn: those of the conversation and of the
+    /// message sent to them. A message that comes in with one of them was caused by this turn.
     pub fn known_as(&self, names: impl IntoIterator<Item = String>) -> KnownAs {
         let (names, turn) = (Vec::from_iter(names), self.turn.clone());
         let abroad = &turn.core.abroad;
@@ -74,7 +74,7 @@ impl Drop for KnownAs {
 }
 
 impl Core {
-    /// What came before a message that has a name of ours, as it would have said it itself.
+    /// The lineage, as message metadata, of a message that has an id of a turn at work.
     pub(super) fn whence(&self, message: &Message) -> Option<Object> {
         if self.abroad.count.load(Ordering::Relaxed) == 0 {
             return None;

@@ -1,9 +1,9 @@
-//! The runaway guard: when a family of tasks has had enough.
+//! The runaway guard: the limits of a task tree.
 //!
-//! Agents that call agents can call each other for ever, and each of them looks reasonable. So one place counts for the
-//! whole family of a caller's task: how far a request has come (`hops_max`), whether it comes back to an agent that is
-//! waiting for it, how many tasks were opened (`calls_per_root_max`), for how long (`tree_time_max`) and at what expense
-//! (`spend_per_root_max`). Whoever is refused is told which limit it was and where it is set; what is at work goes on.
+//! Agents that call agents can call each other for ever, and each call looks reasonable. So one place counts for the
+//! whole tree of a caller's task: how many agents a request has passed (`hops_max`), whether it returns to an agent
+//! that waits for it, how many tasks were opened (`calls_per_root_max`), for how long (`tree_time_max`) and at what
+//! cost (`spend_per_root_max`). A refusal names the limit and its setting; work that has begun goes on.
 
 use super::lineage::Lineage;
 use crate::engine::Core;
@@ -11,23 +11,20 @@ use sabir_proto::{AgentName, Fault, TaskId};
 use sabir_store::{Effect, Step};
 use std::time::Duration;
 
-/// A limit that was reached.
+/// A limit that a call would exceed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Excess {
-    /// Too many agents one behind the other.
+    /// Too many agents in a row.
     Hops { to: AgentName, hops: u32, max: u32 },
-    /// The agent is among those that wait for the answer.
+    /// The called agent waits for the answer to this call.
     Loop { to: AgentName },
-    /// Too many tasks.
     Calls { max: u64 },
-    /// Too long ago.
     Time { max: Duration },
-    /// Too expensive.
     Spend { spent: u64, max: u64 },
 }
 
 impl Excess {
-    /// What the limit is called, in metrics and configuration.
+    /// The name of the limit in metrics and configuration.
     pub(crate) const fn limit(&self) -> &'static str {
         match self {
             Self::Hops { .. } => "hops_max",
@@ -61,16 +58,16 @@ impl Excess {
 }
 
 impl Core {
-    /// Says no, and counts it.
+    /// Counts and logs a refusal, and makes its fault.
     pub(crate) fn refuse(&self, excess: &Excess) -> Fault {
         self.metrics.refused(excess);
         tracing::warn!(limit = excess.limit(), "the runaway guard refused a call: {}", excess.words());
-        // Not exhausted, which others would take for a reason to try again: this stays as it is.
+        // Not `Exhausted`, which clients may retry: this refusal stays.
         Fault::UnsupportedOperation(excess.words())
     }
 
-    /// Whether an agent may call another. How many tasks there are is decided where the task is opened, by the log, since
-    /// many may be opened at the same moment.
+    /// Checks whether an agent may call another. The log counts the tasks when one is opened, since many may be opened
+    /// at once.
     pub(super) async fn within_budget(&self, lineage: &Lineage, from: &AgentName, to: &AgentName) -> Result<(), Fault> {
         let fault = |e| self.store_fault("counting what was spent", &e);
         if to == from || self.is_on(lineage.path(), to).await.map_err(fault)? {
@@ -96,7 +93,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds to what a family has spent, and says whether that is too much.
+    /// Adds to what a task tree has spent, and fails if that is over the limit.
     pub(super) async fn spend(&self, task: TaskId, root: TaskId, micros: u64) -> Result<(), Fault> {
         let step = Step::bare(task, vec![Effect::Spend { root, micros }]);
         self.log.append(step).await.map_err(|e| self.append_fault("counting what was spent", &e))?;

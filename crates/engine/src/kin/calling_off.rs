@@ -1,8 +1,8 @@
-//! What happens to children whose parent has ended without them.
+//! Cancels the children of a task that was canceled, failed or was rejected, and so on down the tree.
 //!
-//! A task that is canceled, fails or is rejected calls off its unfinished children, and so on down. That is a step of each
-//! child's own log, taken after the parent's: a crash in between leaves orphans, which the next start finds and calls off
-//! before it takes up anything else. No child is born to a parent that has ended, since the log refuses it.
+//! Each child is canceled by a step of its own log, after the parent's step. A crash in between leaves orphans; the
+//! next start finds and cancels them before it resumes anything else. The log refuses to open a child of a task that
+//! has ended.
 
 use crate::agent::AnyAgent;
 use crate::engine::{Core, Engine, Resident};
@@ -11,11 +11,11 @@ use sabir_proto::{AgentName, Fault, TaskId, TaskState};
 use sabir_store::{Relative, Scope, StoreError, is_given_up};
 use std::sync::Arc;
 
-/// Relatives read at a time.
+/// The number of tasks read per page.
 const PAGE: usize = 256;
 
 impl Core {
-    /// A task has come to rest in this state: if that is the end of it, its children are called off.
+    /// Starts canceling the children of a task, if it ended in a state that gives them up.
     pub(crate) fn bereave(self: &Arc<Self>, task: TaskId, state: TaskState) {
         if is_given_up(state) {
             let engine = Engine { core: self.clone() };
@@ -25,14 +25,14 @@ impl Core {
 }
 
 impl Engine {
-    /// Calls off every unfinished task of the family that a task belongs to, from the root down: the kill switch. Gives how
-    /// many were canceled. Whoever asks need not own any of them.
+    /// Cancels every unfinished task of the tree that a task belongs to, from the root down: the kill switch. Returns
+    /// the canceled tasks. The caller need not own any of them.
     pub async fn cancel_tree(&self, of: TaskId) -> Result<Vec<Relative>, Fault> {
         let fault = |e: StoreError| self.core.store_fault("reading a family", &e);
         let kin = self.core.log.kin(of).await.map_err(fault)?;
         let root = kin.map_or(of, |kin| kin.root);
         let mut family = Vec::new();
-        // A root may have been forgotten while its family is at work.
+        // The root may have been pruned while tasks below it are at work.
         if let Some(scope) = self.core.log.owner(root).await.map_err(fault)? {
             let stored = self.core.log.load(root).await.map_err(fault)?;
             family.extend(stored.map(|stored| Relative { id: root, parent: None, scope, state: stored.state }));
@@ -49,9 +49,9 @@ impl Engine {
         let mut canceled = Vec::new();
         for relative in family.into_iter().filter(|relative| !relative.state.is_settled()) {
             let now = match self.cancel_known(&relative.scope, relative.id, self.whom(&relative.scope.agent)).await {
-                // Those below a task that was canceled go with it, by themselves and at the same moment.
+                // A child of a task that was canceled is canceled with it, by a job of its own.
                 Ok(_) | Err(Fault::TaskNotCancelable { state: TaskState::Canceled, .. }) => TaskState::Canceled,
-                // It was faster.
+                // It has settled meanwhile.
                 Err(Fault::TaskNotCancelable { .. } | Fault::TaskNotFound(_)) => continue,
                 Err(fault) => return Err(fault),
             };
@@ -60,14 +60,14 @@ impl Engine {
         Ok(canceled)
     }
 
-    /// Calls off children that a crash left without a parent.
+    /// Cancels children whose parent ended shortly before a crash.
     pub(crate) async fn call_off_orphans(
         &self,
         resident: &impl Fn(&AgentName) -> Option<Arc<Resident>>,
     ) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            // A child is younger than its parent, so those who lose theirs here are further on.
+            // A child is younger than its parent, so children that become orphans here are on later pages.
             let page = self.core.log.orphans(after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id);
@@ -76,7 +76,7 @@ impl Engine {
                 match self.cancel_known(&orphan.scope, orphan.id, of).await {
                     Ok(_) => drop(self.core.metrics.children_called_off.inc()),
                     Err(Fault::TaskNotCancelable { .. } | Fault::TaskNotFound(_)) => {}
-                    // Its work is not taken up in vain for long: this is tried again.
+                    // Retried in the background; the task may resume until then.
                     Err(_) => self.call_off_later(orphan.scope, orphan.id),
                 }
             }
@@ -90,7 +90,7 @@ impl Engine {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };
                     after = Some(last.id);
-                    // Each by itself: an agent elsewhere may take its time over it.
+                    // Each in a job of its own: a remote agent may be slow to answer.
                     let unfinished = page.into_iter().filter(|child| !child.state.is_settled());
                     unfinished.for_each(|child| self.call_off_later(child.scope, child.id));
                 }
@@ -103,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Calls a task off, sooner or later; after a stop the next start does.
+    /// Cancels a task in the background and retries until it succeeds; after a stop the next start does.
     fn call_off_later(&self, scope: Arc<Scope>, id: TaskId) {
         let engine = self.clone();
         self.core.host.spawn(Box::pin(async move {
@@ -119,7 +119,7 @@ impl Engine {
         }));
     }
 
-    /// Calls a task off, unless it has settled.
+    /// Cancels a task, unless it has settled.
     pub(super) async fn call_off(&self, scope: &Scope, id: TaskId) -> Result<(), Fault> {
         match self.cancel_known(scope, id, self.whom(&scope.agent)).await {
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! A task that another agent works on, on behalf of the task at hand.
+//! The handle that a parent has for a child: following it, answering its questions, canceling it.
 
 use super::{message_id, request};
 use crate::agent::TurnInfo;
@@ -9,7 +9,7 @@ use sabir_proto::{AgentName, Fault, FrozenEvent, FrozenTask, Message, Part, Role
 use sabir_store::Scope;
 use std::sync::{Arc, PoisonError};
 
-/// A child, as its parent sees it. Dropping it changes nothing: the child goes on.
+/// A child of the current task. Dropping the handle changes nothing: the child goes on.
 pub struct Child {
     engine: Engine,
     id: TaskId,
@@ -31,24 +31,23 @@ impl Child {
         Self { engine, id, scope, turn, key, cursor: Seq(0), watch: None }
     }
 
-    /// The task.
     pub const fn id(&self) -> TaskId {
         self.id
     }
 
-    /// The agent that works on it.
+    /// The agent of the child.
     pub fn agent(&self) -> &AgentName {
         &self.scope.agent
     }
 
-    /// Goes on after this event, for a parent that has seen those before it.
+    /// Continues after this event, for a parent that has processed the earlier ones.
     #[must_use]
     pub fn after(mut self, seen: Seq) -> Self {
         (self.cursor, self.watch) = (seen, None);
         self
     }
 
-    /// Its next event; `None` while it rests, having settled or asked. After an [answer](Self::answer) there are more.
+    /// The next event; `None` while the child is settled or asks. After an [answer](Self::answer) there are more.
     pub async fn next(&mut self) -> Option<Result<FrozenEvent, Fault>> {
         if self.watch.is_none() {
             match self.follow().await {
@@ -74,12 +73,12 @@ impl Child {
         }
     }
 
-    /// The last event that was seen.
+    /// The number of the last event that was returned.
     pub const fn seen(&self) -> Seq {
         self.cursor
     }
 
-    /// The child as it stands. [`next`](Self::next) goes on from there.
+    /// Loads the child as it is now. [`next`](Self::next) continues from there.
     pub async fn look(&mut self) -> Result<FrozenTask, Fault> {
         let stored = match self.engine.owned(&self.scope, self.id).await {
             Ok(stored) => stored,
@@ -89,10 +88,10 @@ impl Child {
         self.engine.fold(&stored)
     }
 
-    /// Waits until it rests, and shows it: settled, or asking.
+    /// Waits until the child is settled or asks, and returns it.
     pub async fn rest(&self) -> Result<FrozenTask, Fault> {
-        // Joined before the log is read: whatever is committed after that reading is published to us. Nobody may be at
-        // work on it yet: after a crash, parents are taken up before their children.
+        // Joined before the log is read, so that later commits are published to this reference. The child may have no
+        // runner yet: after a crash, parents resume before their children.
         let mut live = self.engine.core.live.enter(self.id);
         let stored = match self.engine.owned(&self.scope, self.id).await {
             Ok(stored) => stored,
@@ -107,8 +106,8 @@ impl Child {
         }
     }
 
-    /// Answers its question; its next turn begins. A turn that is begun again after a crash may answer again: what was
-    /// said the first time counts, and nothing is said twice.
+    /// Answers the child's question and begins its next turn. A turn that runs again after a crash may answer again:
+    /// only the first answer counts, and nothing is sent twice.
     pub async fn answer(&mut self, parts: Vec<Part>) -> Result<(), Fault> {
         let number = {
             let mut answers = self.turn.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,13 +122,13 @@ impl Child {
         said.task_id = Some(self.id.into());
         let resident = self.engine.core.resident_or_fault(&self.scope.agent)?;
         match self.engine.reply(&resident, self.scope.clone(), request(said), name).await {
-            // It has had another answer in this place, before the crash.
+            // The child got another answer at this point, before the crash.
             Ok(()) | Err(Fault::RetryConflict) => Ok(()),
             Err(fault) => Err(self.unless_stopping(fault).await),
         }
     }
 
-    /// Calls it off. No error if it has settled.
+    /// Cancels the child. No error if it has settled.
     pub async fn cancel(&self) -> Result<(), Fault> {
         self.engine.call_off(&self.scope, self.id).await
     }
@@ -145,7 +144,7 @@ impl Child {
         Ok(Some(Watch::follow(core.clone(), self.id, live, self.cursor, Until::Rest)))
     }
 
-    /// While the server stops, parent and child are both put aside, and nobody is told that the other has failed.
+    /// While the server stops, parent and child are both parked; neither learns of a failure of the other.
     async fn unless_stopping(&self, fault: Fault) -> Fault {
         if self.engine.core.live.is_stopping() {
             std::future::pending::<()>().await;

@@ -1,11 +1,11 @@
-//! What came before a task: the family it belongs to, and the agents that stand before it.
+//! Lineage: the tree that a task belongs to, and the agents that precede it.
 //!
-//! Within one server the log knows. From one server to the next it travels in the metadata of messages, under
-//! [`LINEAGE`]. What comes in that way is a claim of whoever sent it: it is used to count and to refuse, and never widens
-//! anything. Whoever lies about it can only have their own message refused, or be counted as if they were the first.
+//! Within one server the log stores it. Between servers it travels in message metadata, under [`LINEAGE`]. An incoming
+//! lineage is a claim of the sender: it is used to count and to refuse, and never grants anything. A sender that lies
+//! can only get its own message refused, or be counted as the first of the chain.
 //!
-//! An agent on the way is written as its name, `#`, and its task. So a request that comes back to us is recognised by a
-//! task of our own in its past, whatever address it came by.
+//! An agent on the path is written as its name, `#`, and its task. So a request that returns to us is recognised by one
+//! of our own tasks in its path, whatever address it came by.
 
 use crate::agent::{Context, TurnInfo};
 use crate::begin::Incoming;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 pub use sabir_proto::LINEAGE;
 
-/// Agents of a foreign past that are kept; more are counted and forgotten.
+/// The most agents of a foreign path that are kept; further ones only count.
 const PATH_MAX: usize = 64;
-/// Bytes of a claim that came in a header.
+/// The longest claim in a header, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;
-/// Characters of one of them, and of a foreign root.
+/// The longest path entry or foreign root, in characters.
 const NAME_CHARS_MAX: usize = 256;
 
-/// What came before a task.
+/// The position of a task in its tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     root: TaskId,
@@ -40,18 +40,18 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// A task that nothing came before. Costs nothing, as nearly all tasks are such.
+    /// The lineage of a task without a parent. Cheap, since nearly all tasks are such.
     pub(crate) const fn plain(task: TaskId) -> Self {
         Self { root: task, parent: None, hops: 0, path: Vec::new(), origin: None, readonly: false }
     }
 
-    /// A child's.
+    /// The lineage of a child.
     pub(crate) fn of(kin: &Kin) -> Self {
         let Kin { parent, root, hops, path, origin, readonly, .. } = kin.clone();
         Self { root, parent: Some(parent), hops, path, origin, readonly }
     }
 
-    /// What a message claims, for the task that it opens; `None` if it claims nothing we understand.
+    /// Reads the claim in a message for the task that it opens; `None` without a valid claim.
     fn claimed(metadata: Option<&Object>, task: TaskId) -> Option<Self> {
         let Some(Value::Object(claim)) = metadata?.get(LINEAGE) else { return None };
         let short = |value: &Value| {
@@ -62,7 +62,7 @@ impl Lineage {
             Some(Value::Array(agents)) => agents.iter().filter_map(short).collect(),
             _ => Vec::new(),
         };
-        // Whoever forgets to count has at least come past those it names.
+        // A sender that does not count has passed at least the agents that it names.
         let named = u32::try_from(path.len()).unwrap_or(u32::MAX);
         let said = claim.get("hops").and_then(Value::as_u64).map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX));
         let hops = said.max(named);
@@ -71,7 +71,7 @@ impl Lineage {
         Some(Self { root: task, parent: None, hops, path, origin, readonly: false })
     }
 
-    /// The same for the task itself: one that was not opened for another of ours is its own root.
+    /// Sets the root of a task without a parent to the task itself.
     pub(crate) fn rooted(mut self, task: TaskId) -> Self {
         if self.parent.is_none() {
             self.root = task;
@@ -84,32 +84,32 @@ impl Lineage {
         self.root
     }
 
-    /// The task this one was opened for, if it was.
+    /// The parent task, if this is a child.
     pub const fn parent(&self) -> Option<TaskId> {
         self.parent
     }
 
-    /// How many agents stand before this one, here and elsewhere.
+    /// The number of agents before this one, here and on other servers.
     pub const fn hops(&self) -> u32 {
         self.hops
     }
 
-    /// Those agents, farthest first, each as `name#task`.
+    /// The agents before this one, farthest first, each as `name#task`.
     pub fn path(&self) -> &[Arc<str>] {
         &self.path
     }
 
-    /// What the family is called where it began.
+    /// The id of the tree's root on the server where it began.
     pub fn origin(&self) -> String {
         self.origin.as_deref().map_or_else(|| self.root.to_string(), ToOwned::to_owned)
     }
 
-    /// What tools may do: no more than those of the parent.
+    /// What tools may do: never more than those of the parent.
     pub(crate) const fn tools(&self, own: ToolMode) -> ToolMode {
         if self.readonly { ToolMode::ReadOnly } else { own }
     }
 
-    /// A child of the turn at hand.
+    /// The parent link of a new child of the current turn.
     pub(super) fn child(&self, cx: &Context, to: &AgentName, key: &str) -> Result<Kin, Fault> {
         let hops = self.hops.saturating_add(1);
         let max = cx.turn.core.limits.hops_max;
@@ -130,7 +130,7 @@ impl Lineage {
     }
 }
 
-/// What one server tells another of a task's past.
+/// The lineage as it travels between servers.
 #[derive(Debug, Serialize)]
 struct Claim<'a> {
     hops: u32,
@@ -139,7 +139,7 @@ struct Claim<'a> {
 }
 
 impl Context {
-    /// What an agent elsewhere is told of what came before: one member for the metadata of the message to it.
+    /// The lineage for a message to another server, as one metadata member.
     pub fn lineage_for_others(&self) -> Option<Object> {
         claim_of(&self.turn)
     }
@@ -153,7 +153,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// The same as metadata of a message.
+/// The lineage of the next agent after this turn, as message metadata.
 pub(super) fn claim_of(turn: &TurnInfo) -> Option<Object> {
     Json::of(&BTreeMap::from([(LINEAGE, Claim::of(turn))])).and_then(Object::new).ok()
 }
@@ -163,8 +163,8 @@ fn step_of(turn: &TurnInfo) -> String {
 }
 
 impl Core {
-    /// Whether an agent of ours is on this path and still waits there. One whose task is over waits for nothing: whoever
-    /// copies what he was told into a later message of his own is no circle, and hops bound him all the same.
+    /// Whether an agent of ours is on this path with a task that is not settled. A settled one waits for no answer, so
+    /// calling its agent is no loop; the hop limit still applies.
     pub(super) async fn is_on(&self, path: &[Arc<str>], agent: &AgentName) -> Result<bool, StoreError> {
         for step in path {
             let Some((name, task)) = step.rsplit_once('#') else { continue };
@@ -183,8 +183,7 @@ impl Core {
 }
 
 impl Incoming<'_> {
-    /// What came before a message that does not say so itself: what its caller said in a header, or whoever goes by a name
-    /// that it has.
+    /// The lineage of a message without one: from its outbound id, or from the caller's header.
     pub(crate) fn known_otherwise(&self, terms: &Terms) -> Option<Object> {
         self.core.whence(&self.request.message).or_else(|| {
             let claim = terms.lineage.as_deref().filter(|text| text.len() <= HEADER_BYTES_MAX)?;
@@ -192,8 +191,7 @@ impl Incoming<'_> {
         })
     }
 
-    /// Reads what a message claims of its past, or what is known of it otherwise, and refuses one that has come too far or
-    /// comes back.
+    /// Reads the lineage from the message, or from `unsaid`, and refuses a message with too many hops or a loop.
     pub(crate) async fn heed(&mut self, unsaid: Option<Object>) -> Result<(), Fault> {
         let nobody = TaskId::new(sabir_proto::Stamp::default(), 0);
         let claim = unsaid.as_ref().or(self.request.message.metadata.as_ref());
@@ -214,7 +212,7 @@ impl Incoming<'_> {
 }
 
 impl Engine {
-    /// What came before a task that is in the log.
+    /// The lineage of a stored task.
     pub(crate) async fn lineage_of(&self, stored: &Stored, task: &Task) -> Result<Lineage, Fault> {
         self.lineage_from(stored, task).await.map_err(|e| self.core.store_fault("reading a task's parent", &e))
     }

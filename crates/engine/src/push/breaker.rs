@@ -1,12 +1,12 @@
-//! Who is left alone, and for how long.
+//! Circuit breakers: which receivers get no requests for a while after failures.
 //!
-//! There are two kinds of breakers. One is of a host, and only failures to connect count for it: those are true for
-//! everybody who calls there. One is of a lane, an owner at a host: no answer, or a server error, may be the fault of what
-//! that owner registered, so nobody else pays for it. A receiver that does not like one delivery is alive.
+//! There are two kinds of breakers. One is of a host, and only failures to connect count for it, since those are true
+//! for every owner. One is of a lane, an owner at a host: no answer, or a server error, may be caused by what that
+//! owner registered, so other owners are not affected. A receiver that refuses one delivery is alive.
 //!
-//! After some failures in a row a breaker opens for a pause; then one delivery is let through to see. If that fails the
-//! pause doubles, if it arrives everything is as good as new. The one to see is, for a moment, the configuration that last
-//! succeeded: whoever always fails should not decide for those that do not.
+//! After some failures in a row a breaker opens for a pause; then one delivery is let through as a probe. If that fails
+//! the pause doubles; if it succeeds the breaker is reset. Just after the pause, only the configuration that last
+//! succeeded may be the probe: one that always fails should not decide for the others.
 
 use super::schedule::spread;
 use crate::courier::Outcome;
@@ -17,16 +17,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Breakers that are remembered. Beyond that those are forgotten that are not open, and when all are, no more are made:
-/// each event still has its own delays.
+/// The most breakers kept. Beyond that, those that are not open are dropped, and if all are open no more are made: each
+/// event still has its own delays.
 const BREAKERS_MAX: usize = 10_000;
-/// How often room is looked for: it is a walk over all of them.
+/// The shortest time between two searches for room: each walks over all breakers.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// How long after a pause only the configuration that last succeeded is let through.
 const LEAD: Duration = Duration::from_secs(2);
-/// How far apart those come back who waited for a pause to end.
+/// The spread of the first deliveries after a pause, in milliseconds.
 const SPREAD_MS: u64 = 2000;
-/// How long others wait while one delivery is let through.
+/// How long other deliveries wait while a probe is in flight.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct Breakers {
     tidied: Option<Timestamp>,
 }
 
-/// What a breaker is about.
+/// The host or lane that a breaker is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Whose {
     Host(Arc<str>),
@@ -50,22 +50,22 @@ impl Whose {
 
 #[derive(Debug, Default)]
 struct Breaker {
-    /// In a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// The last pause; zero while there has been none.
+    /// The last pause; zero before the first one.
     pause: Duration,
     until: Option<Timestamp>,
-    /// Somebody was let through to see.
+    /// A probe is in flight.
     probing: bool,
-    /// Who last succeeded.
+    /// The task and configuration that last succeeded.
     proven: Option<(TaskId, String)>,
 }
 
-/// Whether a delivery may go.
+/// Whether a delivery may be attempted now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Go,
-    /// Not before then.
+    /// No attempt before this time.
     Wait(Timestamp),
 }
 
@@ -76,8 +76,8 @@ impl Breaker {
         let leads = proven.is_none_or(|(task, config)| (*task, config) == (owed.task, &owed.config));
         let first = if leads { until } else { later(until, LEAD) };
         if first > now {
-            // Not all at the same moment: who comes first is the one to see, and it should not always be the same one that
-            // spends its patience on it. Whoever succeeded before is early.
+            // Spread out: the first one is the probe, and it should not always be the same delivery that spends its
+            // attempts on it. The one that succeeded before comes first.
             let early = leads && proven.is_some();
             let apart = Duration::from_millis(if early { 0 } else { random % SPREAD_MS });
             return Admission::Wait(later(first, apart));
@@ -88,10 +88,10 @@ impl Breaker {
         Admission::Go
     }
 
-    /// Counts a failure; true when it is left alone from now on.
+    /// Counts a failure; true when the breaker opens.
     fn fail(&mut self, now: Timestamp, limits: &Limits) -> bool {
         self.failures = self.failures.saturating_add(1);
-        // Those that went before the pause may fail during it; only the one that was let through makes it longer.
+        // Deliveries from before the pause may fail during it; only the probe makes the pause longer.
         let paused = self.until.is_some_and(|until| until > now);
         if self.failures < limits.push_host_failures_max || paused {
             return false;
@@ -104,7 +104,7 @@ impl Breaker {
 }
 
 impl Breakers {
-    /// Asks for a delivery. Whoever is let go must report what came of it.
+    /// Asks whether a delivery may be attempted. If so, the worker must report its result.
     pub(super) fn ask(&mut self, owed: &Owed, now: Timestamp, random: u64) -> Admission {
         let mut asked = Vec::with_capacity(2);
         for whose in Whose::both(&owed.lane) {
@@ -118,7 +118,7 @@ impl Breakers {
         Admission::Go
     }
 
-    /// A delivery has ended; true when somebody is left alone from now on.
+    /// Records the result of a delivery; true when a breaker opens.
     pub(super) fn report(&mut self, owed: &Owed, outcome: &Outcome, now: Timestamp, limits: &Limits) -> bool {
         let [of_lane, of_host] = Whose::both(&owed.lane);
         match outcome {
@@ -143,7 +143,7 @@ impl Breakers {
                 [of_lane, of_host].iter().for_each(|whose| self.recover(whose));
                 false
             }
-            // Nobody was called.
+            // No request was sent.
             Outcome::Forbidden { .. } | Outcome::Withheld { .. } => {
                 self.give_back(&owed.lane);
                 false
@@ -151,12 +151,12 @@ impl Breakers {
         }
     }
 
-    /// A delivery that was let go did not take place after all.
+    /// Ends a probe without a result, for a delivery that was admitted and not attempted.
     pub(super) fn give_back(&mut self, lane: &Lane) {
         Whose::both(lane).iter().for_each(|whose| self.not_probing(whose));
     }
 
-    /// How many hosts are left alone, by all or by somebody.
+    /// The number of open breakers.
     pub(super) fn paused(&self) -> usize {
         self.of.values().filter(|breaker| breaker.until.is_some()).count()
     }
@@ -165,7 +165,7 @@ impl Breakers {
         self.of.get_mut(whose).into_iter().for_each(|breaker| breaker.probing = false);
     }
 
-    /// As good as new.
+    /// Resets a breaker, except for the last success.
     fn recover(&mut self, whose: &Whose) {
         if let Some(breaker) = self.of.get_mut(whose) {
             let proven = breaker.proven.take();
@@ -173,7 +173,7 @@ impl Breakers {
         }
     }
 
-    /// The breaker, made if there is room for it.
+    /// The breaker of a key, made if there is room for it.
     fn get(&mut self, whose: Whose, now: Timestamp) -> Option<&mut Breaker> {
         if self.of.len() >= BREAKERS_MAX && !self.of.contains_key(&whose) {
             if self.tidied.is_some_and(|tidied| now < later(tidied, TIDY_EVERY)) {

@@ -1,8 +1,8 @@
-//! Draining the outbox: what is delivered next, by how many at once, and what the outbox is told afterwards.
+//! Drains the outbox: one loop reads due deliveries and gives them to workers.
 //!
-//! One loop reads what is due, up to a bounded number, and gives it to workers. A worker makes one attempt at a time and
-//! marks it before it goes on, so that a crash repeats no more than the event in flight. While the store takes no marks
-//! workers hold on to theirs: an event that was delivered is not delivered again and again because the disk is full.
+//! The loop reads a bounded number at a time. A worker makes one attempt at a time and records its result before it
+//! goes on, so that a crash repeats no more than the event in flight. While the store takes no writes, workers keep
+//! their results: a delivered event is not delivered again because the disk is full.
 
 use super::breaker::{Admission, Breakers, later};
 use super::ready::{Ready, Shares};
@@ -18,21 +18,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Events a worker delivers to one receiver before others get their turn.
+/// Events that a worker delivers to one receiver before others get their turn.
 const RUN_MAX: usize = 32;
-/// How long to wait before the store is asked again, at first and at most.
+/// The shortest and the longest pause before the store is asked again.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The longest sleep: whoever sets the clock forward does not make receivers wait for longer.
+/// The longest sleep, so that a clock that is set forward delays no delivery for longer.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
-/// The state of the drain. Knows no engine, so that the engine may know it.
+/// The handle of the drain loop. It does not refer to the engine, which refers to it.
 pub(crate) struct Drainer {
     courier: Arc<dyn Courier>,
-    /// When deliveries began.
+    /// When deliveries began in this process.
     begun: Timestamp,
     state: Mutex<State>,
-    /// Rung when a worker is free again, and at the end.
+    /// Wakes the loop when a worker is free again, and at the stop.
     bell: Bell,
     stopping: AtomicBool,
 }
@@ -71,7 +71,7 @@ impl Drainer {
     }
 }
 
-/// Delivers until the engine stops.
+/// Runs the drain loop until the engine stops.
 pub(crate) async fn drain(core: Arc<Core>, drainer: Arc<Drainer>) {
     let drain = Drain { core, drainer };
     let owed = drain.core.log.bell();
@@ -88,11 +88,11 @@ pub(crate) async fn drain(core: Arc<Core>, drainer: Arc<Drainer>) {
     }
 }
 
-/// What a look at the outbox led to.
+/// The result of one round of the loop.
 enum Round {
-    /// There was more than fits.
+    /// More is due than was read.
     MoreIsDue,
-    /// Nothing to do before then, unless somebody rings.
+    /// Nothing is due before then, unless the loop is woken.
     Next(Option<Timestamp>),
 }
 
@@ -117,12 +117,12 @@ impl Drain {
         .await;
     }
 
-    /// Reads what is due, and sends off as many as may go.
+    /// Reads what is due, and starts as many deliveries as may go.
     async fn go_round(&self) -> Result<Round, StoreError> {
         let page = self.fill().await?;
         let left_alone = self.send_off();
         let postponed = !left_alone.is_empty();
-        // All at once: each mark alone would be a transaction of its own.
+        // All writes at once: each alone would be a transaction of its own.
         let mark =
             |(owed, until): &(Owed, Timestamp)| self.core.log.mark(owed, Mark::Postpone { until: *until, tried: None });
         for answer in left_alone.iter().map(mark).collect::<Vec<_>>() {
@@ -139,7 +139,7 @@ impl Drain {
         Shares { workers: limits.push_workers_max, host_workers: limits.push_host_workers_max }
     }
 
-    /// Reads what is due, unless enough waits.
+    /// Reads what is due, unless enough deliveries wait in memory.
     async fn fill(&self) -> Result<Page, StoreError> {
         let reading = self.drainer.lock().ready.reading(self.core.host.now(), self.shares());
         let Some(reading) = reading else { return Ok(Page::Unread) };
@@ -149,7 +149,7 @@ impl Drain {
         Ok(if state.ready.go_on(rest) { Page::Part } else { Page::Whole })
     }
 
-    /// Gives to workers what may go; returns what must wait because its receiver is left alone.
+    /// Starts workers for what may go; returns what must wait for an open breaker.
     fn send_off(&self) -> Vec<(Owed, Timestamp)> {
         let (shares, host) = (self.shares(), &self.core.host);
         let mut left_alone = Vec::new();
@@ -165,7 +165,7 @@ impl Drain {
                     let others = state.ready.dismiss(&owed.lane);
                     state.ready.ended(&owed);
                     left_alone.push((owed, until));
-                    // The others of the line as well, but each with a time of its own.
+                    // The rest of the lane as well, each with a time of its own.
                     for other in others {
                         match state.breakers.ask(&other, host.now(), host.random()) {
                             Admission::Wait(until) => left_alone.push((other, until)),
@@ -198,17 +198,18 @@ enum Page {
 struct Worker {
     drain: Drain,
     owed: Owed,
-    /// Let go, and has not reported what came of it.
+    /// Admitted by the breakers, which have no result yet.
     admitted: bool,
 }
 
-/// Also when a courier panics: its place must not stay taken, and the same event must not be tried again at once.
+/// Runs also when the transport panics: the worker's place must be freed, and the same event must not be retried at
+/// once.
 impl Drop for Worker {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let core = &self.drain.core;
             let broken = withheld("the delivery broke off".into());
-            // The store has it; nobody can wait for it here.
+            // The write is queued; a destructor cannot await it.
             drop(core.log.mark(&self.owed, self.verdict(&broken, core.host.now())));
         }
         let mut state = self.drain.drainer.lock();
@@ -222,20 +223,20 @@ impl Drop for Worker {
     }
 }
 
-/// Why there is nothing to deliver.
+/// Why an event and its receiver could not be loaded.
 enum Missing {
     /// The configuration was deleted.
     Receiver,
-    /// It will never be there.
+    /// The event is missing for good.
     Event(String),
-    /// The store does not give it.
+    /// The store cannot read it now.
     Unread(StoreError),
 }
 
 impl From<StoreError> for Missing {
     fn from(error: StoreError) -> Self {
         match error {
-            // Nobody will be able to read it at another time.
+            // A later attempt cannot read it either.
             StoreError::Corrupt(what) => Self::Event(format!("the store is damaged: {what}")),
             error => Self::Unread(error),
         }
@@ -258,14 +259,15 @@ impl Worker {
         self.admitted
     }
 
-    /// Delivers one event; true when the next one of the row can follow.
+    /// Delivers one event; true when the next one of the row may follow.
     async fn deliver_next(&mut self) -> bool {
         let core = self.drain.core.clone();
         let delivered = match self.parcel().await {
             Ok(parcel) => self.drain.drainer.courier.deliver(parcel).await,
             Err(Missing::Unread(error)) => withheld(format!("the event cannot be read: {error}")),
             Err(Missing::Receiver) => {
-                // Deleted since, and the row with it. Should it be there after all, it must not be found again and again.
+                // The configuration was deleted, and its row with it. A row that still exists must not be found again
+                // and again.
                 drop(core.log.discard(self.owed.number).await);
                 return false;
             }
@@ -291,16 +293,16 @@ impl Worker {
         goes_on
     }
 
-    /// Nobody has put an older letter before the rest of this row.
+    /// Whether this row is still the oldest of its configuration: an operator may retry an older dead letter.
     async fn is_oldest(&self) -> bool {
         let letter = self.drain.core.log.letter(self.owed.number).await;
         letter.is_ok_and(|letter| letter.is_some_and(|letter| letter.due.is_some()))
     }
 
-    /// The event with everything its receiver needs.
+    /// Loads the event with everything that its delivery needs.
     async fn parcel(&self) -> Result<Parcel, Missing> {
         let (core, owed) = (&self.drain.core, &self.owed);
-        // Read now: it may have changed, or gone, while the event waited.
+        // Read now: the configuration may have changed or gone while the event waited.
         let found = core.log.receiver(owed.task, &owed.config).await?;
         let Receiver { config, dialect } = found.ok_or(Missing::Receiver)?;
         let before = Seq(owed.seq.0.saturating_sub(1));
@@ -336,8 +338,8 @@ impl Worker {
         }
     }
 
-    /// Tells the outbox, however often that takes. False when the event is no longer owed, or the engine stops first: then
-    /// it is delivered again after the next start.
+    /// Records a result in the outbox, and retries until it succeeds. False when the delivery no longer exists, or the
+    /// engine stops first: then it is delivered again after the next start.
     async fn mark(&self, mark: Mark) -> bool {
         let core = &self.drain.core;
         let mut pause = PAUSE_MIN;
@@ -357,12 +359,12 @@ impl Worker {
     }
 }
 
-/// An attempt of which nobody heard.
+/// The result of a delivery for which no request was sent.
 const fn withheld(reason: String) -> Delivered {
     Delivered { outcome: Outcome::Withheld { reason }, took: Duration::ZERO }
 }
 
-/// What is kept of an attempt that failed.
+/// The record of a failed attempt.
 fn attempt(delivered: &Delivered, now: Timestamp) -> Attempt {
     let (status, problem) = match &delivered.outcome {
         Outcome::Accepted { status } => (Some(*status), String::new()),

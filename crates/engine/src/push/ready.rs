@@ -1,23 +1,23 @@
-//! Whose turn it is among those that are due: owners in turn, and the hosts of each, with their shares of the workers.
+//! The queue of due deliveries: owners in turn, and the hosts of each in turn, with their shares of the workers.
 //!
-//! Deliveries queue in lanes: those of one owner to one host. One owner takes no more than most of the workers, and of those
-//! that one host may have; so whoever registers ten thousand receivers that hang, at one host or at as many, leaves room
-//! for others, and another owner with a single receiver is served next.
+//! Deliveries queue in lanes: those of one owner to one host. One owner takes at most three quarters of the workers,
+//! and as much of a host's share. So an owner that registers ten thousand receivers that hang, at one host or at many,
+//! leaves room for others, and another owner with a single receiver is served next.
 
 use sabir_proto::{TaskId, Timestamp};
 use sabir_store::{Lane, Owed, Reading, Rest};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Read from the outbox at a time.
+/// Deliveries read from the outbox at a time.
 const PAGE: usize = 256;
-/// Configurations held at once, of all and of one owner: they bound memory, and nothing else.
+/// Configurations in memory, of all owners and of one: this only bounds memory.
 const HELD_MAX: usize = 16 << 10;
 const OWNER_HELD_MAX: usize = 1024;
-/// Configurations that wait in one lane, beyond which no more of it is read.
+/// Configurations that wait in one lane before no more of it is read.
 const LINE_MAX: usize = 32;
 
-/// How many go at the same time.
+/// The number of deliveries in flight at the same time, in all and per host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     pub(super) workers: usize,
@@ -25,22 +25,22 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// What one of several takes at most.
+    /// The most that one owner may take: three quarters.
     const fn most(whole: usize) -> usize {
         whole - whole / 4
     }
 }
 
-/// What was read from the outbox and has not been marked there yet.
+/// Deliveries that were read from the outbox and have no recorded result yet.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     lines: HashMap<Lane, Line>,
-    /// Owners in the order of their turns, and the hosts of each in the order of theirs.
+    /// Owners in the order of their turns, each with its hosts in the order of theirs.
     turns: VecDeque<(i64, VecDeque<Arc<str>>)>,
-    /// Configurations that wait here or are being delivered to: there is never a second one of them.
+    /// Configurations that wait or are in flight here: each at most once.
     held: HashSet<(TaskId, String)>,
-    /// Those that were held when the latest reading began and no longer are. It may have seen them as they were before
-    /// they were marked; whoever believes it delivers twice.
+    /// Configurations that have left `held` since the latest reading began. That reading may show them as they were
+    /// before; adding them again would deliver twice.
     outdated: HashSet<(TaskId, String)>,
     in_flight: Counts,
     /// Where the last reading stopped.
@@ -61,7 +61,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// How many more may go in a lane, as far as its owner and its host are concerned.
+    /// How many more may go in a lane by the shares of its owner and its host.
     fn room(&self, lane: &Lane, shares: Shares) -> usize {
         let owner = Shares::most(shares.workers).saturating_sub(self.by_owner.get(&lane.owner).copied().unwrap_or(0));
         let host = shares.host_workers.saturating_sub(self.by_host.get(&lane.host).copied().unwrap_or(0));
@@ -89,7 +89,7 @@ impl Counts {
 }
 
 impl Line {
-    /// How many of this lane may go, as far as it alone is concerned.
+    /// How many of this lane may go by its own share.
     fn able(&self, shares: Shares) -> usize {
         self.waiting.len().min(Shares::most(shares.host_workers).saturating_sub(self.in_flight))
     }
@@ -100,12 +100,12 @@ impl Ready {
         self.in_flight.all
     }
 
-    /// A worker is free and nothing waits for it.
+    /// Whether a worker is free and no delivery may go.
     pub(super) fn is_idle(&self, shares: Shares) -> bool {
         self.in_flight.all < shares.workers && self.held.len() < HELD_MAX && self.sendable(shares) == 0
     }
 
-    /// How many wait for nothing but a worker.
+    /// The number of deliveries that wait only for a worker.
     fn sendable(&self, shares: Shares) -> usize {
         let mut planned = self.in_flight.clone();
         for (lane, line) in &self.lines {
@@ -134,12 +134,12 @@ impl Ready {
         let busy = |owner: &i64| self.in_flight.by_owner.get(owner).is_some_and(|count| *count >= most);
         let is_full = |(owner, held): (i64, usize)| (held >= OWNER_HELD_MAX || busy(&owner)).then_some(owner);
         let full_owners = of_owner.into_iter().filter_map(is_full).collect();
-        // What is held is due as well, and read again.
+        // Held deliveries are due as well, and are read again.
         let (limit, lane_limit) = (self.held.len() + PAGE, LINE_MAX + shares.host_workers);
         Some(Reading { now, limit, lane_limit, full, full_owners, from: self.from.clone() })
     }
 
-    /// Where the next reading goes on; true when there is something left to read.
+    /// Sets where the next reading continues; true when something is left to read.
     pub(super) fn go_on(&mut self, rest: Rest) -> bool {
         match rest {
             Rest::Nothing => self.from = None,
@@ -151,7 +151,7 @@ impl Ready {
         false
     }
 
-    /// Puts one that was read at the end of its lane, unless it is known better here.
+    /// Adds a delivery to the end of its lane, unless it is held or outdated.
     pub(super) fn add(&mut self, owed: Owed) {
         let configuration = (owed.task, owed.config.clone());
         if self.outdated.contains(&configuration) || !self.held.insert(configuration) {
@@ -169,7 +169,7 @@ impl Ready {
         line.waiting.push_back(owed);
     }
 
-    /// The next to go: counted as in flight until it has [`Ready::ended`].
+    /// Takes the next delivery to start; it counts as in flight until [`Ready::ended`].
     pub(super) fn next(&mut self, shares: Shares) -> Option<Owed> {
         for _ in 0..self.turns.len() {
             let (owner, mut hosts) = self.turns.pop_front()?;
@@ -194,7 +194,7 @@ impl Ready {
         None
     }
 
-    /// One that was in flight is no longer.
+    /// Removes a delivery that is no longer in flight.
     pub(super) fn ended(&mut self, owed: &Owed) {
         let configuration = (owed.task, owed.config.clone());
         self.held.remove(&configuration);
@@ -206,7 +206,7 @@ impl Ready {
         }
     }
 
-    /// Lets go of everything that waits in a lane.
+    /// Removes everything that waits in a lane.
     pub(super) fn dismiss(&mut self, lane: &Lane) -> Vec<Owed> {
         let waiting = self.lines.get_mut(lane).map(|line| std::mem::take(&mut line.waiting)).unwrap_or_default();
         for owed in &waiting {
@@ -275,7 +275,7 @@ mod tests {
         let delivered = ready.next(SHARES).expect("it may go");
         ready.reading(now, SHARES).expect("more is wanted");
         ready.ended(&delivered);
-        // Read before it was marked, told after.
+        // Read before its result was recorded, added after.
         ready.add(owed(1, 1, "h"));
         assert_eq!(ready.next(SHARES), None);
         ready.reading(now, SHARES).expect("more is wanted");

@@ -1,4 +1,4 @@
-//! When an event is tried again, and when it is given up.
+//! The retry schedule: when an event is retried, and when it becomes a dead letter.
 
 use crate::courier::Outcome;
 use crate::limits::Limits;
@@ -6,25 +6,25 @@ use sabir_proto::Timestamp;
 use sabir_store::Owed;
 use std::time::Duration;
 
-/// What follows from an attempt that failed.
+/// The decision after a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Tried again after this long.
+    /// Retry after this delay.
     Again(Duration),
-    /// Given up, for this reason.
+    /// Make it a dead letter, for this reason.
     GiveUp(String),
-    /// Given up with everything else that the configuration is owed.
+    /// Make dead letters of it and of everything else for this configuration.
     End(String),
 }
 
-/// Since when deliveries are made, and what time it is.
+/// When this process began deliveries, and the current time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     pub(super) begun: Timestamp,
     pub(super) now: Timestamp,
 }
 
-/// Decides after an attempt at `owed` that failed. Of the attempts before it `owed` knows the number.
+/// Decides after a failed attempt at `owed`, which has the number of earlier attempts.
 pub(super) fn after(limits: &Limits, owed: &Owed, outcome: &Outcome, watch: Watch, random: u64) -> Next {
     let wish = match outcome {
         Outcome::Gone { status } => return Next::End(format!("the receiver wants no more (status {status})")),
@@ -37,7 +37,7 @@ pub(super) fn after(limits: &Limits, owed: &Owed, outcome: &Outcome, watch: Watc
     };
     let attempts = owed.attempts.saturating_add(1);
     let patience = i64::try_from(limits.push_time_max.as_millis()).unwrap_or(i64::MAX);
-    // Not counted while nobody delivered: a server that was away for a day has not tried for a day.
+    // Time without a running process does not count: a server that was down for a day has not tried for a day.
     let since = owed.since.max(watch.begun);
     if watch.now.millis().saturating_sub(since.millis()) >= patience {
         return Next::GiveUp(format!("not delivered within {}", time(limits.push_time_max)));
@@ -52,15 +52,15 @@ pub(super) fn after(limits: &Limits, owed: &Owed, outcome: &Outcome, watch: Watc
     Next::Again(wish.map_or(delay, |wish| delay.max(wish.min(limits.push_delay_max))))
 }
 
-/// Doubles with every failure up to the limit; between half of that and all of it, so that those who failed together do
-/// not come back together.
+/// The delay of a retry: doubles with every failure up to the limit, and is then drawn between half of that and all of
+/// it, so that deliveries that failed together do not return together.
 fn delay(limits: &Limits, attempts: u32, random: u64) -> Duration {
     let doublings = attempts.saturating_sub(1).min(31);
     let whole = limits.push_delay_min.saturating_mul(1 << doublings).min(limits.push_delay_max);
     spread(whole, random)
 }
 
-/// Between half of it and all of it.
+/// Draws a duration between half of `whole` and all of it.
 pub(super) fn spread(whole: Duration, random: u64) -> Duration {
     let half = u64::try_from(whole.as_millis() / 2).unwrap_or(u64::MAX / 2);
     Duration::from_millis(half + random % (half + 1))
@@ -89,7 +89,7 @@ mod tests {
         Outcome::Unreachable { reason: "nobody there".into() }
     }
 
-    /// So many hours after the event, in a process that delivers since so many.
+    /// The clock this many hours after the event, in a process that started at hour `begun`.
     fn hours(begun: i64, now: i64) -> Watch {
         let at = |hours: i64| Timestamp::from_millis(hours * 3_600_000);
         Watch { begun: at(begun), now: at(now) }

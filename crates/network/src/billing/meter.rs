@@ -1,4 +1,4 @@
-//! Stripe's meters: what was used is an event, and what it costs is Stripe's business.
+//! Stripe's billing meters: usage is sent as events, and Stripe computes the price.
 
 use super::{Billed, Biller, Reckoned};
 use crate::payment::Stripe;
@@ -9,11 +9,10 @@ use serde_json::Value;
 /// A meter of a Stripe account.
 #[derive(Debug, Clone)]
 pub struct Meter {
-    /// The account.
     pub stripe: Stripe,
-    /// What the meter listens to.
+    /// The event name that the meter counts.
     pub event_name: String,
-    /// Its id, by which its sums are asked for.
+    /// The id of the meter, needed to read its sums.
     pub id: Option<String>,
 }
 
@@ -36,9 +35,9 @@ impl Meter {
         let words = said["error"]["message"].as_str().unwrap_or_default();
         match brought.status {
             200..=299 => Billed::Taken,
-            // A name that it knows is one that it has.
+            // Stripe knows the id, so it has the batch.
             400 if words.contains("identifier") && words.contains("already") => Billed::Taken,
-            // Not for this batch but for all of them: the key is wrong, or there is too much of us.
+            // The error concerns all batches, not this one: the key is wrong, or the rate limit is reached.
             401 | 403 | 404 | 408 | 409 | 429 => Billed::Unknown(format!("Stripe answered {}", brought.status)),
             400..=499 => Billed::Refused(format!("Stripe refuses it: {words}")),
             status => Billed::Unknown(format!("Stripe answered {status}")),

@@ -1,4 +1,4 @@
-//! A transfer that is on a chain already: looked up, and believed once.
+//! Payments by a transfer that is on a chain already: looked up, and accepted once.
 
 use super::x402::units;
 use super::{Charge, PaymentProcessor, Promise, Refused};
@@ -9,27 +9,27 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use url::Url;
 
-/// What a transfer of a token is called on the chain: the hash of `Transfer(address,address,uint256)`.
+/// The event of a token transfer: the hash of `Transfer(address,address,uint256)`.
 const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
 /// Transfers of one asset to one address of one chain.
 #[derive(Clone)]
 pub struct Crypto {
-    /// The chain's JSON-RPC. The address may hold a key.
+    /// The chain's JSON-RPC endpoint. The URL may contain a key.
     pub url: Url,
-    /// The chain, as CAIP-2 writes it.
+    /// The chain, in CAIP-2 notation.
     pub network: String,
-    /// The asset's contract.
+    /// The contract of the asset.
     pub asset: String,
-    /// Whom it is paid to.
+    /// The address that is paid.
     pub pay_to: String,
-    /// The currency the asset stands for, and how many more digits it has than the currency.
+    /// The currency the asset stands for.
     pub currency: String,
-    /// See `currency`.
+    /// How many more digits the asset has than `currency`.
     pub more_digits: u32,
-    /// Blocks that have to be on top of it, its own included.
+    /// The required confirmations, the transaction's own block included.
     pub confirmations: u64,
-    /// Who asks.
+    /// The client that calls the chain.
     pub messenger: Arc<dyn Messenger>,
 }
 
@@ -90,7 +90,7 @@ impl Crypto {
         Ok(Promise { reference: hash })
     }
 
-    /// What a line of the chain's log pays to us.
+    /// The amount that a line of the chain's log pays to us.
     fn transferred(&self, log: &Value) -> Option<u128> {
         let topics = log["topics"].as_array()?;
         let topic = |at: usize| topics.get(at).and_then(Value::as_str);
@@ -103,7 +103,7 @@ impl Crypto {
     }
 }
 
-/// A number as chains write it. One that is too large for any price is none.
+/// A number in the chain's notation. One that is too large for any price is invalid.
 fn number(value: &Value) -> Option<u128> {
     let digits = value.as_str()?.strip_prefix("0x")?.trim_start_matches('0');
     if digits.is_empty() { Some(0) } else { u128::from_str_radix(digits, 16).ok() }
@@ -124,7 +124,7 @@ impl PaymentProcessor for Crypto {
     }
 
     fn capture<'a>(&'a self, _: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
-        // It was ours before it was promised.
+        // The money was transferred before the authorisation.
         let receipt = json!({"processor": "crypto", "network": self.network, "transaction": reference});
         Box::pin(std::future::ready(Ok(receipt)))
     }

@@ -1,18 +1,18 @@
-//! Holds that nobody sees to any more: their slots are given back.
+//! Expired holds whose tasks have ended: their slots are freed.
 //!
-//! A payment gives back its hold by itself, also after a crash. One whose task has ended otherwise, because it was canceled
-//! or given up, cannot.
+//! A payment frees its hold by itself, also after a crash. It cannot if its task has ended otherwise, because it was
+//! canceled or given up.
 
 use sabir_proto::Timestamp;
 use sabir_store::{
     AppendError, BookingStatus, Effect, Ledger, PaymentStatus, PaymentStep, Refusal, Step, StoreError, TaskLog,
 };
 
-/// Holds that are looked at in one pass.
+/// Holds that are examined in one pass.
 const HOLDS_MAX: usize = 1000;
 
-/// Gives back the slots of holds that have run out and whose tasks have ended; tells how many. A payment that may have been
-/// promised meanwhile is left as one that is to be taken back, which somebody has to see to.
+/// Frees the slots of expired holds whose tasks have ended; returns how many. A payment that may have been authorised
+/// meanwhile is left as `voiding`, and an operator has to void it.
 pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestamp) -> Result<u64, StoreError> {
     let mut released = 0;
     for booking in ledger.held_bookings(now, HOLDS_MAX).await? {
@@ -36,7 +36,7 @@ pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestam
         }
         match log.append(Step::bare(booking.id, effects)).await {
             Ok(()) => released += 1,
-            // Somebody was faster.
+            // Another process moved it first.
             Err(AppendError::Ledger(Refusal::BookingMoved | Refusal::PaymentMoved)) => {}
             Err(AppendError::Store(error)) => return Err(error),
             Err(other) => tracing::warn!(booking = %booking.id, %other, "a hold cannot be given back"),

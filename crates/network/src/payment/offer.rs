@@ -1,4 +1,4 @@
-//! The payload of `payment.authorize`, read strictly.
+//! The payload of `payment.authorize`, parsed strictly.
 
 use crate::intent::{Order, invalid};
 use sabir_proto::Object;
@@ -7,36 +7,36 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Characters of what names a token.
+/// Characters of a token's members.
 const TOKEN_CHARS_MAX: usize = 256;
 /// The largest amount, in minor units: what a floating-point number holds exactly.
 const AMOUNT_MAX: u64 = (1 << 53) - 1;
 
-/// What is offered.
+/// A request to pay, with or without a booking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// In minor units.
+    /// The amount in minor units.
     pub amount: u64,
-    /// ISO 4217.
+    /// The currency by ISO 4217.
     pub currency: String,
-    /// What it is paid with.
+    /// The token it is paid with.
     pub token: Token,
-    /// What is booked with it.
+    /// The order that is booked with it.
     pub booking: Option<Order>,
-    /// Whether the money is taken.
+    /// Whether the money is captured.
     pub capture: Capture,
 }
 
-/// Whether the money is taken.
+/// Whether the money is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capture {
     /// As soon as the booking is made.
     OnConfirm,
-    /// Another time, by others.
+    /// Later, and not by this server.
     AuthorizeOnly,
 }
 
-/// What is paid with. Secret: nobody sees it but the processor.
+/// A payment token. Secret: only the processor sees it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     kind: String,
@@ -50,24 +50,24 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Whose token it is.
+    /// The name of the processor that takes the token.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// A member that is text.
+    /// A text member of the token.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.members.get(name).and_then(Value::as_str)
     }
 
-    /// A member that is an object.
+    /// An object member of the token.
     pub fn object(&self, name: &str) -> Option<&Map<String, Value>> {
         self.members.get(name).and_then(Value::as_object)
     }
 
-    /// What tells it from others, and nothing more.
+    /// A digest that distinguishes tokens and reveals nothing else.
     pub fn digest(&self) -> String {
-        // The members of a map are in order.
+        // A map has its members in order.
         let text = serde_json::to_vec(&self.members).unwrap_or_default();
         Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -113,7 +113,7 @@ impl Token {
 }
 
 impl Offer {
-    /// Reads the payload, without the members of its signature.
+    /// Parses the payload, without the members of its signature.
     pub fn read(payload: &Object) -> Result<Self, Problem> {
         let mut members = payload.to_map();
         let (amount, currency) = money(members.remove("amount"))?;
@@ -135,7 +135,7 @@ impl Offer {
         };
         match members.remove("mandate") {
             None | Some(Value::Null) => {}
-            // To take one without looking at it would be to let anybody claim anything.
+            // Accepting a mandate without checking it would let any caller claim anything.
             Some(_) => return Err(invalid("mandate: mandates are not looked at here; leave it out")),
         }
         match members.keys().next() {

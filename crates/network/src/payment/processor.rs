@@ -1,60 +1,60 @@
-//! What is asked of whoever moves the money.
+//! The interface of payment processors.
 
 use super::Token;
 use sabir_engine::BoxFuture;
 use sabir_proto::TaskId;
 use serde_json::Value;
 
-/// What is to be paid, and with what.
+/// A charge: what is to be paid, and with which token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
-    /// The payment. Whatever is asked under one name is done once.
+    /// The id of the payment. A processor does each operation once under one id.
     pub id: TaskId,
-    /// In minor units.
+    /// The amount in minor units.
     pub amount: u64,
-    /// ISO 4217, in upper case.
+    /// The currency by ISO 4217, in upper case.
     pub currency: String,
-    /// What it is paid with.
+    /// The token it is paid with.
     pub token: Token,
 }
 
-/// Money that is promised.
+/// An authorisation of money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// What the processor calls it.
+    /// The processor's id for it.
     pub reference: String,
 }
 
 /// Why a processor did not do what it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refused {
-    /// It said no, in words a caller may read; and what there is to know for programs.
+    /// The processor refused, with a reason that a caller may read, and details for programs.
     Declined(String, Option<Value>),
-    /// Nobody knows. It is to be asked again under the same name.
+    /// The result is unknown. The request is to be repeated under the same id.
     Unknown(String),
 }
 
 impl Refused {
-    /// Plainly no.
+    /// A refusal without details.
     pub fn declined(words: impl Into<String>) -> Self {
         Self::Declined(words.into(), None)
     }
 }
 
-/// Moves money. Each method may be called again with the same payment, and does what it did.
+/// Moves money. Each method may be called again for the same payment, with the same effect as one call.
 pub trait PaymentProcessor: Send + Sync + 'static {
-    /// The type of its tokens.
+    /// The type of the tokens it takes.
     fn name(&self) -> &'static str;
 
-    /// What no other payment may be made with, if the token is such a thing.
+    /// A key that no other payment may use, if the token can be used only once.
     fn once(&self, charge: &Charge) -> Option<String>;
 
-    /// Looks at the token, and has the money promised.
+    /// Checks the token, and has the money authorised.
     fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>>;
 
-    /// Takes money that was promised; gives the receipt.
+    /// Captures authorised money; returns the receipt.
     fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>>;
 
-    /// Forgets about a promise, if there is one.
+    /// Voids an authorisation, if there is one.
     fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>>;
 }

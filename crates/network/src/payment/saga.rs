@@ -1,4 +1,4 @@
-//! The saga: one turn of the network's agent, taken up wherever it was left.
+//! The payment saga: one turn of the network's agent, which resumes wherever it stopped.
 
 use super::{CAPTURE_PATIENCE, Capture, Cashier, Charge, HOLD_TIME, Offer, PAUSE_MAX, PAUSE_MIN, PROMISE_PATIENCE};
 use super::{PaymentProcessor, Promise, Refused};
@@ -12,43 +12,43 @@ use sabir_store::{
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The artifact that a payment leaves.
+/// The id of the artifact that a payment leaves.
 pub(crate) const PAYMENT: &str = "payment";
 
-/// What the network adds to a payment.
+/// The network's part of a payment.
 pub(crate) struct Purchase<'a> {
     pub(crate) cx: &'a Context,
     pub(crate) ledger: &'a dyn Ledger,
-    /// The key that pays.
+    /// The id of the key that pays.
     pub(crate) key: String,
-    /// What is booked with it, as it would be booked without a payment.
+    /// The booking, as it would be made without a payment.
     pub(crate) booking: Option<NewBooking>,
-    /// Who is told what of the booking, once it is made …
+    /// The notification of subscribers once the booking is made …
     pub(crate) made: Option<Notice>,
-    /// … and if it is called off after that.
+    /// … and if it is cancelled after that.
     pub(crate) called_off: Option<Notice>,
-    /// The record of the envelope.
+    /// The record of the envelope, written once the payment has succeeded.
     pub(crate) record: Option<Box<Interaction>>,
 }
 
-/// What subscribers are told of a booking.
+/// A notification of subscribers about a booking.
 #[derive(Debug, Clone)]
 pub(crate) struct Notice {
-    /// Who is owed it.
+    /// The push configurations of the subscribers.
     pub(crate) owed: Vec<Effect>,
-    /// What it is.
+    /// The artifact with the data that they receive.
     pub(crate) artifact: Artifact,
 }
 
-/// How the saga ends.
+/// The outcome of the saga.
 enum End {
     Paid,
-    /// With the reason, and what programs should know of it.
+    /// With the reason, and details for programs.
     Declined(String, Option<Value>),
 }
 
 impl Cashier {
-    /// Takes a payment, or goes on with it.
+    /// Makes a payment, or resumes it.
     pub(crate) async fn take(&self, offer: Offer, purchase: Purchase<'_>) -> Result<Result<Ending, Problem>, Failure> {
         let processor = match self.processor(offer.token.kind()) {
             Ok(processor) => processor,
@@ -89,7 +89,8 @@ impl Saga<'_> {
         self.purchase.cx.now()
     }
 
-    /// Commits what was put together. Leaves a mark, so that a turn that got further is not taken for one in a loop.
+    /// Commits the collected effects. Leaves a checkpoint, so that a turn that got further is not taken for one in a
+    /// loop.
     async fn commit(&self, after: PaymentStatus) -> Result<(), Failure> {
         self.purchase.cx.leave(after.name());
         Ok(self.purchase.cx.commit().await?)
@@ -126,7 +127,7 @@ impl Saga<'_> {
         cx.effect(Effect::Pay(Box::new(PaymentStep::Open { payment, day_max })));
     }
 
-    /// From wherever the last commit left it to the end.
+    /// Runs from the last commit to the end.
     async fn run(&self) -> Result<Ending, Failure> {
         loop {
             let Some(payment) = self.payment().await? else {
@@ -142,7 +143,7 @@ impl Saga<'_> {
                         }
                     }
                     Err(Refused::Declined(words, details)) => {
-                        // It said no, so there is nothing to take back.
+                        // The processor refused, so there is nothing to void.
                         self.call_off(&payment, PaymentStatus::Failed, &words);
                         return self.end(End::Declined(words, details), &payment, PaymentStatus::Failed).await;
                     }
@@ -161,8 +162,8 @@ impl Saga<'_> {
                         self.call_off(&payment, PaymentStatus::Voiding, &words);
                         self.tell(self.purchase.called_off.as_ref()).await?;
                     }
-                    // Nobody knows whether the money is ours, so neither is the booking taken away nor the money given
-                    // back. Somebody has to look.
+                    // The money may or may not be ours, so the booking is not cancelled and the money not given back.
+                    // An operator has to look.
                     Err(Refused::Unknown(words)) => {
                         tracing::error!(payment = %self.charge.id, words, "nobody knows whether a payment was taken");
                         let words = "nobody knows whether the money was taken; the operator was told".to_owned();
@@ -201,7 +202,7 @@ impl Saga<'_> {
         }
     }
 
-    /// Asks again while nobody knows, for so long.
+    /// Repeats a request while its result is unknown, for this long.
     async fn patiently<'a, T>(
         &'a self,
         patience: Duration,
@@ -224,7 +225,7 @@ impl Saga<'_> {
         }
     }
 
-    /// Step 3: the money is promised, so the booking is made.
+    /// Step 3: the money is authorised, so the booking is made.
     async fn make(&self, promise: &Promise) -> Result<(), Failure> {
         let cx = self.purchase.cx;
         if let Some(booking) = &self.purchase.booking {
@@ -249,7 +250,7 @@ impl Saga<'_> {
         Ok(())
     }
 
-    /// Gives the slot back, and moves the payment towards its end.
+    /// Frees the slot, and moves the payment towards its end.
     fn call_off(&self, payment: &Payment, to: PaymentStatus, why: &str) {
         let cx = self.purchase.cx;
         if payment.books {

@@ -1,4 +1,4 @@
-//! Stripe: payment intents that are confirmed first and captured later.
+//! Stripe: payment intents that are authorised first and captured later.
 
 use super::{Charge, PaymentProcessor, Promise, Refused};
 use crate::errand::{Messenger, form};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use url::Url;
 
-/// The version of Stripe's API that is spoken here.
+/// The version of Stripe's API that this client uses.
 pub const STRIPE_VERSION: &str = "2025-03-31.basil";
 
-/// A Stripe account.
+/// A client for one Stripe account.
 #[derive(Clone)]
 pub struct Stripe {
     url: Url,
@@ -26,16 +26,16 @@ impl std::fmt::Debug for Stripe {
     }
 }
 
-/// What Stripe says of a payment intent, or why it does not.
+/// A payment intent of Stripe's, or why there is none.
 type Said = Result<Value, Refused>;
 
 impl Stripe {
-    /// An account at this address, with its secret key.
+    /// A client for an account at this URL, with its secret key.
     pub fn new(url: Url, key: Secret, messenger: Arc<dyn Messenger>) -> Self {
         Self { url, key, messenger }
     }
 
-    /// Asks for something; what is posted under one `once` is done once.
+    /// Calls Stripe; a POST with the same idempotency key is done once.
     pub(crate) async fn ask(&self, path: &str, post: Option<(&[(&str, &str)], &str)>) -> Result<Brought, String> {
         let url = self.url.join(path).map_err(|_| "the address of Stripe cannot be called".to_owned())?;
         let mut headers = vec![
@@ -54,7 +54,7 @@ impl Stripe {
         let body: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
         match brought.status {
             200..=299 if body["id"].is_string() && body["status"].is_string() => Ok(body),
-            // Somebody asks the same thing at this moment, or they have had enough of us for now.
+            // The same request is being processed, or the rate limit is reached.
             409 | 429 => Err(Refused::Unknown(format!("Stripe answered {}", brought.status))),
             402 => {
                 let words = body["error"]["message"].as_str().unwrap_or("the payment was declined").to_owned();
@@ -89,7 +89,7 @@ impl Stripe {
         self.intent("v1/payment_intents", Some((&members, &format!("pay-{id}")))).await
     }
 
-    /// What a payment intent comes to as a promise.
+    /// The authorisation that a payment intent stands for.
     fn promised(charge: &Charge, intent: &Value) -> Result<Promise, Refused> {
         let status = intent["status"].as_str().unwrap_or_default();
         let same = intent["amount"].as_u64() == Some(charge.amount)
@@ -107,7 +107,7 @@ impl Stripe {
     }
 }
 
-/// The name of something of Stripe's, which goes into a path.
+/// Whether a text is an id of Stripe's, which may go into a path.
 fn is_name(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
@@ -137,7 +137,7 @@ impl PaymentProcessor for Stripe {
             let path = format!("v1/payment_intents/{reference}/capture");
             let asked = self.intent(&path, Some((&[], &format!("capture-{}", charge.id)))).await;
             let intent = match asked {
-                // It may have been captured when nobody heard the answer.
+                // It may have been captured when an earlier response was lost.
                 Err(Refused::Declined(words, details)) => match self.found(reference).await? {
                     intent if intent["status"] == "succeeded" => intent,
                     _ => return Err(Refused::Declined(words, details)),
@@ -162,13 +162,13 @@ impl PaymentProcessor for Stripe {
         Box::pin(async move {
             let reference = match (reference, charge.token.text("payment_method")) {
                 (Some(reference), _) => reference.to_owned(),
-                // Asking again under the same name tells whether there is anything to take back.
+                // Repeating the request under the same id shows whether there is anything to void.
                 (None, Some(method)) => match self.create(charge, method).await {
                     Ok(intent) => intent["id"].as_str().unwrap_or_default().to_owned(),
                     Err(Refused::Declined(..)) => return Ok(()),
                     Err(unknown) => return Err(unknown),
                 },
-                // What the caller has made itself is the caller's.
+                // A payment intent that the caller made is the caller's to cancel.
                 (None, None) => return Ok(()),
             };
             let path = format!("v1/payment_intents/{reference}/cancel");

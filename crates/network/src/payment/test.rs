@@ -1,10 +1,10 @@
-//! A processor without money: the token says what happens. For trying things out.
+//! A processor without money: the token decides the result. For tests and trials.
 
 use super::{Charge, PaymentProcessor, Promise, Refused};
 use sabir_engine::BoxFuture;
 use serde_json::{Value, json};
 
-/// Promises and takes whatever the token's `outcome` says: `approve`, `decline`, or `decline_capture`.
+/// Does what the token's `outcome` says: `approve`, `decline`, or `decline_capture`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TestProcessor;
 

@@ -1,4 +1,4 @@
-//! x402: a signed transfer that a facilitator looks at, and settles last of all, since nobody can take it back.
+//! x402: a signed transfer that a facilitator verifies, and settles in the last step, since it cannot be taken back.
 
 use super::{Charge, PaymentProcessor, Promise, Refused};
 use crate::errand::Messenger;
@@ -9,29 +9,29 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use url::Url;
 
-/// How long a settlement may take, as payers are told.
+/// How long a settlement may take, in the terms for payers.
 const SETTLE_SECONDS: u32 = 60;
 
 /// Payments in one asset to one address, through a facilitator.
 #[derive(Clone)]
 pub struct X402 {
-    /// The facilitator.
+    /// The URL of the facilitator.
     pub url: Url,
-    /// What it wants to see, if anything.
+    /// The bearer token for the facilitator, if it needs one.
     pub token: Option<Secret>,
-    /// The chain, as CAIP-2 writes it.
+    /// The chain, in CAIP-2 notation.
     pub network: String,
-    /// The asset's contract.
+    /// The contract of the asset.
     pub asset: String,
-    /// Whom it is paid to.
+    /// The address that is paid.
     pub pay_to: String,
-    /// The currency the asset stands for, and how many more digits it has than the currency.
+    /// The currency the asset stands for.
     pub currency: String,
-    /// See `currency`.
+    /// How many more digits the asset has than `currency`.
     pub more_digits: u32,
-    /// What the scheme wants to know besides, such as the asset's name and version.
+    /// Further data of the scheme, such as the asset's name and version.
     pub extra: Map<String, Value>,
-    /// Who asks.
+    /// The client that calls the facilitator.
     pub messenger: Arc<dyn Messenger>,
 }
 
@@ -41,13 +41,13 @@ impl std::fmt::Debug for X402 {
     }
 }
 
-/// An amount of a currency in units of an asset, with so many more digits.
+/// An amount of a currency in units of an asset with more digits.
 pub(super) fn units(amount: u64, more_digits: u32) -> Option<u128> {
     10u128.checked_pow(more_digits)?.checked_mul(u128::from(amount))
 }
 
 impl X402 {
-    /// What has to be paid. Ours: what the payer says it accepted is compared with this.
+    /// Our payment terms. The terms that the payer accepted are compared with these.
     fn requirements(&self, charge: &Charge) -> Result<Value, Refused> {
         if charge.currency != self.currency {
             return Err(Refused::declined(format!("only {} is paid like this", self.currency)));
@@ -78,7 +78,7 @@ impl X402 {
         let errand = Errand { url, headers: token.collect(), post };
         let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;
         let said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
-        // Facilitators say no with 200 as well as with 400; what counts is whether they say it in their own words.
+        // Facilitators refuse with 200 as well as with 400; a refusal counts only as a JSON object.
         match brought.status {
             200..=499 if brought.status != 429 && said.is_object() => Ok(said),
             status => Err(Refused::Unknown(format!("the facilitator answered {status}"))),
@@ -86,7 +86,7 @@ impl X402 {
     }
 }
 
-/// The part of a payload that makes a transfer one of its kind.
+/// The authorization in the payload, whose nonce makes the transfer unique.
 fn authorization(charge: &Charge) -> Option<&Map<String, Value>> {
     charge.token.object("payload")?.get("payload")?.as_object()?.get("authorization")?.as_object()
 }
@@ -105,7 +105,7 @@ impl PaymentProcessor for X402 {
 
     fn once(&self, charge: &Charge) -> Option<String> {
         let text = |name: &str| authorization(charge)?.get(name)?.as_str().map(str::to_ascii_lowercase);
-        // Without a nonce that we can read, the whole of it counts.
+        // Without a readable nonce, a digest of the whole token is used.
         let nonce = text("from").zip(text("nonce")).map(|(from, nonce)| format!("{from}:{nonce}"));
         Some(format!("x402:{}:{}", self.network, nonce.unwrap_or_else(|| charge.token.digest())))
     }
@@ -152,7 +152,7 @@ impl PaymentProcessor for X402 {
                 Some(false) => {
                     let why = said["errorReason"].as_str().unwrap_or("the payment could not be settled");
                     let used = ["nonce", "already", "duplicate"].iter().any(|word| why.contains(word));
-                    // What was used may have been used by us, when nobody heard the answer.
+                    // An earlier settlement of ours may have used the nonce when its response was lost.
                     Err(if used { Refused::Unknown(why.to_owned()) } else { Refused::declined(why) })
                 }
                 None => Err(Refused::Unknown("the facilitator does not say".into())),
@@ -161,7 +161,7 @@ impl PaymentProcessor for X402 {
     }
 
     fn void<'a>(&'a self, _: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
-        // What is not settled runs out by itself.
+        // A transfer that is not settled expires by itself.
         Box::pin(std::future::ready(Ok(())))
     }
 }

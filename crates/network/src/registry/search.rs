@@ -1,53 +1,53 @@
-//! Who covers what, best first.
+//! The search for networks that cover a place, best first.
 //!
-//! Networks that can do what is asked and cover it are ordered by how closely they name the place, then by whether they
-//! can be called now and how often they answered, then by what they cost, then by their name: the same question has the
-//! same answer everywhere.
+//! Networks that support the request and cover the place are ordered by how closely they name the place, then by
+//! whether they are available and how often they answered, then by fee, then by name: the same query has the same
+//! result everywhere.
 
 use super::{Entry, Registry};
 use crate::record::Coverage;
 use sabir_proto::Timestamp;
 use std::cmp::Reverse;
 
-/// The most networks in one answer.
+/// Networks in one result, at most.
 pub const RESULTS_MAX: usize = 100;
 
-/// What is asked.
+/// A query for networks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// It takes this intent.
+    /// Only networks that accept this intent.
     pub intent: Option<String>,
-    /// It has venues of this category.
+    /// Only networks with venues of this category.
     pub category: Option<String>,
-    /// It has venues there: a city, a part of one, or a country.
+    /// Only networks with venues there: a city, an area, or a country.
     pub location: Option<String>,
-    /// It can do this as well.
+    /// Only networks with this feature.
     pub feature: Option<String>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
-    /// After so many.
+    /// The number of results to skip.
     pub after: usize,
 }
 
 /// How closely a network names a place, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
-    /// As a city.
+    /// The network names it as a city.
     City,
-    /// As a part of one.
+    /// The network names it as an area.
     Area,
-    /// As a country.
+    /// The network names it as a country.
     Country,
-    /// It names no places, so it may have this one.
+    /// The network names no places, so it may cover this one.
     Unsaid,
 }
 
-/// How a network does, as far as we know.
+/// The health of a network, as this server has observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// It would be called now.
+    /// Whether the circuit breaker lets calls through.
     pub open: bool,
-    /// Of a thousand envelopes, how many it answered.
+    /// How many of a thousand envelopes it answered.
     pub answered_permille: u32,
 }
 
@@ -62,7 +62,7 @@ impl Match {
 }
 
 impl Registry {
-    /// The networks that fit, and after how many to go on if there are more.
+    /// The matching networks, and how many to skip for the next page if there is one.
     pub fn search(
         &self,
         query: &Query,
@@ -73,7 +73,7 @@ impl Registry {
             let record = &entry.record;
             let says =
                 |list: &[String], wanted: &Option<String>| wanted.as_deref().is_none_or(|wanted| has(list, wanted));
-            // Who names no categories may have any.
+            // A network without categories may have any.
             let categories = &record.coverage.categories;
             (says(&record.intents, &query.intent) && says(&record.features, &query.feature))
                 && (categories.is_empty() || says(categories, &query.category))
@@ -100,7 +100,7 @@ impl Registry {
     }
 }
 
-/// Whether a list names something, whatever the case of its letters.
+/// Whether a list contains a text, in any case.
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|entry| entry.to_lowercase() == wanted.to_lowercase())
 }

@@ -54,7 +54,7 @@ async fn the_first_record_is_proven_by_its_host_and_the_next_by_the_one_before()
     assert_eq!(forged, Err(Untaken::Record(RecordFault::Signature)));
     assert_eq!(put(&registry, &record("network:a", &ours, 1), &ours, &hosts).await, Ok(Taken::First));
     assert_eq!(put(&registry, &record("network:a", &ours, 1), &ours, &hosts).await, Ok(Taken::Same));
-    // The host is not asked again: a key of the record before it signs, and names the key after it.
+    // The host is not asked again: a key of the record before it signs, and the record contains the next key.
     let nobody = Hosts::default();
     assert_eq!(
         put(&registry, &record("network:a", &forger, 2), &forger, &nobody).await,
@@ -112,7 +112,7 @@ async fn registries_learn_from_each_other_and_nothing_goes_in_circles() {
     let page = one.changes(0, now());
     assert_eq!((page.next, page.more), (1, false));
     assert!(one.changes(page.next, now()).changes.is_empty());
-    // What is on its way is read back.
+    // A page reads back as it was written.
     let text = serde_json::to_string(&page).unwrap();
     assert_eq!(serde_json::from_str::<Changes>(&text).unwrap(), page);
 }

@@ -1,24 +1,24 @@
-//! Putting together what several networks found.
+//! Merges the results of several networks.
 //!
-//! Ranks are each network's own affair and are not told, so lists cannot be merged by them. Networks take turns instead,
-//! ourselves first: the best of each, then the second of each. Every venue says which network it is of; one that came
-//! through another says that as well, since it is that one's word. Every network that was asked is named with what became
-//! of it, and `partial` says whether any is missing.
+//! Ranks are private to each network and not sent, so lists cannot be merged by rank. Networks take turns instead, ours
+//! first: the best of each, then the second of each. Every venue names its network; one that came through another
+//! network names that one too, which vouches for it. Every network that was asked is listed with its status, and
+//! `partial` says whether any is missing.
 
 use sabir_proto::agnt::Problem;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 
-/// What one network answered, or why it did not.
+/// The answer of one network, or why there is none.
 #[derive(Debug)]
 pub struct Heard {
-    /// Its id.
+    /// The id of the network.
     pub id: String,
-    /// Its answer.
+    /// The result, or the problem.
     pub answer: Result<Map<String, Value>, Problem>,
 }
 
-/// One answer of many. The first is our own, and keeps what it says beside its venues.
+/// Merges answers into one. The first is our own, and keeps its members besides the venues.
 pub fn gather(heard: Vec<Heard>, limit: usize) -> Map<String, Value> {
     let mut networks: BTreeMap<String, Value> = BTreeMap::new();
     let mut lists: Vec<(String, Vec<Map<String, Value>>)> = Vec::new();
@@ -39,7 +39,7 @@ pub fn gather(heard: Vec<Heard>, limit: usize) -> Map<String, Value> {
                 networks.insert(name, said);
             }
         }
-        // Each network has its turn, whichever way its venues came.
+        // Each network has its turn, by whichever route its venues came.
         for venue in venues {
             let network = word(&venue, "network");
             match lists.iter_mut().find(|(known, _)| *known == network) {
@@ -63,12 +63,12 @@ pub fn gather(heard: Vec<Heard>, limit: usize) -> Map<String, Value> {
     whole
 }
 
-/// What is said of a network that did not answer.
+/// The entry of a network that did not answer.
 fn missing(id: &str, problem: &Problem) -> Value {
     json!({"network": id, "status": "missing", "error": problem.code.name(), "retryable": problem.code.is_retryable()})
 }
 
-/// The venues of an answer, each with where it is from.
+/// The venues of an answer, each with its network.
 fn labelled(id: &str, venues: Option<Value>, elsewhere: bool) -> Vec<Map<String, Value>> {
     let Some(Value::Array(venues)) = venues else { return Vec::new() };
     let objects = venues.into_iter().filter_map(|venue| match venue {
@@ -88,7 +88,7 @@ fn labelled(id: &str, venues: Option<Value>, elsewhere: bool) -> Vec<Map<String,
         .collect()
 }
 
-/// The networks that an answer speaks for: its own, and those it asked itself.
+/// The networks that an answer lists: its own, and those it asked itself.
 fn reported(id: &str, networks: Option<Value>, count: usize, elsewhere: bool) -> Vec<(String, Value)> {
     let Some(Value::Array(networks)) = networks.filter(|_| elsewhere) else {
         return vec![(id.to_owned(), json!({"network": id, "status": "ok", "count": count}))];
@@ -103,7 +103,7 @@ fn reported(id: &str, networks: Option<Value>, count: usize, elsewhere: bool) ->
     named.collect()
 }
 
-/// One of each list, then the second of each. A venue that is known by two ways is told once.
+/// One venue of each list, then the second of each. A venue that came by two routes is listed once.
 fn in_turns(lists: Vec<Vec<Map<String, Value>>>, limit: usize) -> Vec<Value> {
     let mut seen = HashSet::new();
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
@@ -126,7 +126,7 @@ fn word(venue: &Map<String, Value>, name: &str) -> String {
     venue.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The earlier of two times, which are all written alike.
+/// The earlier of two times in the same notation.
 fn earlier(known: Option<String>, said: Option<&str>) -> Option<String> {
     match (known, said) {
         (Some(known), Some(said)) if said < known.as_str() => Some(said.to_owned()),

@@ -32,7 +32,7 @@ fn networks_take_turns_and_every_venue_says_where_it_is_from() {
 #[test]
 fn who_is_missing_is_named_and_so_is_who_is_missing_behind_somebody() {
     let down = Heard { id: "network:d".into(), answer: Err(Problem::new(ProblemCode::TtlExceeded, "late")) };
-    // What another network puts together is its word, and says so.
+    // The result that another network merged is passed on with its name.
     let through_b = json!({
         "venues": [{"id": "1", "network": "network:b"}, {"id": "9", "network": "network:c"}], "count": 2,
         "networks": [
@@ -74,7 +74,7 @@ fn whatever_an_answer_is_it_is_put_in() {
         let all = gather(vec![found("network:a", &["1"]), odd(&answer)], 5);
         assert_eq!(names(&all), ["network:a/1"], "{answer}");
     }
-    // Nobody speaks for us.
+    // Another network cannot answer for us.
     let posing = odd(&json!({"venues": [{"id": "2", "network": "network:a"}]}));
     let all = gather(vec![found("network:a", &["1"]), posing], 5);
     assert_eq!(all["venues"][1]["through"], "network:b");

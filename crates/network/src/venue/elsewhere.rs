@@ -1,11 +1,11 @@
-//! Requests that are for somebody else: a venue's own agent, another network, or all of them.
+//! Requests for other recipients: a venue's own agent, another network, or all networks.
 //!
-//! | Addressed to | Looking | Booking |
+//! | Recipient | Query | Booking |
 //! |---|---|---|
-//! | a venue with an agent of its own | it answers | it is asked first; what it takes is booked here and counted once |
-//! | a booking of ours, to track it | we answer: the venue and other networks know it by another name, and it belongs to a key of ours | – |
-//! | another network | it answers | it books and counts; here nothing but its answer is kept, for whoever asks again |
-//! | all networks | ours and theirs, put together | refused: a booking is made at one |
+//! | a venue with an agent of its own | it answers | it is asked first; what it accepts is stored and metered here |
+//! | a booking of ours, to track it | we answer: others have another id for it, and it is under our key | – |
+//! | another network | it answers | it books and meters; only its answer is stored here, for repetitions |
+//! | all networks | our results and theirs, merged | refused: a booking is made at one network |
 
 use super::{Asked, Outcome, VenueAgent, unknown_venue};
 use crate::answer;
@@ -20,20 +20,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl VenueAgent {
-    /// The same with ways out.
+    /// Enables routes to other agents and networks.
     #[must_use]
     pub fn with_routes(mut self, routes: Arc<Routes>) -> Self {
         self.routes = Some(routes);
         self
     }
 
-    /// Whether a request to this name is for another network, or for all of them.
+    /// Whether a request to this recipient is for another network, or for all of them.
     pub(super) fn leads_elsewhere(&self, to: &str, asked_at: sabir_proto::Timestamp) -> bool {
         let known = |routes: &Arc<Routes>| to == EVERYWHERE || routes.leads_to(to, asked_at);
         self.routes.as_ref().is_some_and(known)
     }
 
-    /// What a request comes to, here or elsewhere.
+    /// Answers a request, here or through a route.
     pub(super) async fn respond(&self, asked: &Asked<'_>) -> Result<Outcome, Problem> {
         let Some(routes) = &self.routes else { return self.answer(asked).await };
         if asked.intent == Intent::BookingStatus {
@@ -41,14 +41,14 @@ impl VenueAgent {
         }
         let begun = Instant::now();
         match &asked.at {
-            // The ways out are boxed: every order would have to make room for them.
+            // The futures are boxed, or every order would reserve space for them.
             Some(venue) if routes.has_agent(venue) => Box::pin(self.at_venue(routes, venue, asked, begun)).await,
             Some(_) => self.answer(asked).await,
             None => match asked.to().filter(|to| *to != routes.own()) {
                 None => self.answer(asked).await,
                 Some(EVERYWHERE) => Box::pin(self.everywhere(routes, asked, begun)).await,
                 Some(to) => {
-                    // Strict here as well: a payload that we would refuse is not passed on under our name.
+                    // Strict here as well: a payload that we would refuse is not forwarded under our name.
                     Ask::read(asked.intent, &asked.payload)?;
                     let answer = Box::pin(routes.relay(&asked.errand(to, begun))).await?;
                     Ok(if asked.intent.has_effect() {
@@ -61,7 +61,7 @@ impl VenueAgent {
         }
     }
 
-    /// Another network knows all of our callers by one key, so it could not tell whose booking it is asked for.
+    /// Another network sees all our callers under one key, so it could not tell which of them owns the booking.
     async fn track_here(&self, asked: &Asked<'_>, own: &str) -> Result<Outcome, Problem> {
         match asked.to().filter(|to| *to != own && asked.at.is_none()) {
             None => self.answer(asked).await,
@@ -83,7 +83,7 @@ impl VenueAgent {
             Ask::read(asked.intent, &asked.payload)?;
             return Ok(Outcome::Found(Value::Object(routes.venue(venue, &errand).await?.to_map())));
         }
-        // What we would refuse ourselves is not asked of the venue.
+        // A request that we would refuse is not sent to the venue.
         let mut outcome = self.answer(asked).await?;
         let told = routes.venue(venue, &errand).await?.to_map();
         if let Outcome::Booked(made) = &mut outcome {
@@ -115,7 +115,7 @@ impl VenueAgent {
 }
 
 impl Asked<'_> {
-    /// Whom it is addressed to.
+    /// The id of the recipient.
     pub(super) fn to(&self) -> Option<&str> {
         let tenant = self.cx.tenant().as_str();
         let said = self.aside.as_ref().and_then(|aside| aside.to.as_deref());
@@ -125,7 +125,7 @@ impl Asked<'_> {
     fn errand(&self, to: &str, begun: Instant) -> Errand {
         let aside = self.aside.as_ref();
         let timestamp = aside.and_then(|aside| aside.timestamp.as_deref()).and_then(Moment::parse);
-        // Names of callers in other dialects may have what ids of the network have not.
+        // Names of callers in other dialects may have characters that ids of the network may not.
         let plain = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
         Errand {
             from: self.from().chars().map(plain).take(256).collect(),
@@ -133,7 +133,8 @@ impl Asked<'_> {
             intent: self.intent,
             payload: self.payload.clone(),
             correlation: aside.and_then(|aside| aside.correlation_id.clone()),
-            // What changes anything must say when it was sent; other dialects do not, and are repeated by their task.
+            // A request with an effect needs a timestamp; other dialects have none, and their repetitions are
+            // recognised by the task.
             timestamp: timestamp.or_else(|| self.intent.has_effect().then(|| Moment::from(self.now))),
             via: aside.map(|aside| aside.via.clone()).unwrap_or_default(),
             key: self.key(),
@@ -150,7 +151,7 @@ pub(super) fn relayed(answer: &Object) -> Artifact {
     Artifact::new(id, vec![Part::data(answer::data(&Value::Object(answer.to_map())))])
 }
 
-/// Nobody of that name is known here, nor a way to it.
+/// The problem for a recipient that is unknown here and has no route.
 pub(super) fn nobody(to: &str) -> Problem {
     if to.starts_with("network:") {
         return Problem::new(ProblemCode::VenueNotFound, "there is no way to that network from here");

@@ -1,4 +1,4 @@
-//! `payment.authorize`: what the network adds to a payment.
+//! `payment.authorize`: the network's part of a payment.
 
 use super::{Asked, Made, VenueAgent, booking_artifact, owed, refusal, troubled};
 use crate::answer;
@@ -11,7 +11,7 @@ use sabir_store::{BookingStatus, Interaction, NewBooking, StoreError, VenueName}
 use serde_json::Value;
 
 impl VenueAgent {
-    /// Takes a payment, or goes on with it after a crash.
+    /// Makes a payment, or resumes it after a crash.
     pub(super) async fn pay(&self, asked: &Asked<'_>) -> Result<Ending, Failure> {
         let refuse = |problem: &Problem| refusal(asked.intent, asked.spoken, problem);
         if !self.cashier.is_open() {
@@ -38,7 +38,7 @@ impl VenueAgent {
         })
     }
 
-    /// What subscribers are told of a booking that stands like this.
+    /// The notification of subscribers about a booking in this status.
     async fn notice(&self, asked: &Asked<'_>, made: &Made, status: BookingStatus) -> Result<Notice, StoreError> {
         let (event, moved) = match status {
             BookingStatus::Cancelled => (booking::event(status), true),
@@ -51,8 +51,8 @@ impl VenueAgent {
         Ok(Notice { owed: owed(&*self.ledger, &asked.key(), event, moved, asked.now).await?, artifact })
     }
 
-    /// What is booked with a payment, and the record of its envelope. After a crash what was booked is in the ledger, and
-    /// the venue may have changed since.
+    /// The booking of a payment, and the record of its envelope. After a crash the booking is read from the ledger,
+    /// since the venue may have changed since.
     async fn bought(
         &self,
         asked: &Asked<'_>,

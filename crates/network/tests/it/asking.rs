@@ -1,4 +1,4 @@
-//! What looks changes nothing, and says what it was asked.
+//! Queries change nothing, and answer what they were asked.
 
 use crate::world::{World, row};
 use sabir_proto::agnt::Intent;

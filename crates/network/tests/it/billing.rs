@@ -1,4 +1,4 @@
-//! Billing: everything that was counted is billed once, whatever the biller does with its answers.
+//! Billing: all metered usage is billed once, even when responses of the biller are lost.
 
 use sabir_engine::{BoxFuture, Host};
 use sabir_gateway::{Brought, Errand};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use url::Url;
 
-/// Time that passes only when somebody sleeps.
+/// A clock that advances only in `sleep`.
 struct Clock(AtomicI64);
 
 impl Host for Clock {
@@ -41,7 +41,7 @@ impl Host for Clock {
     }
 }
 
-/// A biller in the shape of Stripe's meters, with answers that can be spoiled.
+/// A stub of Stripe's meters, whose responses can be made to fail.
 #[derive(Clone, Default)]
 struct StandIn(Arc<Mutex<Books>>);
 
@@ -49,7 +49,7 @@ struct StandIn(Arc<Mutex<Books>>);
 struct Books {
     /// By identifier: the customer, the value and the time.
     events: BTreeMap<String, (String, u64, i64)>,
-    /// What is answered to the next questions, and whether they are done all the same.
+    /// The next responses: the status or none, and whether the request is done all the same.
     spoiled: Vec<(Option<u16>, bool)>,
     asked: u32,
 }
@@ -185,7 +185,7 @@ fn an_answer_that_is_lost_is_asked_for_under_the_same_name() {
     let mut world = World::new();
     world.book(Some("x"));
     world.book(Some("x"));
-    // Taken and not heard of; too many of us; a fault of theirs.
+    // Done but the response is lost; rate limit; server error.
     world.spoil(vec![(None, true), (Some(429), false), (Some(500), false)]);
     let run = world.run(None);
     assert_eq!((run.open.len(), run.synced.len()), (1, 0), "three times is enough for one run");
@@ -211,21 +211,21 @@ fn a_name_that_is_forgotten_is_looked_up_in_the_sums() {
         assert_eq!(world.run(Some("mtr")).synced.len(), 1, "taken: {taken}");
         assert_eq!(world.billed(), 2, "taken: {taken}");
     }
-    // Without a meter to ask nobody can tell, so nobody guesses.
+    // Without a meter id the sums cannot be read, so the batch is left to an operator.
     let mut world = World::new();
     world.book(Some("x"));
     world.spoil(vec![(None, true), (None, false), (None, false)]);
     assert_eq!(world.run(None).open.len(), 1);
     world.pass(DAY_MS);
     assert_eq!((world.run(None).manual.len(), world.billed()), (1, 1));
-    // What is too old for the biller is left to people as well.
+    // A batch that is too old for the biller is left to an operator as well.
     let mut world = World::new();
     world.book(Some("x"));
     world.pass(36 * DAY_MS);
     assert_eq!((world.run(None).manual.len(), world.billed()), (1, 0));
 }
 
-/// Ends after so many questions, as a process does that is killed.
+/// Stops answering after so many requests, like a killed process.
 struct Mortal(Mutex<u32>, StandIn);
 
 impl Biller for Mortal {

@@ -1,4 +1,4 @@
-//! A booking is made whole, once, and told to whoever subscribed.
+//! A booking is made whole, once, and subscribers are notified.
 
 use crate::world::{World, now, row, shown};
 use sabir_network::{MoveError, webhook};
@@ -37,7 +37,7 @@ fn a_booking_is_its_task_with_its_count_and_its_record() {
     assert_eq!(world.log.metered(), 1);
     let records = now(world.log.interactions(&InteractionQuery { limit: 9, ..InteractionQuery::default() })).unwrap();
     assert_eq!((records.len(), records[0].booking), (1, Some(task.id)));
-    // The same again is the same booking; other content under its key is none.
+    // The same request again returns the same booking; other content with its key is a conflict.
     let again = world.envelope("t1", "network:agnt", CONFIRM, &order).unwrap().task();
     assert_eq!(again.id, task.id);
     let other = world.envelope("t1", "network:agnt", CONFIRM, &json!({"venue_id": "b"}));
@@ -74,7 +74,7 @@ fn the_last_place_goes_to_one() {
     let first = world.ask(CONFIRM, &by_time).task();
     assert_eq!(shown(&first.artifacts[0].parts)["slot_id"], "s1");
     assert_eq!(world.ask(CONFIRM, &by_time).refusal(), "slot_unavailable");
-    // A venue without slots, and an order without a wish, are between the guest and the venue.
+    // For a venue without slots, and an order without a time, the guest and the venue agree on the time.
     assert!(
         shown(&world.ask(CONFIRM, &json!({"venue_id": "b", "time": "any"})).task().artifacts[0].parts)
             .get("slot_id")
@@ -108,12 +108,12 @@ fn whoever_is_addressed_is_who_is_booked() {
     let task = world.ask_at("venue_a", CONFIRM, &json!({"slot_id": "s2"})).task();
     assert_eq!(shown(&task.artifacts[0].parts)["venue"]["slug"], "a");
     assert_eq!(world.ask_at("venue_a", CONFIRM, &json!({"venue_id": "b"})).refusal(), "invalid_payload");
-    // An envelope says all of it.
+    // An envelope is not completed from its recipient.
     let bare = world.envelope("t", "venue_a", CONFIRM, &json!({"slot_id": "s2"})).unwrap();
     assert_eq!(bare.refusal(), "invalid_payload");
 }
 
-/// What is owed to subscribers of a task: to which configuration, and what it says.
+/// The webhook bodies for a task, each with the id of its subscription.
 fn owed(world: &World, task: TaskId) -> Vec<(String, Value)> {
     let configs = now(world.log.pushes(task)).unwrap();
     let stored = now(world.log.load(task)).unwrap().unwrap();
@@ -156,7 +156,7 @@ fn subscribers_hear_what_they_asked_for() {
     let (cancelled, changed) = (&json!("booking.cancelled"), &json!("booking.status_changed"));
     assert_eq!(types, [("all", cancelled), ("all", changed), ("ends", cancelled)]);
     assert_eq!(told[0].1["data"]["booking_id"], task.id.to_string());
-    // The slot is free again, and the booking is where it ends.
+    // The slot is free again, and a cancelled booking cannot move.
     assert_eq!(
         world.ask(CONFIRM, &json!({"venue_id": "a", "slot_id": "s1"})).task().status.state,
         TaskState::Completed

@@ -1,4 +1,4 @@
-//! What the network promises to whoever asks, over a ledger in memory and the engine itself.
+//! Tests of the network's promises to callers, with a ledger in memory and the real engine.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a value that is not there is the failure")]
 

@@ -1,4 +1,4 @@
-//! Book and pay: whatever goes wrong, nobody pays without a booking and nobody books without paying.
+//! Payments with bookings: whatever fails, there is no payment without a booking and no booking without a payment.
 
 use sabir_engine::{BoxFuture, Engine, Limits, Metrics, Resident};
 use sabir_network::payment::{Caps, Cashier, Charge, PaymentProcessor, Promise, Refused};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the bank knows of a payment.
+/// The bank's state of a payment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Account {
     promised: bool,
@@ -30,18 +30,18 @@ struct Account {
     voided: bool,
 }
 
-/// How a bank behaves.
+/// How the bank behaves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mood {
     declines: bool,
     declines_capture: bool,
-    /// So many answers get lost, after what was asked is done.
+    /// The number of responses that are lost after the request was done.
     loses: u32,
-    /// It never answers at all.
+    /// The bank never answers.
     dead: bool,
 }
 
-/// A bank that does everything once under one name.
+/// A bank that does each operation once under one id.
 #[derive(Clone)]
 struct Bank {
     executor: Executor,
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// The process dies, and another takes up its log.
+    /// Kills the process, and starts another one on its log.
     fn crash(&mut self) {
         self.executor.abort_group(self.process);
         self.process += 1;
@@ -197,7 +197,7 @@ impl World {
         wait(self.log.slots("id-a")).unwrap()[0].taken
     }
 
-    /// All or nothing, in every book.
+    /// Checks that the bank, the ledger and the task agree.
     fn check(&self, task: &Task, note: &str) {
         let payment = wait(self.log.payment(task.id)).unwrap().unwrap();
         let booking = wait(self.log.booking(task.id)).unwrap().unwrap();
@@ -277,7 +277,7 @@ fn whatever_is_declined_gives_everything_back() {
         let task = world.send("k", &payload(2500)).unwrap();
         assert_eq!(code(&task), "payment_declined", "{note}");
         world.check(&task, note);
-        // Whoever never answers is asked for longer than a retry is known.
+        // With a bank that never answers, the payment takes longer than the retry key is valid.
         if !mood.dead {
             assert_eq!(world.send("k", &payload(2500)).unwrap().id, task.id, "{note}: a retry hears the same");
         }
@@ -356,7 +356,7 @@ fn data_of(part: &Part) -> Option<&Json> {
     }
 }
 
-/// A payment that was canceled while its slot was held gives it back once the hold has run out.
+/// A payment that was canceled while its slot was held frees the slot once the hold has expired.
 #[test]
 fn a_hold_that_nobody_sees_to_is_given_back() {
     let world = World::new(Mood { dead: true, ..Mood::default() });

@@ -1,4 +1,4 @@
-//! What processors make of what services say.
+//! How payment processors interpret the responses of services.
 
 use sabir_engine::BoxFuture;
 use sabir_gateway::{Brought, Errand};
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 use url::Url;
 
-/// Answers with what it was given, in order, and keeps what it was asked.
+/// Returns scripted responses in order, and records the requests.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<Lines>>);
 
-/// What is yet to be answered, the next last, and what was asked.
+/// The responses still to be given, the next one last, and the requests.
 type Lines = (Vec<(u16, Value)>, Vec<Errand>);
 
 impl Script {
@@ -131,7 +131,7 @@ fn stripe_captures_once_and_forgets_what_was_promised() {
     assert_eq!(void(&[(200, intent("canceled"))], Some("pi_1")), (Ok(()), 1));
     assert_eq!(void(&[(400, odd.clone()), (200, intent("canceled"))], Some("pi_1")), (Ok(()), 2));
     assert!(is_unknown(void(&[(400, odd), (200, intent("requires_capture"))], Some("pi_1")).0));
-    // Where nobody knows whether there is a promise, asking for it again tells.
+    // Where it is unknown whether there is an authorisation, requesting it again shows it.
     assert_eq!(void(&[(200, intent("requires_capture")), (200, intent("canceled"))], None), (Ok(()), 2));
     assert_eq!(void(&[(402, json!({"error": {}}))], None), (Ok(()), 1));
     assert!(is_unknown(void(&[(500, json!({}))], None).0));

@@ -1,4 +1,4 @@
-//! A network in memory. Nothing in it waits for anything, so that one poll is enough for everything.
+//! A network in memory. Nothing in it waits, so that one poll completes every future.
 
 use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident, TaskLog};
 use sabir_network::import::{self, VenueRow};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What a future comes to at once.
+/// The output of a future that is ready at once.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -27,7 +27,7 @@ pub(crate) fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A clock that stands still, and chance that counts.
+/// A clock that stands still, and random numbers that count up.
 #[derive(Default)]
 struct Still(AtomicU64);
 
@@ -49,7 +49,7 @@ impl Host for Still {
     }
 }
 
-/// Everybody has the key `k1`, and every envelope came from somewhere.
+/// A lookup in which every caller holds the key `k1`, and one envelope has a record.
 struct Everybody;
 
 impl Patrons for Everybody {
@@ -78,17 +78,16 @@ pub(crate) struct World {
     resident: Resident,
 }
 
-/// What an answer is.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Said, and forgotten.
+    /// A message without a task.
     Said(Value),
-    /// A task.
     Task(Box<Task>),
 }
 
 impl World {
-    /// With venues of these rows.
+    /// A network with venues of these rows.
     pub(crate) fn with(rows: &Value) -> Self {
         let log = Arc::new(MemoryLog::new());
         let host = Arc::new(Still::default());
@@ -130,7 +129,7 @@ impl World {
         }
     }
 
-    /// Asks as an envelope does.
+    /// Sends a request as an envelope does.
     pub(crate) fn envelope(&self, key: &str, to: &str, intent: Intent, payload: &Value) -> Result<Answer, Fault> {
         let mut message = data(intent, payload);
         let timestamp = Some("2027-01-15T08:00:00Z".to_owned());
@@ -139,17 +138,17 @@ impl World {
         self.send(message, &Tenant::none(), Some(key))
     }
 
-    /// Asks as any client does.
+    /// Sends a request as any client does.
     pub(crate) fn ask(&self, intent: Intent, payload: &Value) -> Answer {
         self.send(data(intent, payload), &Tenant::none(), None).unwrap()
     }
 
-    /// Asks in words.
+    /// Sends a request in plain text.
     pub(crate) fn say(&self, text: &str) -> Answer {
         self.send(Message::text(id(), Role::User, text), &Tenant::none(), None).unwrap()
     }
 
-    /// Asks a venue itself.
+    /// Sends a request to a venue itself.
     pub(crate) fn ask_at(&self, venue: &str, intent: Intent, payload: &Value) -> Answer {
         self.send(data(intent, payload), &Tenant::parse(venue).unwrap(), None).unwrap()
     }
@@ -190,7 +189,7 @@ impl Answer {
         }
     }
 
-    /// The code of the refusal that it is.
+    /// The code of the refusal in the response.
     #[track_caller]
     pub(crate) fn refusal(self) -> String {
         let said = match self {
@@ -201,7 +200,7 @@ impl Answer {
     }
 }
 
-/// The data of an answer; its words where it has none.
+/// The data of a response; its text where it has none.
 pub(crate) fn shown(parts: &[Part]) -> Value {
     sabir_proto::agnt::data(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
 }

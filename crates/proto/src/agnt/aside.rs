@@ -1,54 +1,54 @@
-//! What the server says beside a message to the network: who it lets speak, and how the message came.
+//! Metadata that the server adds to a message for the booking network: which caller sent it, and how it arrived.
 
 use super::Hop;
 use crate::{Json, Message, Object};
 use serde::{Deserialize, Serialize};
 
-/// The member of a message's metadata. The server writes it, and takes away what anybody else has written there.
+/// The metadata member. The server writes it, and removes one that a caller has set.
 pub const ASIDE: &str = "urn:sabir:agnt";
 
-/// How a message came to the network. Nothing in it is part of what is said but the recipient: a retry may leave less
-/// time and go by another name at its caller, and is the same message.
+/// How a message arrived at the network. Only the recipient is part of the request: a retry may leave less time and use
+/// another correlation id, and is still the same message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aside {
-    /// The number of its passage through the door: by it the agent gets the record that goes with a booking, and the
-    /// door tells a first answer from one that is given again.
+    /// The number of the envelope exchange. The agent finds the stored record of a booking by it, and the server
+    /// distinguishes a first answer from a replayed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage: Option<u64>,
-    /// The sender: as its envelope says, else the agent its key is bound to.
+    /// The sender: as its envelope says, otherwise the agent that its key is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The recipient: a network, or a venue's agent.
+    /// The recipient: a network or the agent of a venue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// What the caller knows it by.
+    /// The caller's own id for the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// When it was sent, as it says.
+    /// The time of sending, as the envelope states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// How much time is left for the answer.
+    /// The time left for the answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
     /// The tier of the caller's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// The agent that the caller's key is bound to, if it is bound to one.
+    /// The agent that the caller's key is bound to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Who passed it on, oldest first; the last of them is proven.
+    /// The relays of the envelope, oldest first. Only the last one is authenticated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<Hop>,
 }
 
 impl Aside {
-    /// What was said beside a message.
+    /// Reads the metadata member of a message.
     pub fn of(message: &Message) -> Option<Self> {
         message.metadata.as_ref()?.member(ASIDE)
     }
 
-    /// Says it beside a message, in place of what was said there.
+    /// Writes the metadata member of a message, replacing an earlier one.
     pub fn put(&self, message: &mut Message) {
         let mut members = message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
         if let Ok(aside) = serde_json::to_value(self) {
@@ -57,7 +57,7 @@ impl Aside {
         message.metadata = Object::from_map(&members).ok();
     }
 
-    /// The metadata of a message that asks for a skill, with this beside it.
+    /// The metadata of a message that asks for a skill, with this member in it.
     pub fn with_skill(&self, skill: &str) -> Option<Object> {
         #[derive(Serialize)]
         struct Both<'a> {
@@ -69,9 +69,9 @@ impl Aside {
         Json::of(&Both { aside: self, skill }).and_then(Object::new).ok()
     }
 
-    /// Takes away what anybody has said there.
+    /// Removes the metadata member from a message that a caller has sent.
     pub fn strip(message: &mut Message) {
-        // The name may be written with escapes, so only a text without any is told by a look at it.
+        // The name may be written with escapes, so a text search is enough only where there are none.
         let clean = |text: &str| !text.contains(ASIDE) && !text.contains('\\');
         let Some(metadata) = message.metadata.as_ref().filter(|metadata| !clean(metadata.as_str())) else { return };
         let mut members = metadata.to_map();
@@ -80,7 +80,7 @@ impl Aside {
         }
     }
 
-    /// Of what was said beside a message, what is part of it: the recipient.
+    /// The part of the member that identifies the request: the recipient.
     pub fn settled(aside: &str) -> serde_json::Value {
         #[derive(Deserialize)]
         struct Settled {
@@ -91,7 +91,7 @@ impl Aside {
     }
 }
 
-/// The object of a data part, where a message or an artifact has one.
+/// The JSON of the first data part of a message or an artifact.
 pub fn data(parts: &[crate::Part]) -> Option<&Json> {
     parts.iter().find_map(|part| match &part.content {
         crate::Content::Data(json) => Some(json),

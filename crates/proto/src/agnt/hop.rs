@@ -1,20 +1,20 @@
-//! Who passed an envelope on.
+//! The relays of an envelope.
 
 use serde::{Deserialize, Serialize};
 
-/// One who passed an envelope on. Only the last one is proven, by the key it shares with us; the others are what that
-/// one says.
+/// A relay of an envelope. Only the last relay is authenticated, by the key that it shares with us; the earlier ones
+/// are its claims.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {
-    /// Its id.
+    /// The agent id of the relay.
     pub agent: String,
-    /// When, in Unix seconds.
+    /// The time of relaying, in Unix seconds.
     pub at: i64,
-    /// The name of its key.
+    /// The id of the relay's signing key.
     pub kid: String,
-    /// What was left of the time when it was passed on.
+    /// The time that was left for the answer at the relay, in milliseconds.
     pub ttl_ms: u64,
-    /// Lower-case hex over everything before.
+    /// The signature over all earlier members, in lower-case hex.
     pub sig: String,
 }

@@ -2,8 +2,8 @@
 //! `json.dumps(value, sort_keys=True, separators=(",", ":"))`.
 //!
 //! Names are sorted by code point, everything outside printable ASCII is escaped, and numbers keep their kind: `1` and
-//! `1.0` are different texts, and an integer is exact at any length. A tree of doubles could not tell those apart, so
-//! this works on the text of each number.
+//! `1.0` are different texts, and an integer is exact at any length. A tree of doubles loses that difference, so this
+//! module works on the text of each number.
 //!
 //! Reading is strict where Python is not: members given twice, halves of surrogate pairs, `NaN` and numbers beyond a
 //! double (also integers of more than 308 digits) have no canonical form here, as nowhere else in this crate.
@@ -31,34 +31,34 @@ impl Payload {
         Ok(Self { members: reader.members()? })
     }
 
-    /// A member, as canonical JSON.
+    /// Returns a member as canonical JSON.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.members.get(name).map(String::as_str)
     }
 
-    /// A member that is a string.
+    /// Returns a member that is a string.
     pub fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// The names of all members.
+    /// The names of all members, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Sets a member, replacing one of the same name.
+    /// Sets a member; replaces an earlier one of the same name.
     pub fn set(&mut self, name: &str, value: &Json) -> Result<(), CanonFault> {
         let value = Reader { text: value.as_str(), at: 0 }.value()?;
         self.members.insert(name.to_owned(), value);
         Ok(())
     }
 
-    /// Removes a member.
+    /// Removes a member, if it is there.
     pub fn remove(&mut self, name: &str) {
         self.members.remove(name);
     }
 
-    /// Keeps the members whose name passes.
+    /// Keeps only the members whose name `keeps` accepts.
     pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         self.members.retain(|name, _| keeps(name));
     }
@@ -69,8 +69,7 @@ impl Payload {
     }
 }
 
-/// Walks a text that is known to be valid, compact JSON of bounded depth. That it is valid is why errors are rare here;
-/// that it is not taken for granted is why there are any.
+/// Walks compact JSON of bounded depth that has been validated. It returns errors instead of trusting the validation.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -153,7 +152,8 @@ fn written(members: &BTreeMap<String, String>) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Python with `ensure_ascii`: only 0x20 to 0x7e pass, the rest is escaped by UTF-16 code units in lower case.
+/// Escapes like Python with `ensure_ascii`: only 0x20 to 0x7e pass; the rest is written as UTF-16 code units in
+/// lower-case hex.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -181,7 +181,7 @@ fn quoted(text: &str) -> String {
 
 fn number(token: &str) -> Result<String, CanonFault> {
     if !token.contains(['.', 'e', 'E']) {
-        // The grammar has seen to leading zeros already.
+        // The JSON grammar does not allow leading zeros.
         return Ok(if token == "-0" { "0".to_owned() } else { token.to_owned() });
     }
     let out_of_range = || CanonFault::Value(token.chars().take(24).collect());
@@ -189,8 +189,8 @@ fn number(token: &str) -> Result<String, CanonFault> {
     if value.is_finite() { Ok(repr(value)) } else { Err(out_of_range()) }
 }
 
-/// A double as Python's `repr` lays it out: the shortest digits that read back the same, with a point as long as the
-/// exponent is from -4 to 15, with at least two digits of exponent otherwise.
+/// A double as Python's `repr` writes it: the shortest digits that parse to the same double, with a point for exponents
+/// from -4 to 15, otherwise with an exponent of at least two digits.
 fn repr(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(vectors.cases.len(), 60);
         let mut accepted = 0;
         for Case { id, input_hex, canonical_hex, strict } in vectors.cases {
-            // What is no UTF-8 never gets this far; lone surrogates come as escapes.
+            // Every vector is valid UTF-8; lone surrogates are written as escapes.
             let ours = Payload::read(&String::from_utf8(bytes(&input_hex)).unwrap());
             if strict == "reject" {
                 assert!(ours.is_err(), "{id} is accepted");

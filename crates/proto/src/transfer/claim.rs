@@ -1,54 +1,54 @@
-//! Whose a task is that one server makes at another.
+//! Ownership of a task that one server creates at another for a caller.
 //!
-//! The server that hands a task over creates it there as itself, so there it is its own. The caller it is for may be
-//! known there by another name, or by none that the first server could say. So the first one makes up a word, tells the
-//! other server what it looks like (its digest), and tells its caller the word. Whoever shows it has the task from then
-//! on; it works once.
+//! The server that hands a task over creates it at the other server under its own identity, and owns it there. The
+//! caller may have another name at that server, or a name that the first server does not know. So the first server
+//! makes up a secret, tells the other server its digest, and tells the caller the secret. The caller that presents the
+//! secret owns the task from then on; a claim works once.
 
 use crate::Secret;
 use crate::digest::hex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// The header in which a claim is shown.
+/// The header in which a caller presents a claim.
 pub const CLAIM_HEADER: &str = "sabir-handoff-claim";
-/// The longest that is taken. Ours are 128 bits in hexadecimal digits; others may write theirs otherwise.
+/// The longest accepted claim. Ours are 128 bits in hex; other servers may use another form.
 const BYTES_MAX: usize = 256;
 
-/// The word.
+/// The secret that proves a caller's claim to a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim(Secret);
 
 impl Claim {
-    /// One of these bits, which nobody may be able to guess.
+    /// A claim of 128 bits, which must be random.
     pub fn of_bits(bits: [u64; 2]) -> Self {
         Self(Secret::new(format!("{:016x}{:016x}", bits[0], bits[1])))
     }
 
-    /// Reads what somebody shows; `None` for what is none.
+    /// Parses a claim that a caller presents; `None` if the text cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_one = (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         is_one.then(|| Self(Secret::new(text)))
     }
 
-    /// The word itself, for whoever shows it.
+    /// The secret itself, for the code that sends it.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// What it looks like to whoever has to recognise it.
+    /// The digest that the receiving server compares.
     pub fn digest(&self) -> String {
         hex(&Sha256::digest(self.expose()))
     }
 
-    /// Whether it is the one that looks like this.
+    /// Whether the claim has this digest.
     pub fn fits(&self, digest: &str) -> bool {
         Secret::new(self.digest()) == Secret::new(digest)
     }
 }
 
 impl Serialize for Claim {
-    /// In the one place where it is told: to the caller of the task that left.
+    /// Serialised only for the caller of the handed-over task.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.expose())
     }

@@ -1,4 +1,4 @@
-//! What the next server is told, and how it reads it.
+//! The context of a handoff: what the sender tells the next server, and how that server parses it.
 
 use super::{HANDOFF, Hop, secrets, with_member};
 use crate::{ContextId, Message, Object, Timestamp};
@@ -7,85 +7,86 @@ use serde_json::{Map, Value};
 
 /// Most bytes of `state` and `output_keys` together.
 pub(super) const MEMORY_BYTES_MAX: usize = 64 * 1024;
-/// How deep they may nest; flat is better.
+/// The depth to which `state` and `output_keys` may nest.
 pub(super) const MEMORY_DEPTH_MAX: usize = 8;
 /// Most bytes of the whole object: the memory, a summary, references and a chain.
 const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 /// Most names in `required` or `scope`.
 const NAMES_MAX: usize = 256;
 
-/// What a server that gives a task away tells the next one.
+/// The context that a server sends with a task that it hands over.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TransferContext {
-    /// The task that was given away.
+    /// The id of the task at the sender.
     #[serde(default)]
     pub originating_task_id: String,
-    /// The URL of the agent that had it.
+    /// The URL of the agent that had the task.
     #[serde(default)]
     pub originating_agent: String,
-    /// Its working memory.
+    /// The working memory of the task.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub state: Map<String, Value>,
-    /// Named outputs of what was done so far.
+    /// Named outputs of the work so far.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub output_keys: Map<String, Value>,
-    /// The name of this handoff on both sides, a UUID.
+    /// The id of this handoff on both sides, a UUID.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transfer_id: String,
-    /// Who had it before, oldest first; the sender last.
+    /// The servers that had the task before, oldest first; the sender last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<Hop>,
-    /// The most that the receiver may do, by name; it can narrow and never widen.
+    /// The capabilities that the receiver may use, by name; they can only narrow its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Vec<String>>,
-    /// What is asked of the receiver, by name.
+    /// The capabilities that the receiver needs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
-    /// After which it is not wanted any more.
+    /// The time after which the handoff is no longer wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The conversation at the sender.
+    /// The id of the conversation at the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
-    /// What happened so far, in words.
+    /// A summary of the work so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// What was made so far, by reference.
+    /// The outputs so far, by reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Value>,
-    /// What the claim looks like by which the caller shows that the task is its own.
+    /// The digest of the caller's claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_digest: Option<String>,
-    /// What is left to spend.
+    /// The remaining budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment: Option<Value>,
 }
 
-/// Why a context is neither sent nor taken.
+/// Why a context is neither sent nor accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransferFault {
-    /// Not the object it should be.
+    /// It is not an object of this type.
     #[error("is not a transfer: {0}")]
     Shape(String),
-    /// Too many bytes.
+    /// It has too many bytes.
     #[error("has {0} bytes, over the limit of {1}")]
     Bytes(usize, usize),
-    /// Nested too deep.
+    /// It nests too deep.
     #[error("nests deeper than {MEMORY_DEPTH_MAX} levels")]
     Depth,
-    /// Looks like a secret; what it is, is not said.
+    /// It contains what looks like a secret. The error names only the place.
     #[error("{0} looks like a secret; credentials never travel with a task")]
     Secret(String),
-    /// Names nothing that is asked for.
+    /// It names no required capability.
     #[error("names no skill that is asked for")]
     NothingRequired,
-    /// Too many names.
+    /// It has too many names.
     #[error("has more than {NAMES_MAX} names")]
     Names,
 }
 
 impl TransferContext {
-    /// Whether it may be sent, and taken: within its limits, without secrets, and for something.
+    /// Checks that the context may be sent and accepted: within its limits, without secrets, and with a required
+    /// capability.
     pub fn check(&self) -> Result<(), TransferFault> {
         if self.required.is_empty() {
             return Err(TransferFault::NothingRequired);
@@ -116,7 +117,7 @@ impl TransferContext {
         Ok(())
     }
 
-    /// The memory that came with the task, under names that cannot be mistaken for the receiver's own. Outputs win over
+    /// The memory that came with the task, under a prefix that separates it from the receiver's own. Outputs replace
     /// state of the same name.
     pub fn memory(&self) -> Map<String, Value> {
         let all = self.state.iter().chain(&self.output_keys);
@@ -132,31 +133,31 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// What a message says by the extension, to a server that receives a task.
+/// The handoff statement in a message to the receiving server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// A task comes. It waits until it is activated, if it is to be held.
+    /// Creates a task, which waits for its activation if `hold` is set.
     Create {
-        /// What is told with it.
+        /// The context of the task.
         context: Box<TransferContext>,
-        /// Nothing is to happen before the sender has let go of it.
+        /// The receiver must not start before the sender has ended its own task.
         hold: bool,
     },
-    /// The sender has let go of it, or its new owner is here.
+    /// Activates a held task: the sender has ended its own task, or the new owner is here.
     Activate(Order),
 }
 
-/// What lets a task begin.
+/// Activates a held task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Which handoff.
+    /// The id of the handoff.
     pub transfer_id: String,
-    /// Always true; the word is what matters.
+    /// Always true; only the presence of the member matters.
     pub activate: bool,
 }
 
 impl Incoming {
-    /// Reads what a message says, if it says anything of the kind.
+    /// Parses the handoff statement of a message, if it has one.
     pub fn of(message: &Message) -> Option<Result<Self, TransferFault>> {
         let object = message.metadata.as_ref()?.get(HANDOFF)?;
         let shape = |error: serde_json::Error| TransferFault::Shape(error.to_string());
@@ -169,7 +170,7 @@ impl Incoming {
         Some(serde_json::from_value(object).map(Self::Activate).map_err(shape))
     }
 
-    /// Says it in a message.
+    /// Adds the statement to a message.
     pub fn stamp(&self, message: &mut Message) {
         let value = match self {
             Self::Create { context, hold: true } => serde_json::json!({ "transfer_context": context, "hold": true }),

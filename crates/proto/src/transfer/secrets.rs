@@ -1,8 +1,8 @@
-//! What looks like a secret, and must not travel in somebody's memory.
+//! Detects what looks like a secret, which must not travel in the memory of a task.
 
 use serde_json::Value;
 
-/// Names of members that hold one, once separators and case are gone.
+/// Member names that indicate a secret, after separators and case are removed.
 const NAMES: [&str; 10] = [
     "token",
     "password",
@@ -15,10 +15,10 @@ const NAMES: [&str; 10] = [
     "credential",
     "cookie",
 ];
-/// How values of some begin.
+/// Prefixes of secret values.
 const BEGINNINGS: [&str; 8] = ["bearer ", "basic ", "-----begin ", "sk-", "ghp_", "github_pat_", "xoxb-", "akia"];
 
-/// The path of the first member that looks like one.
+/// The path of the first member that looks like a secret.
 pub(super) fn find(path: &str, value: &Value) -> Option<String> {
     match value {
         Value::Object(members) => members.iter().find_map(|(name, value)| {

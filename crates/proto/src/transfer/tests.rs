@@ -1,4 +1,4 @@
-//! The forms and their limits.
+//! Tests of the handoff statements and their limits.
 
 use super::context::{MEMORY_BYTES_MAX, MEMORY_DEPTH_MAX};
 use super::*;
@@ -104,7 +104,7 @@ fn chains_end_at_loops_and_at_their_depth() {
         let fault = check_chain(&chain, again, &skills(&["one"]), DEPTH_DEFAULT).unwrap_err();
         assert_eq!(fault.code(), "HANDOFF_LOOP", "{again}");
     }
-    // Once more for something else, and no more than once.
+    // The same agent again for another skill, at most once.
     assert_eq!(check_chain(&chain, "https://b.example/x", &skills(&["two"]), DEPTH_DEFAULT), Ok(()));
     let twice = [chain[1].clone(), hop("https://b.example/x", &["two"])];
     assert!(check_chain(&twice, "https://b.example/x", &skills(&["three"]), DEPTH_DEFAULT).is_err());

@@ -1,4 +1,4 @@
-//! A turn as the test sees it: while the agent works, and when it has ended.
+//! A turn from the view of the test: while the agent works, and after it has ended.
 
 use super::{TestEngine, WAIT_MAX};
 use crate::proto::{CancelTask, GetTask, SendConfiguration, SendMessage, Subscribe, Terms};
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// What a test can send: a text, a part, or several parts.
 pub trait IntoParts {
-    /// The parts of the message.
+    /// Returns the parts of the message.
     fn into_parts(self) -> Vec<Part>;
 }
 
@@ -99,7 +99,7 @@ impl RunningTurn {
 
     async fn next_unbounded(&mut self) -> Option<Event> {
         loop {
-            // The first event is there since the message was accepted, also where its process was killed since then.
+            // The first event exists once the message is accepted, even if its process was killed after that.
             let item = tokio::select! {
                 biased;
                 Ok(()) = self.crashes.changed(), if self.task.is_some() => {
@@ -181,8 +181,8 @@ pub struct FinishedTurn {
 impl FinishedTurn {
     /// How the turn ended: for an agent that returned, what it returned.
     ///
-    /// A failure of the agent, a panic and a crash are an [`Ending::Fail`]. An [`Ending::Reply`] stays one for agents that
-    /// are [instant](crate::Nature::instant); for others it is an [`Ending::Complete`] with these words.
+    /// A failure of the agent, a panic and a crash are an [`Ending::Fail`]. An [`Ending::Reply`] stays one for agents
+    /// that are [instant](crate::Nature::instant); for others it is an [`Ending::Complete`] with the same text.
     ///
     /// # Panics
     /// When the task was left in a state that ends no turn.

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 /// The time of day when a test begins: 1 June 2026, 10:00 UTC, in milliseconds since 1970.
 const START_MS: i64 = 1_780_308_000_000;
-/// Sleeps of this length and more are limits of the engine, such as the time that a turn may take. Nothing skips them.
+/// Sleeps of at least this length are limits of the engine, such as the time that a turn may take. They are not
+/// skipped.
 const LIMIT_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Locks a mutex. A test that panicked while it held the lock has failed already.
@@ -20,11 +21,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What survives a crash: the clock goes on, and random numbers do not repeat.
+/// The state that survives a crash: the clock continues, and random numbers do not repeat.
 pub(super) struct World {
     began: Instant,
     sleeps: Mutex<Sleeps>,
-    /// Told when a sleep begins and when the clock is moved.
+    /// Notified when a sleep begins and when the clock is moved.
     changed: Notify,
     random_calls: AtomicU64,
 }
@@ -58,7 +59,7 @@ impl World {
             let now = self.elapsed();
             let skipped = {
                 let mut sleeps = lock(&self.sleeps);
-                // A sleep that has ended stays in the list until its agent goes on.
+                // A sleep that has ended stays in the list until its agent continues.
                 let next = sleeps.ends.values().filter(|end| **end > now).min();
                 let left = next.map(|end| *end - now);
                 sleeps.skipped += left.unwrap_or_default();
@@ -95,7 +96,7 @@ impl World {
     }
 }
 
-/// A sleep that [`World::skip_sleep`] can end; forgotten when its future is dropped.
+/// A sleep that [`World::skip_sleep`] can end; removed from the list when its future is dropped.
 struct Sleep {
     world: Arc<World>,
     number: u64,
@@ -133,7 +134,7 @@ impl TestHost {
         Self { world, jobs: Mutex::new(Some(JoinSet::new())) }
     }
 
-    /// Drops everything that runs, wherever it stands, and waits until it is gone.
+    /// Drops all running jobs, wherever they are suspended, and waits until they are gone.
     pub(super) async fn kill(&self) {
         let jobs = lock(&self.jobs).take();
         if let Some(mut jobs) = jobs {
@@ -163,7 +164,7 @@ impl Host for TestHost {
 
     fn spawn(&self, future: BoxFuture<'static, ()>) {
         if let Some(jobs) = &mut *lock(&self.jobs) {
-            // What has ended is forgotten, or the set would grow for as long as the test runs.
+            // Removes ended jobs, or the set would grow for as long as the test runs.
             while jobs.try_join_next().is_some() {}
             jobs.spawn(future);
         }

@@ -1,4 +1,4 @@
-//! The promises of the crate `sabir`, as an author of agents sees them.
+//! Tests of the crate `sabir` as an author of agents uses it.
 
 mod names;
 mod serve;

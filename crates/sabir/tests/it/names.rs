@@ -1,4 +1,4 @@
-//! An author names everything through `sabir`: this file does so, and compiles.
+//! An agent author needs only names from `sabir`: this file uses all of them, and compiles.
 
 use sabir::{
     Agent, AgentName, AnyAgent, Artifact, ArtifactId, ArtifactUpdate, BoxFuture, Bytes, CalledOff, Caller, Canceled,
@@ -145,7 +145,7 @@ fn every_type_that_an_author_meets_has_a_name_in_this_crate() {
     let config: Result<Config, ConfigError> = Config::read("[server]\nlisten = \"127.0.0.1:0\"");
     let service: Service = Service::with(config.expect("it is legal")).agent_with_card("all", Everything, card);
     let own: HashMap<String, Arc<dyn AnyAgent>> = HashMap::new();
-    // Only their types are looked at: a server is another test's.
+    // The closure is never called; it only checks the types.
     let start = async || -> Result<(Server, Server), StartError> {
         Ok((service.start().await?, Server::start_with(Config::default(), own).await?))
     };

@@ -1,4 +1,4 @@
-//! `Service::serve` ends in order when it is told to, and says so in the log.
+//! `Service::serve` stops in order on a signal, and logs it.
 
 use sabir::{Agent, Context, Ending, Failure, Service};
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ fn start(folder: &tempfile::TempDir) -> (Child, BufReader<std::process::ChildStd
     let program = std::env::current_exe().expect("a test has a binary");
     let mut command = Command::new(program);
     command.args(["serve::serves_until_it_is_stopped", "--exact", "--ignored", "--nocapture"]);
-    // What the tests are run with is no configuration of a server.
+    // Variables of the test run must not configure the server.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SABIR_")) {
         command.env_remove(name);
     }

@@ -1,4 +1,4 @@
-//! `sabir::testing` shows what a caller of the agent would see, crashes included.
+//! `sabir::testing` shows what a caller of the agent sees, also after a crash.
 
 use sabir::testing::TestEngine;
 use sabir::{
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Reports which attempt it is, leaves a checkpoint and sleeps; goes on after a crash as it is told.
+/// Reports the number of its attempt, saves a checkpoint and sleeps; its recovery is configurable.
 struct Sleeper {
     recovery: Recovery,
     made: Arc<AtomicU32>,
@@ -152,7 +152,7 @@ async fn the_next_message_of_a_conversation_finds_the_earlier_ones() {
     assert_eq!(engine.send("alone").await.artifact("answer"), "I heard .");
 }
 
-/// Works until it is canceled; tells a channel of it.
+/// Works until it is canceled, and reports the cancel to a channel.
 struct Canceler {
     told: mpsc::UnboundedSender<Canceled>,
 }
@@ -188,7 +188,7 @@ async fn a_cancel_is_told_to_the_agent_at_work_and_to_one_that_waits_for_an_answ
     assert_eq!(heard.recv().await.map(|canceled| canceled.task), Some(asked.task().id));
 }
 
-/// Lets the agent `waiter` answer.
+/// Delegates its work to the agent `waiter`.
 struct Concierge;
 
 impl Agent for Concierge {
@@ -203,7 +203,7 @@ impl Agent for Concierge {
     }
 }
 
-/// Asks how many, and sleeps before it answers.
+/// Asks for a number, and sleeps before it answers.
 struct Waiter;
 
 impl Agent for Waiter {

@@ -38,7 +38,7 @@ pub enum AgentError {
     /// The configuration file has an agent with this name.
     #[error("there is an agent {name} in the configuration{}", .url.as_deref().map(|url| format!(" ({url})")).unwrap_or_default())]
     InFile {
-        /// The agent's name.
+        /// The name that is taken.
         name: String,
         /// The URL of the agent in the file.
         url: Option<String>,
@@ -49,7 +49,7 @@ pub enum AgentError {
     /// The agent is not a remote one.
     #[error("{0} is not an agent elsewhere; it has no card but ours")]
     NotElsewhere(String),
-    /// No card was found.
+    /// No card was found at the URL.
     #[error("{0}")]
     NoCard(String),
     /// The card or an interface was refused.
@@ -66,7 +66,7 @@ pub enum AgentError {
 /// An agent to be added.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOrder {
-    /// The agent's URL.
+    /// The URL of its card or endpoint.
     pub url: String,
     /// The name under which it is served; derived from its card when absent.
     pub name: Option<String>,
@@ -83,7 +83,7 @@ pub struct AgentOrder {
 pub struct Arrival {
     /// The stored registration.
     pub agent: Enlisted,
-    /// The pinned card.
+    /// The card that it is pinned to.
     pub card: KeptCard,
     /// The result of the check of the card's signature, in words.
     pub signature: String,

@@ -42,7 +42,7 @@ pub enum NetworkOrder {
     },
     /// Import one venue, given as a row of such a file.
     AddVenue {
-        /// The row.
+        /// The members of the row.
         row: Value,
     },
     /// List venues, active or not.
@@ -71,19 +71,19 @@ pub enum NetworkOrder {
         /// The maximum number of bookings in the response.
         limit: usize,
     },
-    /// Show one booking.
+    /// Show one booking with its history.
     ShowBooking { id: String },
     /// Change the status of a booking.
     MoveBooking {
         id: String,
-        /// The new status.
+        /// The status after the change.
         to: BookingStatus,
         /// The name of the operator.
         by: String,
     },
     /// Subscribe a webhook to the events of the bookings of a key.
     Subscribe {
-        /// The id of the key.
+        /// The id of the key of these bookings.
         key: String,
         /// The URL of the webhook.
         url: String,
@@ -216,7 +216,7 @@ pub struct BookingView {
 /// A change of the status of a booking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveView {
-    /// The new status.
+    /// The status after the change.
     pub to: BookingStatus,
     pub at: Timestamp,
 }
@@ -254,7 +254,7 @@ pub(crate) struct Bureau {
 }
 
 impl Bureau {
-    /// Built from the parts of a server. Without a configured network the terms are the default ones.
+    /// Builds it from the parts of a server. Without a configured network the terms are the default ones.
     pub(crate) fn new(
         config: &Config,
         engine: Engine,

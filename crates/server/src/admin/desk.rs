@@ -31,12 +31,12 @@ pub enum DeskOrder {
     },
     /// Show one question, with the whole task.
     Question {
-        /// The id of its task.
+        /// The id of the waiting task.
         task: String,
     },
     /// Answer a question in place of its caller.
     Reply {
-        /// The id of its task.
+        /// The id of the waiting task.
         task: String,
         /// The text of the answer.
         text: String,

@@ -39,7 +39,7 @@ pub struct KeyOrder {
 /// A key with its text, which is shown once and not stored.
 #[derive(Debug)]
 pub struct Issued {
-    /// The stored part.
+    /// The key as it is stored, without its text.
     pub key: ApiKey,
     /// The text of the key, which callers present.
     pub text: Secret,

@@ -1,8 +1,8 @@
-//! Letters: deliveries that wait and deliveries that were given up, for operators.
+//! The outbox for operators: pending webhook deliveries and dead letters.
 //!
-//! The task log belongs to one process. Where a server runs, it is asked through the socket beside its file, and where
-//! none does, the file is opened here; the answers are the same. The socket is in the data directory and only its owner
-//! may write to it, which is who may read the file as well, so there is nothing to log in to.
+//! The task log belongs to one process. If a server runs, the command sends the request to the socket beside its file;
+//! otherwise the command opens the file itself. The responses are the same. The socket is in the data directory, and
+//! only the owner of that directory may write to it. The owner may read the file as well, so the socket needs no login.
 
 use super::AdminError;
 use crate::config::{Config, store_path};
@@ -33,11 +33,11 @@ pub enum Order {
         /// Maximum number of deliveries in the response, capped at [`DELIVERIES_MAX`].
         limit: usize,
     },
-    /// Show one delivery.
+    /// Show one delivery of the outbox.
     Show { number: i64 },
     /// Attempt a delivery now, and begin its retries anew.
     Retry { number: i64 },
-    /// Delete a delivery.
+    /// Delete a delivery for good.
     Drop { number: i64 },
 }
 

@@ -1,12 +1,12 @@
 //! Delegation for agents that are separate programs: commands, and endpoints behind `kind = "http"`.
 //!
-//! An agent in Rust delegates with [`Context::delegate`]. A program gets an address on this machine and a token. It posts
-//! the work for another agent to that address, and gets the answer when that agent's task rests. The turn that owns the
-//! token decides what the program may ask, so a child is counted, limited and canceled like any other child of its task.
-//! `docs/guides/delegation.md` describes this contract for users.
+//! An agent in Rust delegates with [`Context::delegate`]. A program gets an address on this machine and a token. It
+//! posts the work for another agent to that address, and gets the answer when that agent's task rests. The turn that
+//! owns the token decides what the program may ask, so a child is counted, limited and canceled like any other child of
+//! its task. `docs/guides/delegation.md` describes this contract for users.
 //!
-//! A token is valid for one turn. The server keeps only its hash and writes it to no log. A request without a valid token
-//! learns only that the token is not valid.
+//! A token is valid for one turn. The server keeps only its hash and writes it to no log. A request without a valid
+//! token learns only that the token is not valid.
 
 use crate::stage::{Content, Play, Stage};
 use bytes::Bytes;

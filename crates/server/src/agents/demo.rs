@@ -1,8 +1,8 @@
 //! The demo server: an agent to practise on, and an interceptor that injects faults on request.
 //!
-//! The first word of a message picks a `scenario`. An ordinary agent plays most of them (`agent`). Some are about HTTP and
-//! not about tasks: a stream that breaks, a refusal with 401, an unknown state. For those the agent registers a fault in
-//! `control`. The `interceptor`, which sits between the sockets and the server, injects it into the response
+//! The first word of a message picks a `scenario`. An ordinary agent plays most of them (`agent`). Some are about HTTP
+//! and not about tasks: a stream that breaks, a refusal with 401, an unknown state. For those the agent registers a
+//! fault in `control`. The `interceptor`, which sits between the sockets and the server, injects it into the response
 //! (`altered_body`). So the task log holds only what really happened, and `sabir serve` runs none of this code.
 //!
 //! The store is in memory: tasks end with the process.
@@ -34,7 +34,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The agent's name in paths. An unlikely tenant name, because the server takes a tenant that names an agent for that agent.
+/// The agent's name in paths. An unlikely tenant name, because the server takes a tenant that names an agent for that
+/// agent.
 const NAME: &str = "sabir-demo";
 /// Seconds that a stopped demo waits for open requests: one, because they are not worth a longer wait.
 const DRAIN_SECONDS: u64 = 1;
@@ -48,13 +49,13 @@ pub struct Options {
     pub streaming: bool,
     /// The test token: for the extended card, and for every call where [`Access::Bearer`] is set.
     pub token: Token,
-    /// Who is served.
+    /// Which callers the demo server serves.
     pub access: Access,
     /// Whether its card is signed, with a key that is generated at start.
     pub signed: bool,
 }
 
-/// Who is served.
+/// Which callers the demo server serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Every caller. Only the extended card needs the token.

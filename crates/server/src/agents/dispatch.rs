@@ -1,9 +1,9 @@
 //! An agent that passes each message to the agent that fits it best, and returns that agent's answer.
 //!
 //! The skill that a message names decides; else the store's full-text search ranks the agents' descriptions. Where the
-//! configuration lists no agents, the candidates are the agents that the caller may call. The status shows the scores and
-//! their sources. If two agents score nearly the same, the agent asks the caller to choose. The chosen agent's task is a
-//! child of this one: its reports become ours, its questions go to the caller, and later messages go to it.
+//! configuration lists no agents, the candidates are the agents that the caller may call. The status shows the scores
+//! and their sources. If two agents score nearly the same, the agent asks the caller to choose. The chosen agent's task
+//! is a child of this one: its reports become ours, its questions go to the caller, and later messages go to it.
 
 mod choice;
 #[cfg(test)]
@@ -54,7 +54,7 @@ enum Stage {
 }
 
 impl Dispatch {
-    /// Reads what the configuration says; the error says what is wrong with it.
+    /// Reads the agent's configuration. The error says what is wrong with it.
     pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
         let own = AgentName::parse(&config.name).map_err(|e| e.to_string())?;
         let dispatch = config.dispatch.clone().unwrap_or_default();

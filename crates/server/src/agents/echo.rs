@@ -1,4 +1,4 @@
-//! The smallest agent: says back what it hears.
+//! The smallest agent: it returns the parts of the message.
 
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 

@@ -1,24 +1,24 @@
 //! Agents that are commands: any program that reads its input and prints its answer.
 //!
-//! Each turn runs the command once, by `sh -c`, in a process group and a directory of its own. What it prints streams
-//! out as it is printed, lines on its descriptor 3 are events, files it leaves in a directory become artifacts, and
-//! its exit code says how the turn ended. `docs/guides/exec.md` is this contract in its users' words.
+//! Each turn runs the command once, by `sh -c`, in a process group and a directory of its own. Its standard output
+//! streams to the caller, lines on its descriptor 3 are events, the files that it leaves in a directory become
+//! artifacts, and its exit code says how the turn ended. `docs/guides/exec.md` describes this contract for users.
 //!
-//! | Room | What is decided there |
+//! | Module | What it decides |
 //! |---|---|
 //! | `process_limit` | how many commands run at the same time, and which turn is next |
-//! | `room` | the private directory: what the command finds there, and that nothing of it stays |
-//! | `leftovers` | private directories that could not be removed at once |
+//! | `work_directory` | the private directory: its contents, and that the server removes all of it |
+//! | `leftovers` | private directories that the server could not remove at once |
 //! | `group` | the processes: how they start, and that none of them outlives the turn |
-//! | `ledger` | which commands run, for the server that comes after one that was killed |
-//! | `relay` | what the command says while it runs, and in which order it is passed on |
-//! | `events` | what a line on descriptor 3 means |
-//! | `text` | cutting bytes into chunks, lines and tails |
-//! | `files` | what a file it left behind becomes |
+//! | `journal` | the journal of running commands, for the server that starts after a killed one |
+//! | `relay` | the output of the running command, and the order in which it is passed on |
+//! | `events` | the meaning of a line on descriptor 3 |
+//! | `text` | how bytes are cut into chunks, lines and tails |
+//! | `files` | how a file that the command left becomes an artifact |
 //!
-//! The message is data all the way: it never becomes part of a command line, a path or the name of a variable. Absent
-//! on purpose is a sandbox. The command is the operator's own and may do whatever the server may; what is kept from it
-//! is the server's environment, because that is where secrets are.
+//! The message is only ever data: it never becomes part of a command line, a path or the name of a variable. Absent on
+//! purpose is a sandbox. The command belongs to the operator and may do what the server may. It does not get the
+//! environment of the server, because that holds secrets.
 
 mod events;
 mod files;
@@ -56,8 +56,8 @@ use tokio::task::spawn_blocking;
 pub(super) const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// Bytes of a skill's name. The caller writes it and the kernel limits variables; honest names are far shorter.
 const SKILL_BYTES_MAX: usize = 256;
-/// How long the first output of a command waits for more: one that prints its answer and exits says all of it in one chunk
-/// that is known to be the last.
+/// How long the first output of a command waits for more: a command that prints its answer and exits then sends it in
+/// one chunk, which is marked as the last.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 /// `EX_TEMPFAIL`: the command cannot go on without more input.
 const EXIT_ASK_INPUT: i32 = 75;
@@ -73,14 +73,14 @@ pub struct Exec {
     env: Vec<String>,
     reaper: Arc<Reaper>,
     chunks: ChunkLimits,
-    /// Where turns are written down; nowhere if there is nothing beside which to do so.
+    /// The journal of running commands; `None` where the store is in memory.
     ledger: Option<Arc<Ledger>>,
     /// Directories of turns that could not be removed yet.
     leftovers: Arc<Leftovers>,
     name: Arc<str>,
     /// Commands of this agent that run at the same time.
     processes: Arc<ProcessLimit>,
-    /// Commands of all agents of the server that do.
+    /// Commands of all agents of this server that run at the same time.
     server_processes: Arc<ProcessLimit>,
     /// To which agents the command may delegate.
     delegates_to: Option<DelegatesTo>,
@@ -94,7 +94,7 @@ struct Slots {
 }
 
 impl Exec {
-    /// `grace` is what processes get between SIGTERM and SIGKILL. The error says what is wrong with the configuration.
+    /// `grace` is the time between SIGTERM and SIGKILL. The error says what is wrong with the configuration.
     pub(crate) fn new(config: &AgentConfig, grace: Duration, chunks: ChunkLimits) -> Result<Self, String> {
         let command = config.command.clone().unwrap_or_default();
         if command.trim().is_empty() {
@@ -136,7 +136,7 @@ impl Exec {
         })
     }
 
-    /// The same, as one of several agents of a server that run commands.
+    /// Sets the process limit that all agents of the server share.
     #[must_use]
     pub(crate) fn sharing(mut self, server_processes: &Arc<ProcessLimit>) -> Self {
         self.server_processes = server_processes.clone();
@@ -168,21 +168,21 @@ impl Exec {
         Ok(cx.status(format!("waiting: {running} commands {whose} are running already")).await?)
     }
 
-    /// The same, with its turns written down.
+    /// Sets the journal that records the running commands.
     #[must_use]
     pub(crate) fn known_to(mut self, ledger: Option<Arc<Ledger>>) -> Self {
         self.ledger = ledger;
         self
     }
 
-    /// The same, with agents that the command may delegate to.
+    /// Sets the agents that the command may delegate to.
     #[must_use]
     pub(crate) fn delegating(mut self, delegates_to: Option<DelegatesTo>) -> Self {
         self.delegates_to = delegates_to;
         self
     }
 
-    /// Everything the command sees of its surroundings; nothing else of the server's environment reaches it.
+    /// The whole environment of the command. It gets nothing else of the server's environment.
     fn variables(
         &self,
         cx: &Context,
@@ -211,7 +211,7 @@ impl Exec {
         passed.chain(ours.map(|(name, value): (&str, OsString)| (name.into(), value))).chain(delegation).collect()
     }
 
-    /// The private directory, filled.
+    /// Waits until the command may run, then makes its private directory with the parts of the message.
     async fn room(&self, cx: &Context) -> Result<Arc<Room>, Failure> {
         let slots = self.slots(cx).await?;
         let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
@@ -249,20 +249,20 @@ impl Agent for Exec {
                 cx.chunk(artifact, false, true).await?;
             }
         }
-        // Gone before the caller is told that the turn has ended, and not on a thread that others wait for.
+        // Removed before the caller learns that the turn has ended, and on a blocking thread because it is file I/O.
         spawn_blocking(move || drop(room)).await.map_err(|e| trouble(cx, "removing its directory", &e))?;
         Ok(ending(&heard))
     }
 
     fn nature(&self) -> Nature {
-        // A command may do anything, so it runs only after its task is kept, and never twice for one turn.
+        // A command may do anything, so it runs only after its task is stored, and never twice for one turn.
         Nature { recovery: Recovery::Fail, ..Nature::default() }
     }
 }
 
 impl Drop for Exec {
     fn drop(&mut self) {
-        // A server that stops would otherwise be gone before it could kill what ignores SIGTERM. Bounded by the grace.
+        // Waits for the grace time at most, so that a stopping server still kills processes that ignore SIGTERM.
         self.reaper.wait();
         self.leftovers.retry();
     }
@@ -277,7 +277,7 @@ fn hide_stderr(cx: &Context, heard: &mut Heard) {
     }
 }
 
-/// How the turn ends. This is the only place that knows what an exit code means.
+/// How the turn ends. This is the only place that gives an exit code a meaning.
 fn ending(heard: &Heard) -> Ending {
     let Heard { status, asked, last_line, stderr } = heard;
     match (status.code(), asked) {
@@ -306,13 +306,13 @@ fn first_of<const N: usize>(texts: [&str; N]) -> &str {
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or("")
 }
 
-/// The skill the message asks for; empty for none, `None` for one that cannot be a variable's value.
+/// The skill that the message asks for; empty for none, `None` if it cannot be the value of a variable.
 fn skill(message: &Message) -> Option<String> {
     let skill = message.skill().unwrap_or_default();
     (skill.len() <= SKILL_BYTES_MAX && !skill.contains(char::is_control)).then_some(skill)
 }
 
-/// A failure that is ours and not the command's: the log gets the cause, the caller does not.
+/// A failure of the server, not of the command: the log gets the cause, the caller does not.
 fn trouble(cx: &Context, doing: &str, error: &dyn std::error::Error) -> Failure {
     tracing::error!(task = %cx.task_id(), %error, "a command could not be run: {doing}");
     Failure("the server could not run the command behind this agent".into())

@@ -1,4 +1,4 @@
-//! Agents that may hand tasks over, from configuration; and what their cards say about it.
+//! Agents that may hand tasks over, from configuration, and what their cards say about it.
 
 mod neighbours;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Says in a card what its agent does about handoffs.
+/// Adds the handoff extensions of an agent to its card.
 pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
     let Some(handoff) = &entry.handoff else { return };
     let params = json!({
@@ -39,8 +39,8 @@ pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
     }
 }
 
-/// What an agent may pass on to others, by handing over and by delegating, where its configuration limits that: of what it
-/// can do, the part that is granted.
+/// The capabilities that an agent may pass on by handoff and delegation, where its configuration limits them: the
+/// granted part of its own capabilities.
 pub(crate) fn scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capabilities>, String> {
     let Some(grants) = entry.handoff.as_ref().and_then(|handoff| handoff.scope.as_ref()) else { return Ok(None) };
     let own = Capabilities::of_card(card);
@@ -50,7 +50,7 @@ pub(crate) fn scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capa
     Ok(Some(own.meet(&Capabilities::named(granted))))
 }
 
-/// What agents are given that may hand tasks over.
+/// What the server needs to make agents that may hand tasks over.
 pub(crate) struct Handoffs<'a> {
     pub(crate) config: &'a Config,
     pub(crate) neighbours: &'a Arc<Neighbours>,
@@ -58,7 +58,7 @@ pub(crate) struct Handoffs<'a> {
 }
 
 impl Handoffs<'_> {
-    /// The agent with a desk for handoffs; the agent itself where it hands nothing over.
+    /// The agent with its handoff policy; the agent itself if it hands nothing over.
     pub(crate) fn wrap(
         &self,
         entry: &AgentConfig,
@@ -88,7 +88,7 @@ impl Handoffs<'_> {
         Ok(Arc::new(Handing::new(agent, desk)))
     }
 
-    /// The other agent; refused where no other one has this name.
+    /// A target of handoffs. An error if no other agent has this name.
     fn neighbour(&self, from: &AgentConfig, name: &str) -> Result<Neighbour, String> {
         let known = self.config.agent.iter().any(|agent| agent.name == name && agent.name != from.name);
         let one = || Neighbour { name: name.to_owned(), all: self.neighbours.clone() };
@@ -96,14 +96,14 @@ impl Handoffs<'_> {
     }
 }
 
-/// Writes attempts into the audit, and all that the audit has no room for into the log.
+/// Writes attempts to the audit, and to the log the details for which the audit has no room.
 #[derive(Debug, Clone)]
 pub(crate) struct Books {
     pub(crate) guard: Guard,
     pub(crate) metrics: Metrics,
 }
 
-/// Where agents are only looked at, nothing is handed over.
+/// For commands that only inspect agents: they hand nothing over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoBooks;
 

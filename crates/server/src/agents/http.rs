@@ -1,11 +1,11 @@
-//! An HTTP endpoint as an agent: each message is one request, and its answer is what the agent says.
+//! Agents behind an HTTP endpoint: each message is one request, and the response is the agent's answer.
 //!
-//! What is sent is one JSON document ([`Asked`]); what may come back is in `answer`. The request goes out through the
-//! client's door, so the address policy, TLS and size limits are those of calls. A caller who cancels drops the turn, and
-//! with it the request: the endpoint sees its connection close.
+//! The request is one JSON document ([`Asked`]); `answer` reads the response. The request goes out through the HTTP
+//! client, so the address policy, TLS and size limits are those of calls. A cancel drops the turn and with it the
+//! request: the endpoint sees its connection close.
 //!
-//! A request is repeated only where nothing can be done twice by it: it cannot have arrived, or the operator has said
-//! that the endpoint is idempotent. The `Idempotency-Key` is the turn's, the same on every attempt.
+//! A request is repeated only where it cannot be done twice: it cannot have arrived, or the operator has configured the
+//! endpoint as idempotent. The `Idempotency-Key` is the turn's id, the same on every attempt.
 
 mod answer;
 mod call;
@@ -41,7 +41,7 @@ pub struct Http {
     idempotent: bool,
     chunks: ChunkLimits,
     config: HttpConfig,
-    /// To which agents the endpoint may delegate.
+    /// The agents that the endpoint may delegate to.
     delegates_to: Option<DelegatesTo>,
 }
 
@@ -51,14 +51,14 @@ impl std::fmt::Debug for Http {
     }
 }
 
-/// What the endpoint is sent.
+/// The JSON body of a request.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked<'a> {
     /// All text parts, joined by line breaks.
     text: String,
     parts: &'a [Part],
-    /// What the message says beside its parts, and how many agents were on the way: for endpoints that call others.
+    /// The metadata of the message, with the number of agents on the way: for endpoints that call others.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Object>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,17 +71,17 @@ struct Asked<'a> {
     caller: &'a str,
     /// `full` or `readonly`.
     tool_mode: &'a str,
-    /// What was said in earlier tasks of the conversation, oldest first.
+    /// The messages of earlier tasks of the conversation, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversation: Vec<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<&'a Message>>,
-    /// How it has other agents do something while it works on this.
+    /// How the endpoint delegates work while it handles this message.
     #[serde(skip_serializing_if = "Option::is_none")]
     delegate: Option<DelegateAt<'a>>,
 }
 
-/// Where an endpoint delegates, and with which token.
+/// The URL and the token for delegation.
 #[derive(Serialize)]
 struct DelegateAt<'a> {
     url: &'a str,
@@ -89,7 +89,7 @@ struct DelegateAt<'a> {
 }
 
 impl Http {
-    /// Reads what the configuration says; the error says what is wrong with it.
+    /// Reads the agent's configuration. The error says what is wrong with it.
     pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
         let url = endpoint_url(config.url.as_deref(), "http")?;
         let http = config.http.clone().unwrap_or_default();
@@ -119,7 +119,7 @@ impl Http {
     async fn asking(&self, cx: &Context, delegation: Option<&TurnDelegation>) -> Result<Asking, Failure> {
         let message = cx.message();
         let past = cx.conversation_within(self.config.conversation()).await?;
-        // What is being answered now is not history yet.
+        // The message that is answered now is not history yet.
         let asked = cx.before().and_then(|task| task.status.message.as_ref());
         let said = cx.before().into_iter().flat_map(|task| &task.history).chain(asked);
         let mut said: Vec<&Message> = said.collect();
@@ -159,7 +159,7 @@ impl Http {
         EndpointCall { cx, endpoint: &self.endpoint, url: &self.url, bytes_max, attempts_max }
     }
 
-    /// Follows a stream to its end.
+    /// Relays a stream to its end.
     async fn follow(&self, cx: &Context, mut answer: Arriving) -> Result<Ending, Failure> {
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         loop {
@@ -200,7 +200,7 @@ impl Http {
         Ok(Ending::complete())
     }
 
-    /// Asks the endpoint, and passes on what it says.
+    /// Sends the request, and relays the answer.
     async fn ask(&self, cx: &Context, asking: Asking) -> Result<Ending, Failure> {
         let repeat = if self.idempotent { RepeatAfter::AnyFailure } else { RepeatAfter::Nothing };
         let call = self.call(cx);
@@ -235,7 +235,7 @@ impl Agent for Http {
     }
 }
 
-/// The URL of an endpoint, as an agent of this kind needs it.
+/// The URL of an endpoint, checked for an agent of this kind.
 pub(super) fn endpoint_url(given: Option<&str>, kind: &str) -> Result<Url, String> {
     let given = given.ok_or_else(|| format!("kind = \"{kind}\" needs the url of the endpoint"))?;
     let url = Url::parse(given).map_err(|e| format!("url: {e}"))?;

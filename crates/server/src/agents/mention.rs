@@ -1,11 +1,11 @@
-//! `@name` inside a message: that agent is asked first, and its answer stands before the message.
+//! `@name` inside a message: the server asks that agent first, and puts its answer before the message.
 //!
-//! This is something before an agent, whatever kind that is: it hears the message as it was said, with a part before it
-//! for each agent that was mentioned. Who may be mentioned is configured, because a mention opens a task of that agent for
-//! whoever may speak to this one. A loop ends where every loop of tasks does, in the budget of the family; the answering
-//! agent then reads that nobody could be asked.
+//! It wraps an agent of any kind. That agent gets the message unchanged, with a part before it for each mentioned
+//! agent. The configuration lists who may be mentioned, because a mention opens a task of the mentioned agent for every
+//! caller that may call this one. A loop of mentions ends, like every loop of tasks, at the budget of the family; the
+//! answering agent then reads that the mentioned agent could not be asked.
 //!
-//! Where mentions come from is a trait: names in texts are one source, and others may know more.
+//! The source of mentions is a trait: names in texts are one source, and others can be added.
 
 use crate::config::agent::MentionConfig;
 use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
@@ -14,35 +14,35 @@ use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a part says whose answer it is.
+/// The metadata member in which a part names the agent that gave the answer.
 pub(crate) const MENTION: &str = "urn:sabir:ext:mention:v1";
 /// Agents that one message may mention.
 const MENTIONS_MAX: usize = 8;
 
-/// An agent that was mentioned, and what it is told.
+/// A mentioned agent, and the message for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// Who.
+    /// The mentioned agent.
     pub agent: AgentName,
-    /// What.
+    /// The message without the names.
     pub parts: Vec<Part>,
 }
 
-/// Where mentions come from.
+/// A source of mentions.
 pub trait Mentions: Send + Sync + 'static {
-    /// Whom a message mentions, each once and in order.
+    /// The agents that a message mentions, each once and in order.
     fn of(&self, message: &Message) -> Vec<Mention>;
 }
 
-/// `@name` in the text of a message.
+/// Finds `@name` in the text of a message.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// What is written after the `@`, and the agent it stands for.
+    /// Each name after the `@`, and the agent it stands for.
     names: Vec<(String, AgentName)>,
 }
 
 impl Named {
-    /// Reads the list of a configuration; the error says what is wrong with it.
+    /// Reads the list of a configuration. The error says what is wrong with it.
     pub fn new(config: &[MentionConfig]) -> Result<Self, String> {
         let mut names: Vec<(String, AgentName)> = Vec::new();
         for mention in config {
@@ -55,7 +55,7 @@ impl Named {
                 return Err(format!("mentions: {agent} has no names; give at least one, or only the agent's own name"));
             }
             for name in given {
-                // What ends a sentence cannot end a name.
+                // Punctuation at the end of a sentence cannot end a name.
                 if name.is_empty() || !name.chars().all(is_name) || name.ends_with(['.', '-']) {
                     let what = "letters, digits, -, _ and . in between";
                     return Err(format!("mentions: {name:?} cannot be mentioned; a name has {what}"));
@@ -93,11 +93,11 @@ impl Mentions for Named {
 }
 
 impl Named {
-    /// Where a text mentions whom.
+    /// The mentions in a text: start, end and agent.
     fn within<'a>(&'a self, text: &'a str) -> Vec<(usize, usize, &'a AgentName)> {
         let mut found = Vec::new();
         for (at, _) in text.match_indices('@') {
-            // What is before tells a mention from an address.
+            // After a name character the `@` is part of an address, not a mention.
             if text[..at].chars().next_back().is_some_and(is_name) {
                 continue;
             }
@@ -111,7 +111,7 @@ impl Named {
         found
     }
 
-    /// A part as the mentioned are told it: without their names.
+    /// A part as the mentioned agents get it: without their names.
     fn without(&self, part: &Part) -> Part {
         let Some(text) = part.as_text() else { return part.clone() };
         let (mut told, mut from) = (String::with_capacity(text.len()), 0);
@@ -125,7 +125,7 @@ impl Named {
     }
 }
 
-/// An agent that hears what the mentioned say.
+/// An agent that gets the answers of the mentioned agents with the message.
 pub(crate) struct Mentioning {
     inner: Arc<dyn AnyAgent>,
     source: Arc<dyn Mentions>,
@@ -146,7 +146,7 @@ impl Mentioning {
         }
         let names: Vec<&str> = mentions.iter().map(|mention| mention.agent.as_str()).collect();
         cx.status(format!("asking {}", names.join(", "))).await?;
-        // All are asked before the first is waited for.
+        // All requests are sent before the first answer is awaited.
         let mut asked = Vec::new();
         for Mention { agent, parts } in mentions {
             let key = format!("mention/{}/{agent}", cx.turn_id());
@@ -174,7 +174,7 @@ impl AnyAgent for Mentioning {
     }
 
     fn any_nature(&self) -> Nature {
-        // Asking others is an effect. A turn that is begun again finds the same children.
+        // To ask other agents is an effect. A repeated turn finds the same children.
         Nature { instant: false, brief: false, ..self.inner.any_nature() }
     }
 
@@ -203,7 +203,8 @@ impl AnyAgent for Mentioning {
     }
 }
 
-/// What a mentioned agent says, as the answering agent reads it. A question is an answer here: there is nobody to ask.
+/// The answer of a mentioned agent, as the answering agent reads it. A question counts as an answer: no caller is there
+/// to answer it.
 async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
     let task = match child.rest().await {
         Ok(task) => task.thaw().ok_or_else(|| Failure("the record of a task cannot be read".into()))?,
@@ -212,7 +213,7 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
     let how = match task.status.state {
         TaskState::Completed | TaskState::Transferred => "says",
         TaskState::InputRequired | TaskState::AuthRequired => {
-            // Heard, and nobody will answer it.
+            // The question becomes a part of the message; no caller will answer it.
             if let Err(fault) = child.cancel().await {
                 tracing::warn!(task = %child.id(), %fault, "a question that nobody will answer could not be called off");
             }
@@ -223,7 +224,7 @@ async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
     if how == "asks"
         && let Err(fault) = child.cancel().await
     {
-        // Nobody will ever answer it; that it stays open harms nobody but the list of open questions.
+        // No caller will answer it. If it stays open, it is only one more row in the list of open questions.
         tracing::warn!(%agent, %fault, "a mentioned agent that asks cannot be called off");
     }
     part(agent, Some(&task), how, &task.answer_text(NonText::Describe))

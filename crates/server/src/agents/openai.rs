@@ -1,19 +1,19 @@
 //! A model as an agent: any endpoint that speaks OpenAI's chat completions.
 //!
-//! One message is one turn, and a turn is a few rounds: the model answers, or it wants tools; then it is told what they
-//! found and asked again. Its words stream into one artifact. Words before a use of tools are thoughts, and the next round
-//! replaces them. What was said before is in the log, in this task and in the earlier ones of the conversation, so a later
-//! turn tells the model of it.
+//! One message is one turn, and a turn has a few rounds: the model answers, or it wants tools; then it gets their
+//! results and is asked again. Its text streams into one artifact. Text before a use of tools is thinking, and the next
+//! round replaces it. Earlier messages are in the log, in this task and in the earlier tasks of the conversation, and a
+//! later turn sends them to the model.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | `chat` | the words of chat completions |
-//! | `memory` | what the model is told of earlier turns |
-//! | `talk` | how far a turn has come, also one that waits for an answer to an agent's question |
+//! | `chat` | the JSON of chat completions |
+//! | `conversation_history` | the messages of earlier turns, for the model |
+//! | `model_turn` | the progress of a turn, also of one that waits for an answer to an agent's question |
 //! | `tools` | what the model may use on this turn, and the result of using it |
 //! | `mcp` | servers that offer tools |
 //!
-//! Tokens are what the endpoint says they are. Nothing is counted that it does not report.
+//! The endpoint reports the number of tokens. The server does not count them itself.
 
 mod chat;
 mod mcp;
@@ -41,10 +41,10 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use url::Url;
 
-/// How often the model is asked in one round while it cannot be reached or is busy.
+/// Maximum number of requests in one round while the model cannot be reached or is busy.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Where an artifact says what it cost.
+/// The metadata member in which an artifact states its cost.
 pub(crate) const USAGE: &str = "urn:sabir:ext:usage:v1";
 
 /// A model that answers messages.
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Openai {
 }
 
 impl Openai {
-    /// Reads what the configuration says; the error says what is wrong with it.
+    /// Reads the agent's configuration. The error says what is wrong with it.
     pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
         let openai = config.openai.clone().ok_or("kind = \"openai\" needs an [agent.openai] with a model")?;
         openai.check()?;
@@ -92,7 +92,7 @@ impl Openai {
         Ok(Self { endpoint, url, key, idempotent, parameters, tools, chunks, config: openai })
     }
 
-    /// What the model is told at the beginning of a turn.
+    /// The messages that the model gets at the beginning of a turn.
     async fn conversation(&self, cx: &Context) -> Result<Vec<Said>, Failure> {
         let mut said: Vec<Said> = self.config.system.iter().map(|text| Said::new("system", text.as_str())).collect();
         let limits = self.config.limits.conversation();
@@ -110,7 +110,7 @@ impl Openai {
         EndpointCall { cx, endpoint: &self.endpoint, url: &self.url, bytes_max, attempts_max: ATTEMPTS_MAX }
     }
 
-    /// Asks the model, and waits until it has begun to answer.
+    /// Sends a request to the model, and waits until the answer begins.
     async fn ask(&self, cx: &Context, said: &[Said], offers: &[Offer]) -> Result<Arriving, Failure> {
         let mut body = self.parameters.clone();
         body.insert("model".into(), json!(self.config.model));
@@ -125,7 +125,7 @@ impl Openai {
         if let Some(key) = &self.key {
             asking = asking.bearer(key)?;
         }
-        // A model is asked, not told: asking twice changes nothing, and a busy one most often is not after a moment.
+        // A second request changes nothing, and a busy model is most often free after a moment.
         self.call(cx).send(asking, RepeatAfter::Busy).await
     }
 
@@ -165,7 +165,7 @@ impl Openai {
         Ok(Ok(heard))
     }
 
-    /// Books what a round has cost on the conversation, which ends where that is too much.
+    /// Charges the cost of a round to the conversation. Fails the turn if the conversation has spent too much.
     async fn book(&self, cx: &Context, before: Usage, after: Usage) -> Result<(), Failure> {
         let price = self.config.price;
         let micros = |tokens: u64, price: u64| tokens.saturating_mul(price) / 1000;
@@ -177,7 +177,7 @@ impl Openai {
         Ok(())
     }
 
-    /// Ends a turn. Which tools were used in it is kept for later turns of the conversation.
+    /// Ends a turn, and keeps its uses of tools for later turns of the conversation.
     async fn end(&self, cx: &Context, talk: &Talk, ending: Ending) -> Result<Ending, Failure> {
         let limits = self.config.limits.conversation();
         if let Some(exchange) = talk.exchange().filter(|_| limits.messages_max > 0) {
@@ -186,7 +186,7 @@ impl Openai {
         Ok(ending)
     }
 
-    /// What is known of how an answer was made.
+    /// The metadata of an answer: model, tokens and reason of the end.
     fn metadata(&self, heard: &Heard, spent: Usage) -> Result<Object, Failure> {
         let Usage { prompt_tokens, completion_tokens } = spent;
         let mut usage = json!({
@@ -252,7 +252,7 @@ impl Agent for Openai {
     }
 }
 
-/// Reports the model's words as they come.
+/// Reports the model's text as it arrives.
 async fn follow(
     call: EndpointCall<'_>,
     mut answer: Arriving,

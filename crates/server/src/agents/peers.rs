@@ -1,7 +1,7 @@
-//! Who else is here, for agents that work with others.
+//! The other agents of this server, for agents that work with others.
 //!
-//! Agents are made before all of them are there, and come and go later. So they hold the roster and ask it when they need
-//! to know, and whoever serves agents tells the roster where to look.
+//! An agent is made before all others exist, and others are added and removed later. So an agent holds this list and
+//! reads it when it needs it. The server sets where the list comes from.
 
 use crate::config::agent::{AgentConfig, SkillConfig};
 use sabir_engine::BoxFuture;
@@ -11,22 +11,22 @@ use sabir_store::Described;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-/// Another agent, as far as it matters to those who might ask it.
+/// Another agent, with what a possible caller needs to know about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) name: AgentName,
-    /// What it is called for people.
+    /// The display name of the agent.
     pub(crate) title: String,
     pub(crate) description: String,
     pub(crate) skills: Vec<Skill>,
-    /// It asks callers for something of its own, so not everybody who may call another agent may call it.
+    /// It has authentication rules of its own, so a caller of other agents may not be allowed to call it.
     pub(crate) guarded: bool,
 }
 
 type Source = dyn Fn() -> Vec<Peer> + Send + Sync;
 type Doorkeeper = dyn Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync;
 
-/// All agents of this moment.
+/// The agents that are served at this moment.
 #[derive(Default)]
 pub(crate) struct Roster {
     source: OnceLock<Box<Source>>,
@@ -40,13 +40,13 @@ impl std::fmt::Debug for Roster {
 }
 
 impl Roster {
-    /// Says where to look. Only the first time counts: what may change is behind it.
+    /// Sets the source of the agents. Only the first call has an effect: later changes come from the source.
     pub(crate) fn tell(&self, source: impl Fn() -> Vec<Peer> + Send + Sync + 'static) {
-        // Whoever tells it twice tells it the same.
+        // A second call would set the same source.
         drop(self.source.set(Box::new(source)));
     }
 
-    /// Says whom to ask who may be called by whom. Only the first time counts, too.
+    /// Sets the check that decides which agents a caller may call. Only the first call has an effect.
     pub(crate) fn ask(
         &self,
         doorkeeper: impl Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync + 'static,
@@ -54,15 +54,15 @@ impl Roster {
         drop(self.doorkeeper.set(Box::new(doorkeeper)));
     }
 
-    /// Those whom a caller could call directly, with this skill if one is named: nobody is reached through another agent
-    /// by somebody who could not reach them, unless it was configured that he may.
+    /// The agents that a caller may call directly, with this skill if one is named. No caller reaches an agent through
+    /// another one that it could not call directly, unless the configuration allows it.
     pub(crate) async fn open_to(&self, caller: &Caller, skill: Option<String>) -> Vec<Peer> {
         let Some(doorkeeper) = self.doorkeeper.get() else { return self.all() };
         let open = doorkeeper(caller.clone(), skill).await;
         self.all().into_iter().filter(|peer| open.contains(&peer.name)).collect()
     }
 
-    /// Everybody.
+    /// All agents that are served.
     pub(crate) fn all(&self) -> Vec<Peer> {
         self.source.get().map(|source| source()).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl Peer {
         })
     }
 
-    /// What it can be found by.
+    /// The texts by which a search finds it.
     pub(crate) fn described(&self) -> Described {
         let all = |field: fn(&Skill) -> String| self.skills.iter().map(field).collect::<Vec<_>>().join("\n");
         Described {
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// One line for whoever has to choose.
+    /// One line for a caller that has to choose.
     pub(crate) fn line(&self) -> String {
         let skills: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).take(5).collect();
         let about = match (self.description.is_empty(), skills.is_empty()) {
@@ -127,7 +127,7 @@ fn skill(config: &SkillConfig) -> Skill {
     config.into()
 }
 
-/// Names of agents in a configuration, read.
+/// Parses the names of agents in a configuration.
 pub(crate) fn names(key: &str, given: &[String]) -> Result<Vec<AgentName>, String> {
     given.iter().map(|name| AgentName::parse(name).map_err(|e| format!("{key}: {name:?} {e}"))).collect()
 }

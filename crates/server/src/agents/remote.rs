@@ -1,4 +1,4 @@
-//! Agents elsewhere, from configuration.
+//! Remote agents, from configuration.
 
 mod circle;
 mod credentials;
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Makes the agent elsewhere that a configuration describes; none where it describes another kind.
+/// Makes the remote agent that a configuration describes; `None` for an agent of another kind.
 pub(crate) fn remote(
     config: &AgentConfig,
     secrets: &dyn Secrets,
@@ -77,7 +77,7 @@ pub(crate) fn remote(
     Ok(Some(remote))
 }
 
-/// Looks now and then how an agent is doing, for as long as it is served.
+/// Checks the health of an agent at intervals, for as long as it is served.
 async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -86,8 +86,8 @@ async fn look_after(remote: Weak<RemoteAgent>, every: Duration) {
     }
 }
 
-/// An address that the operator has written down may be called, whatever it is. Names, and where a card leads from there,
-/// are held to the policy: neither is the operator's to say.
+/// Allows the address in a configured URL, whatever it is. Host names and the addresses in cards stay under the policy,
+/// because the operator did not write those addresses.
 pub(crate) fn written_down(policy: Egress, url: &str) -> Egress {
     match url::Url::parse(url).ok().as_ref().and_then(url::Url::host) {
         Some(url::Host::Ipv4(address)) => policy.and(IpAddr::from(address).into()),

@@ -1,7 +1,7 @@
 //! Agents that follow rules: demos, mocks and conformance runs.
 //!
 //! Rules are compiled into numbered lists of steps. The position (list and step) is the agent's checkpoint, so after a
-//! crash a script goes on at the step it was at, and a task that asked a question knows which answer it waits for.
+//! crash a script continues at its step, and a task that asked a question continues with the rules for the answer.
 
 use crate::config::agent::{ArtifactStep, Rule, Step, Then, When};
 use base64::Engine as _;
@@ -15,12 +15,12 @@ use std::time::Duration;
 /// A list longer than this is checkpointed at every step even if it never waits: it may be committed in pieces.
 const UNCHECKED_STEPS_MAX: usize = 64;
 
-/// A compiled script.
+/// An agent that follows a compiled script.
 #[derive(Debug)]
 pub struct Script {
     lists: Vec<List>,
     menus: Vec<Vec<Choice>>,
-    /// Tells whether a checkpoint was made by this very script.
+    /// Shows whether a checkpoint was made by this script.
     fingerprint: u64,
 }
 
@@ -60,7 +60,7 @@ enum Compiled {
     End(Ending),
 }
 
-/// Where a task's script stands.
+/// The position of a task in its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Position {
     script: u64,
@@ -144,7 +144,7 @@ impl Script {
     }
 }
 
-/// Turns are numbered by the event they began after; the engine's turn id ends with it.
+/// The number of a turn is that of the event it began after; the engine's turn id ends with it.
 fn turn_number(cx: &Context) -> u64 {
     cx.turn_id().rsplit_once('/').and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
 }
@@ -164,7 +164,7 @@ impl Agent for Script {
                 }
                 Compiled::Echo => cx.artifact("echo", cx.message().parts.clone()).await?,
                 Compiled::End(ending) => {
-                    // Only an open question needs to be remembered; a settled task has nobody to remember for.
+                    // Only an open question needs a checkpoint; a settled task takes no more messages.
                     if matches!(ending, Ending::AskInput(_) | Ending::AskAuth(_)) {
                         cx.set_checkpoint(serde_json::to_vec(&position(at))?);
                     }
@@ -180,7 +180,7 @@ impl Agent for Script {
     }
 
     fn nature(&self) -> Nature {
-        // A script has no effects on the outside, waits included.
+        // A script has no outside effects, waits included.
         Nature { instant: true, recovery: Recovery::Resume, ..Nature::default() }
     }
 }

@@ -1,5 +1,4 @@
-//! For tests of agents that ask somebody over HTTP: an endpoint that says what it is told to, and an engine around one
-//! agent.
+//! For tests of agents that call an HTTP endpoint: an endpoint with scripted answers, and an engine around one agent.
 
 use super::peers::{Peer, Roster};
 use crate::config::agent::AgentConfig;
@@ -24,19 +23,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// What the endpoint does with one request.
+/// The answer of the endpoint to one request.
 pub(super) enum Line {
     /// A whole answer: status, media type, body.
     Says(u16, &'static str, String),
     /// Events, then the end of the stream.
     Streams(Vec<String>),
-    /// Events, then half of one.
+    /// Events, then half of another one.
     BreaksOff(Vec<String>),
-    /// Events, then nothing until the other side leaves.
+    /// Events, then nothing until the client disconnects.
     Hangs(Vec<String>),
 }
 
-/// One request as it came.
+/// One request as it arrived.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) head: String,
@@ -47,21 +46,21 @@ pub(super) struct Seen {
 pub(super) struct StandIn {
     pub(super) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// Told when a client leaves a request that hangs.
+    /// Notified when a client leaves a request that hangs.
     pub(super) left: Arc<Notify>,
-    /// Ends with us.
+    /// Ends when this is dropped.
     _serving: JoinSet<()>,
 }
 
 impl StandIn {
-    /// Answers requests in this order, and those that come after the last with 500.
+    /// Answers requests in this order; requests after the last answer get 500.
     pub(super) async fn new(lines: impl IntoIterator<Item = Line>) -> Self {
         let lines: Mutex<VecDeque<Line>> = Mutex::new(lines.into_iter().collect());
         let rest = || Line::Says(500, "text/plain", "nothing is left to say".into());
         Self::answering(move |_| lines.lock().unwrap().pop_front().unwrap_or_else(rest)).await
     }
 
-    /// Answers each request as `answer` says.
+    /// Answers each request with the result of `answer`.
     pub(super) async fn answering(answer: impl Fn(&Seen) -> Line + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/ask", listener.local_addr().unwrap());
@@ -129,7 +128,7 @@ async fn request(stream: &mut TcpStream) -> Option<Seen> {
     }
 }
 
-/// Secrets as the tests have them: what `env:NAME` names is called `secret-NAME`.
+/// The secrets of the tests: `env:NAME` resolves to `secret-NAME`.
 pub(super) struct Told;
 
 impl Secrets for Told {
@@ -146,13 +145,13 @@ pub(super) fn agent_config(kind: &str, url: &str, more: &str) -> AgentConfig {
     toml::from_str(&format!("name = \"x\"\nkind = \"{kind}\"\nurl = \"{url}\"\n{more}")).unwrap()
 }
 
-/// Makes the agent of a section.
+/// Makes the agent of a section, without other agents.
 pub(super) fn made(config: &AgentConfig) -> Result<Arc<dyn AnyAgent>, String> {
     let egress = EgressConfig::default();
     made_among(config, &Arc::default(), &egress)
 }
 
-/// The same, among others.
+/// Makes the agent of a section, with other agents.
 pub(super) fn made_among(
     config: &AgentConfig,
     roster: &Arc<Roster>,
@@ -244,7 +243,7 @@ fn text(artifact: &Artifact) -> String {
     artifact.parts.iter().filter_map(Part::as_text).collect()
 }
 
-/// A few agents that know each other, as the sections of a file describe them.
+/// Several agents that can call each other, made from the sections of a file.
 pub(super) struct Company {
     engine: Engine,
     residents: HashMap<String, Arc<Resident>>,
@@ -277,7 +276,7 @@ impl Company {
         self.send(to, said(text)).await
     }
 
-    /// Everything that is reported on the way.
+    /// All events of a call.
     pub(super) async fn stream(&self, to: &str, message: Message) -> Vec<Event> {
         let resident = &self.residents[to];
         let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };

@@ -1,14 +1,14 @@
-//! `POST /a2a/v1`: the envelope of the booking network, one there and one back.
+//! `POST /a2a/v1`: the envelopes of the booking network, one request and one response.
 //!
-//! It is one more dialect in front of the agent that the network is. The order of checks, cheap and anonymous ones first:
+//! This is one more dialect, in front of the agent of the network. The order of checks, cheap and anonymous ones first:
 //!
 //! ```text
 //! host → TLS → method → type → size → key → quota → JSON → schema → protocol → hops, signature, sender → time
 //!      → intent → scope → tier → payload → retry? → time left → the agent
 //! ```
 //!
-//! Nothing after the key is told to strangers, garbage costs its sender a request of the day, and nobody reads what a
-//! payload means before its signature is right.
+//! A sender without a valid key learns nothing of the later checks. An invalid envelope counts as a request of the day
+//! for its key. The payload is not interpreted before its signature is verified.
 
 mod answer;
 mod metrics;
@@ -53,16 +53,16 @@ use visit::Visit;
 
 /// Bytes of an envelope.
 pub(crate) const ENVELOPE_BYTES_MAX: usize = 256 << 10;
-/// The longest that any answer may take, whatever the sender allows.
+/// The longest time for a response, also where the sender allows more.
 pub(crate) const TTL_MAX: Duration = Duration::from_millis(15_000);
-/// How old an envelope may be; exactly this old is not too old.
+/// The highest age of an envelope; an envelope of exactly this age is accepted.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// How far ahead of our clock it may be.
+/// How far its time may be ahead of our clock.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
-/// How this dialect is called where dialects are named.
+/// The name of this dialect.
 pub(crate) const DIALECT: &str = "agnt";
 
-/// The paths of the envelope.
+/// The paths under `/a2a/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Envelope,
@@ -71,7 +71,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The place of a path.
+    /// Finds what a path names.
     pub(crate) fn at(path: &str) -> Option<Self> {
         match path.strip_prefix(PATH)? {
             "" => Some(Self::Envelope),
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Serves one request.
+/// Serves one request of the booking network.
 pub(crate) async fn serve(
     app: &Arc<App>,
     network: &Arc<Network>,
@@ -106,13 +106,13 @@ pub(crate) async fn serve(
     }
 }
 
-/// Why an envelope has no answer of the network's.
+/// Why the network does not answer an envelope.
 enum Turned {
-    /// It was refused.
+    /// The request was refused.
     Away(Problem),
-    /// The same, for a reason that only HTTP knows.
+    /// It was refused, with an HTTP status of its own.
     Back(Problem, StatusCode),
-    /// There was no time left, and whoever works on it will see to the rest.
+    /// Its time has run out, and a background task finishes the work.
     Late,
 }
 
@@ -182,14 +182,14 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
             return Outcome::found(said, replay);
         }
         let mut outcome = outcome(number, reply.await.map(|(reply, _)| reply));
-        // What is done is in the log with its record, and what is not took its record along.
+        // A completed effect is in the log with its record. An effect that failed has no record there.
         outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());
         outcome
     });
     match tokio::time::timeout(visit.left(), &mut work).await {
         Ok(outcome) => Ok(outcome),
         Err(_) if intent.has_effect() => {
-            // It may be done by now, or about to be, and whoever sends it again is told.
+            // The work may be done by now or soon. A sender that sends it again gets the result.
             visit.leave(work);
             Err(Turned::Late)
         }
@@ -197,7 +197,7 @@ async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> 
     }
 }
 
-/// What can be said of a request before anybody asks who sends it.
+/// The checks before authentication.
 async fn arrive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Result<Taken, Turned> {
     let back =
         |status: StatusCode, words: &str| Turned::Back(Problem::new(ProblemCode::InvalidEnvelope, words), status);
@@ -226,8 +226,8 @@ async fn arrive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Result
     })
 }
 
-/// A bearer key is as good as money, so it goes over TLS. Elsewhere than in production a key may stay on this machine. To
-/// lead the sender to TLS instead would be too late: it has sent its key.
+/// A bearer key is worth money, so it is accepted over TLS only. Outside production a local client may send it without
+/// TLS. A redirect to TLS would come too late: the key has been sent already.
 fn check_channel(production: bool, peer: &Peer) -> Result<(), Problem> {
     let words = match (peer.tls, production) {
         (true, true) if peer.is_older_tls => "TLS 1.3 is required here",
@@ -246,7 +246,7 @@ fn is_json(parts: &Parts) -> bool {
     parts.headers.get(CONTENT_TYPE).is_some_and(essence)
 }
 
-/// The payload without what signs it.
+/// Verifies the signature, and returns the payload without it.
 async fn unseal(
     visit: &mut Visit,
     served: &Served,
@@ -275,7 +275,7 @@ async fn unseal(
     }
 }
 
-/// Whether whoever passed it on last has signed for the whole chain. That it may pass on at all, its key has said.
+/// Checks that the last relay has signed the whole chain. Whether it may relay at all, its key has decided before.
 fn check_chain(network: &Network, envelope: &Envelope) -> Result<(), Problem> {
     let Some(seals) = network.seals.as_deref().filter(|_| !envelope.via.is_empty()) else { return Ok(()) };
     via::check(envelope, &network.id, network.federation.routes().hops_max(), &seals.ring, TokioHost.now())
@@ -297,17 +297,17 @@ fn too_late() -> Problem {
     Problem::new(ProblemCode::TtlExceeded, "there was no answer within ttl_ms; send it again with the same timestamp")
 }
 
-/// What an envelope is known again by: one sender does one thing once at each moment. Whose key it is counts as well, and
-/// is part of whom the engine takes for its caller.
+/// The identity of an effect: one sender does one thing once per timestamp. The key counts too: the engine's caller
+/// contains it.
 fn retry_key(envelope: &Envelope, moment: Moment) -> String {
-    // A sender has no white space in its name.
+    // The name of a sender contains no white space.
     format!("{DIALECT} {} {} {}", envelope.from, envelope.intent, moment.nanos())
 }
 
-/// The event that a search is: whose key it came with, who sent it, to whom, when, and what it looks for.
+/// The identity of a search: its key, sender, addressee, time and payload.
 fn search_event(visit: &Visit, envelope: &Envelope, payload: &Object, moment: Moment) -> Digest {
     let key = visit.key.as_deref().unwrap_or_default();
-    // Names have no line end in them, and the payload comes last.
+    // Names contain no line break, and the payload comes last.
     let hash = Sha256::digest(format!("{key}\n{}\n{}\n{}", envelope.to, retry_key(envelope, moment), payload.as_str()));
     let mut event = Digest::default();
     let length = event.len();
@@ -315,9 +315,9 @@ fn search_event(visit: &Visit, envelope: &Envelope, payload: &Object, moment: Mo
     event
 }
 
-/// The message to the network's agent.
+/// The message to the agent of the network.
 fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) -> Call {
-    // The same on every retry, as everything is that is part of the message.
+    // The same on every retry, like all other parts of the message.
     let id = match envelope.timestamp.filter(|_| intent.has_effect()) {
         None => DIALECT.to_owned(),
         Some(moment) => {
@@ -351,24 +351,24 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
     }))
 }
 
-/// How long an answer may take, of what its sender allows.
+/// The time for a response, at most what its sender allows.
 fn budget(ttl_ms: u64) -> Duration {
     Duration::from_millis(ttl_ms).min(TTL_MAX)
 }
 
-/// The time that is left of a budget.
+/// The rest of the time for a response.
 fn left(arrived: Instant, ttl_ms: u64) -> Duration {
     budget(ttl_ms).saturating_sub(arrived.elapsed())
 }
 
-/// What a request to another method than POST is told besides.
+/// Adds the header that names the allowed method.
 fn allow(response: &mut Response<Body>) {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }
 }
 
-/// What went wrong on the way to the agent, for those who look only at the fault.
+/// An internal error on the way to the agent.
 fn internal(fault: &Fault) -> Problem {
     Problem::new(ProblemCode::Internal, fault.to_string())
 }

@@ -1,9 +1,9 @@
-//! gRPC: the generated services, each method decode, ask, encode. The package tells the version.
+//! gRPC: the generated services. Each method decodes, calls the engine and encodes. The package shows the version.
 //!
-//! One path for all agents; the tenant says which one is meant. Numbers of events do not travel here: gRPC has no place
-//! for them, so a stream that broke off is taken up again by subscribing.
+//! All agents share one path, and the tenant selects the agent. Event numbers are not sent, because gRPC has no place
+//! for them: a client of a broken stream subscribes again.
 //!
-//! A message is decoded last: `undecoded.rs` authenticates its caller and counts its members before that.
+//! A message is decoded last: `admission.rs` authenticates its caller and counts its members before that.
 
 mod undecoded;
 mod v03;
@@ -36,7 +36,7 @@ use tonic::metadata::MetadataValue;
 use tower::Service as _;
 use undecoded::Admission;
 
-/// Serves one request.
+/// Serves one gRPC request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     let package = if request.uri().path().starts_with("/a2a.v1.") { Package::V03 } else { Package::V1 };
     let (parts, body) = request.into_parts();
@@ -62,21 +62,21 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
     }
 }
 
-/// What a caller is told whose time is over.
+/// The error text for a call whose deadline has passed.
 const LATE: &str = "the time that the caller gave is over; the task goes on";
 
-/// The methods, for one request.
+/// The service methods, for one request.
 struct Methods {
     app: Arc<App>,
     uri: Uri,
     peer: Peer,
-    /// Taken by the method that is called.
+    /// Taken by the method that runs.
     admission: Mutex<Option<Admission>>,
 }
 
 type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;
 
-/// Which of the two packages was called.
+/// The protobuf package that was called.
 #[derive(Clone, Copy)]
 enum Package {
     V1,
@@ -106,7 +106,7 @@ impl Package {
         }
     }
 
-    /// The same for a call, with what a refusal at the door says beside it.
+    /// The status of a refused call, with `retry-after` where the fault has one.
     fn refuse(self, fault: &Fault) -> tonic::Status {
         let mut status = self.status(fault);
         if let Some(seconds) = retry_after(fault) {
@@ -115,7 +115,7 @@ impl Package {
         status
     }
 
-    /// A message that was not taken.
+    /// The status for a message that was not received.
     fn untaken(self, app: &App, trouble: Trouble) -> tonic::Status {
         match trouble {
             Trouble::TooLarge => tonic::Status::out_of_range("more than one message, or one that is too large"),
@@ -128,7 +128,7 @@ impl Package {
         }
     }
 
-    /// A version that is sent must belong to the package.
+    /// The version that a client sends must belong to the package.
     fn check(self, version: Option<&str>) -> Result<(), Fault> {
         match self {
             Self::V1 => versions::require_v1(version),
@@ -138,7 +138,7 @@ impl Package {
 }
 
 impl Methods {
-    /// Decode, ask, encode; counted once, whichever of them failed.
+    /// Decodes the request, calls the engine and encodes the reply. Each call is counted once, whichever step fails.
     async fn serve<Q, A>(
         &self,
         package: Package,
@@ -160,7 +160,7 @@ impl Methods {
             operation = call.operation();
             let mut terms = terms(&headers, Spelling::of(package.dialect()))?;
             terms.dialect = package.dialect().name();
-            // A frame has no bytes to sign.
+            // gRPC requests have no body signature.
             let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted, call, terms };
             let said = (self.app.wire.keep() != Keep::Off).then(|| ask.call.clone());
             let serving = Box::pin(async {
@@ -179,7 +179,7 @@ impl Methods {
         let mut late = false;
         let outcome = match patience(&headers) {
             None => outcome.await,
-            // Whoever has left is not waited for; what was begun goes on.
+            // The deadline ends the wait of the client; the task continues.
             Some(time) => tokio::time::timeout(time, outcome).await.unwrap_or_else(|_| {
                 late = true;
                 Err(Fault::Unavailable(LATE.into()))
@@ -214,7 +214,7 @@ impl Methods {
     }
 }
 
-/// How long the caller waits for its answer: up to eight digits and a unit.
+/// The deadline that the client sends: up to eight digits and a unit.
 fn patience(headers: &HeaderMap) -> Option<Duration> {
     let text = header(headers, "grpc-timeout")?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -235,27 +235,27 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|v| v.to_str().ok())
 }
 
-/// A reply that does not belong to the call it answers: a mistake of ours.
+/// A reply of the wrong kind is an internal error.
 fn unexpected(reply: &Reply<Watched>) -> Fault {
     tracing::error!(?reply, "a reply of the wrong kind");
     Fault::Internal("unexpected-reply".into())
 }
 
-/// A record that cannot be read any more.
+/// A stored record that cannot be read.
 fn damaged() -> Fault {
     Fault::Internal("damaged-record".into())
 }
 
-/// How a package writes the events of a stream.
+/// How a package encodes the events of a stream.
 trait Encode: Send + Unpin + 'static {
     const PACKAGE: Package;
     type Response: Send + 'static;
 
-    /// `last`: this stream carries no more.
+    /// `last`: whether this is the last event of the stream.
     fn event(&self, event: TheirEvent, last: bool, losses: &mut Losses) -> Self::Response;
 }
 
-/// A task's events on their way to a client.
+/// The events of a task as a response stream.
 struct Events<E> {
     watch: Option<Watched>,
     told: Told,

@@ -1,4 +1,4 @@
-//! HTTP+JSON.
+//! The HTTP+JSON binding of 1.0.
 
 use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::app::{App, Served};
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// The name of this binding in metrics.
 const DIALECT: &str = "1.0 HTTP+JSON";
 
-/// Serves one request that was routed, with the tenant of its path.
+/// Serves one routed request. `tenant` is the tenant in its path.
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<Served>>,
@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     let Taken { body, held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
-    // The path says what is asked, and no signature covers it.
+    // The path determines the operation, and no signature covers the path.
     let knock = head.knock(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
@@ -66,14 +66,14 @@ pub(crate) async fn serve(
     }
 }
 
-/// An error, as HTTP+JSON has it.
+/// An error response in HTTP+JSON.
 pub(crate) fn refuse(fault: &Fault) -> Response<Body> {
     let mut out = Vec::with_capacity(512);
     let status = v1::http::write_error(fault, &mut out);
     answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), A2A_JSON, out)
 }
 
-/// The same with an HTTP status of its own.
+/// An error response with the given HTTP status.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
     let mut out = Vec::with_capacity(512);
     v1::http::write_error_as(status.as_u16(), fault, &mut out);

@@ -1,5 +1,5 @@
-//! `POST /`, `/a2a`, `/_agent-native/a2a`: every JSON-RPC dialect; the message tells which. Errors come with HTTP status
-//! 200, as nearly every client expects.
+//! The JSON-RPC binding: `POST /`, `/a2a` and `/_agent-native/a2a` accept every dialect, and the message shows which.
+//! Errors have HTTP status 200, as nearly every client expects.
 
 use super::{Head, IDEMPOTENCY_KEY, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::accept;
@@ -30,7 +30,7 @@ const fn dialect(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Where a request came to, and with what around it.
+/// A routed request without its body.
 pub(crate) struct Arrived<'a> {
     pub(crate) at: Option<&'a Arc<Served>>,
     pub(crate) entry: Entry,
@@ -40,14 +40,14 @@ pub(crate) struct Arrived<'a> {
 impl Arrived<'_> {
     fn facts(&self) -> Facts<'_> {
         let version = version(self.head.headers, self.head.query());
-        // Whoever names 1.0 is not looked at twice.
+        // A request that names 1.0 needs no further evidence.
         let xpr_headers =
             version != Some("1.0") && XPR_HEADERS.iter().any(|name| self.head.headers.contains_key(*name));
         Facts { entry: self.entry, version, xpr_headers }
     }
 }
 
-/// Serves one request.
+/// Serves one JSON-RPC request.
 pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) -> Response<Body> {
     let Taken { body, held } = taken;
     let started = Instant::now();
@@ -84,7 +84,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
         terms.dialect = spoken.name();
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
         if !spoken.reach().numbered_events {
-            // Numbers that were never sent cannot be taken up; such a client begins with the present state.
+            // Such a client never got event numbers, so it cannot continue from one; it begins with the present state.
             terms.last_event_id = None;
         }
         voice.admit(admitted.identity().is_bound_user())?;
@@ -121,7 +121,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
     }
 }
 
-/// In which voice somebody is turned away, and with which words: some dialects say first that it was no request at all.
+/// The dialect and the fault of a refusal: some dialects report an invalid envelope before any other fault.
 fn turn_away(facts: &Facts<'_>, body: &[u8], refusal: Fault) -> (Voice, Fault) {
     match address(facts, body) {
         Ok(voice) => (voice, refusal),
@@ -130,7 +130,8 @@ fn turn_away(facts: &Facts<'_>, body: &[u8], refusal: Fault) -> (Voice, Fault) {
     }
 }
 
-/// A name for a message that came without one. Under a retry key it is the key, so that a repeat is the same message.
+/// The id of a message that came without one. It is the retry key if there is one, so that a repeat is the same
+/// message.
 fn mint(app: &App, headers: &HeaderMap) -> MessageId {
     let key = headers.get(IDEMPOTENCY_KEY).and_then(|v| v.to_str().ok());
     key.and_then(|key| MessageId::parse(key).ok()).unwrap_or_else(|| app.route.mint())
@@ -153,7 +154,7 @@ fn write<S>(
     Ok(body)
 }
 
-/// What a dialect implies about every call in it.
+/// Applies what a dialect implies for all its calls.
 fn for_dialect(mut call: Call, voice: &Voice) -> Call {
     if let Call::Send(request) | Call::Stream(request) = &mut call {
         request.wants_task = voice.wants_task();
@@ -161,8 +162,7 @@ fn for_dialect(mut call: Call, voice: &Voice) -> Call {
     call
 }
 
-/// Nothing in the request told the dialect, so the task does: one that goes by a name of its caller's choice was made
-/// in 0.1.
+/// Decides the dialect by the task if the request does not show it: a task with an id of its caller's choice is of 0.1.
 async fn by_evidence(app: &App, at: Option<&Arc<Served>>, identity: &Identity, heard: Heard) -> Heard {
     let Some(name) = heard.unsure_about() else { return heard };
     let Some(served) = at.or_else(|| app.default_agent()) else { return heard };
@@ -173,7 +173,7 @@ async fn by_evidence(app: &App, at: Option<&Arc<Served>>, identity: &Identity, h
     if app.route.is_alias(&scope, name).await { heard.as_v01() } else { heard }
 }
 
-/// An error, as the dialect has it.
+/// An error response in the form of the dialect.
 fn refuse(voice: &Voice, fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     let refusal = voice.refuse(fault);
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -182,7 +182,7 @@ fn refuse(voice: &Voice, fault: &Fault, challenge: Option<&str>) -> Response<Bod
     response
 }
 
-/// A refusal that happened before the body was read, with an HTTP status of its own.
+/// A refusal before the body was read, with the given HTTP status.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
     let mut response = refuse(&Voice::new(Dialect::V1, Some("null".into())), fault, None);
     *response.status_mut() = status;

@@ -1,8 +1,8 @@
-//! The routes by which agent-native servers call themselves back to work on a task, or to look after a wait.
+//! The routes by which agent-native servers call themselves back, to work on a task or to check a wait.
 //!
-//! There, work is begun by such a call and each row is claimed by whoever gets it. Here, whatever was promised has an owner
-//! from its first row on, and a start takes up what a crash has left; so these routes take up a task that nobody works
-//! on, and otherwise do nothing. They answer as the originals do, to tasks they know and to others alike.
+//! There such a call starts the work, and the process that gets it claims the row. Here a task has a worker from its
+//! first row on, and a start resumes what a crash left. So these routes resume a task without a worker, and otherwise
+//! do nothing. They answer as the originals do, for known and unknown tasks alike.
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
@@ -15,7 +15,7 @@ use sabir_guard::authn::{bearer, process_token};
 use sabir_proto::{Secret, TaskId, Timestamp};
 use serde_json::{Value, json};
 
-/// What is to be looked after.
+/// What a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
     Task,
@@ -32,7 +32,7 @@ impl Job {
         }
     }
 
-    /// The member of the body that says which one.
+    /// The member of the body that has the id.
     const fn member(self) -> &'static str {
         match self {
             Self::Task => "taskId",
@@ -40,7 +40,7 @@ impl Job {
         }
     }
 
-    /// The task that is meant; `None` for a name that no task of ours has.
+    /// The task of the id; `None` if no task here can have it.
     fn task(self, id: &str) -> Option<TaskId> {
         match self {
             Self::Task => TaskId::parse(id),
@@ -49,7 +49,7 @@ impl Job {
     }
 }
 
-/// Serves one call.
+/// Serves one callback.
 pub(crate) async fn serve(app: &App, job: Job, headers: &HeaderMap, body: &Bytes) -> Response<Body> {
     let terms = Terms { secret: app.process_secret.as_ref(), production: app.production, now: TokioHost.now() };
     let id = match admit(job, headers, body, &terms) {
@@ -68,21 +68,21 @@ pub(crate) async fn serve(app: &App, job: Job, headers: &HeaderMap, body: &Bytes
     }
 }
 
-/// These routes are called by POST.
+/// The response to any method but POST.
 pub(crate) fn wrong_method() -> Response<Body> {
     let mut response = tell(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": "Method not allowed"}));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     response
 }
 
-/// What decides whether a call is admitted.
+/// The settings that decide whether a call is admitted.
 struct Terms<'a> {
     secret: Option<&'a Secret>,
     production: bool,
     now: Timestamp,
 }
 
-/// The id that a call is about. It is asked for before the token, which is over it.
+/// The id in a call. It is read before the token, because the token covers it.
 fn admit(job: Job, headers: &HeaderMap, body: &[u8], terms: &Terms<'_>) -> Result<String, (StatusCode, String)> {
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let id = said.get(job.member()).and_then(Value::as_str).filter(|id| !id.is_empty());
@@ -124,7 +124,7 @@ mod tests {
         let mut played = 0;
         for case in vectors["cases"].as_array().unwrap() {
             let (name, id, token) = (&case["name"], case["task_id"].as_str().unwrap(), case["token"].as_str().unwrap());
-            // What no header can carry never gets here.
+            // A text that no header can carry never gets here.
             if HeaderValue::from_str(&format!("Bearer {token}")).is_err() || case["secret"].is_null() {
                 continue;
             }
@@ -132,7 +132,7 @@ mod tests {
             let now = Timestamp::from_millis(case["now_ms"].as_i64().unwrap());
             let terms = Terms { secret: Some(&secret), production: true, now };
             let expected = match (id, case["accepted"].as_bool().unwrap()) {
-                // The vectors speak of the token alone; the route asks for an id first.
+                // The vectors test the token only; the route checks the id first.
                 ("", _) => Err(400),
                 (id, true) => Ok(id.to_owned()),
                 (_, false) => Err(401),

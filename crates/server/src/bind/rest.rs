@@ -1,4 +1,4 @@
-//! HTTP+JSON of 0.3, below `/v1`.
+//! The HTTP+JSON binding of 0.3, below `/v1`.
 
 use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
 use crate::app::{App, Served};
@@ -19,7 +19,7 @@ use std::time::Instant;
 /// The name of this binding in metrics.
 const DIALECT: &str = "0.3 HTTP+JSON";
 
-/// Serves one request.
+/// Serves one request of 0.3.
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<Served>>,
@@ -31,9 +31,9 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let mut operation = "unknown";
     let mut told = Told::new(Dialect::V03, Losses::new());
-    // What the client means by the bytes of a file; its library tells.
+    // How the client encodes the bytes of a file; the user agent names its library.
     let files = Form::of(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
-    // The path says what is asked, and no signature covers it.
+    // The path determines the operation, and no signature covers the path.
     let knock = head.knock(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
@@ -82,7 +82,7 @@ fn write<S>(app: &App, reply: &Reply<S>, files: Form, mut told: Told) -> Result<
     Ok(body)
 }
 
-/// An error, as 0.3 has it.
+/// An error response in the form of 0.3.
 fn refuse(fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     let mut out = Vec::with_capacity(512);
     let status = rest::write_error(fault, &mut out);
@@ -92,7 +92,7 @@ fn refuse(fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     response
 }
 
-/// The same with an HTTP status of its own.
+/// An error response with the given HTTP status.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
     let mut response = refuse(fault, None);
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Subscriptions to what happens to bookings: made, listed, rotated and removed, for commands and for holders of keys.
+//! Subscriptions to events of bookings: created, listed, rotated and removed, for commands and for holders of keys.
 
 use crate::admin::SubscriptionView;
 use crate::host::TokioHost;
@@ -12,10 +12,10 @@ use sabir_proto::{Secret, Timestamp};
 use sabir_store::{Ledger, Subscription};
 use std::time::Duration;
 
-/// The longest that it may.
+/// The longest time for which two secrets may sign.
 pub(crate) const OVERLAP_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Has somebody told of the bookings of a key. The secret is in what is given back, and nowhere else.
+/// Subscribes a webhook to the bookings of a key. Only the returned value has the secret.
 pub(crate) async fn subscribe(
     ledger: &dyn Ledger,
     key: &str,
@@ -38,13 +38,14 @@ pub(crate) async fn subscribe(
     Ok(SubscriptionView { secret: Some(made.secret.expose().to_owned()), ..view(made) })
 }
 
-/// Who is told; of the bookings of one key or of all.
+/// The subscriptions of one key, or all of them.
 pub(crate) async fn list(ledger: &dyn Ledger, key: Option<&str>) -> Result<Vec<SubscriptionView>, String> {
     let all = ledger.subscriptions(key).await.map_err(|e| e.to_string())?;
     Ok(all.into_iter().map(view).collect())
 }
 
-/// Gives a subscription another secret; the present one signs as well for a while. One that had ended begins again.
+/// Gives a subscription another secret; the present one signs too for a while. A subscription that had ended is active
+/// again.
 pub(crate) async fn rotate(
     ledger: &dyn Ledger,
     id: &str,
@@ -64,7 +65,7 @@ pub(crate) async fn rotate(
     Ok(found.map(|found| SubscriptionView { secret: Some(secret.expose().to_owned()), ..view(found) }))
 }
 
-/// Has it told no more; gives back what it was.
+/// Removes a subscription, and returns it.
 pub(crate) async fn remove(ledger: &dyn Ledger, id: &str) -> Result<Option<SubscriptionView>, String> {
     let found = ledger.subscription(id).await.map_err(|e| e.to_string())?;
     let gone = ledger.unsubscribe(id).await.map_err(|e| e.to_string())?;
@@ -78,7 +79,7 @@ pub(crate) fn view(one: Subscription) -> SubscriptionView {
     SubscriptionView { id, key, url, events, created_at, previous_until, ended, secret: None }
 }
 
-/// 32 bytes of chance, as *Standard Webhooks* writes them.
+/// 32 random bytes, in the form of *Standard Webhooks*.
 fn secret() -> Result<Secret, String> {
     let mut random = [0; 32];
     SysRng.try_fill_bytes(&mut random).map_err(|e| format!("the operating system gives no random numbers: {e}"))?;

@@ -1,4 +1,4 @@
-//! The card of an agent, from its configuration.
+//! Builds the card of an agent from its configuration.
 
 use super::skills::is_public;
 use crate::config::agent::AgentConfig;
@@ -6,21 +6,21 @@ use sabir_proto::AgentCard;
 use sabir_proto::card::{Capabilities, Interface, Skill};
 use std::collections::BTreeMap;
 
-/// The version of an agent whose configuration gives none. It is the agent's own, and not that of this program.
+/// The version of an agent whose configuration gives none. It is the agent's version, not that of this program.
 const VERSION: &str = "1.0.0";
 
-/// Where a server is reached, as its cards say.
+/// The public address of a server, as its cards state it.
 #[derive(Debug, Clone)]
 pub(crate) struct PublicAddress {
     /// With scheme, without a slash at the end.
     pub(crate) url: String,
-    /// `host:port`.
+    /// `host:port`, for gRPC.
     pub(crate) authority: String,
-    /// Whether the address of the default agent ends in a slash: not where the configuration writes it without one.
+    /// Whether the URL of the default agent ends in a slash: true unless the configured URL has none.
     pub(crate) slash: bool,
 }
 
-/// Where an agent is reached.
+/// The URL of an agent.
 pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
     match config {
         AgentConfig { default: true, .. } if address.slash => format!("{}/", address.url),
@@ -30,8 +30,8 @@ pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
     }
 }
 
-/// Builds the card of an agent that everybody may see, and all of its skills. What it says about credentials is for
-/// those who ask for them to write.
+/// Builds the public card of an agent, and the list of all its skills. The authenticators add their security schemes
+/// later.
 pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard, Vec<Skill>) {
     let card = &config.card;
     let base = base(config, address);
@@ -41,7 +41,7 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard
         tenant,
         protocol_version: version.into(),
     };
-    // gRPC has one path for all agents, so in 1.0 the tenant says which one is meant. 0.3 has no tenants.
+    // gRPC has one path for all agents, so in 1.0 the tenant selects the agent. 0.3 has no tenants.
     let mut supported_interfaces = vec![
         interface(&base, "JSONRPC", "1.0", None),
         interface(&base, "HTTP+JSON", "1.0", None),
@@ -65,7 +65,7 @@ pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard
     };
     let mut public: Vec<Skill> = card.skills.iter().filter(|skill| is_public(skill)).map(Skill::from).collect();
     let mut all: Vec<Skill> = card.skills.iter().map(Skill::from).collect();
-    // A card without skills is no card: what is left to say is what the agent is.
+    // A card needs at least one skill, so the agent itself becomes one.
     for skills in [&mut public, &mut all] {
         if skills.is_empty() {
             skills.push(own_skill());

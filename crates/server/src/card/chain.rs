@@ -1,8 +1,8 @@
-//! What a chain says of an agent, for those members of its card that the configuration leaves open.
+//! Fills the members of a card that the configuration leaves open with what a chain says about the agent.
 //!
-//! The chain is asked behind the back of whoever reads a card: a reader gets what was heard last, or what is configured
-//! where nothing was. Only the first one waits, and not for long. What is shown is asked for again once it is a minute
-//! old; a chain that is away changes nothing.
+//! The server asks the chain in the background: a reader gets the last answer, or the configured card if there is none
+//! yet. Only the first reader waits, for a second at most. An answer is refreshed when it is a minute old. If the chain
+//! does not answer, the card stays as it is.
 
 use super::Face;
 use super::build::base;
@@ -21,17 +21,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use url::Url;
 
-/// How long what was heard is shown before the chain is asked again; the network's own server keeps cards as long.
+/// How long an answer is used before the chain is asked again; the network's own server caches cards for the same time.
 const FRESH: Duration = Duration::from_secs(60);
-/// How old a row may be that the chain is not asked for again. Below [`FRESH`], or every other round would be in vain.
+/// How old a row may be before the chain is asked again. Below [`FRESH`], or every second refresh would have no effect.
 const ROW_FRESH: Duration = Duration::from_secs(30);
 /// How long the first reader of a card waits for the chain.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many capabilities become skills, and how long each may be.
+/// How many capabilities become skills, and how long the name of each may be.
 const SKILLS_MAX: usize = 100;
 const SKILL_CHARS_MAX: usize = 128;
 
-/// What was heard: the registration, and how the agent stands where that is known.
+/// An answer of the chain: the registration, and the standing of the agent where it is known.
 #[derive(Debug, Clone)]
 pub(crate) struct News {
     pub(crate) agent: Agent,
@@ -39,17 +39,17 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Its score, where the chain could tell.
+    /// Its score, if the chain has one.
     pub(crate) fn trust_score(&self) -> Option<i64> {
         self.standing.as_ref().map(|standing| standing.score.total())
     }
 
-    /// How well its owner is known, where the chain could tell.
+    /// The KYC level of its owner, if the chain has one.
     pub(crate) fn kyc_level(&self) -> Option<u8> {
         self.standing.as_ref().and_then(|standing| u8::try_from(standing.score.kyc.div_euclid(10)).ok())
     }
 
-    /// Since when it is registered, in seconds since 1970.
+    /// When it was registered, in seconds since 1970.
     pub(crate) fn registered_at(&self) -> u64 {
         u64::try_from(self.agent.registered_at).unwrap_or(0)
     }
@@ -64,10 +64,10 @@ pub(crate) async fn ask<F: Fetch>(chain: &Chain<F>, account: &str, now: Timestam
 
 type Ask = dyn Fn(Timestamp) -> BoxFuture<'static, Result<News, ChainFault>> + Send + Sync;
 
-/// The registration of one agent, and when it was last asked for.
+/// The registration of one agent on a chain, and the state of its refreshes.
 pub(crate) struct Registration {
     ask: Arc<Ask>,
-    /// What the card says without a chain, and what the configuration leaves open.
+    /// The configured card, and which of its members are open.
     terms: Terms,
     rounds: Mutex<Rounds>,
     heard: Notify,
@@ -75,17 +75,17 @@ pub(crate) struct Registration {
 
 #[derive(Debug, Default)]
 struct Rounds {
-    /// When the last one began.
+    /// When the last refresh began.
     begun: Option<Timestamp>,
-    /// Whether any has ended.
+    /// Whether any refresh has ended.
     ended: bool,
 }
 
-/// Which members are open.
+/// The configuration that decides which members are open.
 #[derive(Debug, Clone)]
 struct Terms {
     config: AgentConfig,
-    /// Where the agent is reached by default, if nobody said where it is reached.
+    /// The default URL of the agent, if no public URL is configured.
     replaceable: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Registration {
 }
 
 impl Registration {
-    /// The registration of an agent that has an account, where a node of the chain is configured.
+    /// The registration of an agent with an account, if a node of the chain is configured.
     pub(crate) fn open<F: Fetch + Clone + 'static>(
         config: &Config,
         entry: &AgentConfig,
@@ -109,7 +109,7 @@ impl Registration {
         let wrong = |e: url::ParseError| format!("auth.xpr.rpc_url: {e}");
         let node = Url::parse(&node).map_err(wrong)?;
         let chain = Chain::new(&node, fetch.clone()).map_err(wrong)?.fresh_for(ROW_FRESH);
-        // An address that somebody else wrote down is not for us to sign.
+        // An address from the chain is not signed with our key, so it is used only without signing keys.
         let unsigned = config.server.signing.keys.is_empty();
         let replaceable = (config.server.public_url.is_none() && unsigned).then(|| base(entry, address));
         Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), entry.clone(), replaceable)))
@@ -129,10 +129,10 @@ impl Registration {
         Self { ask: Arc::new(ask), terms, rounds: Mutex::default(), heard: Notify::new() }
     }
 
-    /// Sees to it that what is shown is not too old: `show` gets what the chain says, `None` if it knows no such agent.
-    /// Waits only while nothing was ever heard.
+    /// Refreshes an old answer: `show` gets what the chain says, `None` if it does not know the agent. Waits only until
+    /// the first answer.
     pub(super) async fn refresh(self: &Arc<Self>, now: Timestamp, show: impl FnOnce(Option<News>) + Send + 'static) {
-        // Before looking: whoever is told in between must not be missed.
+        // Before the check, so that a notification in between is not missed.
         let heard = self.heard.notified();
         let first = {
             let mut rounds = self.rounds();
@@ -144,7 +144,7 @@ impl Registration {
             !rounds.ended
         };
         if first {
-            // Whoever waits in vain gets what is configured.
+            // A reader whose wait times out gets the configured card.
             _ = tokio::time::timeout(PATIENCE, heard).await;
         }
     }
@@ -165,7 +165,7 @@ impl Registration {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A card with what the chain says in the members that were left open.
+    /// A card with the chain's values in the members that the configuration leaves open.
     pub(super) fn tell(&self, face: &Face, news: Option<&News>) -> Face {
         let mut face = face.clone();
         if let Some(news) = news {
@@ -219,13 +219,13 @@ impl Terms {
     }
 }
 
-/// Where the agent says it is reached.
+/// The URL of the agent according to the chain.
 fn endpoint(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
     (matches!(url.scheme(), "https" | "http") && url.has_host()).then(|| text.trim_end_matches('/').to_owned())
 }
 
-/// A skill for each capability, as the network's own server shows them.
+/// A skill for each capability, in the form of the network's own server.
 fn skills(capabilities: &[String]) -> Vec<Skill> {
     let mut skills: Vec<Skill> = Vec::new();
     for capability in capabilities.iter().take(SKILLS_MAX) {

@@ -1,4 +1,4 @@
-//! Which form of its card an agent shows: the only place that decides.
+//! Decides which form of its card an agent serves: the only place that does.
 //!
 //! | Path | The request says | The configuration says | Form |
 //! |---|---|---|---|
@@ -13,43 +13,43 @@
 //! | `agent.json` | neither | `[agent.xpr]` | XPR |
 //! | `agent.json` | neither | neither | older: 0.3 with the members of 0.1 |
 //!
-//! The first line that fits decides, so headers that contradict each other have an answer: a version comes before
-//! `X-XPR-*`, and the header `A2A-Version` before the parameter of that name.
+//! The first line that fits decides, so contradictory headers have a defined result: a version comes before `X-XPR-*`,
+//! and the header `A2A-Version` before the parameter of that name.
 
 use super::WellKnown;
 use crate::config::{CardForm, LegacyForm};
 use sabir_wire::card::Form;
 use sabir_wire::{Dialect, version as versions};
 
-/// What a request for a card says.
+/// The facts of a request for a card.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CardRequest<'a> {
     pub(crate) path: WellKnown,
     /// The version that it names.
     pub(crate) version: Option<&'a str>,
-    /// It has `X-XPR-*` headers.
+    /// Whether it has `X-XPR-*` headers.
     pub(crate) xpr_headers: bool,
 }
 
-/// What the configuration says about the cards of one agent.
+/// The configuration of the cards of one agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CardRules {
-    /// `server.card`.
+    /// `server.card`: the form for requests without a version.
     pub(crate) unversioned: CardForm,
     /// `legacy_form` of the agent.
     pub(crate) legacy: Option<LegacyForm>,
-    /// The agent has an account on the XPR network.
+    /// Whether the agent has an account on the XPR network.
     pub(crate) has_account: bool,
-    /// The server is one of production.
+    /// Whether the server is in production.
     pub(crate) production: bool,
 }
 
-/// The form of a served card.
+/// The form in which a card is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServedForm {
     /// That of one dialect, or the hybrid.
     Of(Form),
-    /// 0.3 with the members of 0.1 beside its own, for clients of 0.1 and 0.2 alike.
+    /// 0.3 with the additional members of 0.1, for clients of 0.1 and 0.2 alike.
     Older,
 }
 

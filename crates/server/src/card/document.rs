@@ -1,4 +1,4 @@
-//! A well-known document with what caching needs.
+//! A well-known document with its cache headers.
 
 use crate::body::{Body, JSON, answer};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 /// How long a client may keep a document without asking again.
 const MAX_AGE: &str = "public, max-age=60";
 
-/// The bytes, and by what a client knows that it has them.
+/// The bytes, and the validators by which a client recognises its copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     bytes: Bytes,
@@ -23,9 +23,9 @@ pub(crate) struct Document {
 /// What two documents with the same tag have in common (RFC 9110 §8.8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strength {
-    /// Every byte.
+    /// All bytes are equal.
     Strong,
-    /// What they say.
+    /// The content is equal.
     Weak,
 }
 
@@ -35,8 +35,8 @@ impl Document {
         Self { bytes: bytes.into(), tag, strength: Strength::Strong, modified: whole_seconds(modified) }
     }
 
-    /// A signed document. Most signatures are different each time they are made, and a restart is no news: the tag is
-    /// of what was signed and of who signed it.
+    /// A signed document. Most signatures differ each time they are made, and a restart must not change the tag: it
+    /// covers the signed content and the names of the signers.
     pub(crate) fn signed(bytes: Vec<u8>, of: &[u8], signers: &[&str], modified: SystemTime) -> Self {
         let tag = hash(of, signers);
         Self { bytes: bytes.into(), tag, strength: Strength::Weak, modified: whole_seconds(modified) }
@@ -46,7 +46,7 @@ impl Document {
         &self.bytes
     }
 
-    /// The document, or 304 where the client has it.
+    /// The document, or 304 if the client's copy is current.
     pub(crate) fn respond(&self, request: &HeaderMap, vary: Option<&'static str>) -> Response<Body> {
         let mut response = if self.is_known(request) {
             let mut unchanged = Response::new(Body::Whole(None));
@@ -94,7 +94,7 @@ fn hash(bytes: &[u8], more: &[&str]) -> String {
     hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// That is all a date header can say, and what it says must equal what we compare it with.
+/// A date header has whole seconds, and must equal the time it is compared with.
 fn whole_seconds(time: SystemTime) -> SystemTime {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)

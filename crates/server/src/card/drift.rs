@@ -1,4 +1,4 @@
-//! What is other in a card than it was, and whether that matters.
+//! Compares a card with the one before it, and decides which changes are significant.
 
 use sabir_gateway::{Found, Profile, Voucher, Way};
 use sabir_proto::{AgentCard, AgentName, Timestamp, canon};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-/// Changes of which somebody should know: what an agent can do, what it asks for, where it is, and who says so.
+/// Significant changes: what an agent can do, which credentials it asks for, its address, and who signs.
 const GRAVE: [&str; 4] = ["skills", "auth", "url", "signer"];
 
-/// What a card says, in one number. Signatures do not count: most are different each time they are made.
+/// The digest of a card's content. Signatures do not count: most differ each time they are made.
 pub(crate) fn digest(json: &str) -> String {
     let canonical = canon::read(json).ok().and_then(|mut card| {
         if let Value::Object(members) = &mut card {
@@ -22,7 +22,7 @@ pub(crate) fn digest(json: &str) -> String {
     sabir_proto::digest::hex(&hash)
 }
 
-/// A card that was found, as it is kept.
+/// A fetched card, in the form in which it is stored.
 pub(crate) fn noticed(
     agent: &AgentName,
     (found, voucher): (&Found, &Voucher),
@@ -45,12 +45,12 @@ pub(crate) fn noticed(
     }
 }
 
-/// Whether a card is to be held where changes are.
+/// Whether a card with these changes is held, if changes are to be held.
 pub(crate) fn is_grave(changes: &[String]) -> bool {
     changes.iter().any(|change| GRAVE.contains(&change.as_str()))
 }
 
-/// A card that was kept, as it was found.
+/// A stored card, as it was fetched.
 pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
     let url = kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok());
     let way = way(&kept.seen.pin);
@@ -59,7 +59,7 @@ pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
     Some(sabir_gateway::by_way(read.ok()?, &way))
 }
 
-/// Where an agent is said to be: at its URL, or where its vendor has its card.
+/// Where the card of an agent is: at its URL, or where its vendor serves it.
 pub(crate) fn place(url: &str, profile: Option<&str>) -> String {
     let card = Url::parse(url).ok().and_then(|url| {
         let named = profile.and_then(|name| Profile::named(name).ok());
@@ -68,19 +68,19 @@ pub(crate) fn place(url: &str, profile: Option<&str>) -> String {
     card.map_or_else(|| url.to_owned(), Into::into)
 }
 
-/// Whether a card was found where its agent is said to be now. One that was found elsewhere is history: the name is the
-/// same, and whoever answers to it may be another.
+/// Whether a card was fetched from the present location of its agent. A card from another location is history: the name
+/// is the same, but another agent may answer to it.
 pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
     let (Some(card), Ok(place)) = (kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok()), Url::parse(place))
     else {
         return false;
     };
-    // Below which path the card is for everything; at the root of a host it is for all of it.
+    // A card covers everything below its path; a card at the root covers the whole host.
     let path = card.path();
     let root = path.split("/.well-known/").next().filter(|root| *root != path).unwrap_or(path);
     let root = root.trim_end_matches('/');
     let below = |path: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-    // One place may have the cards of many.
+    // One URL may serve the cards of several agents.
     let is_other = place.query().is_some() && card.query() != place.query();
     card.origin() == place.origin()
         && !is_other
@@ -96,7 +96,7 @@ fn changes(before: &KeptCard, now: &AgentCard, pin: &Pin) -> Vec<&'static str> {
     let Some(was) = found(before) else { return vec!["url"] };
     let mut was = was.card;
     let mut sorted = now.clone();
-    // The order of interfaces is their preference, and ours was put first.
+    // The order of interfaces is their preference, and the pinned one was put first.
     for card in [&mut was, &mut sorted] {
         card.supported_interfaces.sort_by(|a, b| {
             (&a.url, &a.protocol_binding, &a.protocol_version).cmp(&(&b.url, &b.protocol_binding, &b.protocol_version))

@@ -1,7 +1,8 @@
-//! What an agent elsewhere says of itself, for those members of its card here that the configuration leaves open.
+//! Fills the members of a card that the configuration leaves open with those of the remote agent's own card.
 //!
-//! Its card is fetched behind everybody's back, from the start on and now and then. Until it is there, and while the agent
-//! is away, the card here is what is configured with what was heard last, which outlives the server.
+//! The server fetches that card in the background, from the start on and at intervals. Until it arrives, and while the
+//! agent does not answer, the card here has the configured members and those of the last stored card, which outlives
+//! the server.
 
 use super::{Cards, Face, Keeper, drift};
 use crate::config::agent::CardConfig;
@@ -15,26 +16,26 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// The extension by which a card says who signed the one behind it.
+/// The extension in which a card names the signer of the card behind it.
 const PROVENANCE: &str = "urn:sabir:ext:provenance:v1";
-/// How soon an agent that could not be reached is asked again: at first, and at last.
+/// The first pause after a failed fetch; later ones double.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// An agent elsewhere, as its card here follows it.
+/// A remote agent, and the card here that follows its own card.
 pub(crate) struct Elsewhere {
     remote: Arc<RemoteAgent>,
     keeper: Arc<Keeper>,
-    /// The face that is configured, and where it leaves room; none where somebody else speaks for the agent.
+    /// The configured content and its open members; `None` where the card of another source is served.
     overlay: Option<(Face, CardConfig)>,
     heard: Mutex<Heard>,
 }
 
-/// When its card was last fetched, or why not.
+/// When its card was last fetched, or why that failed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heard {
-    /// The last time that it was there.
+    /// The time of the last successful fetch.
     pub(crate) at: Option<Timestamp>,
-    /// Why it was not there the last time.
+    /// Why the last fetch failed.
     pub(crate) problem: Option<String>,
 }
 
@@ -43,17 +44,17 @@ impl Elsewhere {
         Self { remote, keeper, overlay, heard: Mutex::default() }
     }
 
-    /// A line to it.
+    /// The connection to the agent.
     pub(crate) const fn remote(&self) -> &Arc<RemoteAgent> {
         &self.remote
     }
 
-    /// How it is doing, by its breakers and by checks.
+    /// Its condition, by its circuit breakers and health checks.
     pub(crate) fn condition(&self) -> Condition {
         self.remote.condition()
     }
 
-    /// Whether its card could be fetched.
+    /// The result of the last fetch.
     pub(crate) fn heard(&self) -> Heard {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,7 +67,7 @@ impl Elsewhere {
         heard.problem = problem;
     }
 
-    /// Uses a card that somebody else has decided for; says whether that is news.
+    /// Uses a card that an operator or another process has accepted. Returns whether it is new.
     pub(crate) fn take(&self, card: KeptCard) -> bool {
         let is_news = self.keeper.take(card);
         if is_news {
@@ -75,14 +76,14 @@ impl Elsewhere {
         is_news
     }
 
-    /// Shows what is kept of its card.
+    /// Updates the card here from the stored one.
     pub(crate) fn show(&self, cards: &Cards) {
         if let (Some((face, config)), Some(used)) = (&self.overlay, self.keeper.used()) {
             cards.show(fill(face, config, &used));
         }
     }
 
-    /// Shows what the agent says of itself, for as long as its card is served.
+    /// Fetches the agent's card at intervals, for as long as the card here is served.
     pub(crate) async fn follow(self: Arc<Self>, cards: Weak<Cards>) {
         let mut pause = PAUSE_MIN;
         loop {
@@ -107,8 +108,8 @@ impl Elsewhere {
     }
 }
 
-/// The face that is configured, with their words where it has none. Addresses, credentials and capabilities are ours:
-/// whoever reads this card speaks to us.
+/// The configured content, with their values in the members that it leaves open. Addresses, credentials and
+/// capabilities stay ours, because a reader of this card calls this server.
 pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face {
     let mut face = face.clone();
     let Some(found) = drift::found(theirs) else { return face };
@@ -125,8 +126,8 @@ pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face 
     public.provider = config.provider.clone().or(card.provider);
     public.documentation_url = config.documentation_url.clone().or(card.documentation_url);
     public.icon_url = config.icon_url.clone().or(card.icon_url);
-    // What it does not take is refused here, before there is a task; see `call.rs`. Where its card does not say what it
-    // takes, text is assumed by readers, and nothing may be refused on that ground.
+    // A media type that the agent does not accept is refused here, before there is a task; see `call.rs`. If its card
+    // does not state the accepted types, readers assume text, and nothing may be refused for that.
     let modes = |ours: &mut Vec<String>, configured: &[String], names: [&str; 2], their_modes: Vec<String>| {
         if configured.is_empty() && !their_modes.is_empty() && says(theirs, names) {
             *ours = their_modes;
@@ -140,7 +141,7 @@ pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face 
     if config.skills.is_empty() && !card.skills.is_empty() {
         let mut skills = card.skills;
         for skill in &mut skills {
-            // Whom they ask for what is between them and us.
+            // The credentials that they ask for concern only the calls of this server to them.
             skill.security_requirements.clear();
         }
         public.skills.clone_from(&skills);
@@ -152,14 +153,14 @@ pub(crate) fn fill(face: &Face, config: &CardConfig, theirs: &KeptCard) -> Face 
     face
 }
 
-/// Whether their card has a member, by any of its names.
+/// Whether their card has a member, under any of these names.
 fn says(theirs: &KeptCard, names: [&str; 2]) -> bool {
     let card: Option<Value> = serde_json::from_str(&theirs.seen.card).ok();
     card.is_some_and(|card| names.iter().any(|name| card.get(name).is_some()))
 }
 
-/// That somebody vouched for the card from which ours was made, and over what: their signature is over their card, and
-/// not over this one. Cards that nobody signed have none.
+/// Names the signer of the card from which ours was made, and what was signed: the signature covers their card, not
+/// this one. An unsigned card has no provenance.
 fn provenance(theirs: &KeptCard) -> Option<Extension> {
     let signer = theirs.seen.pin.signer.as_ref()?;
     let card: Value = serde_json::from_str(&theirs.seen.card).ok()?;

@@ -1,8 +1,8 @@
-//! The cards of one agent elsewhere, as they are kept: which of them counts, and what is said when another one comes.
+//! Tracks the stored cards of one remote agent: which one is used, and what happens when a new one arrives.
 //!
-//! The first card that is seen is used. Whoever trusts an agent on first sight trusts what it said then; so a change of
-//! what matters is said in the log and kept in the history, and where `on_drift = "hold"` the card before it stays, with
-//! the interface that was called, until somebody approves the new one.
+//! The first card is used: trust on first use. A significant change later is logged and kept in the history. With
+//! `on_drift = "hold"` the previous card stays in use, with its pinned interface, until an operator approves the new
+//! one.
 
 use super::drift;
 use crate::config::registry::OnDrift;
@@ -14,14 +14,14 @@ use sabir_store::{CardStanding, KeptCard, Notice, Noticed, Registry, StoreError}
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Keeps the cards of one agent.
+/// Tracks the cards of one remote agent.
 pub(crate) struct Keeper {
     agent: AgentName,
     registry: Arc<dyn Registry>,
     on_drift: OnDrift,
-    /// Where this server is, as `host:port`.
+    /// The addresses of this server, as `host:port`.
     ours: Arc<[String]>,
-    /// Where the agent is. Cards that were found elsewhere do not count.
+    /// The location of the agent's card. Cards from other locations do not count.
     place: String,
     used: RwLock<Option<KeptCard>>,
     is_held: AtomicBool,
@@ -33,16 +33,16 @@ impl std::fmt::Debug for Keeper {
     }
 }
 
-/// What became of a card.
+/// The decision about a fetched card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
-    /// It is the one that is used already.
+    /// It is the card that is in use.
     Same,
-    /// It is the first one, and used from now on.
+    /// It is the first card, and is used from now on.
     First,
-    /// It is used from now on; this is other than it was.
+    /// It is used from now on, with these changes.
     Used(Vec<String>),
-    /// It waits to be approved; this is other than in the one that is used.
+    /// It waits for approval, with these changes to the card in use.
     Held(Vec<String>),
 }
 
@@ -56,16 +56,16 @@ impl Keeper {
         used: Option<KeptCard>,
     ) -> Self {
         let used = used.filter(|card| drift::is_of(card, &place));
-        // Whether one is held is found out by the first look.
+        // The first fetch finds out whether a card is held.
         Self { agent, registry, on_drift, ours, place, used: RwLock::new(used), is_held: AtomicBool::new(true) }
     }
 
-    /// The card that is used.
+    /// The card that is in use.
     pub(crate) fn used(&self) -> Option<KeptCard> {
         self.used.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes over what somebody else has decided; says whether that is news.
+    /// Uses a card that an operator or another process has accepted. Returns whether it is new.
     pub(crate) fn take(&self, card: KeptCard) -> bool {
         let mut used = self.used.write().unwrap_or_else(PoisonError::into_inner);
         let known = used.as_ref().is_some_and(|used| used.number == card.number);
@@ -76,14 +76,14 @@ impl Keeper {
         true
     }
 
-    /// Decides about a card that was found.
+    /// Decides about a fetched card.
     pub(crate) async fn weigh(&self, found: &Found, voucher: &Voucher, may: May<'_>) -> Result<Settled, String> {
         if voucher.wrong {
             return Err(format!("its signature {}", voucher.words));
         }
         let way = sabir_gateway::way(found).ok_or("it offers no interface that we speak")?;
         let before = self.used();
-        // By any of them: whichever is shut, another one is called.
+        // Checks all interfaces, because another one is called if the first is down.
         if leads_to(found, &self.ours) {
             tracing::warn!(agent = %self.agent, address = way.address, "its card leads back to this server");
             return Err(CIRCLE.into());
@@ -120,7 +120,7 @@ impl Keeper {
         Ok(notice)
     }
 
-    /// Says what became of a card, where that is worth saying.
+    /// Logs a decision that operators should see.
     fn tell(&self, settled: &Result<Settled, String>) {
         let agent = &self.agent;
         match settled {
@@ -148,7 +148,7 @@ impl sabir_gateway::Keeper for Keeper {
             let settled = self.weigh(&found, &voucher, may).await;
             self.tell(&settled);
             match settled {
-                // As it was found, with what only a fresh one tells, such as who served it.
+                // The fetched card, because it has facts that are not stored, such as its server.
                 Ok(Settled::Same | Settled::First | Settled::Used(_)) => Ok(match self.used() {
                     Some(used) => sabir_gateway::by_way(found, &drift::way(&used.seen.pin)),
                     None => found,
@@ -166,7 +166,7 @@ impl sabir_gateway::Keeper for Keeper {
     }
 }
 
-/// What callers are told as well: that they are sent round in a circle is theirs to know.
+/// Callers are told this too, because the loop concerns them.
 const CIRCLE: &str = "its card leads back to this server itself";
 
 fn unused(problem: &str) -> Error {
@@ -174,12 +174,12 @@ fn unused(problem: &str) -> Error {
         let fault = Fault::InvalidAgentResponse(CIRCLE.into());
         return Error::Fault { fault, transport: None, retry_after: None };
     }
-    // Not their words, so not for callers.
+    // These words are ours and not the agent's, so callers do not get them.
     Error::Usage(format!("its card is not used: {problem}"))
 }
 
-/// The way that was pinned, for as long as the card still has it: another order of interfaces is no reason to speak
-/// otherwise than was tried out.
+/// The pinned interface, as long as the card still has it: a different order of interfaces is no reason to call another
+/// one.
 fn stay(before: &KeptCard, found: &Found, otherwise: Way) -> Way {
     let pinned = drift::way(&before.seen.pin);
     let there = |i: &sabir_proto::card::Interface| {

@@ -1,4 +1,4 @@
-//! Whoever vouches for our cards: the keys of `[server.signing]`, and the set in which they are published.
+//! Signs cards with the keys of `[server.signing]`, and publishes the key set.
 
 use super::document::Document;
 use super::{PublicAddress, WELL_KNOWN_KEYS};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use url::Url;
 
-/// Signatures that one key may make under one card: readers have this many ways to read it.
+/// Signatures that one key may add to one card: readers may read it in this many forms.
 const READINGS_MAX: usize = 4;
 
-/// Signs cards.
+/// Signs agent cards with our keys.
 #[derive(Debug)]
 pub(crate) struct Signer {
     keys: Vec<SigningKey>,
@@ -27,7 +27,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// The signer of a configuration; `None` where no key is configured. What is wrong is said with the place it is at.
+    /// The signer of a configuration; `None` if no key is configured. An error names the setting that is wrong.
     pub(crate) fn open(config: &Config, public: &PublicAddress, now: SystemTime) -> Result<Option<Self>, String> {
         let signing = &config.server.signing;
         if signing.keys.is_empty() && signing.retired.is_empty() {
@@ -65,13 +65,13 @@ impl Signer {
         &self.key_set
     }
 
-    /// The key that signs first; none where all are retired.
+    /// The key that signs first; `None` if all are retired.
     pub(crate) fn key(&self) -> Option<&SigningKey> {
         self.keys.first()
     }
 
-    /// A card that says where the keys are, for verifiers that look for it there and not in the signatures. Not for the
-    /// pure card of 1.0, which has no such member and is read by validators that refuse unknown ones.
+    /// A card with the URL of the keys, for verifiers that look for it there and not in the signatures. The pure card
+    /// of 1.0 has no such member, and validators refuse unknown members there.
     pub(super) fn with_keys_url(&self, mut card: Vec<u8>) -> Vec<u8> {
         if !self.keys.is_empty() && card.pop() == Some(b'}') {
             card.extend_from_slice(b",\"jwks_uri\":");
@@ -81,13 +81,13 @@ impl Signer {
         card
     }
 
-    /// A card, as a document, with its signatures.
+    /// A card as a document, with its signatures.
     pub(super) fn document(&self, card: Vec<u8>, modified: SystemTime) -> Result<Document, SignFault> {
         if self.keys.is_empty() {
             return Ok(Document::new(card, modified));
         }
         let signatures = Value::Array(self.signatures(&card)?).to_string();
-        // Put in at the end, so that the rest of the card is to the byte what it is without them.
+        // Appended at the end, so that the other bytes of the card do not change.
         let mut bytes = card.clone();
         bytes.truncate(card.len().saturating_sub(1));
         bytes.extend_from_slice(b",\"signatures\":");
@@ -97,8 +97,8 @@ impl Signer {
         Ok(Document::signed(bytes, &card, &signers, modified))
     }
 
-    /// The same card with signatures for whoever reads it as 1.0 and for whoever reads it as 0.3: which of the two it
-    /// will be is decided by the binding that writes it, and a reader passes over what does not fit.
+    /// The card with signatures for readers of 1.0 and for readers of 0.3. The binding that encodes it decides which
+    /// form a reader gets, and a reader ignores signatures that do not fit.
     pub(super) fn seal(&self, mut card: AgentCard) -> Result<AgentCard, SignFault> {
         card.signatures.clear();
         if self.keys.is_empty() {
@@ -125,7 +125,7 @@ impl Signer {
     }
 }
 
-/// The key for what is signed besides cards: the first of those that sign them. `None` where there is none.
+/// The key for signatures other than those of cards: the first that signs cards. `None` if there is none.
 pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Option<SealKey>, String> {
     let Some(reference) = config.server.signing.keys.first() else { return Ok(None) };
     let wrong = |what: String| format!("server.signing.keys: {what}");
@@ -134,14 +134,14 @@ pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Opt
     Ok(Some(SealKey { key, keys_url, issuer: public.url.clone() }))
 }
 
-/// Where our keys are published.
+/// The URL of our key set.
 fn keys_url(public: &PublicAddress) -> Result<Url, String> {
     Url::parse(&format!("{}{WELL_KNOWN_KEYS}", public.url))
         .map_err(|e| format!("server.public_url = {:?}, below which keys are published: {e}", public.url))
 }
 
-/// Reads what a reference leads to; relative paths start at the configuration's directory. The contents stay out of every
-/// message.
+/// Reads the file or variable of a reference; relative paths start at the configuration's directory. No error text
+/// contains the content.
 pub(crate) fn read_reference<T>(
     config: &Config,
     reference: &str,

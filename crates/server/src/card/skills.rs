@@ -1,21 +1,21 @@
-//! Which skills are shown to whom.
+//! Which callers see which skills.
 //!
-//! Everybody sees the public card. Skills of one person or one organisation, and those that want a credential, are only
-//! in the extended card, and there only for callers who may use them.
+//! The public card is open to all clients. Skills of one person or one organisation, and those that need a credential,
+//! are only in the extended card, and there only for callers that may use them.
 
 use crate::config::agent::SkillConfig;
 use sabir_proto::AgentCard;
 use sabir_proto::card::Skill;
 
-/// How ids begin that agent-native servers give to tools of one person or one organisation.
+/// Prefixes of the ids that agent-native servers give to tools of one person or one organisation.
 const PERSONAL: [&str; 2] = ["mcp__user_", "mcp__org_"];
 
-/// Whether everybody may know of a skill.
+/// Whether a skill is in the public card.
 pub(super) fn is_public(skill: &SkillConfig) -> bool {
     skill.public && !needs_identity(skill)
 }
 
-/// Whether a skill is for callers who have said who they are.
+/// Whether a skill is for authenticated callers only.
 pub(crate) fn needs_identity(skill: &SkillConfig) -> bool {
     skill.requires_auth || PERSONAL.iter().any(|prefix| skill.id.starts_with(prefix))
 }

@@ -61,7 +61,7 @@ fn ids(skills: &[Skill]) -> Vec<&str> {
     skills.iter().map(|skill| &*skill.id).collect()
 }
 
-/// A signer with these many keys, one of them retired.
+/// A signer with this many keys, and one more that is retired.
 fn signer(keys: usize) -> Arc<Signer> {
     let room = tempfile::tempdir().unwrap();
     let mut config = Config { base: room.path().into(), ..Config::default() };
@@ -115,8 +115,8 @@ async fn every_form_is_signed_by_every_key() {
         assert_eq!(signatures.len(), 2 * readings, "{version:?}");
     }
     let extended = cards.extended(|_| true);
-    // Skills that need a key without scopes make two readings of 1.0; 0.3 makes two more, since that of 1.x would drop
-    // where the agent is.
+    // Skills that need a key without scopes make two readings of 1.0; 0.3 adds two more, because that of 1.x would lose
+    // the agent's address.
     assert_eq!(extended.signatures.len(), 2 * 4);
     assert!(cards.extended(|_| false).signatures.is_empty(), "without skills there is nothing to sign");
 }

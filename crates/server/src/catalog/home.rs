@@ -1,6 +1,7 @@
-//! `GET /` for a person with a browser: which agents this server has, how they are, and how to call them.
+//! `GET /` for a person with a browser: the agents of this server, their health, and how to call them.
 //!
-//! A program that asks for JSON gets the answer that it always got. The page says nothing that the public cards do not say.
+//! A program that asks for JSON gets the same response as before. The page says nothing that the public cards do not
+//! say.
 
 use super::page::{STYLE, escaped, put};
 use super::{CATALOG, Entry};
@@ -8,7 +9,7 @@ use super::{CATALOG, Entry};
 /// Agents that the page shows; the catalog has the rest.
 const AGENTS_MAX: usize = 50;
 
-/// Writes the page. `root` is the URL of this server.
+/// Builds the page. `root` is the URL of this server.
 pub(super) fn write(entries: &[Entry], root: &str) -> String {
     let mut page = String::with_capacity(4096);
     page += "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \

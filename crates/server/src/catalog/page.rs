@@ -1,4 +1,4 @@
-//! The catalog for people: one page that needs no script, loads nothing, and takes nobody's words for markup.
+//! The catalog as an HTML page: it needs no script, loads nothing, and escapes all texts of agents.
 
 use super::Entry;
 use super::search::Wanted;
@@ -9,7 +9,7 @@ pub(super) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-widt
     form{display:flex;flex-wrap:wrap;gap:.5rem}article{border-top:1px solid #ddd;padding:1rem 0}\
     h2{margin:0}code,small{color:#555}.down{color:#a00}.up{color:#060}ul{padding-left:1.2rem}";
 
-/// Writes the page.
+/// Builds the page of these entries.
 pub(super) fn write(wanted: &Wanted, entries: &[Entry], total: usize, next: Option<&str>) -> String {
     let mut page = String::with_capacity(4096);
     let title = match total {
@@ -69,7 +69,7 @@ pub(super) fn put(page: &mut String, words: std::fmt::Arguments<'_>) {
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
-/// Text as it may stand in markup and in attributes.
+/// Text with the characters of markup escaped, for elements and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

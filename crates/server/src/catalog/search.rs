@@ -1,49 +1,49 @@
-//! Which agents of a catalog are wanted: by skill, tag, mode and words, in pages by name.
+//! The search of the catalog: by skill, tag, media type and words, in pages by name.
 
 use super::Entry;
 use url::form_urlencoded::parse;
 
-/// Agents on one page: usually, and at most.
+/// Agents on one page: the default, and the maximum.
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 200;
 /// Characters of one search term.
 const TERM_CHARS_MAX: usize = 200;
 
-/// What is wanted. Everything that is said must be true of an agent.
+/// A query. An agent must match every part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// A skill has this id or name.
     pub(super) skill: Option<String>,
     /// A skill has this tag.
     pub(super) tag: Option<String>,
-    /// This media type is taken or given, by the agent or by a skill.
+    /// The agent or one of its skills accepts or produces this media type.
     pub(super) mode: Option<String>,
     /// Each of these words is in a name, a description, a tag or an example.
     pub(super) text: Option<String>,
-    /// Only names after this one.
+    /// Only agents with names after this one.
     pub(super) after: Option<String>,
-    /// At most so many.
+    /// Maximum number of agents on the page.
     pub(super) limit: usize,
 }
 
-/// A page of what is wanted.
+/// One page of the matching agents.
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
-    /// How many there are on all pages.
+    /// The number of agents on all pages.
     pub(super) total: usize,
-    /// What to ask for next; `None` on the last page.
+    /// The page token of the next page; `None` on the last one.
     pub(super) next: Option<String>,
 }
 
 impl Wanted {
-    /// Reads the query of a URL. What is not known is refused: a misspelt filter must not be no filter.
+    /// Parses the query of a URL. An unknown parameter is an error, because a misspelt filter must not be ignored.
     pub(super) fn parse(query: &str) -> Result<Self, String> {
         let mut wanted = Self { limit: PAGE, ..Self::default() };
         for (name, value) in parse(query.as_bytes()) {
             if value.chars().count() > TERM_CHARS_MAX {
                 return Err(format!("{name:.20}: no more than {TERM_CHARS_MAX} characters are searched for"));
             }
-            // Forms of pages send what was left empty as well.
+            // HTML forms send empty fields too.
             let term = Some(value.trim().to_owned()).filter(|term| !term.is_empty());
             match &*name {
                 "skill" => wanted.skill = term,
@@ -65,7 +65,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The page of these entries, which come by name.
+    /// The page of these entries, which are sorted by name.
     pub(super) fn pick(&self, entries: Vec<Entry>) -> Page {
         let mut fit: Vec<Entry> = entries.into_iter().filter(|entry| self.fits(entry)).collect();
         let total = fit.len();
@@ -107,7 +107,7 @@ impl Wanted {
     }
 }
 
-/// Whether an agent takes or gives a media type; `*/*` and `text/*` of a card stand for what they cover.
+/// Whether an agent accepts or produces a media type; `*/*` and `text/*` in a card cover all that they match.
 fn moves(entry: &Entry, wanted: &str) -> bool {
     let wanted = wanted.to_ascii_lowercase();
     let covers = |mode: &String| {

@@ -1,8 +1,9 @@
-//! The venues of the booking network as agents: each is found like any other, and is spoken to through the network.
+//! The venues of the booking network as agents: a search finds them like others, and clients reach them through the
+//! network.
 //!
-//! A venue's entry leads to the network's card. Its interfaces carry the venue's id as their tenant, which clients of
-//! 1.0 send along: what is asked there is asked of that venue, and a booking need not name it. Clients of 0.3 have no
-//! tenants; they name the venue in what they say.
+//! The entry of a venue has the URL of the network's card. Its interfaces have the venue's id as their tenant, which
+//! clients of 1.0 send back: such a request is for that venue, and a booking need not name it. Clients of 0.3 have no
+//! tenants; they name the venue in the message.
 
 use super::search::Wanted;
 use super::{Entry, Health, State};
@@ -13,12 +14,12 @@ use sabir_proto::card::{Interface, Skill};
 use sabir_store::{Ledger, Venue, VenueQuery};
 use std::collections::BTreeSet;
 
-/// Venues that are looked at for one page. Whoever wants others says more about them.
+/// Venues that are read for one page. A client that wants others gives more words.
 const VENUES_MAX: usize = 1000;
 /// Words of a search that are tried as the name of a place.
 const PLACES_MAX: usize = 4;
 
-/// The venues that may be wanted; those that are not are sorted out like all others.
+/// The venues that may match; the common search sorts out the others.
 pub(super) async fn entries(app: &App, wanted: &Wanted) -> Vec<Entry> {
     let Some(network) = &app.network else { return Vec::new() };
     let Some(served) = app.agent(&network.agent) else { return Vec::new() };
@@ -27,7 +28,7 @@ pub(super) async fn entries(app: &App, wanted: &Wanted) -> Vec<Entry> {
     find(&*network.ledger, wanted).await.into_iter().map(|venue| entry(&stand, venue)).collect()
 }
 
-/// By all words; and by all but one of them, which is then the place.
+/// By all words, and by all but one of them, which is then the place.
 async fn find(ledger: &dyn Ledger, wanted: &Wanted) -> Vec<Venue> {
     let words: Vec<String> = wanted.text.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
     let mut queries = vec![(words.clone(), None)];

@@ -1,4 +1,4 @@
-//! `[[agent]]`: one agent each.
+//! `[[agent]]`: the configuration of one agent.
 
 use super::dispatch::DispatchConfig;
 use super::handoff::HandoffConfig;
@@ -16,21 +16,21 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// One agent.
+/// `[[agent]]`: one agent.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Served at `/agents/{name}`.
     pub name: String,
-    /// What stands behind it.
+    /// How the agent is implemented.
     pub kind: Kind,
-    /// Also served at the root.
+    /// Whether it is also served at the root.
     #[serde(default)]
     pub default: bool,
-    /// What its card says.
+    /// The content of its card.
     #[serde(default)]
     pub card: CardConfig,
-    /// `script`: what to say to what.
+    /// `script`: the rules, tried in order.
     #[serde(default)]
     pub rule: Vec<Rule>,
     /// `exec`: the command line, run by `sh -c`, once per message.
@@ -39,76 +39,76 @@ pub struct AgentConfig {
     /// `exec`: what the command reads, `text` or `json`.
     #[serde(default)]
     pub stdin: Stdin,
-    /// `exec`: names of variables the command may see besides the few it always sees.
+    /// `exec`: names of variables that the command gets besides the few that it always gets.
     #[serde(default)]
     pub env: Vec<String>,
-    /// `a2a`, `http`, `openai`: where the agent or the endpoint is.
+    /// `a2a`, `http`, `openai`: the URL of the agent or the endpoint.
     #[serde(default)]
     pub url: Option<String>,
-    /// `a2a`: the habits of its vendor, by name; `sabir agent profiles` lists them.
+    /// `a2a`: the profile of its vendor, by name; `sabir agent profiles` lists them.
     #[serde(default)]
     pub profile: Option<String>,
-    /// `a2a`, `http`, `openai`: a token to show it, as `env:NAME` or `file:PATH`.
+    /// `a2a`, `http`, `openai`: the token to send, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub bearer: Option<Reference>,
-    /// `a2a`: a key to show it where its card says, given likewise.
+    /// `a2a`: the API key to send in the place that the card names, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub api_key: Option<Reference>,
-    /// `a2a`, `http`, `openai`: it recognises a message that it has seen, or does no harm by answering it twice.
+    /// `a2a`, `http`, `openai`: it recognises a repeated message, or does no harm by answering it twice.
     #[serde(default)]
     pub idempotent: bool,
-    /// `a2a`: how long it is waited for.
+    /// `a2a`: how long the server waits for its answer.
     #[serde(default)]
     pub continuation: ContinuationConfig,
     /// `a2a`: what happens when its card changes, in place of `[registry]`.
     #[serde(default)]
     pub on_drift: Option<OnDrift>,
-    /// To whom it may hand tasks, and whether it takes those of others.
+    /// The agents it may hand tasks over to, and whether it accepts tasks from others.
     #[serde(default)]
     pub handoff: Option<HandoffConfig>,
-    /// `exec`: how many commands run.
+    /// `exec`: how many commands run at the same time.
     #[serde(default)]
     pub exec: Option<ExecConfig>,
-    /// `http`: how the endpoint is asked.
+    /// `http`: how the endpoint is called.
     #[serde(default)]
     pub http: Option<HttpConfig>,
-    /// `openai`: which model, and what it may do.
+    /// `openai`: the model, and what it may do.
     #[serde(default)]
     pub openai: Option<OpenaiConfig>,
-    /// `dispatch`: whom it may choose, and when it asks.
+    /// `dispatch`: which agents it may choose, and when it asks the caller.
     #[serde(default)]
     pub dispatch: Option<DispatchConfig>,
-    /// Agents that are asked first where a message mentions them as `@name`: by their own names, or by others.
+    /// Agents that are asked first if a message mentions them as `@name`: by their own names, or by others.
     #[serde(default)]
     pub mentions: Vec<MentionConfig>,
-    /// `exec`, `http`: agents that the command or the endpoint may have do something while it works.
+    /// `exec`, `http`: agents to which the command or the endpoint may delegate work.
     #[serde(default)]
     pub delegates_to: Vec<String>,
-    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of those of `[limits]`.
+    /// `a2a`, `exec`: seconds it gets to end when a task is canceled, in place of the value in `[limits]`.
     #[serde(default)]
     pub cancel_grace_seconds: Option<u64>,
-    /// `a2a`: where the agent is, in place of `url`, if it is in several places.
+    /// `a2a`: the URLs of the agent in place of `url`, if it has several.
     #[serde(default)]
     pub replicas: Vec<ReplicaConfig>,
-    /// `a2a`: the name of an agent here that does the work where it cannot begin there.
+    /// `a2a`: the agent of this server that does the work if it cannot begin at this one.
     #[serde(default)]
     pub fallback: Option<String>,
-    /// `a2a`: calls to it that may be under way at the same time; 0 for any number.
+    /// `a2a`: calls to it that may run at the same time; 0 for no limit.
     #[serde(default = "a_thousand")]
     pub bulkhead: usize,
-    /// `a2a`: seconds between two looks at how it is doing; 0 for none.
+    /// `a2a`: seconds between two health checks; 0 for none.
     #[serde(default = "half_a_minute")]
     pub health_seconds: u64,
-    /// `a2a`: what it is shown besides `bearer` and `api_key`.
+    /// `a2a`: the credentials to send besides `bearer` and `api_key`.
     #[serde(default)]
     pub credentials: Option<CredentialsConfig>,
-    /// `a2a`: when it is left alone.
+    /// `a2a`: when the circuit breaker stops calls to it.
     #[serde(default)]
     pub breaker: BreakerConfig,
-    /// What it asks of callers, in place of `[auth]`.
+    /// The authentication of its callers, in place of `[auth]`.
     #[serde(default)]
     pub auth: Option<AuthConfig>,
-    /// Limits of its own, in place of those of `[limits]`.
+    /// Its own limits, in place of those of `[limits]`.
     #[serde(default)]
     pub limits: AgentLimits,
     /// How long its tasks are kept, in place of `[retention]`.
@@ -117,23 +117,23 @@ pub struct AgentConfig {
     /// Its identity on a chain, shown in the card at `/.well-known/agent.json`.
     #[serde(default)]
     pub xpr: Option<XprConfig>,
-    /// It is an app of the workspace: served at `/apps/{name}`, and called on behalf of whoever calls.
+    /// Whether it is an app of the workspace: served at `/apps/{name}`, and called on behalf of the caller.
     #[serde(skip)]
     pub app: bool,
 }
 
-/// An agent that may be mentioned, in `mentions`.
+/// An agent that messages may mention, in `mentions`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MentionConfig {
-    /// Under its own name.
+    /// By its own name only.
     Agent(String),
-    /// Under other names.
+    /// By other names only.
     Named(NamedMention),
 }
 
 impl MentionConfig {
-    /// The agent that is mentioned.
+    /// The agent that the names stand for.
     pub(crate) fn agent(&self) -> &str {
         match self {
             Self::Agent(agent) | Self::Named(NamedMention { agent, .. }) => agent,
@@ -141,28 +141,28 @@ impl MentionConfig {
     }
 }
 
-/// The names under which an agent is mentioned, in place of its own.
+/// The names by which messages mention an agent, in place of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedMention {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// What it is called in messages, without the `@`: letters, digits, `-`, `_` and `.`. Case does not count.
+    /// The names in messages, without the `@`: letters, digits, `-`, `_` and `.`. Case does not count.
     pub names: Vec<String>,
 }
 
-/// `[agent.continuation]`: how long an agent elsewhere is waited for.
+/// `[agent.continuation]`: how long the server waits for a remote agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContinuationConfig {
-    /// How often it may fail to answer in a row.
+    /// How many attempts in a row may fail.
     pub attempts: u32,
-    /// Minutes without any news from it; 0 for as long as a turn may take.
+    /// Minutes without news from it; 0 for as long as a turn may take.
     pub minutes: u64,
-    /// Milliseconds before it is asked again; more while there is no news.
+    /// Milliseconds between two polls; longer while there is no news.
     pub poll_ms: u64,
-    /// Seconds until a task fails whose message never left, while the agent refuses connections or its host name does not
-    /// resolve; 0 for as long as its attempts last.
+    /// Seconds until a task fails whose message was never sent because the agent refuses connections or its host name
+    /// does not resolve; 0 to use all attempts.
     pub connect_give_up_seconds: u64,
 }
 
@@ -172,45 +172,45 @@ impl Default for ContinuationConfig {
     }
 }
 
-/// `[agent.limits]`
+/// `[agent.limits]`: the limits of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
     /// Requests of one caller within a minute; 0 for no limit.
     pub rate_per_minute: Option<u32>,
-    /// What its tools may do.
+    /// What the tools of the agent may do.
     pub tool_mode: Option<ToolModeConfig>,
-    /// Milliseconds that its streamed text waits for more of it.
+    /// Milliseconds that its streamed text waits for more text.
     pub chunk_delay_ms: Option<u64>,
-    /// Bytes of its streamed text that do not wait any longer.
+    /// Bytes of its streamed text after which it no longer waits.
     pub chunk_bytes: Option<usize>,
 }
 
-/// `[agent.xpr]`: what is not said here is asked of the chain, where `[auth.xpr]` names a node.
+/// `[agent.xpr]`: the agent's account. A value that is absent comes from the chain, if `[auth.xpr]` names a node.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct XprConfig {
-    /// The agent's account.
+    /// The agent's account on the chain.
     pub account: String,
-    /// The protocol it registered.
+    /// The protocol that it registered.
     #[serde(default)]
     pub protocol: Option<String>,
-    /// Who owns the account.
+    /// The owner of the account.
     #[serde(default)]
     pub owner: Option<String>,
     /// When it was registered, in seconds since 1970.
     #[serde(default)]
     pub registered_at: Option<u64>,
-    /// 0 to 100.
+    /// The trust score, from 0 to 100.
     #[serde(default)]
     pub trust_score: Option<i64>,
-    /// 0 to 3.
+    /// The KYC level, from 0 to 3.
     #[serde(default)]
     pub kyc_level: Option<u8>,
 }
 
 impl AgentConfig {
-    /// An agent with nothing but a name and a kind.
+    /// An agent with a name and a kind, and defaults for the rest.
     pub fn new(name: &str, kind: Kind) -> Self {
         Self {
             name: name.into(),
@@ -251,28 +251,28 @@ impl AgentConfig {
     }
 }
 
-/// What stands behind an agent.
+/// How an agent is implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Says back what it hears.
+    /// Returns the parts of the message.
     Echo,
-    /// Follows rules: demos, mocks, conformance runs.
+    /// Follows rules: for demos, mocks and conformance runs.
     Script,
-    /// Runs a command per message.
+    /// Runs one command per message.
     Exec,
-    /// Stands for an agent elsewhere.
+    /// Forwards calls to a remote agent.
     A2a,
-    /// Asks an HTTP endpoint.
+    /// Calls an HTTP endpoint.
     Http,
-    /// Asks a model.
+    /// Calls a language model.
     Openai,
-    /// Passes messages on to whoever fits.
+    /// Passes messages on to the agent that fits best.
     Dispatch,
 }
 
 impl Kind {
-    /// The word in configurations.
+    /// The name in configurations.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Echo => "echo",
@@ -286,11 +286,11 @@ impl Kind {
     }
 }
 
-/// `[agent.exec]`
+/// `[agent.exec]`: how many commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecConfig {
-    /// Commands of this agent that run at the same time; further messages wait. What a command starts by itself is not
+    /// Commands of this agent that run at the same time; further messages wait. Processes that a command starts are not
     /// counted.
     pub processes_max: usize,
 }
@@ -301,59 +301,59 @@ impl Default for ExecConfig {
     }
 }
 
-/// What an `exec` command reads.
+/// The standard input of an `exec` command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stdin {
-    /// The message's text.
+    /// The text of the message.
     #[default]
     Text,
     /// The whole message as JSON.
     Json,
 }
 
-/// `[agent.card]`
+/// `[agent.card]`: the content of the agent's card.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CardConfig {
-    /// A name for people; the agent's own when absent.
+    /// The display name; the agent's own name when absent.
     pub name: Option<String>,
-    /// What it does.
+    /// What the agent does.
     pub description: Option<String>,
-    /// The agent's version.
+    /// The version of the agent.
     pub version: Option<String>,
-    /// Who runs it.
+    /// The organisation that runs it.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub provider: Option<Provider>,
-    /// Where its documentation is.
+    /// The URL of its documentation.
     pub documentation_url: Option<String>,
-    /// A picture.
+    /// The URL of its icon.
     pub icon_url: Option<String>,
-    /// What it is good at; one skill named like the agent when absent.
+    /// The skills of the agent; one skill with the agent's name when absent.
     pub skills: Vec<SkillConfig>,
-    /// Media types it takes; `*/*` and `text/*` work.
+    /// Media types it accepts; `*/*` and `text/*` work.
     pub input_modes: Vec<String>,
-    /// Media types it gives.
+    /// Media types it produces.
     pub output_modes: Vec<String>,
-    /// What it offers.
+    /// Optional features that it offers.
     pub capabilities: CapabilitiesConfig,
-    /// Extensions it knows.
+    /// Extensions that it supports.
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub extensions: Vec<Extension>,
-    /// The dialect before 1.0 that it stands in for: the form of its card for clients that name no version. When absent,
-    /// `xpr` with `[agent.xpr]`, and otherwise a card that clients of 0.1 to 0.3 can read.
+    /// The dialect before 1.0 that it serves: the form of its card for clients that name no version. When absent, `xpr`
+    /// with `[agent.xpr]`, and otherwise a card that clients of 0.1 to 0.3 can read.
     pub legacy_form: Option<LegacyForm>,
 }
 
-/// `[agent.card.capabilities]`
+/// `[agent.card.capabilities]`: optional features.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapabilitiesConfig {
-    /// Streams.
+    /// Whether the agent streams.
     pub streaming: bool,
-    /// Push notifications: docs/guides/push.md.
+    /// Push notifications; see docs/guides/push.md.
     pub push_notifications: bool,
-    /// A richer card for authenticated callers, with every skill that they may use.
+    /// A card for authenticated callers, with every skill that they may use.
     pub extended_card: bool,
 }
 
@@ -363,54 +363,53 @@ impl Default for CapabilitiesConfig {
     }
 }
 
-/// `[[agent.card.skills]]`
+/// `[[agent.card.skills]]`: one skill.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillConfig {
-    /// Unique within the agent.
+    /// The id, unique within the agent.
     pub id: String,
-    /// For people.
+    /// The display name of the skill.
     pub name: String,
-    /// For people and for choosing.
+    /// What the skill does, for people and for the choice of an agent.
     pub description: String,
-    /// Words to find it by.
+    /// Words by which a search finds it.
     pub tags: Vec<String>,
-    /// Things to say to it.
+    /// Examples of messages.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Media types, where they differ from the agent's.
+    /// Media types it accepts, where they differ from the agent's.
     #[serde(default, alias = "inputModes")]
     pub input_modes: Vec<String>,
-    /// Media types, where they differ from the agent's.
+    /// Media types it produces, where they differ from the agent's.
     #[serde(default, alias = "outputModes")]
     pub output_modes: Vec<String>,
-    /// Schemes that this skill needs, each with its scopes: a table where all of them are needed, or a list of tables
-    /// of which one is enough.
+    /// The security schemes that this skill needs, each with its scopes: a table if all are needed, or a list of tables
+    /// if one of them is enough.
     #[serde(default, alias = "securityRequirements")]
     pub security_requirements: Requirements,
-    /// Shown to everybody; otherwise only in the extended card.
+    /// Whether it is in the public card; otherwise it is only in the extended card.
     #[serde(default = "yes")]
     pub public: bool,
-    /// Only for callers who said who they are, and shown to no others.
+    /// Only authenticated callers see and use it.
     #[serde(default, alias = "requiresAuth")]
     pub requires_auth: bool,
 }
 
-/// Scheme names with their scopes.
+/// Names of security schemes with their scopes.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Requirements {
-    /// Nothing beyond what the agent needs.
+    /// No more than the agent needs.
     #[default]
     None,
-    /// All of these.
+    /// All of these schemes.
     All(BTreeMap<String, Vec<String>>),
-    /// Any of these.
+    /// Any one of these sets.
     Any(Vec<BTreeMap<String, Vec<String>>>),
 }
 
-/// Calls to one agent elsewhere that may be under way at the same time, unless somebody says otherwise. A circle of agents
-/// that nobody can see through ends here.
+/// The default limit of concurrent calls to one remote agent. An undetected loop of agents ends here.
 pub(crate) const BULKHEAD: usize = 1000;
 
 const fn a_thousand() -> usize {
@@ -469,17 +468,17 @@ impl From<&SkillConfig> for Skill {
     }
 }
 
-/// `[[agent.rule]]`: what to do when a message fits.
+/// `[[agent.rule]]`: steps for the messages that match.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// All given conditions must hold; none means always.
+    /// All given conditions must hold; without any the rule always matches.
     #[serde(default)]
     pub when: When,
-    /// What to do.
+    /// The steps to run, in order.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
-    /// What to do with the next message of the task.
+    /// What follows with the next message of the task.
     #[serde(default)]
     pub then: Option<Then>,
 }
@@ -498,12 +497,12 @@ pub struct When {
     pub skill: Option<String>,
 }
 
-/// What follows an answer: steps, or rules of their own.
+/// What follows an answer: steps, or rules of its own.
 #[derive(Debug, Clone)]
 pub enum Then {
-    /// Done whatever the answer says.
+    /// Steps that run whatever the answer is.
     Steps(Vec<Step>),
-    /// Tried in order.
+    /// Rules that are tried in order.
     Rules(Vec<Rule>),
 }
 
@@ -520,7 +519,7 @@ impl JsonSchema for Then {
 
 impl<'de> Deserialize<'de> for Then {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        // By hand instead of an untagged enum, whose only message is that nothing matched.
+        // Written by hand, because the only error of an untagged enum is that nothing matched.
         let items = Vec::<toml::Table>::deserialize(d)?;
         let rules = items.iter().any(|item| item.contains_key("do"));
         let values = items.into_iter().map(toml::Value::Table);
@@ -540,25 +539,25 @@ impl<'de> Deserialize<'de> for Then {
 pub enum Step {
     /// A direct reply, without a task.
     Message(String),
-    /// Progress.
+    /// A report of progress.
     Status(String),
-    /// A pause.
+    /// A pause, in milliseconds.
     WaitMs(u64),
-    /// An artifact, or a chunk of one.
+    /// An artifact, or one chunk of it.
     Artifact(ArtifactStep),
-    /// The message's own parts as an artifact.
+    /// The parts of the message as an artifact.
     Echo(bool),
-    /// A question.
+    /// A question to the caller.
     AskInput(String),
     /// A request for credentials.
     AskAuth(String),
-    /// Done.
+    /// Completes the task with this text.
     Complete(String),
-    /// Not done.
+    /// Fails the task with this text.
     Fail(String),
-    /// Not wanted.
+    /// Rejects the task with this text.
     Reject(String),
-    /// Another agent should have the task; see `[agent.handoff]`.
+    /// Hands the task over to another agent; see `[agent.handoff]`.
     Transfer(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Handover),
 }
 
@@ -566,34 +565,34 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactStep {
-    /// Its id.
+    /// The id of the artifact.
     pub id: String,
-    /// A name for people.
+    /// The display name of the artifact.
     #[serde(default)]
     pub name: Option<String>,
-    /// Text.
+    /// The text of the part.
     #[serde(default)]
     pub text: Option<String>,
-    /// Data.
+    /// The data of the part.
     #[serde(default)]
     #[schemars(with = "Option<serde_json::Value>")]
     pub data: Option<toml::Value>,
-    /// A link.
+    /// The URL of the part.
     #[serde(default)]
     pub url: Option<String>,
-    /// Bytes, in base64.
+    /// The bytes of the part, in base64.
     #[serde(default)]
     pub raw: Option<String>,
-    /// Media type of the part.
+    /// The media type of the part.
     #[serde(default)]
     pub media_type: Option<String>,
-    /// File name of the part.
+    /// The file name of the part.
     #[serde(default)]
     pub filename: Option<String>,
-    /// Follows what the artifact has already.
+    /// Whether it extends the artifact.
     #[serde(default)]
     pub append: bool,
-    /// Nothing follows.
+    /// Whether this is the last chunk.
     #[serde(default)]
     pub last_chunk: bool,
 }

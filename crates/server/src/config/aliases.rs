@@ -1,12 +1,12 @@
-//! Variables of the systems that we stand in for: a deployment that sets them keeps what it meant.
+//! Variables of the systems that this server replaces: a deployment that sets them keeps its behaviour.
 //!
-//! They override the file, as `SABIR_*` do, with one exception. `A2A_SECRET` and `A2A_API_KEY` name a new way in, so
-//! they only fill what is absent, and so does `A2A_SIGNING_KEY`: a file that lists what it takes, or that names an issuer for its tokens, is not
-//! widened by a variable that somebody exported for another program.
+//! They override the file, as `SABIR_*` do, with one exception. `A2A_SECRET` and `A2A_API_KEY` enable an authentication
+//! method, so they only fill absent keys, and so does `A2A_SIGNING_KEY`. If a file lists the methods it accepts, or
+//! names an issuer of its tokens, a variable that was set for another program must not add a method.
 
 use toml::{Table, Value};
 
-/// What a variable means to a configuration.
+/// Applies the value of a variable to a configuration.
 type Apply = fn(&mut Table, &str) -> Result<(), String>;
 
 pub(super) const ALIASES: [(&str, Apply); 8] = [
@@ -20,7 +20,7 @@ pub(super) const ALIASES: [(&str, Apply); 8] = [
     ("A2A_TOOL_MODE", |table, value| put(section(table, &["limits"])?, "tool_mode", value.into())),
 ];
 
-/// Applies the variables that are set to something, one at a time; `check` sees the table after each.
+/// Applies the variables that are not empty, one at a time; `check` gets the table after each.
 pub(super) fn apply<E>(
     table: &mut Table,
     variables: &[(String, String)],
@@ -54,7 +54,7 @@ fn api_key(table: &mut Table, _: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Only where there is a network, and nobody has said which key it signs with.
+/// Only if there is a network, and the file names no signing key.
 fn signing_key(table: &mut Table, _: &str) -> Result<(), String> {
     let said = table.get("auth").and_then(|auth| auth.get("agnt")).is_some();
     if table.contains_key("network") && !said {
@@ -63,12 +63,12 @@ fn signing_key(table: &mut Table, _: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Only the one word turns it off.
+/// Only the word `false` turns it off.
 fn required(table: &mut Table, value: &str) -> Result<(), String> {
     put(section(table, &["auth"])?, "required", (value != "false").into())
 }
 
-/// Where accounts are taken; elsewhere there is nothing to ask of them.
+/// Only if accounts of the chain are accepted; otherwise the demand concerns no caller.
 fn xpr(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
     let number = number(value)?;
     match table.get_mut("auth").and_then(|auth| auth.get_mut("xpr")).and_then(Value::as_table_mut) {
@@ -77,7 +77,7 @@ fn xpr(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// The limit of each caller. Callers without a credential share the one of `anonymous`, as XPR counts them.
+/// The limit of each caller. Callers without a credential share the limit of `anonymous`, as on XPR.
 fn rate(table: &mut Table, value: &str) -> Result<(), String> {
     for key in ["rate_per_minute", "anonymous_per_minute"] {
         put(section(table, &["limits"])?, key, number(value)?)?;
@@ -89,12 +89,12 @@ fn number(value: &str) -> Result<Value, String> {
     value.parse::<i64>().map(Value::Integer).map_err(|_| "must be a whole number".into())
 }
 
-/// Whether a file leaves room for a way in: it lists it, or describes it, or describes none at all.
+/// Whether a file allows an authentication method: it lists it, describes it, or describes none at all.
 fn takes(auth: &Table, word: &str) -> bool {
     const WAYS: [&str; 5] = ["jwt", "legacy_key", "basic", "mtls", "xpr"];
     match auth.get("accept").and_then(Value::as_array) {
         Some(list) => list.iter().any(|one| one.as_str() == Some(word)),
-        // The two that variables describe may stand beside each other.
+        // The two methods that variables enable may be used together.
         None => WAYS.iter().all(|way| *way == word || matches!(*way, "jwt" | "legacy_key") || !auth.contains_key(*way)),
     }
 }
@@ -104,7 +104,7 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The table at a path, made where it is not.
+/// The table at a path, created if absent.
 pub(super) fn section<'t>(table: &'t mut Table, path: &[&str]) -> Result<&'t mut Table, String> {
     path.iter().try_fold(table, |table, name| {
         let inner = table.entry((*name).to_owned()).or_insert_with(|| Value::Table(Table::new()));

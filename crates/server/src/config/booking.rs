@@ -1,4 +1,4 @@
-//! `[network]`: the booking network of this server. Without the section there is none, and `/a2a/v1` is no path.
+//! `[network]`: the booking network of this server. Without the section, the server has no path `/a2a/v1`.
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
 use super::neighbours::{CoverageConfig, PeerConfig};
@@ -10,38 +10,38 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The agent that the network is.
+/// The name of the agent that stands for the network.
 pub const AGENT: &str = "network";
 
-/// `[network]`
+/// `[network]`: the booking network.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkConfig {
-    /// Its id, which envelopes are addressed to.
+    /// The id of the network, to which envelopes are addressed.
     pub id: String,
-    /// A name for people.
+    /// The display name of the network.
     pub name: String,
-    /// What it calls its version.
+    /// The version that the network reports.
     pub version: String,
     /// A file of venues that is imported at every start.
     pub venues: Option<PathBuf>,
-    /// What a referral costs where a venue says nothing, in per cent.
+    /// The referral fee in per cent, for venues without one of their own.
     pub fee_pct: f64,
-    /// What a confirmed booking costs, in cents of a dollar.
+    /// The price of a confirmed booking, in US cents.
     pub confirm_cents: u32,
-    /// What envelopes are signed with, as `env:NAME` or `file:PATH`.
+    /// The key that signs envelopes, as `env:NAME` or `file:PATH`.
     pub signing_key: Option<Reference>,
-    /// Also served at the root.
+    /// Whether it is also served at the root.
     pub default: bool,
-    /// Whose money is taken.
+    /// Which payments are accepted.
     pub payments: PaymentsConfig,
-    /// Who bills what was counted.
+    /// The service that bills the counted bookings.
     pub billing: Option<BillingConfig>,
-    /// How often an envelope may be passed on, at most 8 times.
+    /// How many times an envelope may be forwarded, at most 8.
     pub hops_max: usize,
-    /// The networks beside it, and venues' agents that want a key.
+    /// Neighbouring networks, and agents of venues that need a key.
     pub peer: Vec<PeerConfig>,
-    /// What it has and where, as its record says.
+    /// The places and categories that its record states.
     pub coverage: CoverageConfig,
 }
 
@@ -67,7 +67,7 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// What the network keeps to, or what cannot be meant.
+    /// The terms of the network. An error names a value that is not legal.
     pub(crate) fn terms(&self) -> Result<Terms, String> {
         let id = self.id.as_str();
         let is_word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -82,7 +82,7 @@ impl NetworkConfig {
         Ok(Terms { id: self.id.clone(), version: self.version.clone(), fee, confirm_cents: self.confirm_cents })
     }
 
-    /// The section that the network would have among the agents. What stands behind it is made by the server.
+    /// The `[[agent]]` section of the network. The server makes the agent behind it.
     pub(crate) fn section(&self) -> AgentConfig {
         let skills = sabir_network::skills().into_iter().map(SkillConfig::from).collect();
         let modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
@@ -97,7 +97,7 @@ impl NetworkConfig {
                 skills,
                 input_modes: modes.clone(),
                 output_modes: modes,
-                // What subscribers are told goes the way of all push notifications.
+                // Subscribers get their notifications like all push notifications.
                 capabilities: CapabilitiesConfig { push_notifications: true, ..CapabilitiesConfig::default() },
                 ..CardConfig::default()
             },

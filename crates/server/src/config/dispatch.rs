@@ -1,21 +1,21 @@
-//! `[agent.dispatch]`: an agent that finds the right one.
+//! `[agent.dispatch]`: an agent that passes each message on to the one that fits best.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `[agent.dispatch]`
+/// `[agent.dispatch]`: how the agent chooses.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DispatchConfig {
-    /// Whom it may choose; all others that have no `[agent.auth]` of their own when empty.
+    /// The agents it may choose; when empty, all others that have no `[agent.auth]` of their own.
     pub agents: Vec<String>,
-    /// Who answers what nobody fits; without one the caller is asked.
+    /// The agent for messages that no agent fits; without one the caller is asked.
     pub fallback: Option<String>,
-    /// A score below this fits nobody.
+    /// The lowest score at which an agent fits.
     pub score_min: f64,
-    /// The second best is as good as the best from this share of its score on, and the caller is asked.
+    /// If the second best has at least this share of the best score, the caller is asked.
     pub near: f64,
-    /// Agents among which the caller chooses.
+    /// Maximum number of agents that the caller may choose from.
     pub choices_max: usize,
 }
 
@@ -26,7 +26,7 @@ impl Default for DispatchConfig {
 }
 
 impl DispatchConfig {
-    /// What cannot be meant.
+    /// Checks the values. An error names the one that is not legal.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(0.0..=1000.0).contains(&self.score_min) {
             return Err(format!("dispatch.score_min = {} is not between 0 and 1000", self.score_min));

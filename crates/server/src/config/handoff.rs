@@ -1,4 +1,4 @@
-//! `[agent.handoff]`: tasks that leave for other agents, and tasks that come from them.
+//! `[agent.handoff]`: tasks that are handed over to other agents, and tasks that are accepted from them.
 
 use sabir_gateway::handoff::Unaware;
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX};
@@ -6,23 +6,23 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// To whom an agent may hand its tasks, and whether it takes those of others. Without the section it does neither.
+/// The agents that an agent may hand tasks over to, and whether it accepts tasks. Without the section it does neither.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HandoffConfig {
-    /// Names of agents of this server, here or elsewhere.
+    /// Names of agents of this server, remote ones included.
     pub targets: Vec<String>,
-    /// What it may pass on, by the names of capabilities: to `targets`, and to agents that it delegates to. `billing.*`
-    /// stands for the names below it that its card has. When absent, it may hand over everything it can do, and its
-    /// delegations are not limited.
+    /// The capabilities that it may pass on to `targets` and to agents that it delegates to. `billing.*` covers the
+    /// names below it that the card has. When absent, it may hand over all of its capabilities, and its delegations are
+    /// not limited.
     pub scope: Option<Vec<String>>,
-    /// It takes tasks of others, and holds them until they let go.
+    /// Whether it accepts tasks, and holds them until their sender releases them.
     pub accept: bool,
-    /// What becomes of a task whose caller does not follow handoffs.
+    /// What happens to a task whose caller does not follow handoffs.
     pub unaware: UnawareConfig,
-    /// How often a task may be handed on, here and elsewhere.
+    /// How often a task may be handed over, on all servers together.
     pub depth_max: usize,
-    /// Seconds for which the other side is asked to take a task.
+    /// Seconds for which the target is asked to accept a task.
     pub patience_seconds: u64,
 }
 
@@ -52,15 +52,15 @@ impl HandoffConfig {
     }
 }
 
-/// See [`HandoffConfig::unaware`].
+/// The values of [`HandoffConfig::unaware`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnawareConfig {
-    /// It stays here, and the other agent's work is shown in it.
+    /// The task stays here, and shows the other agent's work.
     Relay,
-    /// The caller is told whom to turn to.
+    /// The caller is told which agent to call.
     Ask,
-    /// It fails.
+    /// The task fails with an error.
     Fail,
 }
 

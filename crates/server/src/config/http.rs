@@ -1,4 +1,4 @@
-//! `[agent.http]`: an HTTP endpoint behind an agent.
+//! `[agent.http]`: the settings of an HTTP endpoint.
 
 use sabir_engine::ConversationLimits;
 use sabir_guard::config::Reference;
@@ -6,12 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// `[agent.http]`
+/// `[agent.http]`: how the endpoint is called.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Headers that each request carries, each as `env:NAME` or `file:PATH`: whatever has to be said in one is most often
-    /// a key.
+    /// Headers of each request, each as `env:NAME` or `file:PATH`, because a header value is most often a key.
     pub headers: BTreeMap<String, Reference>,
     /// Earlier messages of the task that go with each request; 0 for none.
     pub history_messages_max: usize,
@@ -19,13 +18,14 @@ pub struct HttpConfig {
     pub conversation_messages_max: usize,
     /// Bytes of those messages; 0 for none.
     pub conversation_bytes_max: usize,
-    /// Seconds until an answer has to begin.
+    /// Seconds until an answer must begin.
     pub answer_seconds_max: u64,
-    /// Seconds of silence on a stream.
+    /// Seconds of silence on a stream after which it fails.
     pub silence_seconds_max: u64,
     /// Bytes of one answer, the whole stream included.
     pub answer_bytes_max: usize,
-    /// How often a request is made, where `idempotent = true`; otherwise only one that cannot have arrived is repeated.
+    /// Maximum attempts per request with `idempotent = true`; otherwise only a request that cannot have arrived is
+    /// repeated.
     pub attempts_max: u32,
 }
 
@@ -46,12 +46,12 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
-    /// How much of the conversation's earlier tasks goes with each request.
+    /// How much of the conversation's earlier tasks each request contains.
     pub(crate) const fn conversation(&self) -> ConversationLimits {
         ConversationLimits { messages_max: self.conversation_messages_max, bytes_max: self.conversation_bytes_max }
     }
 
-    /// What cannot be meant.
+    /// Checks the values. An error names the one that is not legal.
     pub(crate) fn check(&self) -> Result<(), String> {
         check([
             ("http.conversation_messages_max", self.conversation_messages_max as u64, 0..=10_000),
@@ -64,7 +64,7 @@ impl HttpConfig {
     }
 }
 
-/// The first value that is out of its bounds, as an error.
+/// Checks values against their ranges. The error names the first that is out of range.
 pub(super) fn check<const N: usize>(bounds: [(&str, u64, std::ops::RangeInclusive<u64>); N]) -> Result<(), String> {
     match bounds.into_iter().find(|(_, value, range)| !range.contains(value)) {
         None => Ok(()),

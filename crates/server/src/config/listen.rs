@@ -5,8 +5,8 @@ use serde::de::{self, Deserializer, Visitor};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// Reads `127.0.0.1:4000`, `[::1]:4000` or `localhost:4000`. The resolver of this machine looks up host names; an IPv4
-/// address wins, because that is where clients try first.
+/// Parses `127.0.0.1:4000`, `[::1]:4000` or `localhost:4000`. The resolver of this machine looks up host names; an IPv4
+/// address comes first, because clients try it first.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -22,8 +22,8 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Config {
-    /// Why other machines can reach this server: what it listens on, or what says that a proxy passes requests on to it.
-    /// `None` where only programs on this machine can.
+    /// Why other machines can reach this server: its address, or a setting that shows that a proxy forwards requests to
+    /// it. `None` if only programs on this machine can.
     pub fn reachable_by(&self) -> Option<String> {
         let server = &self.server;
         if !server.listen.ip().is_loopback() {
@@ -39,7 +39,7 @@ impl Config {
     }
 }
 
-/// The same for the configuration file, where a bare port is a common mistake.
+/// Reads the address from the configuration file, where a bare port is a common mistake.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     struct ListenVisitor;
     impl Visitor<'_> for ListenVisitor {

@@ -1,12 +1,12 @@
-//! The words for a mistake in the configuration.
+//! The error texts for mistakes in the configuration.
 //!
-//! The parser speaks of Rust: fields, variants, `u32`. This module says the same of keys, values and numbers, and names the
+//! The parser speaks of Rust: fields, variants, `u32`. This module speaks of keys, values and numbers, and suggests the
 //! key that was probably meant.
 
-/// How alike two keys are when one is offered for the other; 1 is the same.
+/// How similar two keys must be for a suggestion; 1 means equal.
 const LIKENESS_MIN: f64 = 0.8;
 
-/// Says what the parser has said in the words of the file.
+/// Translates the message of the parser into the terms of the file.
 pub(super) fn plain(message: &str) -> String {
     let first = message.lines().next().unwrap_or(message);
     if let Some((wrong, known)) = names(first, "unknown field ") {
@@ -34,7 +34,7 @@ pub(super) fn plain(message: &str) -> String {
     format!("this is {found}, and {} is expected", expectation(expected))
 }
 
-/// The kind of a value, as people call it.
+/// The kind of a value in plain words.
 fn expectation(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
@@ -55,7 +55,7 @@ fn names(message: &str, prefix: &str) -> Option<(String, Vec<String>)> {
     Some((quoted.next()?, quoted.collect()))
 }
 
-/// The name that was probably meant, or all names where none is alike.
+/// The most similar name, or all names if none is similar.
 fn suggestion(wrong: &str, known: &[String]) -> String {
     let likeness = |name: &&String| strsim::jaro_winkler(wrong, name);
     let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));

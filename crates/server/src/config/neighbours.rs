@@ -1,4 +1,4 @@
-//! `[[network.peer]]` and `[network.coverage]`: the networks beside ours, and what ours has.
+//! `[[network.peer]]` and `[network.coverage]`: the neighbouring networks, and what this network covers.
 
 use sabir_gateway::Mailing;
 use sabir_guard::authn::agnt::{Derivation, Ring};
@@ -11,28 +11,28 @@ use serde::Deserialize;
 use std::sync::Arc;
 use url::Url;
 
-/// `[[network.peer]]`: another network, or a venue's own agent that wants a key.
+/// `[[network.peer]]`: another network, or the agent of a venue that needs a key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {
-    /// Its id: `network:name`, or the agent id of a venue.
+    /// The id: `network:name`, or the agent id of a venue.
     pub id: String,
-    /// Where envelopes are posted, such as `https://other.example/a2a/v1`. A venue's agent may leave it to its `endpoint`.
+    /// The URL for envelopes, such as `https://other.example/a2a/v1`. Absent for a venue, its `endpoint` is used.
     #[serde(default)]
     pub url: Option<String>,
-    /// A ClawPulse gateway that has an inbox for it, instead of `url`; `key` is then ours at the gateway.
+    /// A ClawPulse gateway with an inbox for it, in place of `url`; `key` is then our key at the gateway.
     #[serde(default)]
     pub clawpulse: Option<String>,
-    /// The API key that it issued to us, as `env:NAME` or `file:PATH`.
+    /// The API key that it issued to this network, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub key: Option<Reference>,
-    /// What is signed with, where it is another key than that of `[auth.agnt]`.
+    /// The signing key for its envelopes, if it differs from that of `[auth.agnt]`.
     #[serde(default)]
     pub signing_key: Option<Reference>,
-    /// It takes envelopes that were passed on.
+    /// Whether it accepts forwarded envelopes.
     #[serde(default = "yes")]
     pub via: bool,
-    /// Its registry is read.
+    /// Whether its registry is synced.
     #[serde(default = "yes")]
     pub registry: bool,
 }
@@ -41,17 +41,17 @@ const fn yes() -> bool {
     true
 }
 
-/// `[network.coverage]`: what the network has and where, as its record says.
+/// `[network.coverage]`: what the network covers, as its record states.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoverageConfig {
-    /// Such as `restaurant`.
+    /// Kinds of venues, such as `restaurant`.
     pub categories: Vec<String>,
-    /// Parts of towns.
+    /// Districts of cities.
     pub areas: Vec<String>,
-    /// Towns.
+    /// Names of the cities.
     pub cities: Vec<String>,
-    /// Countries.
+    /// Names of the countries.
     pub countries: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl From<CoverageConfig> for Coverage {
 }
 
 impl PeerConfig {
-    /// The neighbour it describes. `usual` is what is signed with where it has no key of its own.
+    /// The peer that it describes. `usual` is the signing key for a peer without one of its own.
     pub(crate) fn neighbour(&self, secrets: &dyn Secrets, usual: Option<&Arc<Ring>>) -> Result<Neighbour, String> {
         let named = |what: &str, problem: String| format!("network.peer {:?}: {what}: {problem}", self.id);
         let reveal = |what: &str, reference: &Reference| {

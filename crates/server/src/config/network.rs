@@ -1,4 +1,4 @@
-//! Addresses of others in `[server]`: networks of proxies, and web origins.
+//! IP networks and web origins in `[server]`.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -12,14 +12,14 @@ use std::str::FromStr;
 pub struct Network(IpNet);
 
 impl Network {
-    /// This machine.
+    /// The loopback addresses of this machine.
     pub(crate) fn loopback() -> Vec<Self> {
         let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
         let v6 = Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128);
         vec![Self(v4.into()), Self(v6.into())]
     }
 
-    /// The networks that no address of the internet is in: private ones, shared ones, link-local ones and this machine.
+    /// The networks without public addresses: private, shared and link-local ones, and this machine.
     pub(crate) fn internal() -> Vec<Self> {
         let v4 = |a, b, bits| Self(Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), bits).into());
         let v6 = |first, bits| Self(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), bits).into());
@@ -29,12 +29,12 @@ impl Network {
         networks
     }
 
-    /// As others count it.
+    /// The network in the type of the `ipnet` crate.
     pub const fn net(&self) -> IpNet {
         self.0
     }
 
-    /// Whether an address is in it.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: &IpAddr) -> bool {
         self.0.contains(address)
     }
@@ -66,12 +66,12 @@ impl FromStr for Network {
     }
 }
 
-/// A web origin that may call, as browsers write it: `https://console.example`.
+/// A web origin whose pages may call, in the form of browsers: `https://console.example`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// This one.
+    /// Only pages of this origin.
     Exactly(String),
-    /// `*`: each of them.
+    /// `*`: pages of all origins.
     Any,
 }
 
@@ -93,7 +93,7 @@ impl Origin {
         if !exact || authority.contains(['@', '*']) || authority.ends_with(':') {
             return Err(wrong());
         }
-        // A browser leaves the usual port out, and so do we.
+        // A browser leaves the default port out, and so does this.
         let host = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
         Ok(Self::Exactly(format!("{scheme}://{}", host.to_ascii_lowercase())))
     }

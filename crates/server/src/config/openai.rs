@@ -1,4 +1,4 @@
-//! `[agent.openai]`: a model behind an agent.
+//! `[agent.openai]`: the settings of a language model.
 
 use super::http::check;
 use sabir_engine::ConversationLimits;
@@ -6,50 +6,50 @@ pub use sabir_guard::config::Reference;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `[agent.openai]`
+/// `[agent.openai]`: the model and its limits.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenaiConfig {
-    /// Which model answers.
+    /// The name of the model.
     pub model: String,
-    /// What it is told before everything else.
+    /// The system prompt, before all messages.
     pub system: Option<String>,
-    /// Whether it may ask the caller something, as a tool.
+    /// Whether the model may ask the caller a question, as a tool.
     pub asks: bool,
-    /// Members of each request besides those that we write: `temperature`, `max_tokens`, and whatever else it knows.
+    /// Further members of each request: `temperature`, `max_tokens`, and others that the endpoint knows.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub parameters: toml::Table,
-    /// What it may use.
+    /// The tools that the model may use.
     pub tools: ToolsConfig,
-    /// How much is enough.
+    /// Limits on rounds, bytes and time.
     pub limits: OpenaiLimits,
-    /// What tokens cost, for the account of a conversation.
+    /// The price of tokens, which is charged to the conversation.
     pub price: PriceConfig,
 }
 
-/// `[agent.openai.limits]`
+/// `[agent.openai.limits]`: limits on rounds, bytes and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenaiLimits {
-    /// How often the model is asked for one message: each use of tools costs one more.
+    /// Requests to the model for one message: each round of tool calls needs one more.
     pub rounds_max: u32,
-    /// Uses of tools in one round.
+    /// Tool calls in one round.
     pub calls_max: usize,
-    /// Earlier messages of the task that it is told.
+    /// Earlier messages of the task that the model gets.
     pub history_messages_max: usize,
-    /// Messages of the conversation's earlier tasks that it is told; 0 for none.
+    /// Messages of the conversation's earlier tasks that the model gets; 0 for none.
     pub conversation_messages_max: usize,
     /// Bytes of those messages; 0 for none.
     pub conversation_bytes_max: usize,
-    /// Bytes of what a tool has found that it is told.
+    /// Bytes of a tool's result that the model gets.
     pub result_bytes_max: usize,
-    /// Seconds until an answer has to begin.
+    /// Seconds until an answer must begin.
     pub answer_seconds_max: u64,
-    /// Seconds of silence in an answer.
+    /// Seconds of silence in an answer after which it fails.
     pub silence_seconds_max: u64,
     /// Seconds that a tool of an MCP server may take.
     pub tool_seconds_max: u64,
-    /// Bytes of one answer, as they come over the wire.
+    /// Bytes of one answer, as received.
     pub answer_bytes_max: usize,
 }
 
@@ -72,54 +72,54 @@ impl Default for OpenaiLimits {
 }
 
 impl OpenaiLimits {
-    /// How much of the conversation's earlier tasks the model is told.
+    /// How much of the conversation's earlier tasks the model gets.
     pub(crate) const fn conversation(&self) -> ConversationLimits {
         ConversationLimits { messages_max: self.conversation_messages_max, bytes_max: self.conversation_bytes_max }
     }
 }
 
-/// `[agent.openai.price]`: millionths of whatever is counted in, for a thousand tokens.
+/// `[agent.openai.price]`: the price of a thousand tokens, in millionths of the operator's currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PriceConfig {
-    /// For tokens that it reads.
+    /// For tokens that the model reads.
     pub input_micros: u64,
-    /// For tokens that it writes.
+    /// For tokens that the model writes.
     pub output_micros: u64,
 }
 
-/// `[agent.openai.tools]`
+/// `[agent.openai.tools]`: the tools that the model may use.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// Agents of this server that it may ask, by name.
+    /// Agents of this server that it may call, by name.
     pub agents: Vec<String>,
     /// MCP servers whose tools it may use.
     pub mcp: Vec<McpConfig>,
 }
 
-/// One of `agent.openai.tools.mcp`: a command that speaks MCP on its standard streams, or a URL.
+/// One of `agent.openai.tools.mcp`: a command that speaks MCP on standard input and output, or a URL.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {
-    /// Goes before the names of its tools.
+    /// The prefix of the names of its tools.
     pub name: String,
-    /// The command line, run by `sh -c`, once.
+    /// The command line, run once by `sh -c`.
     #[serde(default)]
     pub command: Option<String>,
-    /// Names of variables the command may see besides the few it always sees.
+    /// Names of variables that the command gets besides the few that it always gets.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Where it is.
+    /// The URL of the server.
     #[serde(default)]
     pub url: Option<String>,
-    /// A token to show it, as `env:NAME` or `file:PATH`.
+    /// The token to send, as `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub bearer: Option<Reference>,
 }
 
 impl OpenaiConfig {
-    /// What cannot be meant.
+    /// Checks the values. An error names the one that is not legal.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.model.is_empty() {
             return Err("openai.model names the model that answers".into());
@@ -162,5 +162,5 @@ impl OpenaiConfig {
     }
 }
 
-/// What goes before the names of agents among tools.
+/// The prefix of agents among the names of tools.
 pub(crate) const AGENTS: &str = "agent";

@@ -1,18 +1,18 @@
-//! Where settings come from, so that none is dropped in silence.
+//! Where each setting comes from, so that no value is dropped silently.
 //!
-//! A file, a variable, a platform and a flag may all set the same key, and one of them counts. What the others said is
-//! noted here by key, and the start shows the notes to the operator. A note never repeats a value that a file or a variable
-//! gave: it may be a secret.
+//! A file, a variable, a platform and a flag may all set the same key, and only one of them is used. This module notes
+//! the others by key, and the start shows the notes to the operator. A note never contains a value of a file or a
+//! variable, because it may be a secret.
 
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Who set which key, and what of that does not count.
+/// What set each key, and which values are not used.
 #[derive(Debug, Clone, Default)]
 pub struct Origins {
-    /// The file or the variable that set a key, such as `store.url`.
+    /// The file or variable that set a key, such as `store.url`.
     set_by: BTreeMap<String, String>,
-    /// What the operator should know about a key.
+    /// Notes for the operator about a key.
     notes: BTreeMap<String, String>,
 }
 
@@ -23,7 +23,7 @@ impl Origins {
         Self { set_by, notes: BTreeMap::new() }
     }
 
-    /// Notes what a variable has changed.
+    /// Notes the keys that a variable has changed.
     pub(super) fn change(&mut self, before: &Table, after: &Table, variable: &str) {
         let before = leaves(before);
         for (key, value) in leaves(after) {
@@ -34,7 +34,7 @@ impl Origins {
         }
     }
 
-    /// Sets a key of a section that nothing else has set. Where something has, the other value is noted as not used.
+    /// Sets a key of a section if it is not set. If it is, the other value is noted as not used.
     pub(super) fn fill(&mut self, section: &mut Table, key: &str, value: Value, by: &str) {
         let name = key.rsplit('.').next().unwrap_or(key);
         let note = match section.get(name) {
@@ -52,12 +52,12 @@ impl Origins {
         self.notes.insert(key.to_owned(), note);
     }
 
-    /// What set a key: a file or a variable. `None` where nothing did and its default counts.
+    /// What set a key: a file or a variable. `None` if its default is used.
     pub fn of(&self, key: &str) -> Option<&str> {
         self.set_by.get(key).map(String::as_str)
     }
 
-    /// Notes that something else, such as a flag, counts for a key or for all keys of a section.
+    /// Notes that another source, such as a flag, replaces a key or all keys of a section.
     pub fn replace(&mut self, key: &str, by: &str) {
         let is_meant = |set: &str| set.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let Some(origin) = self.set_by.iter().find(|(set, _)| is_meant(set)).map(|(_, origin)| origin) else { return };
@@ -71,7 +71,7 @@ impl Origins {
     }
 }
 
-/// Every value that is no table, by its path.
+/// All values that are no tables, by their path.
 fn leaves(table: &Table) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (key, value) in table {

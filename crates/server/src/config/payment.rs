@@ -1,89 +1,89 @@
-//! `[network.payments]` and `[network.billing]`: whose money is taken, and who bills what was counted.
+//! `[network.payments]` and `[network.billing]`: which payments are accepted, and which service bills the bookings.
 
 use sabir_guard::config::Reference;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Where Stripe is.
+/// The default URL of Stripe.
 const STRIPE_URL: &str = "https://api.stripe.com/";
 
-/// `[network.payments]`
+/// `[network.payments]`: the accepted payments.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PaymentsConfig {
-    /// The most that one payment may come to, in minor units of its currency.
+    /// The maximum of one payment, in minor units of its currency.
     pub payment_max: Option<u64>,
-    /// The most that all payments of one key in one currency may come to on one day of UTC.
+    /// The maximum of all payments of one key in one currency on one UTC day.
     pub day_max: Option<u64>,
-    /// Take tokens of type `test`, which move no money. Not in production.
+    /// Accepts tokens of type `test`, which move no money. Not in production.
     pub test: bool,
     /// Payments through Stripe.
     pub stripe: Option<StripeConfig>,
-    /// Payments by x402.
+    /// Payments by the protocol x402.
     pub x402: Option<X402Config>,
-    /// Transfers that are on a chain already.
+    /// Transfers that were made on a chain before.
     pub crypto: Option<CryptoConfig>,
 }
 
 impl PaymentsConfig {
-    /// Whether there is any way to pay.
+    /// Whether any method of payment is configured.
     pub(crate) const fn is_taken(&self) -> bool {
         self.test || self.stripe.is_some() || self.x402.is_some() || self.crypto.is_some()
     }
 }
 
-/// `[network.payments.stripe]`
+/// `[network.payments.stripe]`: payments through Stripe.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StripeConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.
     pub secret_key: Reference,
-    /// Where Stripe is.
+    /// The URL of the Stripe API.
     #[serde(default = "stripe_url")]
     pub url: String,
 }
 
-/// `[network.payments.x402]`
+/// `[network.payments.x402]`: payments by x402.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct X402Config {
-    /// The facilitator.
+    /// The URL of the facilitator.
     pub facilitator: String,
-    /// A token for it, as `env:NAME` or `file:PATH`.
+    /// A token for the facilitator, as `env:NAME` or `file:PATH`.
     pub token: Option<Reference>,
-    /// What is paid, and to whom.
+    /// The asset that is paid, and its recipient.
     #[serde(flatten)]
     pub asset: AssetConfig,
-    /// What the scheme wants to know besides, such as the asset's `name` and `version`.
+    /// Further values that the scheme needs, such as the asset's `name` and `version`.
     #[serde(default)]
     pub extra: BTreeMap<String, String>,
 }
 
-/// `[network.payments.crypto]`
+/// `[network.payments.crypto]`: transfers on a chain.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CryptoConfig {
-    /// The chain's JSON-RPC, as `env:NAME` or `file:PATH`: its address most often holds a key.
+    /// The URL of the chain's JSON-RPC, as `env:NAME` or `file:PATH`, because it most often contains a key.
     pub rpc: Reference,
-    /// What is paid, and to whom.
+    /// The asset that is paid, and its recipient.
     #[serde(flatten)]
     pub asset: AssetConfig,
-    /// Blocks that have to be on top of a transfer, its own included.
+    /// Confirmations that a transfer needs, its own block included.
     #[serde(default = "confirmations")]
     pub confirmations: u64,
 }
 
-/// What is paid on a chain, and to whom.
+/// An asset on a chain, and the recipient of payments.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct AssetConfig {
-    /// The chain, as CAIP-2 writes it, such as `eip155:8453`.
+    /// The chain as a CAIP-2 id, such as `eip155:8453`.
     pub network: String,
-    /// The asset's contract.
+    /// The contract of the asset.
     pub asset: String,
-    /// Our address.
+    /// Our address on the chain.
     pub pay_to: String,
-    /// The currency the asset stands for.
+    /// The currency that the asset represents.
     #[serde(default = "dollar")]
     pub currency: String,
     /// How many more digits the asset has than the currency: 4 for six digits and cents.
@@ -91,20 +91,20 @@ pub struct AssetConfig {
     pub more_digits: u32,
 }
 
-/// `[network.billing]`
+/// `[network.billing]`: the billing of counted bookings.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BillingConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.
     pub secret_key: Reference,
-    /// Where Stripe is.
+    /// The URL of the Stripe API.
     #[serde(default = "stripe_url")]
     pub url: String,
-    /// What the meter listens to.
+    /// The event name of the meter.
     pub event_name: String,
-    /// The meter's id, by which its sums are asked for.
+    /// The id of the meter, by which its sums are read.
     pub meter: Option<String>,
-    /// Bill every night at 00:15 UTC.
+    /// Whether bookings are billed every night at 00:15 UTC.
     #[serde(default = "yes")]
     pub nightly: bool,
 }

@@ -1,8 +1,8 @@
-//! Where we run, told by what a platform leaves in the environment.
+//! Detects the hosting platform from the variables that it sets.
 //!
-//! The signs are those that agent-native goes by, so that a deployment which it takes for production is production here as
-//! well. A platform that hosts the process also says more: which port its proxy calls, that this proxy speaks TLS for the
-//! process, and which header names the client. All of that only fills what the configuration leaves open.
+//! The variables are those that agent-native checks, so that a deployment is in production here if it is there. A
+//! platform that hosts the process also shows which port its proxy calls, that this proxy terminates TLS, and which
+//! header names the client. All of that only fills settings that the configuration leaves open.
 
 use super::Config;
 use super::network::Network;
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 /// The port that the proxy of a hosting platform calls.
 const PORT: &str = "PORT";
 
-/// Something that tells of production.
+/// A platform, or another sign of production.
 #[derive(Debug)]
 pub struct Platform {
     /// The variable by which it is recognised.
@@ -22,12 +22,12 @@ pub struct Platform {
     hosting: Option<Hosting>,
 }
 
-/// What a platform that hosts this process does for it.
+/// The settings of a platform that hosts this process.
 #[derive(Debug)]
 struct Hosting {
-    /// The header in which its proxy names the client, where that is not `X-Forwarded-For`. The proxy overwrites it.
+    /// The header in which its proxy names the client, if it is not `X-Forwarded-For`. The proxy overwrites it.
     client_header: Option<HeaderName>,
-    /// The address under which callers reach the process, where the platform says so.
+    /// The public URL of the process, if the platform sets it.
     public_url: fn(&Variables<'_>) -> Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl Variables<'_> {
     }
 }
 
-/// A platform whose proxy writes `X-Forwarded-For`, and that does not tell its address.
+/// A platform whose proxy writes `X-Forwarded-For`, and which does not set a public URL.
 const PLAIN: Hosting = Hosting { client_header: None, public_url: |_| None };
 
-/// Every platform that is recognised; the first that is there counts.
+/// All platforms that are recognised; the first match is used.
 static PLATFORMS: [Platform; 9] = [
     Platform {
         variable: "NETLIFY",
@@ -84,25 +84,26 @@ static PLATFORMS: [Platform; 9] = [
             public_url: |all| all.get("FLY_APP_NAME").map(|app| format!("https://{app}.fly.dev")),
         }),
     },
-    // Cloud Run replaces X-Forwarded-For by the address that called it.
+    // Cloud Run replaces X-Forwarded-For with the address that called it.
     Platform { variable: "K_SERVICE", is_here: |all| all.get("K_SERVICE").is_some(), hosting: Some(PLAIN) },
-    // Last, because images of hosting platforms set it as well. It says that this is production, and nothing about a proxy: anyone may set it on a machine of their own.
+    // Last, because images of hosting platforms set it too. It shows production, and nothing about a proxy: it can be
+    // set on any machine.
     Platform { variable: "NODE_ENV", is_here: |all| all.get("NODE_ENV") == Some("production"), hosting: None },
 ];
 
 impl Config {
-    /// Whether this server is in production: it says so, or its platform does.
+    /// Whether this server is in production, by its configuration or by its platform.
     pub const fn is_production(&self) -> bool {
         self.server.production || self.platform.is_some()
     }
 
-    /// What the platform that hosts this process does for it.
+    /// The settings of the platform that hosts this process.
     fn hosting(&self) -> Option<&'static Hosting> {
         self.platform.and_then(|platform| platform.hosting.as_ref())
     }
 
-    /// The proxies that are believed. A hosting platform does not say at which addresses its proxies are, but they call
-    /// from its own network; what comes from a public address has not passed them.
+    /// The proxies whose headers are trusted. A hosting platform does not publish the addresses of its proxies, but
+    /// they call from its internal network; a request from a public address did not pass them.
     pub(crate) fn believed_proxies(&self) -> Vec<Network> {
         match &*self.server.proxies {
             [] if self.server.is_tls_terminated() && self.hosting().is_some() => Network::internal(),
@@ -110,14 +111,14 @@ impl Config {
         }
     }
 
-    /// The header in which the platform's proxy names the client. Proxies that the configuration names speak for themselves.
+    /// The header in which the platform's proxy names the client. Configured proxies use their own headers.
     pub(crate) fn client_header(&self) -> Option<HeaderName> {
         let hosting = self.hosting().filter(|_| self.server.is_tls_terminated() && self.server.proxies.is_empty());
         hosting.and_then(|hosting| hosting.client_header.clone())
     }
 
-    /// Whether anybody on the way could read along. In production that is refused, except on the machine itself, where
-    /// there is no way to speak of, and behind a proxy that is known to speak TLS for this server.
+    /// Refuses plain HTTP in production, because others on the way could read it. It is allowed on the loopback
+    /// address, and behind a proxy that is known to terminate TLS for this server.
     pub(crate) fn refuse_plain_http(&self) -> Result<(), String> {
         let server = &self.server;
         if server.is_tls_terminated() && server.proxies.is_empty() && self.hosting().is_none() {
@@ -143,14 +144,14 @@ impl Config {
     }
 }
 
-/// The platform of production that the environment tells of. `None`: nothing does, which is how development looks.
+/// The production platform that the environment shows; `None` in development.
 pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static Platform> {
     let variables = Variables(variables);
     PLATFORMS.iter().find(|platform| (platform.is_here)(&variables))
 }
 
-/// Takes from a hosting platform what the configuration leaves open: the port, who speaks TLS, and the address for callers.
-/// An error is the variable that cannot be used, and why.
+/// Fills settings that the configuration leaves open with those of a hosting platform: the port, TLS, and the public
+/// URL. An error names the variable that cannot be used, and why.
 pub(super) fn apply(
     table: &mut Table,
     variables: &[(String, String)],
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(found, expected, "{variables:?}");
     }
 
-    /// A configuration as these variables leave it.
+    /// The configuration that results from these variables.
     fn hosted(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
         Config::parse(text, "sabir.toml", named(variables).into_iter()).map_err(|error| error.to_string())
     }

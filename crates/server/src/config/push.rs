@@ -1,4 +1,4 @@
-//! `[push]` and `[egress]`: how hard webhooks are tried, and where they and other calls may go.
+//! `[push]` and `[egress]`: retries of webhooks, and the addresses that webhooks and other calls may reach.
 
 use super::network::Network;
 use sabir_gateway::{ATTEMPT_TIME, Egress};
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// `[egress]`
+/// `[egress]`: the addresses that may be called.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EgressConfig {
-    /// Addresses and networks that may be called besides public ones. Nothing else is called for a caller.
+    /// Addresses and networks that may be called besides public ones. No caller can make the server call others.
     pub allow: Vec<Network>,
 }
 
@@ -21,19 +21,19 @@ impl EgressConfig {
     }
 }
 
-/// `[push]`
+/// `[push]`: the delivery of push notifications.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PushConfig {
-    /// How often a delivery is tried before it is a dead letter.
+    /// Attempts before a delivery becomes a dead letter.
     pub attempts: u32,
-    /// Hours after which it is one in any case.
+    /// Hours after which a delivery becomes a dead letter in any case.
     pub deadline_hours: u64,
     /// Seconds that one attempt may take.
     pub timeout_seconds: u64,
-    /// Deliveries at the same time.
+    /// Deliveries that run at the same time.
     pub workers: usize,
-    /// Where the secrets are with which deliveries are signed: `file:PATH` or `env:NAME`, each secret `whsec_…` on a line.
+    /// The secrets that sign deliveries: `file:PATH` or `env:NAME`, with one secret `whsec_…` on each line.
     pub webhook_secret: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Default for PushConfig {
 }
 
 impl PushConfig {
-    /// What cannot be meant.
+    /// Checks the values. An error names the one that is not legal.
     pub(crate) fn check(&self) -> Result<(), String> {
         let bounds = [
             ("attempts", u64::from(self.attempts), 1..=1000),
@@ -67,11 +67,11 @@ impl PushConfig {
         }
     }
 
-    /// The engine's share.
+    /// The limits of the engine, with these settings.
     pub(crate) fn limit(&self, limits: sabir_engine::Limits) -> sabir_engine::Limits {
         sabir_engine::Limits {
             push_workers_max: self.workers,
-            // A host that hangs leaves room for others, also where there are few workers.
+            // A host that hangs must not occupy all workers, also if there are few.
             push_host_workers_max: limits.push_host_workers_max.min(self.workers.div_ceil(2)),
             push_attempts_max: self.attempts,
             push_time_max: Duration::from_secs(self.deadline_hours * 3600),

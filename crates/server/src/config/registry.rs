@@ -1,4 +1,4 @@
-//! `[registry]`: agents elsewhere, those of the file and those that were added at run time.
+//! `[registry]`: remote agents, from the file or added at run time.
 
 use super::agent::AgentConfig;
 use sabir_store::Enlisted;
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// `[registry]`
+/// `[registry]`: settings of remote agents.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistryConfig {
-    /// What happens when the card of an agent elsewhere says something else than it did; `[[agent]]` may say otherwise.
+    /// What happens when the card of a remote agent changes; an `[[agent]]` may override it.
     pub on_drift: OnDrift,
 }
 
@@ -18,14 +18,14 @@ pub struct RegistryConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDrift {
-    /// The new card is used, and it is said in the log and the history.
+    /// The new card is used, and the change is in the log and the history.
     #[default]
     Alert,
-    /// The card before it is used until somebody approves the new one: `sabir agent approve`.
+    /// The previous card stays in use until an operator approves the new one: `sabir agent approve`.
     Hold,
 }
 
-/// The section that an agent of the registry would have in the file.
+/// The `[[agent]]` section of an agent that was added at run time.
 pub(crate) fn section(agent: &Enlisted) -> Result<AgentConfig, String> {
     let mut keys: Map<String, Value> =
         serde_json::from_str(&agent.settings).map_err(|e| format!("its settings cannot be read: {e}"))?;

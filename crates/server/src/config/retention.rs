@@ -1,20 +1,20 @@
-//! `[retention]`: how long tasks are kept once they have settled.
+//! `[retention]`: how long settled tasks are kept.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// `[retention]`, for agents that say nothing else.
+/// `[retention]`: the default of all agents.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {
-    /// Days a task is kept after its last status; 0 for ever.
+    /// Days that a task is kept after its last status; 0 for ever.
     pub days: u32,
-    /// Settled tasks that are kept of an agent, the latest ones; 0 for all.
+    /// Settled tasks of an agent that are kept, the latest ones; 0 for all.
     pub tasks: u64,
-    /// Seconds a task is kept whatever else is said: whoever waited for it may still be reading.
+    /// Seconds that a settled task is kept in any case, because its caller may still be reading it.
     pub grace_seconds: u64,
-    /// Seconds between two looks.
+    /// Seconds between two runs of the deletion.
     pub every_seconds: u64,
 }
 
@@ -24,27 +24,27 @@ impl Default for RetentionConfig {
     }
 }
 
-/// `[agent.retention]`, in place of those of `[retention]`.
+/// `[agent.retention]`: values of one agent, in place of those of `[retention]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentRetention {
-    /// Days a task is kept after its last status; 0 for ever.
+    /// Days that a task is kept after its last status; 0 for ever.
     pub days: Option<u32>,
     /// Settled tasks that are kept, the latest ones; 0 for all.
     pub tasks: Option<u64>,
 }
 
-/// What is kept of one agent.
+/// The retention of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// For how long.
+    /// Tasks older than this are deleted.
     pub(crate) age: Option<Duration>,
-    /// How many.
+    /// Only this many tasks are kept.
     pub(crate) tasks: Option<u64>,
 }
 
 impl RetentionConfig {
-    /// The rule for an agent.
+    /// The rule for one agent.
     pub(crate) fn rule(&self, own: &AgentRetention) -> Rule {
         let (days, tasks) = (own.days.unwrap_or(self.days), own.tasks.unwrap_or(self.tasks));
         let age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
@@ -53,7 +53,7 @@ impl RetentionConfig {
 }
 
 impl Rule {
-    /// Whether everything is kept.
+    /// Whether no task is ever deleted.
     pub(crate) const fn keeps_all(self) -> bool {
         self.age.is_none() && self.tasks.is_none()
     }

@@ -36,7 +36,7 @@ mod tests {
         assert!(schema["definitions"]["ServerConfig"]["additionalProperties"] == json!(false), "{schema:#}");
     }
 
-    /// The keys of a document for which the schema has no place.
+    /// The keys of a document that the schema does not have.
     fn unknown_keys(root: &Value, schema: &Value, value: &toml::Value, at: &str) -> Vec<String> {
         let schema = resolved(root, schema);
         match value {
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// The schema of a member; any where the schema allows every name.
+    /// The schema of a member; `Null` if the schema allows every name.
     fn place(root: &Value, schema: &Value, key: &str) -> Option<Value> {
         if let Some(one) = schema["properties"].get(key) {
             return Some(one.clone());
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    /// Follows references, and looks behind an optional value.
+    /// Follows references, and unwraps an optional value.
     fn resolved(root: &Value, schema: &Value) -> Value {
         let reference = schema["$ref"].as_str().or(schema["allOf"][0]["$ref"].as_str());
         if let Some(reference) = reference {

@@ -1,5 +1,5 @@
-//! `[server.tls]`: which files make this server known, and whose certificates it takes; or `tls = "terminated"` in
-//! `[server]`, where a proxy does all that.
+//! `[server.tls]`: the certificate files of this server, and the client certificates it accepts; or `tls =
+//! "terminated"` in `[server]`, where a proxy terminates TLS.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
@@ -9,16 +9,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Who speaks TLS with the callers of this server.
+/// Where TLS is terminated.
 #[derive(Debug, Clone)]
 pub enum ServerTls {
-    /// A proxy in front of it, which passes requests on in plain HTTP: `tls = "terminated"`.
+    /// By a proxy that forwards requests in plain HTTP: `tls = "terminated"`.
     Terminated,
-    /// This server itself: `[server.tls]`.
+    /// By this server itself: `[server.tls]`.
     Own(TlsConfig),
 }
 
-/// The word for [`ServerTls::Terminated`].
+/// The value for [`ServerTls::Terminated`].
 const TERMINATED: &str = "terminated";
 
 impl JsonSchema for ServerTls {
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for ServerTls {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<ServerTls, E> {
-                // The text is not repeated: a key that was pasted here must not be shown.
+                // The text is not repeated, because it may be a pasted key.
                 if text == TERMINATED { Ok(ServerTls::Terminated) } else { Err(E::custom(MEANT)) }
             }
 
@@ -58,36 +58,36 @@ impl<'de> Deserialize<'de> for ServerTls {
     }
 }
 
-/// What another text for `tls` is told.
+/// The error text for any other value of `tls`.
 const MEANT: &str = "tls is \"terminated\" where a proxy speaks TLS for this server; where this server does, write a table \
                      [server.tls] with cert and key";
 
-/// `[server.tls]`
+/// `[server.tls]`: the certificate files.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The certificate and what leads from it to its authority, in PEM.
+    /// The certificate with its chain, in PEM.
     pub cert: PemFile,
-    /// Its key, in PEM and without a passphrase.
+    /// Its private key, in PEM without a passphrase.
     pub key: PemFile,
-    /// Authorities whose client certificates are taken, in PEM. Without it no client is asked for one.
+    /// The authorities of accepted client certificates, in PEM. Without it no client is asked for a certificate.
     pub client_ca: Option<PemFile>,
-    /// Whether a client has to have a certificate.
+    /// Whether a client must present a certificate.
     pub client_auth: Option<ClientAuth>,
-    /// The oldest version of TLS that is spoken.
+    /// The oldest accepted version of TLS.
     #[serde(default)]
     pub min_version: TlsVersion,
 }
 
 /// A file, written `file:PATH`. Relative paths start at the directory of the configuration.
 ///
-/// Anything else is refused, but not while the configuration is parsed: the parser shows the line that it refuses, and
-/// that line may be the key itself.
+/// Any other text is refused, but not by the parser: its error shows the refused line, and that line may be the key
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PemFile(Option<PathBuf>);
 
 impl PemFile {
-    /// The path as it was written; `None` where something else was.
+    /// The path as written; `None` for any other text.
     pub fn path(&self) -> Option<&Path> {
         self.0.as_deref()
     }
@@ -110,25 +110,25 @@ impl<'de> Deserialize<'de> for PemFile {
     }
 }
 
-/// Whether a client has to have a certificate.
+/// Whether a client must present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
-    /// It may show one; one that is shown must be good.
+    /// A certificate is optional; one that is presented must be valid.
     #[default]
     Optional,
-    /// Without one there is no connection.
+    /// A connection without a certificate is refused.
     Required,
 }
 
-/// A version of TLS. Whatever is the oldest, 1.3 is taken where both sides have it.
+/// The oldest accepted version of TLS. With either value, 1.3 is used if both sides have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 pub enum TlsVersion {
-    /// TLS 1.2
+    /// TLS 1.2 and 1.3 are accepted.
     #[default]
     #[serde(rename = "1.2")]
     V12,
-    /// TLS 1.3
+    /// Only TLS 1.3 is accepted.
     #[serde(rename = "1.3")]
     V13,
 }

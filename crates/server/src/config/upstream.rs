@@ -1,4 +1,4 @@
-//! What an `[[agent]]` of `kind = "a2a"` may say about the agent it stands for.
+//! The settings of a remote agent, in an `[[agent]]` of `kind = "a2a"`.
 
 use sabir_gateway::{Place, Rules};
 use sabir_guard::config::{DerivationConfig, Reference};
@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// `[agent.breaker]`: when an agent elsewhere is left alone, and for how long.
+/// `[agent.breaker]`: when the circuit breaker of a remote agent opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
-    /// Failures within the window after which nobody is called.
+    /// Failures within the window after which no call is made.
     pub failures: u32,
-    /// Seconds that a failure counts.
+    /// Seconds for which a failure counts.
     pub window_seconds: u64,
-    /// Seconds until one call is let through, to see.
+    /// Seconds until one trial call is made.
     pub cooldown_seconds: u64,
 }
 
@@ -26,7 +26,7 @@ impl Default for BreakerConfig {
 }
 
 impl BreakerConfig {
-    /// The same, as the gateway has it.
+    /// The rules in the form of the gateway.
     pub(crate) fn rules(self) -> Result<Rules, String> {
         if self.failures == 0 || self.window_seconds == 0 {
             return Err("breaker: failures and window_seconds are at least 1".into());
@@ -36,16 +36,16 @@ impl BreakerConfig {
     }
 }
 
-/// `replicas`: one of the places where an agent elsewhere is.
+/// `replicas`: one of several URLs of a remote agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaConfig {
-    /// Where it is.
+    /// The URL of the replica.
     pub url: String,
-    /// How much of the work it gets, compared with the others.
+    /// Its share of the calls, relative to the weights of the others.
     #[serde(default = "one")]
     pub weight: u32,
-    /// Percent of all conversations instead of a weight, for a version on trial.
+    /// Per cent of all conversations in place of a weight, for a version on trial.
     #[serde(default)]
     pub canary: Option<u8>,
 }
@@ -54,7 +54,7 @@ const fn one() -> u32 {
     1
 }
 
-/// The places of an agent: `url`, or `replicas`.
+/// The URLs of an agent, from `url` or `replicas`.
 pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result<Vec<Place>, String> {
     let places: Vec<Place> = match (url, replicas) {
         (Some(_), [_, ..]) => return Err("url and replicas say the same thing; give one of them".into()),
@@ -76,13 +76,13 @@ pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result
     Ok(places)
 }
 
-/// `[agent.credentials]`: what an agent elsewhere is shown, besides `bearer` and `api_key`; one of these.
+/// `[agent.credentials]`: the credentials for a remote agent besides `bearer` and `api_key`; one of these.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CredentialsConfig {
-    /// Where else its card may lead with any of them: origins (scheme, host and port) besides those of its URLs.
+    /// Further origins (scheme, host and port) that get the credentials if its card leads there.
     pub origins: Vec<String>,
-    /// A name and a password.
+    /// A user name and a password.
     pub basic: Option<BasicConfig>,
     /// A token from an authorization server.
     pub oauth: Option<OAuthConfig>,
@@ -90,89 +90,89 @@ pub struct CredentialsConfig {
     pub xpr: Option<AccountConfig>,
     /// Tokens of agent-native.
     pub native: Option<NativeConfig>,
-    /// Envelopes to a booking network are signed, beside what else is shown.
+    /// The key that signs envelopes to a booking network, in addition to other credentials.
     pub agnt: Option<SealConfig>,
-    /// A certificate.
+    /// A client certificate.
     pub tls: Option<CertificateConfig>,
 }
 
-/// `[agent.credentials.agnt]`
+/// `[agent.credentials.agnt]`: the key for envelopes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SealConfig {
-    /// The key that both sides have.
+    /// The key that both sides share.
     pub signing_key: Reference,
-    /// How its text becomes a key.
+    /// How the key is derived from its text.
     #[serde(default)]
     pub derivation: DerivationConfig,
 }
 
-/// `[agent.credentials.basic]`
+/// `[agent.credentials.basic]`: HTTP Basic authentication.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BasicConfig {
-    /// The name.
+    /// The user name to send.
     pub user: String,
-    /// The password.
+    /// The password, as a reference.
     pub password: Reference,
 }
 
-/// `[agent.credentials.oauth]`
+/// `[agent.credentials.oauth]`: the OAuth client.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthConfig {
-    /// Where tokens are got.
+    /// The URL of the token endpoint.
     pub token_url: String,
-    /// Who we are there.
+    /// The id of this client.
     pub client_id: String,
-    /// What proves it.
+    /// The secret of this client.
     #[serde(default)]
     pub client_secret: Option<Reference>,
-    /// What the token is to allow.
+    /// The scopes to request.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// A token that says on whose behalf we call: it is exchanged (RFC 8693), with our own as the actor's.
+    /// A token of the user on whose behalf we call: it is exchanged (RFC 8693), with our own token as the actor's.
     #[serde(default)]
     pub subject: Option<Reference>,
-    /// For whom the exchanged token is.
+    /// The audience of the exchanged token.
     #[serde(default)]
     pub audience: Option<String>,
 }
 
-/// `[agent.credentials.xpr]`
+/// `[agent.credentials.xpr]`: an account of XPR Network.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountConfig {
-    /// Its name.
+    /// The name of the account.
     pub account: String,
-    /// Its key, `PVT_K1_…` or WIF.
+    /// The key of the account, `PVT_K1_…` or WIF.
     pub key: Reference,
 }
 
-/// `[agent.credentials.native]`
+/// `[agent.credentials.native]`: tokens of agent-native.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
-    /// On whose behalf.
+    /// The email of the user on whose behalf we call.
     pub email: String,
     /// The secret that all peers share, or that of the organisation.
     pub secret: Reference,
-    /// The organisation's domain.
+    /// The domain of the organisation.
     #[serde(default)]
     pub domain: Option<String>,
 }
 
-/// `[agent.credentials.tls]`
+/// `[agent.credentials.tls]`: a client certificate.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateConfig {
     /// The certificate chain as PEM, with `key`.
     #[serde(default)]
     pub cert: Option<Reference>,
-    /// Its key.
+    /// The key of the certificate.
     #[serde(default)]
     pub key: Option<Reference>,
-    /// Whom to believe besides the machine's own authorities, as PEM.
+    /// Further trusted authorities besides those of the machine, as PEM.
     #[serde(default)]
     pub ca: Option<Reference>,
 }

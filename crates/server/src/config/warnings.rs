@@ -1,7 +1,7 @@
-//! What a configuration says that is legal and probably wrong.
+//! Warnings about settings that are legal and probably wrong.
 //!
-//! `sabir config check` prints these warnings, and `sabir serve` logs them at start. An agent that is added at run time may
-//! make a name known later, so an unknown name is a warning and not an error.
+//! `sabir config check` prints these warnings, and `sabir serve` logs them at start. An agent that is added at run time
+//! may make a name known later, so an unknown name is a warning and not an error.
 
 use super::Config;
 use super::agent::{AgentConfig, Kind};
@@ -21,7 +21,7 @@ impl Config {
         warnings
     }
 
-    /// Whether an agent asks its callers for API keys.
+    /// Whether an agent accepts API keys.
     pub fn accepts_api_keys(&self) -> bool {
         self.is_accepted(Accept::ApiKey)
     }
@@ -37,7 +37,7 @@ impl Config {
         self.agent.iter().filter(|agent| self.auth_of(agent).is_open()).map(|agent| agent.name.as_str())
     }
 
-    /// The authentication that counts for an agent.
+    /// The authentication that applies to an agent.
     fn auth_of<'a>(&'a self, agent: &'a AgentConfig) -> &'a AuthConfig {
         agent.auth.as_ref().unwrap_or(&self.auth)
     }
@@ -108,7 +108,7 @@ impl Config {
         }
     }
 
-    /// Agents that another agent names, and that this file does not have; and tools that a model cannot understand.
+    /// Warns of named agents that this file does not have, and of tools without a description.
     fn warn_of_names(&self, agent: &AgentConfig, warnings: &mut Vec<String>) {
         let name = &agent.name;
         let find = |wanted: &str| self.agent.iter().find(|one| one.name == wanted);

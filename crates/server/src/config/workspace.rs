@@ -1,9 +1,9 @@
 //! `[workspace]`: apps that belong together, each a peer of all others.
 //!
-//! The apps of a workspace share one origin and one secret. Each is listed in a manifest, or is a directory below one;
-//! each is served at `/apps/{id}`. Nobody is configured for anybody else: whoever calls one of them is known by the
-//! shared secret of `[auth.jwt]`, and the app behind is called with a token under the same secret, which names the same
-//! user and the same organisation.
+//! The apps of a workspace share one origin and one secret. Each is listed in a manifest, or is a directory below a
+//! common one; each is served at `/apps/{id}`. No app is configured for another: the shared secret of `[auth.jwt]`
+//! authenticates the caller of an app, and the app behind is called with a token under the same secret, which names the
+//! same user and the same organisation.
 
 use super::Config;
 use super::agent::{AgentConfig, Kind};
@@ -17,23 +17,23 @@ use url::Url;
 const APPS_MAX: usize = 1000;
 /// The largest manifest or description that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// What a directory of an app holds: a section of ours, or what its own framework has.
+/// The file of an app in its directory: our own section, or the package file of its framework.
 const SECTION: &str = "agent.toml";
 const PACKAGE: &str = "package.json";
 
-/// `[workspace]`; absent where there is none.
+/// `[workspace]`: where the apps are.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkspaceConfig {
-    /// A directory with a directory for each app.
+    /// A directory with one directory for each app.
     pub apps: Option<PathBuf>,
     /// A file that lists the apps, or `env:NAME` for a variable that does.
     pub manifest: Option<String>,
-    /// Where apps are that say only their path: the origin behind which they all run.
+    /// The origin of apps that have only a path.
     pub gateway: Option<String>,
 }
 
-/// An app, as a manifest has it.
+/// An app in a manifest.
 #[derive(Debug, Clone, Deserialize)]
 struct App {
     id: String,
@@ -54,7 +54,7 @@ enum Manifest {
     Object { apps: Vec<App> },
 }
 
-/// What the package of an app says of it.
+/// The members of a `package.json` that describe the app.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Package {
@@ -72,7 +72,7 @@ struct Native {
 }
 
 impl Config {
-    /// Adds the apps of the workspace to the agents. The error says what is wrong, and where.
+    /// Adds the apps of the workspace to the agents. An error says what is wrong, and where.
     pub(crate) fn with_apps(mut self) -> Result<Self, String> {
         let apps = self.apps()?;
         if apps.is_empty() {
@@ -134,7 +134,7 @@ fn listed(text: &str, at: &str, gateway: Option<&Url>) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// The apps below a directory: every directory that describes one.
+/// The apps below a directory: each directory with a description.
 fn scan(directory: &Path, gateway: Option<&Url>) -> Result<BTreeMap<String, AgentConfig>, String> {
     let wrong = |at: &Path, what: &dyn std::fmt::Display| format!("workspace: {}: {what}", at.display());
     let mut found = BTreeMap::new();
@@ -162,7 +162,7 @@ fn scan(directory: &Path, gateway: Option<&Url>) -> Result<BTreeMap<String, Agen
     Ok(found)
 }
 
-/// An app as an agent.
+/// Turns an app into an agent.
 fn agent(app: App, gateway: Option<&Url>) -> Result<AgentConfig, String> {
     let id = canonical(&app.id);
     if id.is_empty() || !app.path.starts_with('/') {
@@ -183,7 +183,7 @@ fn agent(app: App, gateway: Option<&Url>) -> Result<AgentConfig, String> {
     Ok(agent)
 }
 
-/// Ids are the same however they are spelled, and one app has had several.
+/// The id of an app in its one spelling. The assets app has had several ids.
 fn canonical(id: &str) -> String {
     let id = id.trim().to_ascii_lowercase();
     if matches!(&*id, "image" | "images" | "asset") { "assets".into() } else { id }

@@ -1,21 +1,21 @@
-//! How much of what is told to webhooks is in memory at once.
+//! The memory budget of webhook bodies.
 //!
-//! What comes in has a budget, and so has what goes out: a receiver in an older dialect gets its whole task with every
-//! event, and as many slow receivers as there are workers would hold as many copies of it.
+//! Received requests have a budget, and so have webhook bodies: a receiver in an older dialect gets the whole task with
+//! each event, and slow receivers would hold one copy per worker.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What all bodies together may hold while they are on their way. One that is larger than that goes alone.
+/// The budget of all bodies that are being sent. A larger body is sent alone.
 const BYTES_MAX: usize = 64 << 20;
-/// Bodies up to this need no room: as many as there are workers are not much, and they must not wait for large ones.
+/// Bodies up to this size are not counted: one per worker is not much, and they must not wait for large ones.
 const SMALL: usize = 64 << 10;
-/// Whole tasks that are read and written at the same time, or wait for room then.
+/// Whole tasks that are read and encoded at the same time, the wait for the budget included.
 const WRITERS_MAX: usize = 4;
-/// What a permit stands for.
+/// The bytes of one permit.
 const UNIT: usize = 1 << 10;
 
-/// Cheap to clone; all clones share the room.
+/// A cheap clone; all clones share the budget.
 #[derive(Debug, Clone)]
 pub(super) struct Room {
     bytes: Arc<Semaphore>,
@@ -29,12 +29,12 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Waits for the turn to read a whole task.
+    /// Waits for a permit to read a whole task.
     pub(super) async fn write(&self) -> Option<OwnedSemaphorePermit> {
         self.writers.clone().acquire_owned().await.ok()
     }
 
-    /// Waits for room for a body; it is given back with what this returns. `None` where none is needed.
+    /// Waits for budget for a body, until the permit is dropped. `None` where no budget is needed.
     pub(super) async fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if bytes <= SMALL {
             return None;

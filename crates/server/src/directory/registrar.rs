@@ -1,11 +1,10 @@
-//! The agents of the registry: those that were added at run time, by a command beside this server or by one that ran
-//! before it.
+//! Keeps the directory in sync with the registry: the agents that commands have added at run time.
 //!
-//! The registry is a file that commands change. A number in it tells that something has changed; then everything is read
-//! again and what is other is done: agents come, go and change, and a card that was approved is used. So a server hears
-//! of a change within a second, and finds the same agents after a restart, by the same steps.
+//! The registry is a file that commands change. Its generation number shows a change; then the server reads all of it
+//! again and applies the differences: agents are added, removed and changed, and an approved card is used. So a change
+//! takes effect within a second, and a restart reaches the same agents by the same steps.
 //!
-//! An agent that cannot be made is said in the log and left out; it is no reason not to serve the others.
+//! An agent that cannot be made is logged and left out; the others are served.
 
 use super::{Agents, Directory, Workshop};
 use crate::app::StartError;
@@ -17,24 +16,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is asked whether there was a change, of memory.
+/// How often the generation is read, which is in memory.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Keeps a directory up to date with the registry.
+/// Keeps a directory in sync with the registry.
 pub(crate) struct Registrar {
     workshop: Workshop,
     directory: Arc<Directory>,
-    /// The agents of the registry that are served, or were tried to.
+    /// The enabled agents of the registry.
     known: BTreeMap<String, Enlisted>,
-    /// All of them, also those that are disabled.
+    /// The names of all agents of the registry, disabled ones included.
     enlisted: BTreeSet<String>,
-    /// Those that have come or gone since their tasks were looked after.
+    /// Agents that were added or removed, whose tasks are not recovered yet.
     moved: BTreeSet<String>,
     generation: u64,
 }
 
 impl Registrar {
-    /// The agents of the file and those of the registry.
+    /// Opens the directory with the agents of the file and those of the registry.
     pub(crate) async fn open(workshop: Workshop) -> Result<Self, StartError> {
         let registry = workshop.registry();
         let generation = registry.generation()?;
@@ -71,7 +70,7 @@ impl Registrar {
             generation,
         };
         registrar.apply(enlisted, used);
-        // Everything is looked after when the server has started.
+        // The start of the server recovers all tasks.
         registrar.moved.clear();
         if registrar.directory.all().is_empty() {
             let problem = "no agent is configured; add an [[agent]] section, or sabir agent add URL";
@@ -88,7 +87,7 @@ impl Registrar {
         &self.directory
     }
 
-    /// Follows the registry, and has the tasks of whoever comes taken up; never ends.
+    /// Follows the registry, and recovers the tasks of changed agents; never ends.
     pub(crate) async fn follow(mut self, route: Arc<Route>) {
         let mut is_blind = false;
         loop {
@@ -117,8 +116,8 @@ impl Registrar {
         Ok(())
     }
 
-    /// Takes up the tasks that waited for agents which have come back, and fails those of agents that were removed. Turns
-    /// that are at work go on with the agent they began with.
+    /// Resumes the tasks that waited for agents which are back, and fails those of removed agents. Running turns go on
+    /// with the agent that they began with.
     async fn look_after(&mut self, route: &Route) -> Result<(), StoreError> {
         while let Some(name) = self.moved.first().cloned() {
             if let Ok(agent) = AgentName::parse(&name) {
@@ -127,13 +126,13 @@ impl Registrar {
                     tracing::info!(%agent, resumed, failed, "looked after the tasks of an agent of the registry");
                 }
             }
-            // Only now: where the store could not be read, it is tried again.
+            // Only after success: if the store cannot be read, the next round tries again.
             self.moved.remove(&name);
         }
         Ok(())
     }
 
-    /// Serves these, with these cards, and no others of the registry.
+    /// Serves these agents of the registry, with these cards, and no others.
     fn apply(&mut self, enlisted: Vec<Enlisted>, mut used: BTreeMap<String, KeptCard>) {
         let mut agents = (*self.directory.all()).clone();
         let names: BTreeSet<String> = enlisted.iter().map(|one| one.name.to_string()).collect();

@@ -1,4 +1,4 @@
-//! Where an agent is made as it is served: what stands behind it, its card, its rules.
+//! Makes a served agent: the implementation, its card and its rules.
 
 use super::Directory;
 use crate::agents::peers::{Peer, Roster};
@@ -23,21 +23,21 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// An agent as it is served.
+/// An agent that this server serves.
 pub(crate) struct Served {
     pub(crate) resident: Arc<Resident>,
     pub(crate) card: AgentCard,
-    /// All of them, also those that not everybody may know of.
+    /// All skills, also those that are not public.
     pub(crate) skills: Vec<Skill>,
     pub(crate) extended: Option<Arc<AgentCard>>,
     pub(crate) cards: Arc<Cards>,
     pub(crate) plain_scope: Arc<Scope>,
     pub(crate) rules: Rules,
-    /// What it may pass on to other agents, by name, where that is limited.
+    /// The capabilities that it may pass on to other agents, if they are limited.
     pub(crate) grants: Option<Vec<String>>,
-    /// Also served at `/apps/{name}`.
+    /// Whether it is also served at `/apps/{name}`.
     pub(crate) is_app: bool,
-    /// Where it stands for an agent elsewhere.
+    /// The card of the remote agent behind it, if there is one.
     pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Served {
     }
 }
 
-/// An agent as its section describes it.
+/// The card and the rules of an agent, from its section.
 struct Described {
     face: Face,
     rules: Rules,
@@ -57,32 +57,32 @@ struct Described {
 /// Agents written in Rust, by name.
 type Own = HashMap<String, Arc<dyn AnyAgent>>;
 
-/// An agent elsewhere, and whoever keeps its cards.
+/// A remote agent and the tracker of its cards.
 type Kept = (Arc<RemoteAgent>, Arc<Keeper>);
 
-/// What agents are made from besides their own configuration.
+/// Makes agents from their configuration and the shared parts of the server.
 pub(crate) struct Workshop {
     gate: Gate,
     public: PublicAddress,
     signer: Option<Arc<Signer>>,
     ledger: Option<Arc<Ledger>>,
-    /// How many commands of all agents run at the same time.
+    /// The limit on running commands of all agents.
     processes: Arc<ProcessLimit>,
-    /// What the agents elsewhere share.
+    /// The connections that all remote agents share.
     hub: Arc<Hub>,
     /// Agents written in Rust, by name.
     own: Own,
     front: Option<Arc<dyn Front>>,
     registry: Arc<dyn Registry>,
-    /// Where this server is, as `host:port`.
+    /// The addresses of this server, as `host:port`.
     ours: Arc<[String]>,
-    /// Who keeps the books of handoffs.
+    /// Records handoffs in the audit.
     books: Arc<dyn handoff::Ledger>,
-    /// Who else is here, for agents that work with others.
+    /// The other agents, for agents that work with them.
     roster: Arc<Roster>,
-    /// The same, for agents that hand tasks over.
+    /// The other agents, for agents that hand tasks over.
     neighbours: Arc<Neighbours>,
-    /// Where commands and endpoints delegate.
+    /// The service through which commands and endpoints delegate.
     delegations: Arc<Delegations>,
 }
 
@@ -116,12 +116,12 @@ impl Workshop {
         }
     }
 
-    /// With the registry in which cards are kept, and where this server is.
+    /// Sets the registry that stores cards, and the addresses of this server.
     pub(crate) fn with_registry(self, registry: Arc<dyn Registry>, ours: Vec<String>) -> Self {
         Self { registry, ours: ours.into(), ..self }
     }
 
-    /// Where commands and endpoints delegate, if any of them may.
+    /// The delegation service, if any agent may delegate.
     pub(crate) fn delegations(&self) -> Option<&Arc<Delegations>> {
         let delegates = self.config().agent.iter().any(|entry| !entry.delegates_to.is_empty());
         delegates.then_some(&self.delegations)
@@ -135,11 +135,11 @@ impl Workshop {
         self.gate.config()
     }
 
-    /// Tells the agents that were made here, and those to come, who is in a directory, the way to their tasks, and who
-    /// knows whom they are there for.
+    /// Connects all agents, made before or later, to the directory, to the route to the engine, and to the guard that
+    /// decides which agents a caller may call.
     pub(crate) fn introduce(&self, directory: &Arc<Directory>, route: &Arc<Route>, guard: &Guard) {
         self.neighbours.tell(directory, route);
-        // Agents are in the directory, so they do not hold it.
+        // The directory holds the agents, so they must not hold it.
         let directory = Arc::downgrade(directory);
         let (guard, everybody) = (guard.clone(), directory.clone());
         self.roster.ask(move |caller, skill| {
@@ -155,7 +155,7 @@ impl Workshop {
         });
     }
 
-    /// Makes the agent that a section describes, with the card that was used of it last. The error says what is wrong.
+    /// Makes the agent of a section, with the card that was used last. An error says what is wrong.
     pub(crate) fn make(&self, entry: &AgentConfig, used: Option<KeptCard>) -> Result<Arc<Served>, String> {
         let Self { gate, public, .. } = self;
         let config = gate.config();
@@ -192,7 +192,7 @@ impl Workshop {
         let grants = agents::scope(entry, &whole)?.map(|scope| scope.names().map(str::to_owned).collect());
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
         let chain = Registration::open(config, entry, public, gate.outbound())?;
-        // Where a chain speaks for an agent, nobody else does.
+        // Where a chain fills the card, the remote agent's card does not.
         let is_silent = chain.is_some();
         let elsewhere = elsewhere.map(|(remote, keeper)| {
             let overlay = (!is_silent).then(|| (face.clone(), entry.card.clone()));
@@ -218,7 +218,7 @@ impl Workshop {
         }))
     }
 
-    /// The card of an agent as its section has it, and the rules it stands for.
+    /// The card of an agent from its section, and its rules.
     fn describe(&self, entry: &AgentConfig, name: &AgentName) -> Result<Described, String> {
         let Self { gate, public, .. } = self;
         let (mut card, skills) = card::build(entry, public);
@@ -241,7 +241,7 @@ impl Workshop {
         Ok(Described { face, rules, extended })
     }
 
-    /// The documents of an agent as they would be served, with the card that was used of it last.
+    /// The documents of an agent as the server would serve them, with the card that was used last.
     pub(crate) fn preview(&self, entry: &AgentConfig, used: Option<&KeptCard>) -> Result<Cards, String> {
         let name = AgentName::parse(&entry.name).map_err(|e| format!("its name {e}"))?;
         let face = self.describe(entry, &name)?.face;
@@ -249,7 +249,7 @@ impl Workshop {
         Cards::new(face, card_rules(self.config(), entry), SystemTime::now(), self.signer.clone(), None)
     }
 
-    /// A line to the agent elsewhere of a section, and whoever keeps its cards; none for agents of another kind.
+    /// The connection to the remote agent of a section, and the tracker of its cards; `None` for other kinds of agents.
     pub(crate) fn remote(
         &self,
         entry: &AgentConfig,
@@ -272,25 +272,25 @@ impl Workshop {
         Ok(remote.map(|remote| (remote, keeper)))
     }
 
-    /// How apps of a workspace are called: on behalf of whoever calls, under the secret that all of them share.
+    /// How apps of a workspace are called: on behalf of the caller, under the secret that all of them share.
     fn on_behalf(&self) -> Result<Option<OnBehalf>, String> {
         let secret = self.gate.shared_secret()?;
         Ok(secret.map(|secret| OnBehalf { secret, address: Some(self.public.url.clone()) }))
     }
 
-    /// Where this server is, as `host:port`.
+    /// The addresses of this server, as `host:port`.
     pub(crate) fn ours(&self) -> &[String] {
         &self.ours
     }
 }
 
-/// What the configuration says about the forms of an agent's card.
+/// The configured forms of an agent's card.
 fn card_rules(config: &Config, entry: &AgentConfig) -> CardRules {
     let (unversioned, legacy) = (config.server.card, entry.card.legacy_form);
     CardRules { unversioned, legacy, production: config.is_production(), ..CardRules::default() }
 }
 
-/// The agents that a caller could call, as far as the guard can tell by name.
+/// The agents that a caller may call, as far as the guard can decide from its name.
 async fn whoever_serves(
     guard: &Guard,
     directory: Option<Arc<Directory>>,

@@ -1,8 +1,8 @@
-//! HTTP/2 connections on which nothing is asked.
+//! Closes HTTP/2 connections without requests.
 //!
-//! An HTTP/1.1 connection between two requests is under the clock of its next head. HTTP/2 has no such moment: a peer
-//! that answers pings would keep its place for ever. So the requests of a connection are counted, and when there was none
-//! for a while, it is told goodbye.
+//! Between two requests, an HTTP/1.1 connection has a timeout for the next head. HTTP/2 has no such timeout: a peer
+//! that answers pings would keep its connection for ever. So the requests of a connection are counted, and it is closed
+//! when there was none for a while.
 
 use super::stalled_stream::{Pieces, note_data, note_no_data};
 use super::{Answering, Behind, Requests};
@@ -21,11 +21,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The requests of one connection.
+/// Counts the open requests of one connection.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: AtomicUsize,
-    /// When the last one ended, or the connection began.
+    /// When the last request ended, or the connection began.
     ended: Mutex<Instant>,
 }
 
@@ -48,7 +48,7 @@ impl Streams {
         let mut look = self.ended() + time;
         loop {
             tokio::time::sleep_until(look).await;
-            // In this order: one that is seen to be over has left its time.
+            // In this order: a request that is counted as ended has stored its time before.
             let open = self.open.load(Ordering::Acquire);
             let (ended, now) = (self.ended(), Instant::now());
             look = match open {
@@ -60,7 +60,7 @@ impl Streams {
     }
 }
 
-/// A request, from its head to the end of its answer.
+/// A request, from its head to the end of its response.
 #[derive(Debug)]
 struct Open(Arc<Streams>);
 
@@ -71,7 +71,7 @@ impl Drop for Open {
     }
 }
 
-/// Answers the requests of one connection, and counts them.
+/// Handles the requests of one connection, and counts them.
 pub(super) struct Counting<B> {
     pub(super) requests: Requests<B>,
     pub(super) streams: Arc<Streams>,
@@ -88,7 +88,7 @@ impl<B: Behind> Service<Request<Incoming>> for Counting<B> {
     }
 }
 
-/// An answer, on its way or there, that is counted, and that hands its data over in pieces.
+/// A counted response, or the future of one; it sends its data in pieces.
 pub(super) struct Counted<T = Body> {
     of: T,
     open: Option<Open>,

@@ -1,7 +1,7 @@
-//! Connections over TLS: the handshake, and then the same as over plain HTTP.
+//! TLS connections: the handshake, and then HTTP as on plain connections.
 //!
-//! One limit of time reaches from the first packet to the first bytes of HTTP, so nobody keeps a place by shaking hands
-//! slowly, nor by shaking hands and then saying nothing.
+//! One time limit covers everything from the first packet to the first bytes of HTTP, so a client that is slow or
+//! silent cannot keep its connection.
 
 use super::write_timeout::WriteTimeout;
 use super::{Behind, Builders, Connection, PREFACE, Requests, STOPPING_SEEN};
@@ -23,19 +23,19 @@ use tokio_rustls::server::TlsStream;
 /// The first byte of a handshake (RFC 8446 §5.1), and of no request in plain HTTP.
 const HANDSHAKE: u8 = 0x16;
 
-/// What somebody is told who speaks plain HTTP to this port.
+/// The response to a client that sends plain HTTP to this port.
 const WRONG_SCHEME: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: text/plain; charset=utf-8\r\n\
     content-length: 50\r\n\
     connection: close\r\n\r\n\
     this port speaks HTTPS; write https:// in its URL\n";
-/// How long, and how much, the rest of such a request is read before the connection ends: closing while something is
-/// unread would take our answer away from its reader.
+/// How long, and how much, the rest of such a request is read before the connection ends: if unread bytes are left at
+/// the close, the client loses the response.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: u64 = 64 << 10;
 
 impl Builders {
-    /// Serves a connection to its end.
+    /// Serves a TLS connection to its end.
     pub(super) async fn serve_secured<B: Behind>(
         &self,
         stream: TcpStream,
@@ -44,7 +44,7 @@ impl Builders {
         watcher: Watcher,
     ) {
         let until = Instant::now() + self.first_bytes_max;
-        // Boxed, so that a connection does not keep the room of its handshake for as long as it lives.
+        // Boxed, so that a connection does not keep the memory of its handshake for as long as it lives.
         let shaken = unless_stopping(
             &connection.behind,
             Box::pin(timeout_at(until, handshake(stream, tls, self.write_time_max))),
@@ -65,8 +65,8 @@ impl Builders {
         connection.behind.handshake_failed(reason);
     }
 
-    /// Serves HTTP inside of TLS. Which one was agreed on in the handshake (ALPN); without a word about it, it is 1.1, as
-    /// HTTP/2 has to be asked for (RFC 9113 §3.2).
+    /// Serves HTTP inside TLS, in the version of the ALPN. Without ALPN it is 1.1, because HTTP/2 must be negotiated
+    /// (RFC 9113 §3.2).
     async fn serve_over<B: Behind>(
         &self,
         stream: Box<TlsStream<WriteTimeout>>,
@@ -75,11 +75,11 @@ impl Builders {
         watcher: Watcher,
     ) {
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        // HTTP/1.1 has a clock of its own for the rest of its head.
+        // HTTP/1.1 has a timeout of its own for the rest of its head.
         let owed = if speaks_http2 { PREFACE.len() } else { 1 };
         let io = TokioIo::new(Prompt::new(stream, Waiting::new(requests.0.behind.clone(), until, owed)));
         let outcome = if speaks_http2 {
-            // Boxed, since its state is large and the usual connection is the other one.
+            // Boxed, because its state is large and most connections use HTTP/1.1.
             let outcome = Box::pin(self.serve_http2(io, requests)).await;
             drop(watcher);
             outcome
@@ -92,9 +92,9 @@ impl Builders {
     }
 }
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 struct Failure {
-    /// As it is counted.
+    /// The label of the metric.
     reason: &'static str,
     cause: Option<io::Error>,
 }
@@ -118,7 +118,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Shakes hands. `None`: the other side left without a word, which is how somebody looks whether a port is open.
+/// Performs the handshake. `None`: the peer closed the connection without a byte, as port scanners do.
 async fn handshake(
     mut stream: TcpStream,
     tls: Arc<ServerConfig>,
@@ -133,12 +133,12 @@ async fn handshake(
     if first[0] != HANDSHAKE {
         return Err(turn_away(&mut stream, first[0]).await);
     }
-    // Boxed, since there is much in it, and futures are moved.
+    // Boxed, because it is large, and futures are moved.
     let stream = WriteTimeout::new(stream, write_time_max);
     Ok(Some(Box::new(TlsAcceptor::from(tls).accept(stream).await?)))
 }
 
-/// Ends a connection that is not TLS; one that looks like HTTP with a word about it.
+/// Ends a connection that is not TLS; if it looks like HTTP, with a response that explains it.
 async fn turn_away(stream: &mut TcpStream, first: u8) -> Failure {
     if !first.is_ascii_uppercase() {
         return Failure { reason: "not_tls", cause: None };
@@ -152,7 +152,7 @@ async fn turn_away(stream: &mut TcpStream, first: u8) -> Failure {
     Failure { reason: "plain_http", cause }
 }
 
-/// Waits for something, but not when the server stops: `None`.
+/// Waits for a future; `None` if the server stops first.
 async fn unless_stopping<T>(behind: &impl Behind, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     loop {
@@ -164,18 +164,18 @@ async fn unless_stopping<T>(behind: &impl Behind, future: impl Future<Output = T
     }
 }
 
-/// A stream whose other side has to begin soon.
+/// A stream whose peer must send its first bytes soon.
 struct Prompt<S, B> {
     stream: S,
-    /// Gone once it has begun.
+    /// `None` once the first bytes have arrived.
     waiting: Option<Box<Waiting<B>>>,
 }
 
-/// What is waited for.
+/// The wait for the first bytes.
 struct Waiting<B> {
     behind: B,
     until: Instant,
-    /// Bytes that are still to come.
+    /// Bytes that are still missing.
     owed: usize,
     tick: Pin<Box<Sleep>>,
 }
@@ -185,7 +185,7 @@ impl<B: Behind> Waiting<B> {
         Self { behind, until, owed, tick: Box::pin(sleep_until(until.min(Instant::now() + STOPPING_SEEN))) }
     }
 
-    /// Nothing came yet: an error when there was enough time, the end when the server stops.
+    /// No bytes yet: an error after the time limit, the end of the stream if the server stops.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tick.as_mut().poll(cx).is_ready() {
             if self.behind.is_stopping() {

@@ -1,4 +1,4 @@
-//! The share of one address in the connections there may be.
+//! The limit of connections per client address.
 
 use sabir_guard::household;
 use std::collections::HashMap;
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
-/// How many connections each address has.
+/// The number of connections of each address.
 pub(super) struct Shares {
-    /// 0 for no limit.
+    /// The maximum per address; 0 for no limit.
     most: usize,
     taken: Taken,
 }
@@ -19,8 +19,8 @@ impl Shares {
         Self { most, taken: Taken::default() }
     }
 
-    /// A place for one more connection of an address, if it has not got its share. Boxed, since a connection keeps it,
-    /// and usually there is none.
+    /// Admits one more connection of an address, if it is below the limit. Boxed, because a connection keeps it, and
+    /// usually there is none.
     pub(super) fn take(&self, address: IpAddr) -> Result<Option<Box<Share>>, Full> {
         if self.most == 0 {
             return Ok(None);
@@ -37,11 +37,11 @@ impl Shares {
     }
 }
 
-/// An address that has its share.
+/// The address has reached its limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// A connection's place in the share of its address, given back when this is dropped.
+/// One counted connection of an address; uncounted when this is dropped.
 pub(super) struct Share {
     of: IpAddr,
     taken: Taken,

@@ -1,13 +1,13 @@
-//! HTTP/2 streams whose peer lets nothing through: they are reset, and the others of the connection go on.
+//! HTTP/2 streams whose peer accepts no data: they are reset, and the other streams of the connection go on.
 //!
 //! A peer gives each stream a window and may leave it at zero, or open it by a byte now and then; pings and settings go
-//! on meanwhile, so the connection looks well. So each stream is watched by itself: while it has data that the peer has no
-//! window for, [`TAKEN_BYTES_MIN`] of it have to leave within each `write_seconds_max`. The whole connection is not ended
-//! for it, because behind a proxy the streams of one connection belong to different callers.
+//! on meanwhile, so the connection looks healthy. So each stream has its own timeout: while it has data that exceeds
+//! the peer's window, [`TAKEN_BYTES_MIN`] must leave within each `write_seconds_max`. The whole connection is not
+//! closed for it, because behind a proxy the streams of one connection belong to different callers.
 //!
-//! How it is seen: bodies hand their data over in [`Pieces`]. hyper asks a body for its next piece as soon as the one
-//! before has found some window, and for the one after that when the whole of it has. While hyper polls a stream, the body
-//! notes here what it handed over; where hyper does not come back for more, the peer is what it waits for.
+//! How a stall is detected: bodies send their data in [`Pieces`]. hyper asks a body for its next chunk as soon as the
+//! one before has found some window, and for the one after that when all of it has. While hyper polls a stream, the
+//! body records here what it sent; if hyper does not come back for more, it waits for the peer.
 
 use super::write_timeout::TAKEN_BYTES_MIN;
 use bytes::Bytes;
@@ -20,13 +20,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The longest piece of an answer that is handed over at once, in bytes: no more than a frame has by default.
+/// The largest chunk that is sent at once, in bytes: no more than the default size of a frame.
 const PIECE_BYTES: usize = 16 << 10;
-/// The longest last piece, in bytes. Once it is handed over, nothing watches what becomes of it; so it is less than the
-/// stream itself takes in memory.
+/// The largest last chunk, in bytes. After it is sent nothing watches it any more, so it is smaller than the memory of
+/// the stream itself.
 const LAST_PIECE_BYTES: usize = 1 << 10;
 
-/// What is left of some data, to be handed over piece by piece.
+/// The rest of some data, to be sent chunk by chunk.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     rest: Bytes,
@@ -42,13 +42,13 @@ impl Pieces {
         self.rest.len()
     }
 
-    /// The next piece; `None` when all of them are handed over.
+    /// The next chunk; `None` when all of them were sent.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         match self.rest.len() {
             0 => None,
             1..=LAST_PIECE_BYTES => {
                 let last = std::mem::take(&mut self.rest);
-                // A slice would keep all that came before it in memory.
+                // A slice would keep all the data before it in memory.
                 Some(if self.is_cut { Bytes::copy_from_slice(&last) } else { last })
             }
             length => {
@@ -59,31 +59,31 @@ impl Pieces {
     }
 }
 
-/// What the body of a stream has done.
+/// The progress of a stream's body.
 #[derive(Debug, Clone, Copy, Default)]
 struct BodyProgress {
-    /// Its last piece waits for the peer.
+    /// Whether its last chunk waits for the peer.
     waits: bool,
-    /// What it handed over since the time began.
+    /// The bytes that it sent in this period.
     bytes: usize,
 }
 
 thread_local! {
-    /// That of the stream that is polled at this moment.
+    /// The progress of the stream that is being polled.
     static PROGRESS: Cell<BodyProgress> = const { Cell::new(BodyProgress { waits: false, bytes: 0 }) };
 }
 
-/// The body of the stream that is being polled hands data over.
+/// The body of the polled stream sends data.
 pub(super) fn note_data(bytes: usize) {
     PROGRESS.with(|progress| progress.set(BodyProgress { waits: true, bytes: progress.get().bytes + bytes }));
 }
 
-/// It has none at present, and all it had before has been accepted.
+/// The body has no data now, and the peer accepted all of it.
 pub(super) fn note_no_data() {
     PROGRESS.with(|progress| progress.set(BodyProgress::default()));
 }
 
-/// Runs the streams of connections, each for as long as its peer takes something of it.
+/// Runs the streams of connections, each for as long as its peer accepts data.
 #[derive(Debug, Clone)]
 pub(super) struct StreamExecutor {
     pub(super) time_max: Duration,
@@ -95,7 +95,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     }
 }
 
-/// Polls a stream to its end, or until it is stalled; to drop it then resets it.
+/// Polls a stream until it ends or stalls. Dropping it then resets the stream.
 async fn until_stalled(stream: impl Future<Output = ()>, time_max: Duration) {
     let mut stream = pin!(stream);
     let mut watch = StreamWatch { progress: BodyProgress::default(), until: None, time_max };
@@ -112,7 +112,7 @@ async fn until_stalled(stream: impl Future<Output = ()>, time_max: Duration) {
 
 struct StreamWatch {
     progress: BodyProgress,
-    /// While a piece waits for the peer.
+    /// Set while a chunk waits for the peer.
     until: Option<Pin<Box<Sleep>>>,
     time_max: Duration,
 }
@@ -125,7 +125,7 @@ impl StreamWatch {
         }
         let time_max = self.time_max;
         let until = self.until.get_or_insert_with(|| {
-            // What it handed over before it had to wait is no progress.
+            // Bytes that were sent before the wait are no progress.
             self.progress.bytes = 0;
             Box::pin(sleep(time_max))
         });

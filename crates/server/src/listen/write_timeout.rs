@@ -1,10 +1,10 @@
-//! Peers that do not read: a connection that waits to write and gets rid of too little ends.
+//! Closes connections whose peer does not read.
 //!
-//! Only what the operating system does not take counts as waiting, so a peer with nothing to read may stay silent for as
-//! long as it likes. A peer that takes one byte a minute makes no progress: within each `write_seconds_max` it has to take
-//! [`TAKEN_BYTES_MIN`], or all that there is. The guard is below TLS, so it sees every byte that leaves.
+//! Only data that the operating system does not accept counts as waiting, so a peer without anything to read may stay
+//! silent for ever. A peer that reads one byte a minute makes no progress: within each `write_seconds_max` it must
+//! accept [`TAKEN_BYTES_MIN`], or all that there is. The check is below TLS, so it counts every byte.
 //!
-//! HTTP/2 has windows of its own above this one, see `stalled_stream.rs`.
+//! HTTP/2 has windows of its own above this; see `stalled_stream.rs`.
 
 use std::future::Future;
 use std::io;
@@ -15,23 +15,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// What a peer has to take within `write_seconds_max` while something waits for it, in bytes. A modem of the last century
-/// is quicker.
+/// The bytes that a peer must accept within `write_seconds_max` while data waits for it. A modem of the last century is
+/// faster.
 pub(super) const TAKEN_BYTES_MIN: usize = 16 << 10;
 
-/// A socket whose peer has to read.
+/// A socket with a timeout for a peer that does not read.
 #[derive(Debug)]
 pub(super) struct WriteTimeout {
     stream: TcpStream,
     time_max: Duration,
-    /// While something waits to be written. Made when that begins: most connections never wait.
+    /// Set while data waits to be written. Made on the first wait, because most connections never wait.
     waiting: Option<Box<Waiting>>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     until: Pin<Box<Sleep>>,
-    /// What the peer has taken since the time began.
+    /// The bytes that the peer has accepted in this period.
     taken: usize,
 }
 
@@ -40,7 +40,7 @@ impl WriteTimeout {
         Self { stream, time_max, waiting: None }
     }
 
-    /// Looks at what became of a write of so many bytes.
+    /// Checks the result of a write of `offered` bytes.
     fn watch(
         &mut self,
         cx: &mut Context<'_>,
@@ -60,14 +60,14 @@ impl WriteTimeout {
             }
             Poll::Pending => {
                 ready!(self.poll_stalled(cx));
-                // The system would go on offering the rest to a peer that does not take it.
+                // Otherwise the system would keep offering the rest to a peer that does not accept it.
                 drop(self.stream.set_zero_linger());
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read what is written")))
             }
         }
     }
 
-    /// Ready once a whole period was not enough to get rid of a little.
+    /// Ready when the peer accepted too little in a whole period.
     fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let time_max = self.time_max;
         let begin = || Box::new(Waiting { until: Box::pin(sleep(time_max)), taken: 0 });

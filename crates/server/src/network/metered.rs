@@ -1,4 +1,4 @@
-//! What was counted, for whoever watches: how many bookings ever, and whether that is as many as there are.
+//! Metrics of metered bookings: their total, and whether the counted events match the bookings.
 
 use crate::host::TokioHost;
 use prometheus_client::collector::Collector;
@@ -11,10 +11,10 @@ use sabir_store::Ledger;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How often bookings are compared with what was counted for them.
+/// How often bookings are compared with the counted events.
 const COMPARED_EVERY: Duration = Duration::from_secs(60);
 
-/// Shows what was counted: from the ledger itself, so that a restart does not begin at nothing.
+/// Registers the metrics. They read the ledger, so a restart does not begin at zero.
 pub(crate) fn register(ledger: &Arc<dyn Ledger>, registry: &mut Registry) {
     registry.register_collector(Box::new(Metered(ledger.clone())));
     let drift = Gauge::default();
@@ -40,11 +40,11 @@ impl Collector for Metered {
     }
 }
 
-/// Compares as long as there is a ledger.
+/// Compares at intervals, for as long as the ledger exists.
 async fn compare(ledger: Weak<dyn Ledger>, drift: Gauge) {
     loop {
         let Some(open) = ledger.upgrade() else { return };
-        // It counts rows, which takes its time, and may not keep a request waiting.
+        // It counts rows, which takes time and must not block a request.
         let counted = tokio::task::spawn_blocking(move || open.tally());
         let tally = match counted.await {
             Ok(answer) => answer.await,

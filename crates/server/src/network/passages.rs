@@ -1,8 +1,8 @@
-//! Envelopes on their way through, and what the door knows of them.
+//! The records of envelopes that are being processed.
 //!
-//! The record of a booking is committed with the booking, and only the door knows where its envelope came from and how it
-//! was signed. So the door hands in the record as far as it goes, under a number that goes with the message, and the
-//! agent takes it out when it books. What nobody took the door writes down itself.
+//! The record of a booking is committed with the booking, but only the endpoint knows where its envelope came from and
+//! how it was signed. So the endpoint adds the record here, under a number that travels with the message, and the agent
+//! takes it when it books. The endpoint stores a record that the agent did not take.
 
 use sabir_store::Interaction;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// All envelopes that are on their way and may change something.
+/// The pending records of envelopes that may have an effect.
 #[derive(Debug)]
 pub(crate) struct Passages {
     inside: Mutex<HashMap<u64, (Instant, Box<Interaction>)>>,
@@ -20,7 +20,7 @@ pub(crate) struct Passages {
 
 impl Passages {
     pub(crate) fn new() -> Self {
-        // Anywhere: what an earlier process numbered is in the log, and must not be taken for ours.
+        // Begins at a random number, because numbers of earlier processes are in the log and must not match ours.
         Self { inside: Mutex::default(), numbers: AtomicU64::new(RandomState::new().hash_one(0)) }
     }
 
@@ -29,13 +29,13 @@ impl Passages {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets one in, which arrived then. It is inside until its ticket is dropped.
+    /// Adds the record of an envelope that arrived at this time. It is pending until the returned value is dropped.
     pub(crate) fn enter(self: &Arc<Self>, number: u64, arrived: Instant, record: Interaction) -> Ticket {
         self.inside().insert(number, (arrived, Box::new(record)));
         Ticket { passages: self.clone(), number }
     }
 
-    /// The record of the envelope with this number, as one that went well. It is told once, to whoever writes it.
+    /// Takes the record with this number, as that of a success. It can be taken only once.
     pub(crate) fn take(&self, number: u64) -> Option<Interaction> {
         let (arrived, mut record) = self.inside().remove(&number)?;
         record.latency_ms = u32::try_from(arrived.elapsed().as_millis()).unwrap_or(u32::MAX);
@@ -47,7 +47,7 @@ impl Passages {
     }
 }
 
-/// One envelope that is on its way.
+/// One record that is pending.
 #[derive(Debug)]
 #[must_use = "a passage ends when its ticket is dropped"]
 pub(crate) struct Ticket {
@@ -56,7 +56,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Whether somebody has taken its record, to write it with what was done.
+    /// Whether the agent has taken the record to store it with the booking.
     pub(crate) fn is_taken(&self) -> bool {
         !self.passages.inside().contains_key(&self.number)
     }

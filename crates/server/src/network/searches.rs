@@ -1,10 +1,10 @@
-//! Searches that were answered lately: one sender, one intent and one timestamp are one event, so a repetition gets the
-//! answer of the first time and is counted as a duplicate.
+//! Caches the answers to searches: one sender, one intent and one timestamp are one event, so a repetition gets the
+//! first answer and counts as a duplicate.
 //!
-//! What changes something has this from the task log. A search leaves no task, so its answers are kept here, in memory, for as
-//! long as their timestamp would be accepted; a restart forgets them, and a repetition is then answered anew. Answers that
-//! failed are not kept, so a retry runs. Another search under the same timestamp is another event: it changes nothing, so there
-//! is no reason to refuse a sender whose clock has whole seconds.
+//! For envelopes with an effect the task log does this. A search leaves no task, so its answer is cached in memory for
+//! as long as its timestamp would be accepted; after a restart, a repetition is answered anew. Failed answers are not
+//! cached, so a retry runs. Another search under the same timestamp is another event: it has no effect, so a sender
+//! whose clock has whole seconds is not refused.
 
 use sabir_proto::Object;
 use sabir_proto::agnt::Problem;
@@ -14,22 +14,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
-/// How long an answer is kept: for as long as an envelope with its timestamp would be taken, at the most ahead and at the
-/// most behind.
+/// How long an answer is cached: as long as an envelope with its timestamp is accepted, from the earliest to the latest
+/// time.
 const KEPT: Duration = Duration::from_secs(360);
-/// Answers that are kept at the same time; beyond it the oldest are forgotten.
+/// Maximum number of cached answers; the oldest are dropped first.
 const ANSWERS_MAX: usize = 20_000;
-/// Bytes of answers that are kept at the same time; beyond it the oldest are forgotten. Room for some 6,000 full answers.
+/// Maximum bytes of cached answers; the oldest are dropped first. Enough for some 6,000 full answers.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
-/// The answers.
+/// The cache of answers to searches.
 #[derive(Debug, Default)]
 pub(crate) struct Searches(Mutex<RecordedSearches>);
 
 #[derive(Debug, Default)]
 struct RecordedSearches {
     by_event: HashMap<Digest, Search>,
-    /// The oldest first.
+    /// The ends of their cache times, the oldest first.
     ends: VecDeque<(Instant, Digest)>,
     bytes: usize,
 }
@@ -41,8 +41,8 @@ struct Search {
 }
 
 impl Searches {
-    /// Answers a search, or repeats the answer that was given to it; whether it is a repetition comes with the answer. Of
-    /// repetitions that arrive together one asks, and the others wait for its answer.
+    /// Answers a search, or returns the cached answer; the flag says whether it is a repetition. Of repetitions that
+    /// arrive together one runs, and the others wait for its answer.
     pub(crate) async fn answer(
         &self,
         event: Digest,
@@ -90,7 +90,7 @@ impl Searches {
 }
 
 impl RecordedSearches {
-    /// Forgets what has ended, and the oldest of what is too much.
+    /// Drops the expired answers, and the oldest ones above the limits.
     fn forget(&mut self, now: Instant) {
         while let Some((end, event)) = self.ends.front()
             && (*end <= now || self.ends.len() >= ANSWERS_MAX || self.bytes > ANSWERS_BYTES_MAX)

@@ -1,8 +1,8 @@
-//! The addresses that publish records here, and what each may have us do.
+//! The limits of each address that publishes records.
 //!
-//! A record of a network that is not known yet has us ask a stranger's server for its keys, and that server may be slow on
-//! purpose. So an address has a rate, and a small share of the records that are looked at together; others are served
-//! meanwhile. Addresses of IPv6 count by their /64, which is what one customer has.
+//! For a record of an unknown network the server fetches keys from a foreign host, and that host may be slow on
+//! purpose. So each address has a rate and a small share of the checks that run at the same time; others are served
+//! meanwhile. IPv6 addresses count by their /64, which is what one customer has.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 /// Records that an address may publish in a minute: a network renews its lease every few minutes.
 const RECORDS_PER_MINUTE_MAX: u32 = 30;
-/// Records of one address that are looked at together.
+/// Records of one address that are checked at the same time.
 const LOOKING_PER_ADDRESS_MAX: u32 = 2;
-/// Records of all addresses that are looked at together; each holds a connection to the host of its network, for at most the
-/// five seconds that the way out allows.
+/// Records of all addresses that are checked at the same time; each check holds a connection to the host of its network
+/// for at most the five seconds that the HTTP client allows.
 const LOOKING_MAX: u32 = 64;
-/// Addresses that are remembered. Where more publish within a minute, the ones that are at rest are forgotten.
+/// Addresses that are remembered. If more publish within a minute, those without a running check are forgotten.
 const ADDRESSES_MAX: usize = 10_000;
-/// How long records are counted together.
+/// The period in which records are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Counts what each address does.
+/// Counts the records and checks of each address.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
     counted: Mutex<Counted>,
@@ -40,11 +40,11 @@ struct Publisher {
     looking: u32,
 }
 
-/// There is no room to look at a record now.
+/// The limit of running checks is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Busy;
 
-/// A record that is looked at, until this is dropped.
+/// One running check of a record, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Look<'a> {
     publishers: &'a Publishers,
@@ -52,7 +52,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Publishers {
-    /// Counts a record, unless there were too many within a minute: then how long to wait.
+    /// Counts a record. An error is the time to wait, if there were too many within a minute.
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut counted = self.counted();
         if counted.addresses.len() >= ADDRESSES_MAX {
@@ -73,7 +73,7 @@ impl Publishers {
         Ok(())
     }
 
-    /// Begins to look at a record of an address that was counted.
+    /// Begins the check of a record whose address was counted.
     pub(super) fn look(&self, address: IpAddr) -> Result<Look<'_>, Busy> {
         let address = network_of(address);
         let mut counted = self.counted();
@@ -104,7 +104,7 @@ impl Drop for Look<'_> {
     }
 }
 
-/// The network of one customer that an address belongs to.
+/// The network of one customer, for an address.
 fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

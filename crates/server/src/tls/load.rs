@@ -1,4 +1,4 @@
-//! Reading the files, and refusing what cannot be meant. Every refusal names the file and what to do about it.
+//! Reads the certificate files, and refuses unusable ones. Every error names the file and the remedy.
 
 use crate::config::tls::{ClientAuth, PemFile, TlsConfig, TlsVersion};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -19,10 +19,10 @@ use std::time::SystemTime;
 /// Bytes of one file. Bundles of all public authorities are a quarter of this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What is spoken inside, best first.
+/// The protocols inside TLS, the preferred one first.
 const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Where everything is, and what is asked of others.
+/// The paths of the files, and the demands on clients.
 #[derive(Debug)]
 pub(super) struct Files {
     cert: PathBuf,
@@ -32,17 +32,17 @@ pub(super) struct Files {
     min_version: TlsVersion,
 }
 
-/// What the files hold.
+/// The content of the files.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) config: Arc<ServerConfig>,
-    /// Hosts that the certificate is for.
+    /// The hosts that the certificate is for.
     names: Vec<String>,
     pub(super) not_before: SystemTime,
     pub(super) not_after: SystemTime,
 }
 
-/// What tells a file from the one that was there before.
+/// The metadata that change when a file is replaced.
 pub(super) type Stamp = Vec<Option<(u64, u64, i64, i64)>>;
 
 /// Why a file cannot be used.
@@ -54,7 +54,7 @@ pub(super) struct Unusable {
     problem: String,
 }
 
-/// One of the files, while it is read.
+/// One of the files while it is read.
 struct Source<'a> {
     key: &'static str,
     path: &'a Path,
@@ -80,7 +80,7 @@ impl Files {
         })
     }
 
-    /// What the files are like from outside. Renewals put another file in place, or at least touch it.
+    /// The metadata of the files. A renewal replaces a file or at least modifies it.
     pub(super) fn stamp(&self) -> Stamp {
         let all = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
         let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|m| (m.ino(), m.len(), m.ctime(), m.ctime_nsec()));
@@ -116,7 +116,7 @@ impl Files {
         let mut config = builder.with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = ALPN.map(<[u8]>::to_vec).into();
         if self.client_ca.is_some() {
-            // A session that is taken up again is not asked for its certificate again, and would outlive it.
+            // A resumed session presents no certificate again, so it could outlive its certificate.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
             config.max_tls13_tickets = 0;
@@ -125,7 +125,7 @@ impl Files {
         Ok(Loaded { config: Arc::new(config), names, not_before, not_after })
     }
 
-    /// The key, which fits the first certificate of the chain.
+    /// The private key, which must match the first certificate of the chain.
     fn key(&self, provider: &CryptoProvider, chain: &[CertificateDer<'static>]) -> Result<CertifiedKey, Unusable> {
         let source = Source { key: "key", path: &self.key };
         let key = source.private_key()?;
@@ -147,7 +147,7 @@ impl Files {
         }
     }
 
-    /// The authorities whose certificates clients may have.
+    /// The authorities that may sign client certificates.
     fn client_roots(&self) -> Result<Option<(Source<'_>, RootCertStore)>, Unusable> {
         let Some(path) = &self.client_ca else { return Ok(None) };
         let source = Source { key: "client_ca", path };
@@ -195,7 +195,7 @@ impl Source<'_> {
         Ok(found)
     }
 
-    /// The key of the file, which nobody else can read.
+    /// The private key of the file, which other users must not be able to read.
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, Unusable> {
         let bytes = self.read()?;
         let mode = fs::metadata(self.path).map(|m| m.mode()).unwrap_or_default();
@@ -213,7 +213,7 @@ impl Source<'_> {
             pem::Error::NoItemsFound => {
                 self.unusable("holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----")
             }
-            // What is in the message is the kind of damage and never a line of the file.
+            // The message has the kind of damage, and never a line of the file.
             pem::Error::Base64Decode(_) => self.unusable("is damaged: it is not base64 between its marks"),
             _ => self.unusable("is damaged: its marks of begin and end are not as they should be"),
         })

@@ -1,21 +1,21 @@
-//! The chain: how an entry follows from the one before, and how to tell what was done to it where it does not.
+//! The hash chain: how an entry follows from the one before, and how tampering is classified where it does not.
 
 use super::{Break, Entry, Known, Record, Tampering, Verified};
 use crate::Hash;
 use sabir_proto::canon;
 
-/// A row of the chain, as stored.
+/// A stored row of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chained {
-    /// Where the row stands; the entry repeats it.
+    /// The number of the row; the entry repeats it.
     pub(crate) seq: u64,
     /// The canonical entry.
     pub(crate) canonical: String,
-    /// What the entry hashes to, behind the one before.
+    /// The hash of the entry and of the one before it.
     pub(crate) hash: Hash,
 }
 
-/// The row of a record that follows this one.
+/// The row of a record, appended at this end.
 pub(crate) fn link(end: Known, record: &Record) -> Chained {
     let seq = end.seq + 1;
     let canonical = canon::jcs(&record.numbered(seq)).expect("text and whole numbers have a canonical form");
@@ -23,7 +23,7 @@ pub(crate) fn link(end: Known, record: &Record) -> Chained {
     Chained { seq, hash: follow(&end.hash, &canonical), canonical }
 }
 
-/// The entry of a row; `None` where the row is not one of ours.
+/// The entry of a row; `None` where this program did not write the row.
 pub(crate) fn entry_of(row: &Chained) -> Option<Entry> {
     serde_json::from_str(&row.canonical).ok()
 }
@@ -32,14 +32,14 @@ fn follow(before: &Hash, canonical: &str) -> Hash {
     Hash::of(&[before.as_bytes(), canonical.as_bytes()])
 }
 
-/// Walks a chain row by row.
+/// Checks a chain row by row.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    /// How many rows were good, and the hash of the last.
+    /// The number of good rows, and the hash of the last.
     good: u64,
     hash: Hash,
     known: Option<Known>,
-    /// A row that does not follow; what comes behind it tells why.
+    /// A row that does not follow; the row after it shows why.
     suspect: Option<Chained>,
     broken: Option<Break>,
 }
@@ -49,11 +49,11 @@ impl Checker {
         Self { known, ..Self::default() }
     }
 
-    /// Takes the next row; false once a break is found.
+    /// Checks the next row; false once a break is found.
     pub(crate) fn take(&mut self, row: Chained) -> bool {
         if self.broken.is_none() {
             match self.suspect.take() {
-                // It is there and the chain goes on without it: then it was put there.
+                // The chain goes on without the suspect row, so that row was inserted.
                 Some(suspect) if follow(&self.hash, &row.canonical) == row.hash => {
                     self.stop(suspect.seq, Tampering::Inserted);
                 }
@@ -79,7 +79,7 @@ impl Checker {
         self.suspect = Some(row);
     }
 
-    /// Says what is wrong with a row. Rows that were moved to close a gap, or to make one, still say where they stood.
+    /// Classifies a bad row. A row that was moved to close a gap, or to make one, still holds its old number.
     fn convict(&mut self, suspect: &Chained) {
         match entry_of(suspect).map(|e| e.seq) {
             Some(said) if said > suspect.seq => self.stop(suspect.seq, Tampering::Removed),
@@ -93,11 +93,11 @@ impl Checker {
         self.broken = Some(Break { seq, tampering });
     }
 
-    /// The verdict; `end` is where the chain ends according to whoever appends to it.
+    /// The result; `end` is the end of the chain as the writer stored it.
     pub(crate) fn finish(mut self, end: Known) -> Verified {
         if let Some(suspect) = self.suspect.take() {
             self.convict(&suspect);
-            // Whoever appends knows nothing of it.
+            // The stored end does not cover this row.
             let is_beyond = |found: &Break| found.tampering == Tampering::Edited && found.seq > end.seq;
             if self.broken.as_ref().is_some_and(is_beyond) {
                 self.stop(suspect.seq, Tampering::Inserted);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(found, expected.map(|(seq, tampering)| Break { seq, tampering }));
     }
 
-    /// What entry this is as its row says; the hash is left as it is.
+    /// Replaces text in a row and leaves its hash as it is.
     fn say(row: &mut Chained, from: &str, to: &str) {
         assert!(row.canonical.contains(from));
         row.canonical = row.canonical.replace(from, to);
@@ -190,7 +190,7 @@ mod tests {
             let mut rows = chain(6);
             rows[at].canonical = "not ours".into();
             broken(&rows, Some((seq, Tampering::Edited)));
-            // With its own hash made to fit, the next one no longer does; or, for the last one, the end.
+            // With its own hash made to fit, the next row no longer fits; for the last row, the stored end does not.
             let mut rows = chain(6);
             say(&mut rows[at], "rate", "none");
             let before = if at == 0 { Hash::default() } else { rows[at - 1].hash };
@@ -228,7 +228,7 @@ mod tests {
                 broken(&rows, Some((seq, Tampering::Inserted)));
             }
         }
-        // At the end: it follows, but whoever appends knows nothing of it.
+        // At the end: the row follows, but the stored end does not cover it.
         let mut rows = chain(6);
         rows.push(link(end(&rows), &record(99)));
         broken(&rows, Some((7, Tampering::Inserted)));

@@ -1,4 +1,4 @@
-//! Refusals that wait to be written: added up, and bounded.
+//! Refusals that wait to be written: counted, and bounded.
 
 use super::{Outcome, Record};
 use sabir_proto::{Caller, Timestamp};
@@ -6,22 +6,22 @@ use std::collections::HashMap;
 
 /// Different refusals that may be written at once after a quiet time. Also what may wait: a few hundred kilobytes.
 pub const REFUSALS_BURST: u64 = 1024;
-/// Different refusals written per second on average: at about 300 bytes each some 400 MB a day, if somebody keeps at it.
+/// Different refusals written per second on average: at about 300 bytes each some 400 MB a day under a constant attack.
 pub const REFUSALS_PER_SECOND: u64 = 16;
 
 const SECOND_MS: i64 = 1000;
 
-/// What waits.
+/// The refusals that wait.
 #[derive(Debug)]
 pub(crate) struct Pending {
     waiting: Vec<Record>,
-    /// Where the one like it waits; without time and count.
+    /// The index in `waiting` of the equal refusal; the key has no time and count.
     places: HashMap<Record, usize>,
-    /// How many found no room, and since when.
+    /// How many were dropped, and the time of the first of them.
     dropped: u64,
     dropped_at: Option<Timestamp>,
     unreported: u64,
-    /// How many different ones may still come, as of the second in which one last came.
+    /// How many different refusals may still come, as of the second in which the last one came.
     room: u64,
     second: i64,
 }
@@ -34,7 +34,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Notes a refusal; true if it is the first that waits.
+    /// Adds a refusal; true if it is the first that waits.
     pub(crate) fn add(&mut self, record: Record) -> bool {
         let was_empty = self.is_empty();
         let second = record.time.millis() / SECOND_MS;
@@ -57,7 +57,7 @@ impl Pending {
         was_empty
     }
 
-    /// Everything that waits, in the order in which it came. What found no room comes last, as a number.
+    /// Returns everything that waits, in order of arrival. The dropped ones come last, as a count.
     pub(crate) fn take(&mut self) -> Vec<Record> {
         self.places.clear();
         let mut taken = std::mem::take(&mut self.waiting);
@@ -68,7 +68,7 @@ impl Pending {
         taken
     }
 
-    /// Takes back what could not be written, as a number. Gives how many that are.
+    /// Adds refusals that could not be written to the dropped count. Returns how many that are.
     #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn give_back(&mut self, taken: &[Record]) -> u64 {
         taken.iter().for_each(|record| self.drop_some(record.count, record.time));
@@ -79,7 +79,7 @@ impl Pending {
         self.waiting.is_empty() && self.dropped_at.is_none()
     }
 
-    /// How many found no room since this was last asked.
+    /// The number of refusals dropped since the last call.
     #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn newly_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.unreported)
@@ -127,20 +127,20 @@ mod tests {
         for n in 0..REFUSALS_BURST + 500 {
             pending.add(refusal(n, start));
         }
-        // Whoever waits already goes on counting.
+        // A caller that waits already is still counted.
         pending.add(refusal(0, start));
         assert_eq!((pending.newly_dropped(), pending.newly_dropped()), (500, 0));
         let taken = pending.take();
         assert_eq!(taken.len(), 1025);
         assert_eq!((taken[0].count, taken[1024].count, taken[1024].outcome), (2, 500, Outcome::Dropped));
-        // Ten seconds later there is room for as many as ten seconds bring.
+        // Ten seconds later the budget has grown by ten seconds' worth.
         for n in 0..1000 {
             pending.add(refusal(n, start + 10_000));
         }
         let taken = pending.take();
         assert_eq!(taken.len(), 161);
         assert_eq!(taken[160].count, 840);
-        // And a clock that goes back brings none.
+        // A clock that goes back adds nothing.
         pending.add(refusal(1, start));
         assert_eq!(counts(&pending.take()), [("sabir", 1)]);
     }

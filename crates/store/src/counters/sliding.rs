@@ -1,7 +1,7 @@
-//! Sliding windows in bounded memory.
+//! Sliding rate-limit windows in bounded memory.
 //!
-//! Callers stand in one list with an index beside it. When the list is full, a hand goes round it and looks at a few
-//! places at a time, so that no request pays for more than that, however many callers there are.
+//! Callers stand in one list with an index beside it. When the list is full, a cursor goes round it and looks at a few
+//! entries at a time, so that no request pays for more than that, however many callers there are.
 
 use super::{Hit, Window};
 use sabir_proto::Timestamp;
@@ -12,19 +12,20 @@ use std::time::Duration;
 
 /// Callers remembered at the same time, each under each rule. Half a kilobyte at most, so 50 MB at the very most.
 pub const CALLERS_MAX: usize = 100_000;
-/// Moments remembered of one caller. A limit up to this is counted exactly; of a higher one, requests within this
-/// fraction of the window share a moment.
+/// Buckets per caller. A limit up to this is counted exactly; under a higher one, requests within this fraction of the
+/// window share a bucket.
 pub const SLOTS_MAX: u32 = 32;
 
-/// Places looked at to find one for a new caller when all are taken.
+/// Entries that are examined to find room for a new caller when all are taken.
 const LOOKS_WHEN_FULL: usize = 64;
-/// Places looked at on every request, so that idle callers are forgotten also when there is room.
+/// Entries that are examined on every request, so that idle callers are forgotten also when there is room.
 const LOOKS_ALWAYS: usize = 2;
 
-/// A caller under a rule: a keyed hash, so that a name of any length costs the same and nobody can aim at a collision.
+/// A caller under a limit: a keyed hash, so that a name of any length costs the same and no caller can aim at a
+/// collision.
 type Key = (u64, u64);
 
-/// All windows of one process.
+/// All rate-limit windows of one process.
 #[derive(Debug)]
 pub(crate) struct Sliding {
     table: Mutex<Table>,
@@ -39,7 +40,7 @@ struct Table {
     max: usize,
 }
 
-/// What is remembered of a caller under a rule.
+/// The requests of one caller under one limit.
 #[derive(Debug)]
 struct Line {
     key: Key,
@@ -48,7 +49,7 @@ struct Line {
     slots: Vec<Slot>,
 }
 
-/// Requests that are counted as one moment: that of the last of them.
+/// Requests that are counted as if all came at the time of the last of them.
 #[derive(Debug)]
 struct Slot {
     first: i64,
@@ -99,12 +100,12 @@ impl Table {
             None => return Hit::Crowded,
         };
         let line = &mut self.lines[place];
-        // Whoever configured another rule meanwhile is under that one from now on.
+        // A changed limit applies from the next request on.
         (line.length_ms, line.limit) = (length_ms, window.limit);
         line.hit(now)
     }
 
-    /// Looks at a few callers and forgets those that have been idle for a window.
+    /// Examines a few callers and forgets those that have been idle for a window.
     fn forget_idle(&mut self, now: i64) {
         for _ in 0..LOOKS_ALWAYS.min(self.lines.len()) {
             self.hand = if self.hand + 1 < self.lines.len() { self.hand + 1 } else { 0 };
@@ -114,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Forgets the least busy of the next few callers, if there is one that may be forgotten.
+    /// Forgets the least busy of the next few callers, if one of them may be forgotten.
     fn make_room(&mut self, now: i64) -> bool {
         let mut least: Option<(u32, usize)> = None;
         for _ in 0..LOOKS_WHEN_FULL.min(self.lines.len()) {
@@ -123,7 +124,7 @@ impl Table {
             let used = line.used(now);
             if used < line.limit && least.is_none_or(|(fewest, _)| used < fewest) {
                 least = Some((used, self.hand));
-                // Hardly anybody could be less busy; those who are idle go by themselves.
+                // Few callers could be less busy; idle ones are removed by `forget_idle`.
                 if used <= 1 {
                     break;
                 }
@@ -142,14 +143,14 @@ impl Table {
 }
 
 impl Line {
-    /// How many requests are within the window.
+    /// The number of requests within the window.
     fn used(&self, now: i64) -> u32 {
         self.slots.iter().filter(|slot| now - slot.last() < self.length_ms).map(|slot| slot.count).sum()
     }
 
     fn hit(&mut self, now: i64) -> Hit {
         if self.slots.last().is_some_and(|slot| slot.last() > now) {
-            // The clock was set back. What was counted is as old as now, or callers would wait for the old time.
+            // The clock was set back. Past requests count as made now, or callers would wait for the old time.
             for slot in &mut self.slots {
                 (slot.first, slot.span) = (slot.first.min(now), 0);
             }
@@ -158,7 +159,8 @@ impl Line {
         self.slots.retain(|slot| now - slot.last() < length_ms);
         let used = self.used(now);
         if used >= self.limit {
-            // Enough of the oldest must go for one to fit; after a limit was lowered, that is more than the first.
+            // Enough of the oldest buckets must expire for one request to fit; after a limit was lowered, more than the
+            // first.
             let mut above = used - self.limit;
             let freeing = self.slots.iter().find(|slot| {
                 let enough = slot.count > above;
@@ -198,7 +200,7 @@ mod tests {
     #[test]
     fn a_high_limit_is_kept_within_a_slot() {
         let sliding = Sliding::default();
-        // A thousand a minute, as steady as can be, for ten minutes: all are admitted …
+        // A thousand a minute, evenly spread, for ten minutes: all are admitted …
         let step = 62;
         for n in 0..9600 {
             assert!(is_admitted(ask(&sliding, "steady", 1000, n * step)), "{n}");
@@ -238,7 +240,7 @@ mod tests {
         (0..100).for_each(|caller| assert!(is_admitted(ask(&sliding, caller, 1, 0))));
         assert_eq!(ask(&sliding, "new", 1, 59_999), Hit::Crowded);
         assert!(is_admitted(ask(&sliding, "new", 1, 60_000)));
-        // The others have been idle: they go, little by little, also without being pushed.
+        // The other callers are idle: they are removed little by little, also when there is room.
         for _ in 0..60 {
             assert!(!is_admitted(ask(&sliding, "new", 1, 60_001)));
         }

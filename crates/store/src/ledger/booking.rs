@@ -1,10 +1,10 @@
-//! Bookings.
+//! Bookings, their status and their transitions.
 
 use crate::{Interaction, NewUsage};
 use sabir_proto::{TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Where a booking stands.
+/// The status of a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BookingStatus {
@@ -14,20 +14,19 @@ pub enum BookingStatus {
     Pending,
     /// Confirmed by the venue.
     Confirmed,
-    /// They came.
+    /// The guests came.
     Completed,
-    /// They did not come.
+    /// The guests did not come.
     NoShow,
     /// Called off; its slot is free again.
     Cancelled,
 }
 
 impl BookingStatus {
-    /// Every status.
     pub const ALL: [Self; 6] =
         [Self::PendingPayment, Self::Pending, Self::Confirmed, Self::Completed, Self::NoShow, Self::Cancelled];
 
-    /// In a word, as it is stored and shown.
+    /// The word that is stored and shown.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PendingPayment => "pending_payment",
@@ -39,7 +38,6 @@ impl BookingStatus {
         }
     }
 
-    /// The status of that name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == text)
     }
@@ -51,88 +49,85 @@ impl std::fmt::Display for BookingStatus {
     }
 }
 
-/// What is booked.
+/// The content of a booking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Booked {
-    /// The id of the venue.
     pub venue: String,
     /// The slot, where the venue has any.
     pub slot: Option<String>,
-    /// When, in the caller's words.
+    /// The time, in the caller's words.
     pub time: Option<String>,
-    /// For how many.
+    /// The number of guests.
     pub party_size: Option<u32>,
     /// What the venue should know.
     pub note: Option<String>,
-    /// The key it was made with.
+    /// The id of the key it was made with.
     pub key: String,
-    /// The agent that made it, as it says.
+    /// The agent that made it, by its own account.
     pub from: String,
-    /// What the caller knows it by.
+    /// The caller's own id for it.
     pub correlation: Option<String>,
 }
 
-/// A booking in the making: taken with its task's step, or refused with it.
+/// A booking that a step makes: committed with the step, or refused with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBooking {
-    /// What is booked.
+    /// The content of the booking.
     pub booked: Booked,
     /// [`BookingStatus::Pending`], or [`BookingStatus::PendingPayment`] while the slot is only held.
     pub status: BookingStatus,
-    /// When.
+    /// The time at which it is made.
     pub at: Timestamp,
-    /// Until when it is held; nothing where it is not only held.
+    /// Until when the slot is held; `None` where it is not only held.
     pub held_until: Option<Timestamp>,
-    /// What is counted for it; nothing where it is only held.
+    /// The usage that is metered for it; `None` where the slot is only held.
     pub usage: Option<NewUsage>,
     /// The record of the envelope it came in.
     pub interaction: Option<Box<Interaction>>,
 }
 
-/// A booking that was made. It is called what its task is called.
+/// A stored booking. It has the id of its task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Booking {
-    /// The booking, and its task.
+    /// The id of the booking, and of its task.
     pub id: TaskId,
-    /// What is booked.
+    /// The content of the booking.
     pub booked: Booked,
-    /// Where it stands.
     pub status: BookingStatus,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// It began as one that is only held.
+    /// The booking began as a hold that waits for a payment.
     pub was_held: bool,
-    /// Until when it is held, while it is.
+    /// Until when the slot is held, while it is.
     pub held_until: Option<Timestamp>,
-    /// Everywhere it has stood since, oldest first.
+    /// Its transitions since it was made, oldest first.
     pub moves: Vec<BookingMove>,
 }
 
-/// A move of a booking.
+/// A transition of a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingMove {
-    /// Where it went.
+    /// The status after the transition.
     pub to: BookingStatus,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: i64,
 }
 
-/// Which bookings are wanted.
+/// A filter for bookings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BookingQuery {
-    /// Of this venue, by its id.
+    /// Only of this venue, by its id.
     pub venue: Option<String>,
-    /// Made with this key.
+    /// Only those made with this key.
     pub key: Option<String>,
-    /// That stand here.
+    /// Only those in this status.
     pub status: Option<BookingStatus>,
-    /// Made before this one.
+    /// Only those made before this one.
     pub before: Option<TaskId>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }
 
-/// Why the ledger did not take what a step brought.
+/// Why the ledger refused an effect of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no such venue, or it is not active.
@@ -141,16 +136,16 @@ pub enum Refusal {
     /// There is no such slot, or it is full.
     #[error("the slot is not available")]
     NoSlot,
-    /// The booking does not stand where it was seen.
+    /// The booking is not in the status that the caller saw.
     #[error("the booking has moved")]
     BookingMoved,
-    /// The payment does not stand where it was seen.
+    /// The payment is not in the status that the caller saw.
     #[error("the payment has moved")]
     PaymentMoved,
-    /// What the payment is made with was used before.
+    /// Another payment has used the same token.
     #[error("the payment was used before")]
     PaymentUsed,
-    /// The key pays no more on this day.
+    /// The payments of the key reach the limit of the day.
     #[error("the limit of the day is reached")]
     PaymentLimit,
 }

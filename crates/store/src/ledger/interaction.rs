@@ -1,70 +1,67 @@
-//! Records of envelopes: who asked for what, and what came of it.
+//! Records of envelopes: who asked for what, and the result.
 
 use sabir_proto::{TaskId, Timestamp};
 
-/// Records that may wait for a commit; what comes then is dropped and counted.
+/// Records that may wait for a commit; more are dropped and counted.
 pub const INTERACTIONS_WAITING_MAX: usize = 16_384;
 
-/// The record of one envelope. Secrets are taken out of it by whoever makes it.
+/// The record of one envelope. The component that makes it takes secrets out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interaction {
-    /// When it came, in milliseconds since 1970.
+    /// The time of arrival, in milliseconds since 1970.
     pub received_at: i64,
-    /// Where it came from, such as `external_agent`.
+    /// The kind of source, such as `external_agent`.
     pub source: String,
-    /// The key it came with, if that is known.
+    /// The id of the key it came with, if that is known.
     pub key: Option<String>,
     /// The tier of the key.
     pub tier: Option<String>,
-    /// The sender, as it says.
+    /// The sender, by its own account.
     pub from_agent: String,
-    /// The recipient.
     pub to_agent: String,
-    /// What was asked for.
     pub intent: String,
-    /// The protocol it named.
+    /// The protocol that the envelope names.
     pub protocol: String,
-    /// What the caller knows it by.
+    /// The caller's own id for it.
     pub correlation_id: Option<String>,
-    /// When it was sent, as it says.
+    /// The time at which it was sent, by the sender's account.
     pub timestamp_claimed: Option<String>,
     /// How long the caller waits.
     pub ttl_ms: Option<i64>,
-    /// What it said, without secrets: JSON.
+    /// The payload without secrets: JSON.
     pub payload: Option<String>,
-    /// What is to be echoed: JSON.
+    /// The context that is echoed in the response: JSON.
     pub agent_context: Option<String>,
-    /// The key it was signed with (`current`, `previous`, `next`); nothing where it was not signed.
+    /// The key it was signed with (`current`, `previous`, `next`); `None` where it was not signed.
     pub signed: Option<String>,
     /// `ok`, `duplicate`, or the code of the problem.
     pub status: String,
-    /// The code of the problem.
     pub error_code: Option<String>,
-    /// What was answered.
+    /// The HTTP status of the response.
     pub http_status: u16,
-    /// How long that took.
+    /// The time until the response, in milliseconds.
     pub latency_ms: u32,
     /// The booking that it made or asked for again.
     pub booking: Option<TaskId>,
-    /// Where it came from, on the network.
+    /// The network address of the sender.
     pub remote_addr: Option<String>,
-    /// It was answered before.
+    /// The response was a repetition of an earlier one.
     pub replay: bool,
 }
 
-/// Which records are wanted.
+/// A filter for records of envelopes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InteractionQuery {
-    /// Since then.
+    /// Only those since this time.
     pub since: Option<Timestamp>,
-    /// With this key.
+    /// Only those with this key.
     pub key: Option<String>,
-    /// From this agent.
+    /// Only those from this agent.
     pub from_agent: Option<String>,
-    /// With this intent.
+    /// Only those with this intent.
     pub intent: Option<String>,
-    /// With this status.
+    /// Only those with this status.
     pub status: Option<String>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }

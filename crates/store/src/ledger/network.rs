@@ -1,53 +1,51 @@
-//! Records of other networks, as they signed them.
+//! Signed records of other networks.
 
 use crate::{Answer, StoreError};
 use sabir_proto::Timestamp;
 
-/// Records in one ledger, those that are gone included.
+/// Records in one ledger, withdrawn ones included.
 pub const NETWORKS_MAX: usize = 10_000;
 
-/// What a network says of itself. The text is kept as it was signed.
+/// The record that a network publishes about itself. The text is stored as it was signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRecord {
-    /// Such as `network:agnt`.
+    /// The id of the network, such as `network:agnt`.
     pub network: String,
-    /// Rises with every record of one network.
+    /// The sequence number, which rises with every record of one network.
     pub seq: u64,
-    /// The record: JSON.
     pub record: String,
-    /// Its signature.
     pub signature: String,
-    /// The registry it was first put into.
+    /// The registry it was first published at.
     pub origin: String,
-    /// When it was put in here.
+    /// The time at which this ledger stored it.
     pub received_at: Timestamp,
-    /// It is worth nothing after this.
+    /// The record is invalid after this time.
     pub expires_at: Timestamp,
-    /// The network has taken itself out.
+    /// The network has withdrawn.
     pub gone: bool,
-    /// Two records of the same number were seen; neither is believed.
+    /// Two different records with this number were seen; neither is believed.
     pub disputed: bool,
-    /// The number of the change that put it here; given by the ledger, and rising.
+    /// The number of the change that stored it; assigned by the ledger, and rising.
     pub change: u64,
 }
 
-/// What putting a record in came to.
+/// The result of storing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPut {
-    /// It is the one that is kept now.
+    /// The record is stored.
     Kept,
-    /// It is the very one that is kept.
+    /// The very same record is stored already.
     Known,
-    /// A later one is kept.
+    /// A later record is stored.
     Stale,
-    /// Another one of the same number is kept; from now on neither is believed.
+    /// Another record with the same number is stored; from now on neither is believed.
     Disputed,
 }
 
-/// Why a record was not put in.
+/// Why a record was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// As many as there may be.
+    /// The ledger holds as many records as it may.
     #[error("there may be no more than {NETWORKS_MAX} records of networks")]
     TooMany,
     /// The store itself failed.
@@ -55,20 +53,20 @@ pub enum NetworkError {
     Store(#[from] StoreError),
 }
 
-/// Records of networks.
+/// The stored records of other networks.
 pub trait Networks: Send + Sync + 'static {
-    /// Puts a record in, if it is later than what is kept.
+    /// Stores a record, if it is later than the stored one.
     fn put_network(&self, record: NetworkRecord) -> Answer<NetworkPut, NetworkError>;
 
-    /// The record of a network, whether it is gone, expired or disputed.
+    /// The record of a network, also if it is withdrawn, expired or disputed.
     fn network(&self, network: &str) -> Answer<Option<NetworkRecord>>;
 
     /// All records that are believed at this time, by the name of the network.
     fn networks(&self, now: Timestamp) -> Answer<Vec<NetworkRecord>>;
 
-    /// At most `limit` changes after this one, oldest first; those that are gone or disputed as well.
+    /// At most `limit` changes after this one, oldest first; withdrawn and disputed records too.
     fn network_changes(&self, after: u64, limit: usize) -> Answer<Vec<NetworkRecord>>;
 
-    /// Forgets a record altogether; false where there is none.
+    /// Deletes a record; false where there is none.
     fn forget_network(&self, network: &str) -> Answer<bool>;
 }

@@ -1,32 +1,31 @@
-//! Payments: the journal of what was asked of a processor, and what it said.
+//! Payments: the journal of what was asked of a processor, and of its answers.
 //!
-//! A payment is called what its task is called; its booking, if it has one, is called the same.
+//! A payment has the id of its task; its booking, if it has one, has the same id.
 
 use crate::Answer;
 use sabir_proto::{TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Where a payment stands.
+/// The status of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaymentStatus {
-    /// A processor is asked for the money; it may have said yes.
+    /// A processor was asked to authorise the money; it may have agreed.
     Authorizing,
-    /// The money is promised, and the booking made.
+    /// The processor has authorised the money, and the booking is made.
     Authorized,
-    /// The money is ours.
+    /// The processor has captured the money.
     Captured,
-    /// It shall not be, and the processor may not know yet.
+    /// The payment is to be voided, and the processor may not know yet.
     Voiding,
-    /// It is not, and the processor knows.
+    /// The payment failed, and the processor knows.
     Failed,
 }
 
 impl PaymentStatus {
-    /// Every status.
     pub const ALL: [Self; 5] = [Self::Authorizing, Self::Authorized, Self::Captured, Self::Voiding, Self::Failed];
 
-    /// In a word, as it is stored and shown.
+    /// The word that is stored and shown.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Authorizing => "authorizing",
@@ -37,45 +36,43 @@ impl PaymentStatus {
         }
     }
 
-    /// The status of that name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == text)
     }
 }
 
-/// A payment. The token it was made with is not in it, only what tells it from others.
+/// A payment. It does not hold the token, only a digest of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
-    /// The payment, and its task.
+    /// The id of the payment, and of its task.
     pub id: TaskId,
-    /// The key it was made with.
+    /// The id of the key that pays.
     pub key: String,
-    /// In minor units of the currency.
+    /// The amount in minor units of the currency.
     pub amount: u64,
-    /// ISO 4217.
+    /// The currency by ISO 4217.
     pub currency: String,
-    /// Who moves the money.
+    /// The name of the processor that moves the money.
     pub processor: String,
     /// A digest of the token.
     pub token: String,
-    /// What no other payment may use, unless this one fails.
+    /// A key that no other payment may use, unless this one fails.
     pub once: Option<String>,
-    /// Something is booked with it.
+    /// Whether a booking is made with it.
     pub books: bool,
-    /// Where it stands.
     pub status: PaymentStatus,
-    /// What the processor calls it.
+    /// The processor's id for the payment.
     pub reference: Option<String>,
-    /// What the processor said in the end: JSON.
+    /// The processor's receipt: JSON.
     pub receipt: Option<String>,
-    /// Since when.
+    /// The time at which it was opened.
     pub created_at: Timestamp,
-    /// Everything that was done, oldest first.
+    /// All status changes, oldest first.
     pub journal: Vec<PaymentEntry>,
 }
 
 impl Payment {
-    /// The payment after a move; nothing where it does not stand where it was seen.
+    /// The payment after a move; `None` where it is not in the status that the caller saw.
     pub(crate) fn moved(mut self, step: &PaymentStep) -> Option<Self> {
         let PaymentStep::Move { from, to, at, why, reference, receipt } = step else { return None };
         if self.status != *from {
@@ -92,47 +89,47 @@ impl Payment {
 /// One line of a payment's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentEntry {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: i64,
-    /// Where the payment went.
+    /// The status after the move.
     pub to: PaymentStatus,
-    /// Why.
+    /// The reason, where there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
 }
 
-/// What a step does to a payment.
+/// The change that a step makes to a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PaymentStep {
     /// Opens the payment of the step's task.
     Open {
-        /// The payment; its id and journal are made here.
+        /// The payment; the ledger sets its id and its journal.
         payment: Payment,
-        /// What all payments of the key in this currency may come to on one day of UTC, this one included.
+        /// The maximum for all payments of the key in this currency on one UTC day, this one included.
         day_max: Option<u64>,
     },
-    /// Moves it from where it was seen.
+    /// Moves the payment to another status.
     Move {
-        /// Where it was seen.
+        /// The status that the caller saw.
         from: PaymentStatus,
-        /// Where it goes.
+        /// The status after the move.
         to: PaymentStatus,
-        /// When.
+        /// The time of the move.
         at: Timestamp,
-        /// Why, where there is more to say.
+        /// The reason, where there is one.
         why: Option<String>,
-        /// What the processor calls it, once that is known.
+        /// The processor's id for the payment, once it is known.
         reference: Option<String>,
-        /// What the processor said.
+        /// The processor's receipt.
         receipt: Option<String>,
     },
 }
 
-/// Payments. What changes them is [`crate::Effect::Pay`].
+/// The stored payments. They are changed by [`crate::Effect::Pay`].
 pub trait Payments: Send + Sync + 'static {
-    /// A payment.
+    /// The payment of this task, if there is one.
     fn payment(&self, id: TaskId) -> Answer<Option<Payment>>;
 
-    /// Payments, the latest first; only those that are not at an end, if that is wanted.
+    /// Payments, the latest first; only those that have not ended, if `open` is set.
     fn payments(&self, open: bool, limit: usize) -> Answer<Vec<Payment>>;
 }

@@ -1,52 +1,51 @@
-//! Webhook subscriptions: who wants to hear of its bookings, where, and under which secrets.
+//! Webhook subscriptions: which key's bookings are reported, to which URL, and with which secrets.
 
 use crate::{Answer, StoreError};
 use sabir_proto::{Secret, Timestamp};
 use std::sync::Arc;
 
-/// Subscriptions of one key.
+/// The most subscriptions that one key may have.
 pub const SUBSCRIPTIONS_PER_KEY_MAX: usize = 16;
 
-/// Who wants to hear of the bookings of a key. The secrets are kept because deliveries are signed with them; whoever shows
-/// a subscription leaves them out.
+/// A webhook subscription to the bookings of a key. The secrets are stored because deliveries are signed with them;
+/// code that shows a subscription leaves them out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// Its name; nobody else has it.
+    /// The id of the subscription; unique.
     pub id: String,
-    /// The key whose bookings it hears of.
+    /// The key whose bookings are reported.
     pub key: String,
-    /// Where.
+    /// The URL that is called.
     pub url: String,
-    /// Of what; empty for everything.
+    /// The names of the events to report; empty for all.
     pub events: Vec<String>,
-    /// What deliveries are signed with.
+    /// The secret that signs deliveries.
     pub secret: Secret,
-    /// What they were signed with before, and until when they still are.
+    /// The secret before it, and until when deliveries are signed with that one too.
     pub previous: Option<(Secret, Timestamp)>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// Why nothing is delivered any more.
+    /// The reason why deliveries have stopped.
     pub ended: Option<String>,
 }
 
-/// Who is told of a booking, and where.
+/// The receiver of booking notifications.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriber {
-    /// The name of its subscription.
+    /// The id of its subscription.
     pub id: String,
-    /// Where it is told.
+    /// The URL that is called.
     pub url: String,
-    /// Of what; empty for everything.
+    /// The names of the events to report; empty for all.
     pub events: Vec<String>,
 }
 
-/// Why nobody was subscribed.
+/// Why a subscription was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    /// The name is another's.
+    /// Another subscription has this id.
     #[error("there is such a subscription already")]
     Taken,
-    /// As many as one key may have.
+    /// The key has as many as it may.
     #[error("a key has at most {SUBSCRIPTIONS_PER_KEY_MAX} subscriptions; remove one first")]
     TooMany,
     /// The store itself failed.
@@ -55,35 +54,35 @@ pub enum SubscribeError {
 }
 
 impl Subscriber {
-    /// Whom a subscription tells; nobody, once it has ended.
+    /// The receiver of a subscription; `None` once the subscription has ended.
     pub(crate) fn of(subscription: Subscription) -> Option<Self> {
         let Subscription { id, url, events, ended, .. } = subscription;
         ended.is_none().then_some(Self { id, url, events })
     }
 }
 
-/// Subscriptions.
+/// The stored webhook subscriptions.
 pub trait Subscriptions: Send + Sync + 'static {
-    /// Adds one.
+    /// Adds a subscription.
     fn subscribe(&self, subscription: Subscription) -> Answer<(), SubscribeError>;
 
-    /// One of them.
+    /// The subscription with this id.
     fn subscription(&self, id: &str) -> Answer<Option<Subscription>>;
 
-    /// Those of a key, or of all keys, by time and id; those that have ended as well.
+    /// The subscriptions of a key, or of all keys, by time and id; ended ones too.
     fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>>;
 
-    /// Whoever is told of the bookings of a key: its subscriptions that have not ended, by time and id. Most often from
+    /// The receivers for the bookings of a key: its subscriptions that have not ended, by time and id. Most often from
     /// memory.
     fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>>;
 
-    /// Signs with a new secret from now on, and with the present one as well until then; false where there is none of that
-    /// name.
+    /// Signs with a new secret from now on, and with the present one as well until then; false where no subscription
+    /// has this id.
     fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool>;
 
-    /// Ends one because its receiver wants no more, or has it begin again; false where there is none of that name.
+    /// Ends a subscription because its receiver wants no more, or resumes it with `None`; false where none has this id.
     fn end_subscription(&self, id: &str, why: Option<&str>) -> Answer<bool>;
 
-    /// Removes one; false where there is none of that name.
+    /// Removes a subscription; false where none has this id.
     fn unsubscribe(&self, id: &str) -> Answer<bool>;
 }

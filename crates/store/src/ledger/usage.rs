@@ -1,128 +1,123 @@
-//! What is counted, and how it is billed.
+//! Usage and billing: what is metered, and the batches it is billed in.
 //!
-//! What is counted for a booking is a row in its commit. For the biller the rows of one payer and one day are a *batch*:
-//! claimed once, sent under its own name as often as it takes, and closed once the biller has it.
+//! The usage of a booking is a row in the booking's commit. For the biller the rows of one payer and one day are a
+//! *batch*: claimed once, sent under its own id as often as needed, and closed once the biller has it.
 
 use crate::Answer;
 use sabir_proto::{TaskId, Timestamp};
 
-/// Milliseconds of a day; days are those of UTC.
+/// Milliseconds of a day; days are UTC.
 pub const DAY_MS: i64 = 86_400_000;
 
-/// What is counted for a booking, in its own commit. There is one of them for a booking, or none.
+/// The usage that is metered for a booking, in the booking's commit. A booking has one or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewUsage {
-    /// What was asked for, such as `booking.confirm`.
+    /// The intent, such as `booking.confirm`.
     pub intent: String,
-    /// What it costs.
     pub cents: u32,
-    /// Who pays, as the biller knows it.
+    /// The payer, by the biller's customer id.
     pub customer: Option<String>,
 }
 
-/// What was counted.
+/// The metered usage of one booking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// The booking.
     pub booking: TaskId,
-    /// The key.
     pub key: String,
-    /// What was asked for.
     pub intent: String,
-    /// What it costs.
     pub cents: u32,
-    /// Who pays.
+    /// The payer, by the biller's customer id.
     pub customer: Option<String>,
-    /// When.
+    /// The time of the booking.
     pub at: Timestamp,
     /// The batch it is billed with, once it is in one.
     pub batch: Option<String>,
-    /// When the biller had it.
+    /// The time at which the biller confirmed it.
     pub synced_at: Option<Timestamp>,
 }
 
-/// What one payer is billed for one day.
+/// The usage of one payer on one day, as it is billed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Its name: that of the first booking in it.
+    /// Its id: that of the first booking in it.
     pub id: String,
-    /// Who pays.
+    /// The payer, by the biller's customer id.
     pub customer: String,
-    /// Days since 1970.
+    /// The day, in days since 1970.
     pub day: i64,
-    /// How many bookings.
+    /// The number of bookings in it.
     pub count: u64,
-    /// The last of them.
+    /// The time of the last booking in it.
     pub last_at: Timestamp,
-    /// Since when it is a batch.
+    /// The time at which the batch was made.
     pub claimed_at: Timestamp,
-    /// When it was first sent, if it was: from then on nobody knows whether the biller has it, until it says so.
+    /// The time at which it was first sent. From then on the biller may have it, until it says so.
     pub sent_at: Option<Timestamp>,
-    /// How it stands.
+    /// The status of the batch.
     pub standing: BatchStanding,
 }
 
-/// How a batch stands.
+/// The status of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchStanding {
     /// The biller may not have it yet.
     Open,
-    /// The biller has it.
+    /// The biller confirmed it at this time.
     Synced(Timestamp),
-    /// Somebody has to look at it, and why.
+    /// An operator has to look at it, for this reason.
     Manual(String),
 }
 
-/// What became of a batch.
+/// A change of a batch's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchMark {
-    /// It is about to be sent. Only the first time counts.
+    /// It is about to be sent. Only the first time is stored.
     Sent(Timestamp),
-    /// The biller has it.
+    /// The biller confirmed it at this time.
     Synced(Timestamp),
-    /// Somebody has to look at it, and why.
+    /// An operator has to look at it, for this reason.
     Manual(String),
 }
 
-/// How far what was booked, what was counted and what was billed agree.
+/// Totals that show how far bookings, usage and billing agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Bookings that were made, those aside that were only ever held.
+    /// Bookings that were made, without those that were only ever held.
     pub bookings: u64,
-    /// What was counted.
+    /// Bookings that were metered.
     pub counted: u64,
-    /// What was counted and the biller has not.
+    /// Usage that the biller does not have.
     pub unsynced: u64,
-    /// What was counted and nobody is known to pay for.
+    /// Usage whose payer is unknown.
     pub without_customer: u64,
     /// Batches that are open.
     pub open: u64,
-    /// Batches that somebody has to look at.
+    /// Batches that an operator has to look at.
     pub manual: u64,
 }
 
 impl Tally {
-    /// How many more were counted than booked. Anything but zero is a fault of ours.
+    /// How many more bookings were metered than made. Anything but zero is a fault of this program.
     pub fn drift(&self) -> i64 {
         self.counted.cast_signed().wrapping_sub(self.bookings.cast_signed())
     }
 }
 
-/// Billing.
+/// The stored usage and its batches.
 pub trait Billing: Send + Sync + 'static {
-    /// What was counted for a booking.
+    /// The usage of a booking, if it was metered.
     fn usage(&self, booking: TaskId) -> Answer<Option<Usage>>;
 
-    /// Puts everything that was counted before then, is in no batch and has a payer into batches.
+    /// Puts all usage before this time that is in no batch and has a payer into batches.
     fn claim_usage(&self, before: Timestamp, at: Timestamp) -> Answer<()>;
 
-    /// What [`claim_usage`](Self::claim_usage) would make batches of.
+    /// The batches that [`claim_usage`](Self::claim_usage) would make.
     fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> Answer<Vec<Batch>>;
 
-    /// Batches that are not synced, or all of them; by day, payer and name.
+    /// Batches that are not synced, or all of them; by day, payer and id.
     fn batches(&self, all: bool) -> Answer<Vec<Batch>>;
 
-    /// Notes what became of a batch; false where there is none of that name, or the biller has it already.
+    /// Updates the status of a batch; false where there is none of that id, or the biller has it already.
     fn mark_batch(&self, id: &str, mark: BatchMark) -> Answer<bool>;
 
     /// Counts everything, on one view of the ledger.

@@ -1,106 +1,100 @@
-//! Venues, their slots, and how they are searched.
+//! Venues, their slots, and the query that searches them.
 
 use crate::StoreError;
 use std::sync::Arc;
 
-/// Rows that are read in vain for a search whose terms say next to nothing.
+/// The most rows that a search reads in vain, where its terms match too many words to be useful.
 pub const SCAN_ROWS_MAX: usize = 10_000;
 
-/// Somewhere that can be booked.
+/// A venue that can be booked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Venue {
-    /// A UUID, in lower case. Given at the first import, and kept.
+    /// The id: a UUID in lower case. The first import assigns it, and it never changes.
     pub id: String,
-    /// Its short name; nobody else has it.
+    /// The short name in URLs and orders; unique.
     pub slug: String,
-    /// Its name.
     pub name: String,
-    /// The agent that stands for it; no other venue has it.
+    /// The id of its agent; unique.
     pub agent_id: String,
-    /// Such as `restaurant`.
+    /// The category, such as `restaurant`.
     pub category: String,
-    /// In words.
     pub description: Option<String>,
-    /// The part of town.
     pub area: Option<String>,
-    /// The town.
     pub city: Option<String>,
-    /// Words for it.
     pub tags: Vec<String>,
-    /// Such as `$$`.
+    /// The price range, such as `$$`.
     pub price_range: Option<String>,
-    /// Higher comes first.
+    /// The rank in lists: higher comes first.
     pub priority_rank: Option<i64>,
-    /// Where its own agent is, if it has one.
+    /// The URL of its own agent, if it has one.
     pub endpoint: Option<String>,
-    /// What else there is to know for whoever calls it: a JSON object.
+    /// More settings for callers of its agent: a JSON object.
     pub settings: Option<String>,
-    /// What a referral costs.
+    /// The referral fee of the venue.
     pub fee: Fee,
-    /// It is found and may be booked.
+    /// Whether the venue is found and may be booked.
     pub active: bool,
 }
 
-/// What a referral costs.
+/// The referral fee of a venue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fee {
-    /// In hundredths of a percent: 700 is 7 %.
+    /// The fee in hundredths of a percent: 700 is 7 %.
     pub basis_points: u32,
-    /// And never less than this.
+    /// The minimum fee in cents.
     pub floor_cents: Option<u32>,
-    /// This instead.
+    /// A fixed fee in cents, instead of the percentage.
     pub flat_cents: Option<u32>,
 }
 
-/// A time that can be booked.
+/// A time slot that can be booked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// Its name within its venue.
+    /// The id of the slot within its venue.
     pub id: String,
-    /// When.
+    /// The time, as the venue writes it.
     pub time: String,
-    /// How many bookings it takes.
+    /// The number of bookings it takes.
     pub capacity: u32,
-    /// How many it has.
+    /// The number of bookings it has.
     pub taken: u32,
 }
 
-/// A venue as orders see it.
+/// A venue with its slots, as a booking needs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bookable {
     /// The venue, whether it is active or not.
     pub venue: Arc<Venue>,
-    /// Its slots, by time and id; those that are full as well, and those that are withdrawn not.
+    /// Its slots, by time and id; full ones too, withdrawn ones not.
     pub slots: Arc<Vec<Slot>>,
 }
 
-/// A venue with its slots, as it is imported. What is said to be taken does not count.
+/// A venue with its slots, as it is imported. The import ignores `taken`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// The venue.
     pub venue: Venue,
-    /// Its slots; none for a venue that takes whoever comes.
+    /// Its slots; none for a venue that takes bookings without a slot.
     pub slots: Vec<Slot>,
 }
 
-/// What an import came to.
+/// The counts of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Venues that were not known.
+    /// Venues that were new.
     pub added: u64,
-    /// Venues that were.
+    /// Venues that were replaced.
     pub replaced: u64,
 }
 
-/// Why venues were not imported; none of them was.
+/// Why an import was refused; it has imported nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// Two venues would have the same slug, id or agent.
     #[error("venue {slug}: its {what} is another venue's")]
     Taken {
-        /// The second of them.
+        /// The slug of the second of them.
         slug: String,
-        /// Which of the three.
+        /// Which of the three they share.
         what: &'static str,
     },
     /// The store itself failed.
@@ -108,33 +102,33 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What a venue is asked for by.
+/// The name by which a venue is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VenueName<'a> {
-    /// Its UUID, in lower case.
+    /// The UUID, in lower case.
     Id(&'a str),
-    /// Its slug.
+    /// The slug of the venue.
     Slug(&'a str),
-    /// Its agent.
+    /// The id of its agent.
     Agent(&'a str),
 }
 
-/// Which venues are wanted.
+/// A filter for venues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VenueQuery {
-    /// Of this category; upper and lower case of ASCII letters are one.
+    /// Only this category; upper and lower case of ASCII letters are equal.
     pub category: Option<String>,
-    /// Somewhere in area or city, in whatever case.
+    /// A part of the area or the city, in any case.
     pub location: Option<String>,
-    /// Each of them somewhere in name, description or category, in whatever case.
+    /// Each is a part of the name, the description or the category, in any case.
     pub terms: Vec<String>,
-    /// Those that are not active as well.
+    /// Whether inactive venues match too.
     pub inactive: bool,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
 }
 
-/// A query as it is compared.
+/// A query with its texts folded for comparison.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) category: Option<String>,
@@ -143,7 +137,7 @@ pub(crate) struct Wanted {
     inactive: bool,
 }
 
-/// A text as it is compared.
+/// A text folded for comparison.
 pub(crate) fn folded(text: &str) -> String {
     text.to_lowercase()
 }
@@ -160,7 +154,7 @@ impl VenueQuery {
 }
 
 impl Wanted {
-    /// Whether a venue is wanted. The index only says which may be.
+    /// Whether a venue matches the query. The index only narrows the candidates down.
     pub(crate) fn fits(&self, venue: &Venue) -> bool {
         let holds = |text: Option<&str>, part: &str| text.is_some_and(|text| folded(text).contains(part));
         let says = |term: &String| {
@@ -178,12 +172,12 @@ impl Wanted {
 }
 
 impl Venue {
-    /// The rank upside down, so that the highest comes first and none comes last.
+    /// The rank in reverse, so that the highest sorts first and none sorts last.
     pub(crate) fn below(&self) -> i64 {
         self.priority_rank.map_or(i64::MAX, |rank| !rank)
     }
 
-    /// How venues are ordered.
+    /// The sort key of a venue.
     pub(crate) fn place(&self) -> (i64, &str, &str) {
         (self.below(), &self.name, &self.id)
     }

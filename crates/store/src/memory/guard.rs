@@ -1,5 +1,5 @@
-//! What the guard keeps, in memory: the reference the other backends are compared with, and the store of throw-away
-//! servers. Nothing survives the process, the audit included.
+//! The guard's stores in memory: the reference for the tests of other backends, and the store of throw-away servers.
+//! Nothing survives the process, the audit included.
 
 mod registry;
 
@@ -15,7 +15,7 @@ use sabir_proto::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A store of the guard that forgets.
+/// A store of the guard in memory, which does not survive the process.
 #[derive(Debug, Default)]
 pub struct MemoryGuard {
     inner: Mutex<Inner>,
@@ -35,19 +35,18 @@ struct Inner {
 }
 
 impl MemoryGuard {
-    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while holding the lock is a bug of ours; the data behind it is still what was committed.
+        // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// What waits first, then this one.
+    /// Writes the waiting refusals first, then this record.
     fn record(&mut self, record: &Record) -> u64 {
         self.flush();
         self.chain.push(link(self.end(), record));

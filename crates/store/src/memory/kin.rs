@@ -1,4 +1,4 @@
-//! Families, in memory: whoever asks walks through all tasks.
+//! Trees of subtasks, in memory: every query walks through all tasks.
 
 use super::{Inner, MemoryLog, Row};
 use crate::kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
@@ -6,7 +6,7 @@ use crate::{Answer, AppendError};
 use sabir_proto::{Stamp, TaskId};
 
 impl Inner {
-    /// Whether a child may come into the world.
+    /// Whether a child may be opened.
     pub(super) fn may_be_born(&self, birth: &Birth) -> Result<(), AppendError> {
         let kin = &birth.kin;
         if self.tasks.get(&kin.parent).is_none_or(|parent| parent.state.is_settled()) {

@@ -1,4 +1,4 @@
-//! The ledger, in memory: whoever asks walks through everything.
+//! The ledger, in memory: every query walks through everything.
 
 mod billing;
 mod others;
@@ -15,30 +15,28 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// Everything in the ledger.
+/// All rows of the ledger.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// By id.
     venues: BTreeMap<String, Venue>,
-    /// By the venue's id, then their own.
+    /// By the id of the venue, then their own.
     slots: BTreeMap<(String, String), Slot>,
     bookings: BTreeMap<TaskId, Booking>,
     usage: BTreeMap<TaskId, Usage>,
-    /// Oldest first.
     interactions: Vec<Interaction>,
     batches: Vec<Batch>,
     subscriptions: Vec<Subscription>,
     payments: BTreeMap<TaskId, Payment>,
     networks: BTreeMap<String, NetworkRecord>,
-    /// The number of the last change of a network.
+    /// The number of the last change of a network record.
     network_change: u64,
 }
 
-/// How to take back what was done.
+/// Undoes one effect.
 type Undo = Box<dyn FnOnce(&mut Rows)>;
 
 impl Rows {
-    /// Takes all effects of a step, or none.
+    /// Applies all effects of a step, or none.
     pub(super) fn apply(&mut self, task: TaskId, effects: Vec<Effect>) -> Result<(), Refusal> {
         let mut done = Vec::new();
         for effect in effects {
@@ -68,7 +66,7 @@ impl Rows {
             return Err(Refusal::NoVenue);
         }
         if self.bookings.contains_key(&id) {
-            // A task books once.
+            // A task makes one booking.
             return Err(Refusal::BookingMoved);
         }
         if let Some(slot) = &booked.slot {
@@ -169,7 +167,7 @@ impl Rows {
         for (VenueListing { venue, slots }, _) in listings {
             let withdrawn = |of: &str, id: &str| of == venue.id && slots.iter().all(|slot| slot.id != id);
             self.slots.retain(|(of, id), slot| !withdrawn(of, id) || slot.taken > 0);
-            // One that has bookings stays, so that it is not booked anew should it come back.
+            // A slot that has bookings stays, so that it is not booked twice should a later import name it again.
             let gone = self.slots.iter_mut().filter(|((of, id), _)| withdrawn(of, id));
             gone.for_each(|(_, slot)| slot.capacity = 0);
             for slot in slots {

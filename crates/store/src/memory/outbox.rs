@@ -1,4 +1,4 @@
-//! What is owed to push configurations, row by row.
+//! Deliveries to push configurations, row by row.
 
 use super::{Inner, MemoryLog};
 use crate::outbox::{
@@ -10,11 +10,10 @@ use sabir_proto::{Seq, TaskId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The rows by number.
+/// The rows, ordered by number.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     rows: BTreeMap<i64, Row>,
-    /// The last number given.
     pub(super) last: i64,
 }
 
@@ -39,7 +38,7 @@ impl Row {
         keep_attempt(&mut self.letter.tries, tried);
     }
 
-    /// The next event of the same row.
+    /// Advances the row to its next event.
     fn move_on(&mut self, now: Timestamp) {
         self.letter.first = self.letter.first.next();
         self.letter.attempts = 0;
@@ -58,7 +57,7 @@ impl Rows {
         self.rows.insert(number, Row { letter, since: at, lane });
     }
 
-    /// The same for a receiver that wants no more.
+    /// Adds a dead letter, for a receiver that is no longer called.
     pub(super) fn owe_in_vain(
         &mut self,
         task: TaskId,
@@ -77,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Makes a dead letter that ends where these events begin, and was given up for the same reason, hold them as well.
+    /// Extends a dead letter with these events, if it ends where they begin and has the same reason.
     fn join_dead(&mut self, (task, config): (TaskId, &str), reason: &str, (first, last): (Seq, Seq)) -> bool {
         let ends_there = |row: &&mut Row| {
             row.is_of(task, config)
@@ -92,17 +91,17 @@ impl Rows {
         true
     }
 
-    /// What waits goes where the configuration leads now.
+    /// Pending deliveries go to the new host of the configuration.
     pub(super) fn move_to(&mut self, task: TaskId, config: &str, host: &Arc<str>) {
         self.rows.values_mut().filter(|row| row.is_of(task, config)).for_each(|row| row.lane.host = host.clone());
     }
 
-    /// Whether anything of a task is still to be delivered.
+    /// Whether the task has pending deliveries.
     pub(super) fn owes(&self, task: TaskId) -> bool {
         self.rows.values().any(|row| row.waits() && row.letter.task == task)
     }
 
-    /// All there is of a task; dead letters are left of those that are owed to nobody.
+    /// Removes all rows of a task. Dead letters are what is left once nothing is pending.
     pub(super) fn forget_task(&mut self, task: TaskId) {
         self.rows.retain(|_, row| row.letter.task != task);
     }
@@ -139,7 +138,7 @@ impl Rows {
         Due { owed, rest }
     }
 
-    /// The oldest row of a configuration becomes due, unless it is.
+    /// Makes the oldest row of a configuration due, unless it is.
     fn promote(&mut self, task: TaskId, config: &str, now: Timestamp) {
         let rows = self.rows.values_mut().filter(|row| row.waits() && row.is_of(task, config));
         if let Some(oldest) = rows.min_by_key(|row| row.letter.first) {
@@ -167,7 +166,7 @@ impl Rows {
                 dead.letter.due = None;
                 let goes_on = row.letter.first < row.letter.last;
                 if goes_on {
-                    // The event goes, the rest of the row stays.
+                    // Only this event becomes a dead letter; the rest of the row stays pending.
                     dead.letter.last = dead.letter.first;
                     row.move_on(now);
                 } else {
@@ -199,7 +198,7 @@ impl Rows {
         row.letter.attempts = 0;
         row.since = now;
         let (task, config) = (row.letter.task, row.letter.config.clone());
-        // It may be older than the one that was the oldest.
+        // The revived row may be older than the one that was the oldest.
         self.rows.values_mut().filter(|row| row.is_of(task, &config)).for_each(|row| row.letter.due = None);
         self.promote(task, &config, now);
     }

@@ -1,4 +1,4 @@
-//! Forgetting, in memory: there is no file to spare, so everything goes at once.
+//! Pruning, in memory: there is no file to spare, so everything goes at once.
 
 use super::{Inner, MemoryLog, Row};
 use crate::retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
@@ -51,7 +51,7 @@ impl Retention for MemoryLog {
     }
 }
 
-/// Memory takes everything.
+/// Memory takes all writes.
 impl Pulse for MemoryLog {
     fn trouble(&self) -> Option<StoreError> {
         None

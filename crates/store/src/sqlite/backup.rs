@@ -1,13 +1,14 @@
-//! Copies of a store, made while a server works on it, and putting them back.
+//! Backup and restore of a store, while a server works on it.
 //!
-//! A copy is a store like any other: the task log under the name that was given, the guard's file beside it. Each file is
-//! copied from one view of it (`VACUUM INTO`), so writers go on and the copy is what stood there at that moment, without
-//! the holes of forgotten tasks. The two views are moments apart, which is harmless: neither file refers to the other.
+//! A copy is a store like any other: the task log under the name that was given, the guard's file beside it. Each file
+//! is copied from one view of it (`VACUUM INTO`), so writers go on and the copy is the file as of that moment, without
+//! the free pages of deleted tasks. The two views are moments apart, which is harmless: neither file refers to the
+//! other.
 //!
-//! SQLite's other way, copying page by page with pauses, begins anew whenever another process writes, and beside a busy
+//! SQLite's other way, copying page by page with pauses, starts over whenever another process writes, and beside a busy
 //! server never ends.
 //!
-//! Nothing is ever written over: a copy takes its name when it is whole, and a store that gives way is put aside.
+//! Nothing is ever overwritten: a copy takes its name when it is complete, and a store that is replaced is moved aside.
 
 use super::check::{self, Checked, Looked};
 use super::guard::SqliteGuard;
@@ -17,68 +18,66 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What SQLite keeps beside a file. A log or a journal from another life would be taken for this file's own.
+/// Files that SQLite keeps beside a database. SQLite would apply a stale log or journal to the new file.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// A copy that is not whole yet.
+/// The suffix of a copy that is not complete yet.
 const PARTIAL: &str = ".partial";
 
-/// What was copied.
+/// The result of a backup or a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// The task log's copy; the guard's is beside it.
+    /// The path of the task log's copy; the guard's is beside it.
     pub path: PathBuf,
-    /// Size of both.
+    /// The size of both files.
     pub bytes: u64,
-    /// What is in it.
+    /// The result of checking the copy.
     pub checked: Checked,
-    /// Where the store went that was there before.
+    /// The new path of the store that was there before.
     pub aside: Option<PathBuf>,
 }
 
-/// What a restored store may take the place of.
+/// What a restore does with an existing store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// Of nothing.
+    /// The restore fails if there is a store.
     Nothing,
-    /// Of whatever is there, which is kept under its name with this at the end.
+    /// The existing store is kept under its name with this suffix.
     Aside(String),
 }
 
-/// Why there is no copy. What was there before is as it was.
+/// Why there is no copy. What was there before is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The place is taken.
+    /// The destination exists already.
     #[error("{} is there already", .0.display())]
     Exists(PathBuf),
-    /// What was to be copied is damaged.
+    /// The source is damaged.
     #[error("{} is not whole: {}", path.display(), checked.problems.first().map_or("", String::as_str))]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problems that were found.
         checked: Box<Checked>,
     },
-    /// A store cannot be opened.
+    /// A store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The copy cannot be written.
+    /// The copy could not be written.
     #[error("cannot write {}: {reason}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
         /// What the operating system or the database engine said.
         reason: String,
     },
 }
 
-/// Copies the store with this task log, and looks whether the copy is whole. The store may be in use, and damage in it
-/// is an error: a copy that cannot be put back is none.
+/// Copies the store with this task log, and checks the copy. The store may be in use. Damage in it is an error: a copy
+/// that cannot be restored is useless.
 pub fn backup(task_log: &Path, into: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Copied, CopyError> {
     let places = [task_log, &SqliteGuard::path_beside(task_log)].map(Path::to_owned);
     copy(&places, into, looked, |_| Ok(None))
 }
 
-/// Puts a copy in the place of a store, which nobody may be using.
+/// Replaces a store with a copy. No process may be using the store.
 pub fn restore(
     copy_at: &Path,
     task_log: &Path,
@@ -95,7 +94,7 @@ pub fn restore(
     restored
 }
 
-/// Copies both files under other names, looks at the copies, lets somebody make room, and gives them their names.
+/// Copies both files under temporary names, checks the copies, lets the caller make room, and renames them.
 fn copy(
     from: &[PathBuf; 2],
     to: &Path,
@@ -118,7 +117,7 @@ fn copy(
         return Err(CopyError::Exists(taken));
     }
     let mut bytes = 0;
-    // The task log last: until it is there, there is no store.
+    // The task log last: without it there is no store.
     for (partial, name) in partial.0.iter().zip(&names).rev() {
         bytes += fs::metadata(partial).map_or(0, |m| m.len());
         fs::rename(partial, name).map_err(|e| write_error(name, &e))?;
@@ -127,7 +126,7 @@ fn copy(
     Ok(Copied { path: to.into(), bytes, checked, aside })
 }
 
-/// Copies in the making; what is left of them goes when this is dropped.
+/// Temporary copies; those that were not renamed are deleted on drop.
 struct Partial([PathBuf; 2]);
 
 impl Partial {
@@ -141,7 +140,7 @@ impl Partial {
     fn remove(&self) {
         for path in &self.0 {
             for suffix in [""].iter().chain(&COMPANIONS) {
-                // Most are not there; one that cannot be removed is in the way when the copy is written, which says so.
+                // Most are not there; one that cannot be removed makes writing the copy fail, which is reported.
                 drop(fs::remove_file(beside(path, suffix)));
             }
         }
@@ -156,7 +155,7 @@ impl Drop for Partial {
 
 fn copy_file(from: &Path, format: &Format, to: &Path) -> Result<(), CopyError> {
     let connection = schema::open_existing(from, format)?;
-    // Made by us, readable by its owner alone; SQLite fills a file that is empty.
+    // Created by this program, readable by its owner alone; SQLite fills a file that is empty.
     let file = schema::private().open(to).map_err(|e| write_error(to, &e))?;
     let name = to.to_str().ok_or_else(|| write_error(to, &io::Error::other("its name is not UTF-8")))?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(|e| match super::store_error(&e) {
@@ -166,13 +165,13 @@ fn copy_file(from: &Path, format: &Format, to: &Path) -> Result<(), CopyError> {
     file.sync_all().map_err(|e| write_error(to, &e))
 }
 
-/// Which file is in the way of one of this name.
+/// The existing file that prevents one of this name.
 fn taken(name: &Path) -> Option<PathBuf> {
     [""].iter().chain(&COMPANIONS).map(|suffix| beside(name, suffix)).find(|path| path.symlink_metadata().is_ok())
 }
 
-/// Renames a store with all that belongs to it; gives its new name if there was one. Where it cannot be done, what was done
-/// of it is undone.
+/// Renames a store with all its files; returns its new name if there was one. When a rename fails, the earlier ones are
+/// undone.
 fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, CopyError> {
     if let Some(taken) = names.iter().find_map(|name| taken(&beside(name, suffix))) {
         return Err(CopyError::Exists(taken));
@@ -180,8 +179,8 @@ fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, Copy
     names.iter().for_each(|name| empty_log(name));
     let mut done: Vec<(PathBuf, PathBuf)> = Vec::new();
     for name in names {
-        // The file last. Who finds it without its log has an older store; who finds a log without its file makes a new
-        // one, and SQLite throws the log away.
+        // The file last. A process that finds the file without its log sees an older store; one that finds a log
+        // without its file makes a new file, and SQLite discards the log.
         for companion in COMPANIONS.iter().chain(&[""]) {
             let (old, new) = (beside(name, companion), beside(&beside(name, suffix), companion));
             match fs::rename(&old, &new) {
@@ -203,8 +202,8 @@ fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, Copy
     Ok(done.into_iter().map(|(_, new)| new).find(|new| *new == beside(&names[0], suffix)))
 }
 
-/// Brings what stands in a write-ahead log into its file, so that a crash cannot part them. A store that is put aside may be
-/// damaged, and then they go as they are.
+/// Moves the content of a write-ahead log into its file, so that a crash cannot separate them. A store that is moved
+/// aside may be damaged, and then both are moved as they are.
 fn empty_log(file: &Path) {
     if !file.exists() {
         return;
@@ -216,7 +215,7 @@ fn empty_log(file: &Path) {
     }
 }
 
-/// A name is kept once its directory is.
+/// A rename is durable once its directory is synced.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
-    /// A file whose latest commit stands in its write-ahead log, as a process leaves it that is killed.
+    /// A file whose latest commit is in its write-ahead log, as a killed process leaves it.
     fn killed(directory: &Path, name: &str) -> PathBuf {
         let (made, left) = (directory.join(format!("made-{name}")), directory.join(name));
         let connection = Connection::open(&made).unwrap();

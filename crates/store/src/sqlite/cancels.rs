@@ -1,4 +1,4 @@
-//! Cancels that agents elsewhere have not acknowledged.
+//! Cancels that remote agents have not acknowledged.
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -9,7 +9,7 @@ use rusqlite::params;
 use sabir_proto::{AgentName, TaskId, Timestamp};
 
 impl Writer {
-    /// Puts down that somebody is yet to be told, in place of what was there before; or that nobody is any more.
+    /// Stores a pending cancel, replacing the one before; or deletes it.
     pub(super) fn owe_cancel(&self, k: i64, step: &Step, owed: Option<&OwedCancel>) -> rusqlite::Result<()> {
         let Some(OwedCancel { data, attempts, due }) = owed else {
             self.connection.prepare_cached("DELETE FROM owed_cancel WHERE k = ?1")?.execute([k])?;

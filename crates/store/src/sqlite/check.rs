@@ -1,16 +1,16 @@
-//! Whether a store is whole: what SQLite can tell of its pages, and what only we can tell of our rows.
+//! Checking a store: SQLite's own integrity check, and checks of the rows that only this program can make.
 //!
-//! | Asked | Of what |
+//! | Check | Scope |
 //! |---|---|
 //! | pages, indexes, constraints | both files; SQLite's own check |
 //! | every task: its owner, its state, its text, its events without a gap, its head | the task log |
-//! | every registration can be read; what is owed to it has its order, and events to tell | the task log |
-//! | every venue is found; every slot has its bookings, every booking its count, every batch what it says | the task log |
-//! | counters are what they count; nothing belongs to a task that is not there | the task log |
+//! | every push configuration can be read; its deliveries are in order and have their events | the task log |
+//! | every venue is indexed; slots agree with bookings, bookings with usage, batches with their usage | the task log |
+//! | counters agree with what they count; no row belongs to a task that does not exist | the task log |
 //! | every entry of the audit follows from the one before | the guard's file |
 //!
-//! The rows are read on one view of the file, so a server may work on it meanwhile. Nothing is ever repaired: what is
-//! damaged comes back from a copy.
+//! The rows are read on one view of the file, so a server may work on it meanwhile. Nothing is ever repaired: an
+//! operator restores a damaged store from a copy.
 
 use super::guard::{SqliteGuard, audit};
 use super::{reader, schema, seq, task_id};
@@ -19,28 +19,28 @@ use rusqlite::{Connection, Row};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, TaskState};
 use std::path::{Path, PathBuf};
 
-/// Problems that are told; more are only counted.
+/// Problems that are listed; more are only counted.
 pub const PROBLEMS_MAX: usize = 100;
-/// How often it is told how far we are.
+/// Tasks between two progress reports.
 const TELL_EVERY: u64 = 10_000;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Tasks that were read.
+    /// The number of tasks that were read.
     pub tasks: u64,
-    /// Their events.
+    /// The number of their events.
     pub events: u64,
-    /// Entries of the audit, as far as they follow from each other.
+    /// The number of audit entries that follow from each other.
     pub audit: u64,
-    /// What is wrong, at most [`PROBLEMS_MAX`].
+    /// The problems, at most [`PROBLEMS_MAX`].
     pub problems: Vec<String>,
-    /// How many more there are.
+    /// The number of further problems.
     pub more: u64,
 }
 
 impl Checked {
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty()
     }
@@ -54,20 +54,20 @@ impl Checked {
     }
 }
 
-/// How far we are.
+/// The progress of a check or a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
-    /// A file is being copied.
+    /// This file is being copied.
     Copying(PathBuf),
-    /// The pages of a file are being read.
+    /// The pages of this file are being read.
     Pages(PathBuf),
-    /// So many tasks of so many have been read.
+    /// The number of tasks read so far, and of all tasks.
     Tasks(u64, u64),
     /// The audit is being read.
     Audit,
 }
 
-/// Looks at the store with this task log. An error is a file that cannot be looked at.
+/// Checks the store with this task log. An error means that a file cannot be checked at all.
 pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked, OpenError> {
     let guard = SqliteGuard::path_beside(task_log);
     let mut checked = Checked::default();
@@ -81,7 +81,7 @@ pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked,
     };
     looked(Looked::Pages(task_log.into()));
     if pages(&connection, task_log, &mut checked).map_err(fail(task_log))? {
-        // Where pages are damaged, rows would be reported a thousand times.
+        // Where pages are damaged, every row would be reported.
         rows(&connection, &mut checked, looked).map_err(fail(task_log))?;
     }
     let connection = schema::open_existing(&guard, &schema::GUARD)?;
@@ -99,7 +99,7 @@ pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked,
     Ok(checked)
 }
 
-/// SQLite's own check; whether it found nothing.
+/// Runs SQLite's own check; true if it found nothing.
 fn pages(connection: &Connection, path: &Path, checked: &mut Checked) -> rusqlite::Result<bool> {
     let before = checked.problems.len();
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({PROBLEMS_MAX})"))?;
@@ -125,7 +125,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
     counters(&view, checked)?;
     deliveries(&view, checked)?;
     ledger(&view, checked)?;
-    // Not the moves: they are forgotten by their age alone, and mean nothing without their tasks.
+    // Not the moves: they are deleted by their age alone, and mean nothing without their tasks.
     for (table, also) in [
         ("event", " UNION ALL SELECT 1 FROM forgotten WHERE forgotten.k = one.k"),
         ("snapshot", ""),
@@ -156,7 +156,7 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
     Ok(())
 }
 
-/// Every task with its events.
+/// Checks every task with its events.
 fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked)) -> rusqlite::Result<()> {
     let count = |sql: &str| view.query_row(sql, [], |row| row.get::<_, i64>(0));
     let of = u64::try_from(count("SELECT count(*) FROM task")?).unwrap_or(0);
@@ -172,7 +172,7 @@ fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked
         let problems = match Kept::read(view, row, latest) {
             Ok(kept) => kept.problems(&mut checked.events),
             Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error),
-            // A column that holds something else than ours would.
+            // A column has a value of another type than this program writes.
             Err(error) => vec![format!("its rows cannot be read: {error}")],
         };
         problems.into_iter().for_each(|problem| checked.wrong(format!("task {id}: {problem}")));
@@ -185,7 +185,7 @@ fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked
     Ok(())
 }
 
-/// A task as its rows tell it.
+/// A task as its rows have it.
 struct Kept {
     id: sabir_proto::TaskId,
     state: Option<TaskState>,
@@ -193,9 +193,9 @@ struct Kept {
     body: Option<rusqlite::Result<FrozenTask>>,
     /// Its steps: the number of the first event, of the last, and the lines.
     steps: Vec<(Seq, Seq, Vec<u8>)>,
-    /// It has them in its own row.
+    /// Whether the events are in the task's own row.
     is_one_row: bool,
-    /// A word on every plain question that was answered wrongly.
+    /// A text for every simple check that failed.
     odd: Vec<&'static str>,
 }
 
@@ -236,7 +236,7 @@ impl Kept {
         Ok(Self { id: task_id(k, row.get(1)?), state, head, body, steps, is_one_row, odd })
     }
 
-    /// What is wrong with it.
+    /// The problems of the task.
     fn problems(self, events: &mut u64) -> Vec<String> {
         let mut problems: Vec<String> = self.odd.iter().map(|&word| word.to_owned()).collect();
         match self.body.as_ref().map(|body| body.as_ref().ok().and_then(FrozenTask::thaw)) {
@@ -249,7 +249,7 @@ impl Kept {
             Some(Some(_)) => {}
         }
         if self.steps.is_empty() {
-            // The text is its only event.
+            // The text is the task's only event.
             *events += u64::from(self.body.is_some());
             if self.body.is_some() && self.head != Seq(1) {
                 problems.push(format!("its row counts {} events, and there is one", self.head));
@@ -277,7 +277,7 @@ impl Kept {
             last = until;
         }
         let settled = self.state.is_some_and(TaskState::is_settled);
-        // The row of an unsettled task only learns of events that moved it.
+        // The row of an unsettled task is only updated by events that moved the task.
         if (settled || self.is_one_row) && self.head != last || self.head > last {
             problems.push(format!("its row counts {} events, its log {last}", self.head));
         }
@@ -303,7 +303,7 @@ fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Registrations, and what is owed to them.
+/// Checks push configurations and their deliveries.
 fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     let mut statement = view.prepare("SELECT c.k, t.salt, c.id, c.json FROM push_config c JOIN task t ON t.k = c.k")?;
     let mut rows = statement.query([])?;
@@ -347,7 +347,7 @@ fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// The ledger: what is booked, counted and billed agrees.
+/// Checks the ledger: bookings, usage and batches agree.
 fn ledger(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     let real = r#"(held = 0 OR moves LIKE '%"to":"pending"%')"#;
     let id = "printf('%08x-%04x-7%03x-%04x-%012x', k >> 31, (k >> 15) & 65535, (k & 32767) >> 3,
@@ -401,7 +401,7 @@ fn ledger(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Every text a query gives is a problem.
+/// Reports every text that a query returns as a problem.
 fn texts(connection: &Connection, sql: &str, checked: &mut Checked, what: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let found = statement.query_map([], |row| row.get::<_, String>(0))?;

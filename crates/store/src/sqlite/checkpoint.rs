@@ -1,11 +1,12 @@
-//! Moving the write-ahead log into the file, away from the writer.
+//! Checkpoints: moving the write-ahead log into the file, away from the writer.
 //!
-//! A passive checkpoint copies what it can without making anybody wait, but under steady writing it never quite catches
-//! up, and the log would grow without end (and every read with it, since readers search the log first). So once the log
-//! is long, the little that a passive checkpoint left over is copied while the writer waits, and the log starts over.
+//! A passive checkpoint copies what it can without blocking readers or the writer, but under steady writing it never
+//! quite catches up, and the log would grow without end (and every read with it, since readers search the log first).
+//! So once the log is long, the little that a passive checkpoint left over is copied while the writer waits, and the
+//! log starts over.
 //!
-//! It cannot start over while somebody reads from it, and a backup or a check of the whole file reads for minutes. The
-//! writer must not wait for them: they get a moment, and if that is not enough the log grows until they are done.
+//! It cannot start over while a reader uses it, and a backup or a check of the whole file reads for minutes. The writer
+//! must not wait for them: they get a moment, and if that is not enough the log grows until they are done.
 
 use super::{Shared, lock};
 use crate::OpenError;
@@ -18,13 +19,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often the log is moved, if there is anything new in it. Often, because each time is a burst of work beside the
-/// requests of that moment: a little every time goes unnoticed, ten times as much is what the slowest requests wait for.
+/// current requests: a little every time goes unnoticed, ten times as much delays the slowest requests.
 const EVERY: Duration = Duration::from_millis(25);
-/// Pages in the log (of 4 KiB) past which it starts over. After a crash all of them are read before anything is served.
+/// Pages in the log (of 4 KiB) past which it starts over. After a crash SQLite reads all of them before the first
+/// request.
 const FRAMES_MAX: i64 = 4096;
-/// How long the writer waits for those who read from the log when it is to start over. Reads of ours take microseconds.
+/// How long the writer waits for readers of the log when it is to start over. The store's own reads take microseconds.
 const READERS_TIME_MAX: Duration = Duration::from_millis(20);
-/// Rounds until it is tried again after somebody went on reading; twice as many each time, up to five seconds.
+/// Rounds until the next try after a reader blocked a restart; twice as many each time, up to five seconds.
 const ROUNDS_SKIPPED_MAX: u32 = 200;
 
 #[derive(Debug)]
@@ -42,7 +44,7 @@ impl Checkpoints {
         let run = move || {
             let (mut moved, mut restarts) = (0, Restarts::default());
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                // Both only rise, so their sum tells whether either has.
+                // Both counters only rise, so their sum tells whether either has.
                 let written = shared.commit.load(Ordering::Acquire) + shared.noted.load(Ordering::Acquire);
                 if written == moved {
                     continue;
@@ -58,12 +60,12 @@ impl Checkpoints {
     }
 }
 
-/// When the log may be asked to start over.
+/// When the log may be restarted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Restarts {
-    /// Rounds to let pass.
+    /// Rounds that are still to be skipped.
     skip: u32,
-    /// Rounds that were let pass last time.
+    /// Rounds that were skipped last time.
     skipped: u32,
 }
 
@@ -74,7 +76,7 @@ impl Restarts {
         due
     }
 
-    /// Somebody went on reading, or not.
+    /// Stores whether a reader blocked the restart.
     fn tried(&mut self, busy: bool) {
         self.skipped = if busy { (self.skipped * 2).clamp(1, ROUNDS_SKIPPED_MAX) } else { 0 };
         self.skip = self.skipped;
@@ -84,8 +86,8 @@ impl Restarts {
 fn checkpoint(connection: &Connection, shared: &Shared, restarts: &mut Restarts) -> rusqlite::Result<()> {
     let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if frames > FRAMES_MAX && restarts.is_due() {
-        // Waiting for its turn here, and not in SQLite, which tries again only ten times a second and under load never
-        // finds a gap between two groups.
+        // This waits for the write lock here, and not in SQLite, which retries only ten times a second and under load
+        // never finds a gap between two groups.
         let _turn = lock(&shared.turn);
         restarts.tried(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?);
     }

@@ -1,15 +1,15 @@
-//! Forgetting settled tasks, when the writer has nothing else to do.
+//! Pruning: deleting settled tasks when the writer is idle.
 //!
-//! Candidates are found on a reader, owner by owner and state by state along the index of lists; a few at a time they go
-//! to the writer, which looks again and deletes. One transaction is bounded by rows, for a step may come to wait behind
-//! it, and is not synced: what a crash brings back is forgotten once more.
+//! Candidates are found on a reader, owner by owner and state by state along the index of lists; a few at a time they
+//! go to the writer, which checks them again and deletes. One transaction is bounded by rows, because a step may come
+//! to wait behind it, and is not synced: what a crash brings back is deleted once more.
 //!
-//! A task with more events than one transaction may delete disappears with the first one, which notes its key in the
+//! A task with more events than one transaction may delete disappears with the first one, which stores its key in the
 //! table `forgotten`; its events follow in as many transactions as they need, after a crash as well.
 //!
-//! The pages that become free are used by the tasks that come; the file does not shrink. Giving them back one by one
-//! would cost every page a second home in the file's map, and every commit the upkeep of it, to save room that the next
-//! tasks need again. A copy has no free pages, and `sabir db prune --compact` makes the file small while nobody uses it.
+//! The freed pages are used by new tasks; the file does not shrink. Giving pages back one by one would need a pointer
+//! map in the file, and its upkeep in every commit, to save room that the next tasks need again. A copy has no free
+//! pages, and `sabir db prune --compact` makes the file small while no other process uses it.
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -25,14 +25,15 @@ use std::sync::atomic::Ordering;
 const TASKS_AT_ONCE: usize = 64;
 /// Rows of events in one transaction.
 const EVENTS_AT_ONCE: u64 = 512;
-/// Owners that are looked at in one call.
+/// Owners examined in one call.
 const OWNERS_AT_ONCE: usize = 256;
 
-/// Before the first owner.
+/// The cursor before the first owner.
 const BEGINNING: Bookmark = Bookmark { scope: 0, state: 0, position: -1 };
 
-/// What keeps a task: somebody is still owed its events, or may still repeat the send that made it and must not get a second
-/// one. Dead letters do not, and go with it. The latest commit is the time here: it is never ahead.
+/// The conditions that keep a task: it has pending deliveries, or the client may still repeat the send that made it and
+/// must not get a second task. Dead letters do not keep it, and go with it. The latest commit is the time here: it is
+/// never ahead.
 const NOT_OWED: &str = "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.k = t.k AND o.buried IS NULL)
     AND NOT EXISTS (SELECT 1 FROM retry_key r WHERE r.k = t.k AND r.until > (SELECT number FROM latest))";
 
@@ -40,17 +41,17 @@ fn settled_states() -> impl Iterator<Item = TaskState> {
     TaskState::ALL.into_iter().filter(|state| state.is_settled())
 }
 
-/// What one transaction did.
+/// The result of one pruning transaction.
 struct Pass {
-    /// The tasks that are gone.
+    /// The deleted tasks.
     gone: Vec<TaskId>,
-    /// The last candidate that was dealt with.
+    /// The last candidate that was handled.
     last: Option<Bookmark>,
-    /// It did as much as it may, and there may be more.
+    /// Whether it did as much as it may, and there may be more.
     is_full: bool,
 }
 
-/// A task that may be forgotten, and where it stands.
+/// A task that may be deleted: its key, its salt and its position.
 type Candidate = (i64, i64, Bookmark);
 
 impl Reader {
@@ -62,7 +63,7 @@ impl Reader {
     fn agents(&self) -> rusqlite::Result<Vec<AgentName>> {
         let mut statement = self.connection.prepare_cached("SELECT DISTINCT agent FROM scope ORDER BY agent")?;
         let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-        // A name that is no longer legal has no agent.
+        // A name that is no longer legal belongs to no agent.
         names.filter_map(|name| name.map(|name| AgentName::parse(&name).ok()).transpose()).collect()
     }
 
@@ -87,7 +88,7 @@ impl Reader {
                     places.push(place?);
                 }
             }
-            // However many owners there are, memory is bounded.
+            // Bounds the memory, however many owners there are.
             if u64::try_from(places.len()).is_ok_and(|places| places > 2 * OLDEST_MAX) {
                 keep_lowest(&mut places, count);
             }
@@ -96,7 +97,7 @@ impl Reader {
         Ok(places.last().copied().map(stamp))
     }
 
-    /// The next tasks that may be forgotten, and where to go on after them.
+    /// The next tasks that may be deleted, and where to go on after them.
     fn candidates(
         &self,
         agent: &AgentName,
@@ -141,19 +142,19 @@ impl Reader {
     }
 }
 
-/// The `count` lowest, in order.
+/// Keeps the `count` lowest, in order.
 fn keep_lowest(places: &mut Vec<i64>, count: u64) {
     places.sort_unstable();
     places.truncate(usize::try_from(count).unwrap_or(usize::MAX));
 }
 
 impl Writer {
-    /// Deletes what is still settled and owed to nobody, as much as one transaction may.
+    /// Deletes the candidates that are still settled and have no pending deliveries, as many as one transaction may.
     fn forget(&mut self, candidates: &[Candidate]) -> Result<Pass, StoreError> {
         let shared = self.shared.clone();
         let _turn = lock(&shared.turn);
         let outcome = self.relax().and_then(|()| self.attempt_forget(candidates));
-        // How much is synced cannot change inside a transaction.
+        // The sync level cannot change inside a transaction.
         self.roll_back();
         let outcome = outcome.and_then(|done| self.tighten().map(|()| done)).map_err(|e| store_error(&e));
         if outcome.is_ok() {
@@ -167,7 +168,7 @@ impl Writer {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut room = EVENTS_AT_ONCE;
         let (mut gone, mut last) = (Vec::new(), None);
-        // What was begun comes first.
+        // Deletions that an earlier transaction began come first.
         finish(connection, &mut room)?;
         for &(k, salt, at) in candidates {
             if room == 0 {
@@ -205,7 +206,7 @@ impl Writer {
     }
 }
 
-/// Deletes events of tasks that are gone, while there is room.
+/// Deletes leftover events of deleted tasks, while there is room.
 fn finish(connection: &Connection, room: &mut u64) -> rusqlite::Result<()> {
     while *room > 0 {
         let begun =
@@ -252,7 +253,7 @@ impl Retention for SqliteLog {
             let Pass { gone, last, is_full } = writer.forget(&candidates)?;
             writer.shared.settled.forget(&gone);
             let tasks = u64::try_from(gone.len()).unwrap_or(0);
-            // Where there was not room for all, it goes on behind the last that was dealt with.
+            // If there was no room for all, it goes on behind the last that was handled.
             let next = if is_full { last.or(from).or(Some(BEGINNING)) } else { next };
             Ok(Forgotten { tasks, next })
         };
@@ -264,7 +265,7 @@ impl Retention for SqliteLog {
 }
 
 impl SqliteLog {
-    /// Makes the file as small as what is in it. Takes as much room again while it works, and nobody writes meanwhile.
+    /// Shrinks the file to its content. Needs as much free disk space again while it works, and blocks writes.
     pub fn compact(&self) -> Answer<()> {
         let work = |writer: &mut Writer| writer.connection.execute_batch("VACUUM").map_err(|e| store_error(&e));
         match &self.writing {
@@ -274,7 +275,7 @@ impl SqliteLog {
     }
 }
 
-/// How many tasks of each agent could be forgotten below a place, with whatever else has the file open.
+/// The number of tasks of each agent that could be deleted below a position. Other processes may have the file open.
 pub fn forgettable(task_log: &Path, below: Stamp) -> Result<Vec<(AgentName, u64)>, OpenError> {
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
     let states: Vec<String> = settled_states().map(|state| state.number().to_string()).collect();

@@ -1,19 +1,19 @@
-//! What the guard keeps, in an SQLite file of its own beside the task log.
+//! The guard's data, in an SQLite file of its own beside the task log.
 //!
-//! | Room | What happens there |
+//! | Module | Content |
 //! |---|---|
-//! | `queue` | the writer: everything that waited is one transaction |
-//! | `directory` | keys and organisations in memory, and who notices that they changed |
+//! | `queue` | the writer: all waiting jobs are one transaction |
+//! | `directory` | keys and organisations in memory, and the thread that refreshes them |
 //! | `keys`, `organisations`, `registry`, `replay`, `quota`, `audit` | the rows of each |
 //!
-//! A file of its own, because commands such as `sabir key create` must work on it with and without a server running,
-//! while the task log belongs to one process alone and says so with a lock. There is no lock here: any number of
-//! processes may have this file open, every change is one transaction, and whoever writes waits its turn (SQLite's
-//! write-ahead log, five seconds at most). It also keeps what strangers cause (refusals, replays) out of the commits that
-//! sends wait for.
+//! It is a separate file, because commands such as `sabir key create` must work on it with and without a server
+//! running, while the task log belongs to one process alone, which holds a lock. There is no lock here: any number of
+//! processes may have this file open, every change is one transaction, and a writer waits its turn (SQLite's
+//! write-ahead log, five seconds at most). It also keeps writes that strangers cause (refusals, replay marks) out of
+//! the commits that sends wait for.
 //!
-//! Replay marks and quotas are written by the server that holds the task log's lock. Both would stay exact with more
-//! than one server on the file; sliding windows would not, for they are each process's own.
+//! The server that holds the task log's lock writes replay marks and quotas. Both would stay exact with more than one
+//! server on the file; sliding windows would not, for they are each process's own.
 
 pub(super) mod audit;
 mod directory;
@@ -43,7 +43,7 @@ use sabir_proto::{AgentName, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A store of the guard in an SQLite file.
+/// The guard's store in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteGuard {
     path: PathBuf,
@@ -64,23 +64,23 @@ enum Backend {
 }
 
 impl SqliteGuard {
-    /// The file that belongs to a task log.
+    /// The path of the guard's file beside a task log.
     pub fn path_beside(task_log: &Path) -> PathBuf {
         schema::beside(task_log, ".guard")
     }
 
-    /// Opens the file, creating it if there is none. A file that is damaged, newer or not ours is left as it is.
+    /// Opens the file, creating it if there is none. A file that is damaged, newer or foreign is left as it is.
     ///
-    /// With [`Writing::Threaded`] it has a writer and a watcher of its own, which is what servers use. With
-    /// [`Writing::Inline`] every change is written by its caller and every lookup asks the file, which is what a command
-    /// uses that makes one change and ends; refusals are then written with the next record, or when it is closed.
+    /// With [`Writing::Threaded`] it has a writer and a refresher thread of its own, for servers. With
+    /// [`Writing::Inline`] every change is written by its caller and every lookup reads the file, for a command that
+    /// makes one change and ends; refusals are then written with the next record, or when the store is closed.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let Options { durability, writing, metrics } = options;
         let connection = queue::open(path, durability)?;
         let fail = |e: rusqlite::Error| open_error(path, &e);
         let directory = Arc::new(Directory::new());
         directory.look(&connection).map_err(fail)?;
-        // A command asks for no marks, and where it does the file decides.
+        // A command checks no replay marks, and if it did the file would decide.
         let marks = match writing {
             Writing::Threaded => replay::load(&connection).map_err(fail)?,
             Writing::Inline => Marks::default(),
@@ -101,12 +101,11 @@ impl SqliteGuard {
         Ok(Self { path: path.into(), directory, uses, marks, sliding, exhausted, lots, pending, writing })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Limits the file to this many pages, so that tests can see a full disk.
+    /// Limits the file to this many pages, so that tests can fill the disk.
     pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         match &self.writing {
             Backend::Threaded { queue, .. } => {
@@ -147,14 +146,14 @@ impl SqliteGuard {
         answer
     }
 
-    /// Reads that nobody is in a hurry for: a connection each, since they are rare and may be long.
+    /// Reads on a connection of its own: such reads are rare, not urgent, and may be long.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         schema::open_reader(&self.path)
             .and_then(|connection| read(&connection))
             .map_err(|e| store_error(&self.path, &e))
     }
 
-    /// A command makes one lookup and ends; there is nobody who watches the file for it.
+    /// Refreshes the cache before a lookup in inline mode, where no thread does it.
     fn look_if_alone(&self) -> Result<(), StoreError> {
         match &self.writing {
             Backend::Threaded { .. } => Ok(()),
@@ -163,7 +162,7 @@ impl SqliteGuard {
     }
 }
 
-/// Nothing that was noted is left behind.
+/// Writes the recorded uses of keys before the store is closed.
 impl Drop for SqliteGuard {
     fn drop(&mut self) {
         match &mut self.writing {
@@ -178,7 +177,7 @@ impl Drop for SqliteGuard {
     }
 }
 
-/// Sorts the engine's refusals by what can be done about them, and names the file where it is the file's fault.
+/// Maps errors of the engine to those that callers react to, and names the file if it is damaged.
 fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     match super::store_error(error) {
         StoreError::Corrupt(reason) => StoreError::Corrupt(format!("{}: {reason}", path.display())),
@@ -311,7 +310,7 @@ impl ReplayGuard for SqliteGuard {
         let (marks, scope) = (self.marks.clone(), scope.to_owned());
         let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, &meaning, now, until).map(Ok);
         self.write_then(Weight::Durable, work, move |outcome: &Result<Seen, StoreError>| {
-            // Not kept, or the file knows of another one, whose end memory does not know.
+            // The mark was not stored, or the file has another one, with an end that memory does not know.
             if *outcome != Ok(Seen::First) {
                 lock(&marks).release(mark);
             }

@@ -1,4 +1,4 @@
-//! Families: a row for each child, read along the indexes of its parent and of its root.
+//! Trees of subtasks: a row for each child, read along the indexes of its parent and of its root.
 
 use super::reader::{Reader, damaged, state};
 use super::writer::Writer;
@@ -10,7 +10,7 @@ use sabir_proto::{Stamp, TaskId, TaskState};
 use std::sync::Arc;
 
 impl Writer {
-    /// Writes whose child a task is, unless it may not be opened.
+    /// Writes the parent link of a new task, unless the parent refuses it.
     pub(super) fn bear(&self, k: i64, birth: &Birth) -> rusqlite::Result<Result<(), AppendError>> {
         let Birth { kin, family_max } = birth;
         let (parent, root) = (key(kin.parent.stamp()), key(kin.root.stamp()));
@@ -53,7 +53,7 @@ impl Writer {
     }
 }
 
-/// Where the rows of a family are told from others.
+/// The columns of a task of a tree.
 const RELATIVE: &str =
     "SELECT t.k, t.salt, t.scope, t.state, n.parent, n.parent_salt FROM kin n JOIN task t ON t.k = n.k";
 
@@ -85,7 +85,7 @@ impl Reader {
         self.connection.prepare_cached(sql)?.query_row(of, child).optional()
     }
 
-    /// Those of whom a condition holds that speaks of `?1` and `?2`, a task.
+    /// The tasks that satisfy a condition on `?1` and `?2`, the key and salt of a task.
     fn relatives(
         &self,
         whose: TaskId,
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> rusqlite::Result<Vec<Relative>> {
-        // From the few that are not settled to their parents; the other way round is everything there ever was.
+        // From the few unsettled children to their parents; the other way round would read all tasks ever stored.
         let sql = format!(
             "SELECT t.k, t.salt, t.scope, t.state, n.parent, n.parent_salt
              FROM task t INDEXED BY task_child CROSS JOIN kin n ON n.k = t.k CROSS JOIN task p ON p.k = n.parent

@@ -1,4 +1,4 @@
-//! The ledger of the booking network, in the task log's own file.
+//! The ledger of the booking network, in the task log's file.
 
 mod booking;
 mod interaction;
@@ -25,14 +25,14 @@ use sabir_proto::{TaskId, Timestamp};
 use shelf::Shelf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known of the ledger without reading it.
+/// Counters and a cache of the ledger, which need no read of the file.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Bookings that were counted.
+    /// The number of metered bookings.
     pub(super) metered: AtomicU64,
-    /// Venues that are active.
+    /// The number of active venues.
     pub(super) venues: AtomicU64,
-    /// What orders ask for.
+    /// Venues, slots and subscribers that bookings need.
     pub(super) shelf: Shelf,
 }
 
@@ -51,7 +51,7 @@ impl Counts {
 }
 
 impl Writer {
-    /// Changes the ledger in a transaction of its own, on disk when this answers. The inner error leaves no trace.
+    /// Changes the ledger in a transaction of its own, on disk when this returns. The inner error leaves no trace.
     fn alter<T, E>(
         &mut self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>>,
@@ -73,19 +73,19 @@ impl Writer {
         outcome
     }
 
-    /// Like [`Writer::alter`], where nothing is refused.
+    /// Like [`Writer::alter`], for changes that cannot be refused.
     fn alter_plainly<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.alter(|connection| change(connection).map(Ok))?
     }
 
-    /// Counts venues again, once they have changed.
+    /// Updates the count of venues after a change.
     fn count_venues(&self) -> Result<(), StoreError> {
         self.shared.ledger.load_venues(&self.connection).map_err(|e| store_error(&e))
     }
 }
 
 impl SqliteLog {
-    /// Has the writer do something, in its turn.
+    /// Runs a function on the writer, in its turn.
     fn work<T: Send + 'static, E: From<StoreError> + Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, E> + Send + 'static,
@@ -98,7 +98,7 @@ impl SqliteLog {
 }
 
 impl SqliteLog {
-    /// Changes one row; false where there was none to change.
+    /// Changes one row; false where there was none.
     fn change_one(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static) -> Answer<bool> {
         self.work(move |writer| writer.alter_plainly(change).map(|changed| changed > 0))
     }

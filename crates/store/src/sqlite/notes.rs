@@ -1,4 +1,4 @@
-//! Notes beside tasks: written when the writer has nothing else to do, and never worth a sync.
+//! Loss notes beside tasks: written when the writer is idle, and never synced.
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -10,13 +10,13 @@ use sabir_proto::{TaskId, Timestamp};
 use std::sync::atomic::Ordering;
 
 impl Writer {
-    /// Writes notes of some tasks, in one transaction and without waiting for the disk: the next step that is synced
-    /// takes them along, and if the machine dies before that they were only notes.
+    /// Writes loss notes of some tasks, in one transaction and without waiting for the disk: the next step that is
+    /// synced makes them durable, and losing them before that does no harm.
     pub(super) fn write_notes(&mut self, noted: &[(TaskId, Vec<Note>)]) -> Result<(), StoreError> {
         let shared = self.shared.clone();
         let _turn = lock(&shared.turn);
         let outcome = self.relax().and_then(|()| self.attempt_notes(noted));
-        // How much is synced cannot change inside a transaction.
+        // The sync level cannot change inside a transaction.
         self.roll_back();
         let outcome = outcome.and(self.tighten()).map_err(|e| store_error(&e));
         match &outcome {
@@ -26,7 +26,7 @@ impl Writer {
         outcome
     }
 
-    /// No sync at a commit from now on. Not a cached statement: SQLite obeys this one when it is prepared.
+    /// Commits without a sync from now on. Not a cached statement: SQLite applies this pragma when it is prepared.
     pub(super) fn relax(&mut self) -> rusqlite::Result<()> {
         if self.durability == Durability::Full {
             self.is_relaxed = true;
@@ -35,8 +35,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A sync at every commit again, where that was promised. Whoever commits a step asks for it, so that a step is never
-    /// taken without.
+    /// Commits with a sync again, where `durability` requires it. Every commit of a step calls this first, so that no
+    /// step is committed without.
     pub(super) fn tighten(&mut self) -> rusqlite::Result<()> {
         if self.is_relaxed {
             self.connection.pragma_update(None, "synchronous", "FULL")?;

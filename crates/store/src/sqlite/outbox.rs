@@ -1,4 +1,4 @@
-//! What is owed to push configurations: written with steps, marked without a sync, read by its own indexes.
+//! Deliveries to push configurations: written with steps, updated without a sync, read by their own indexes.
 
 use super::reader::{Reader, damaged};
 use super::writer::Writer;
@@ -15,12 +15,12 @@ use std::sync::atomic::Ordering;
 
 const OWED: &str = "n, k, salt, config, next, last, at, since, attempts, owner, host";
 const LETTER: &str = "n, k, salt, config, next, last, at, due, attempts, tries, buried, reason";
-/// How many rows, or lanes, are looked at beyond those that are wanted.
+/// Rows, or lanes, that are examined beyond those that are wanted.
 const LOOK_ROWS: usize = 1024;
 
 impl Writer {
-    /// Puts down what a step owes to the task's configurations. Those whose receiver wants no more get dead letters: when
-    /// it is tried again there must be no gap that nobody can see.
+    /// Enqueues the events of a step for the task's configurations. Configurations whose receiver is no longer called
+    /// get dead letters, so that a retry by an operator leaves no hidden gap.
     pub(super) fn owe(&self, k: i64, step: &Step, at: Timestamp) -> rusqlite::Result<()> {
         let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, due)
                    SELECT c.k, ?2, c.id, c.owner, c.host, ?3, ?4, ?5, ?5, CASE WHEN EXISTS (
@@ -48,7 +48,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a dead letter that ends where these events begin, and was given up for the same reason, hold them as well.
+    /// Extends a dead letter with these events, if it ends where they begin and has the same reason.
     fn join_dead(&self, (k, config): (i64, &str), reason: &str, (first, last): (i64, i64)) -> rusqlite::Result<bool> {
         let sql = "UPDATE outbox SET last = ?5 WHERE k = ?1 AND config = ?2 AND buried IS NOT NULL AND reason = ?3
                    AND last = ?4 - 1 AND attempts <= ?6";
@@ -56,7 +56,7 @@ impl Writer {
         Ok(self.connection.prepare_cached(sql)?.execute(rows)? > 0)
     }
 
-    /// Registers a configuration, with its dialect and its host; answers how many the task has then.
+    /// Registers a configuration, with its dialect and its host; returns how many the task has then.
     pub(super) fn put_push(
         &self,
         k: i64,
@@ -74,11 +74,11 @@ impl Writer {
         let row = params![k, config.id, dialect, owner, host, config.to_json()];
         self.connection.prepare_cached(sql)?.execute(row)?;
         if known {
-            // What waits goes where the configuration leads now.
+            // Pending deliveries go to the new host.
             let sql = "UPDATE outbox SET host = ?3 WHERE k = ?1 AND config = ?2 AND host <> ?3";
             self.connection.prepare_cached(sql)?.execute(params![k, config.id, host])?;
         }
-        // A settled task has its body. Where events come with the registration, they are owed with their step.
+        // A settled task has its body. Where events come with the registration, they are enqueued with their step.
         if !known && step.opening.is_none() && step.events.is_empty() {
             let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, due)
                        SELECT k, salt, ?2, ?4, ?5, min(ifnull(turn, 0) + 1, head), head, ?3, ?3, ?3 FROM task
@@ -91,26 +91,27 @@ impl Writer {
         self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0))
     }
 
-    /// Removes a configuration and what is owed to it.
+    /// Removes a configuration and its deliveries.
     pub(super) fn delete_push(&self, k: i64, id: &str) -> rusqlite::Result<()> {
         self.connection.prepare_cached("DELETE FROM push_config WHERE k = ?1 AND id = ?2")?.execute(params![k, id])?;
         self.connection.prepare_cached("DELETE FROM outbox WHERE k = ?1 AND config = ?2")?.execute(params![k, id])?;
         Ok(())
     }
 
-    /// Makes changes in one transaction. Marks are not synced: the next step that is takes them along, and if the machine
-    /// dies before that, events are delivered once more. Orders of operators are synced like steps.
+    /// Applies changes in one transaction. Results of attempts are not synced: the next synced step makes them durable,
+    /// and if the machine dies before that, events are delivered once more. Commands of operators are synced like
+    /// steps.
     pub(super) fn change_outbox(&mut self, changes: &[Change]) -> Result<Vec<bool>, StoreError> {
         let shared = self.shared.clone();
         let _turn = lock(&shared.turn);
         let ordered = changes.iter().any(Change::is_order);
         let prepared = if ordered { self.tighten() } else { self.relax() };
         let outcome = prepared.and_then(|()| self.attempt_changes(changes));
-        // How much is synced cannot change inside a transaction.
+        // The sync level cannot change inside a transaction.
         self.roll_back();
         let outcome = match self.tighten() {
             Ok(()) => outcome,
-            // What was committed is committed; whoever commits a step asks for its sync again.
+            // The changes are committed; the next commit of a step sets the sync level again.
             Err(error) => outcome.or(Err(error)),
         };
         match &outcome {
@@ -146,7 +147,7 @@ impl Writer {
             Change::Retry { now, .. } => self.dig_up(&letter, *now)?,
             Change::Discard { .. } => {
                 self.connection.prepare_cached("DELETE FROM outbox WHERE n = ?1")?.execute([n])?;
-                // At once, if at all: nobody says what time it is.
+                // The next one is due at the old time, since the command carries no current time.
                 self.promote(&letter, letter.due.unwrap_or(letter.at))?;
             }
         }
@@ -163,7 +164,7 @@ impl Writer {
             Mark::Postpone { until, tried } => {
                 let attempts = letter.attempts + u32::from(tried.is_some());
                 keep_attempt(&mut letter.tries, tried.clone());
-                // Only the oldest has a time; one that an older letter was put before has none.
+                // Only the oldest row has a time; one behind a revived dead letter has none.
                 let sql =
                     "UPDATE outbox SET due = CASE WHEN due IS NULL THEN NULL ELSE ?2 END, attempts = ?3, tries = ?4
                            WHERE n = ?1";
@@ -196,7 +197,7 @@ impl Writer {
         let joined = joins(attempts, &letter.tries) && self.join_dead(of, reason, (first, first))?;
         let dead = params![letter.number, attempts, tries(&letter.tries), now.millis(), reason];
         if letter.first < letter.last {
-            // The event goes, the rest of the row stays.
+            // Only this event becomes a dead letter; the rest of the row stays pending.
             if !joined {
                 let sql = "INSERT INTO outbox (k, salt, config, owner, host, next, last, at, since, attempts, tries,
                                                buried, reason)
@@ -215,7 +216,7 @@ impl Writer {
         self.promote(&letter, now)
     }
 
-    /// The next event of the same row.
+    /// Advances the row to its next event.
     fn move_on(&self, letter: &Letter, now: Timestamp) -> rusqlite::Result<()> {
         let sql = "UPDATE outbox SET next = next + 1, attempts = 0, tries = NULL,
                    due = CASE WHEN due IS NULL THEN NULL ELSE ?2 END WHERE n = ?1";
@@ -223,7 +224,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The next row of the same configuration, unless it is due already.
+    /// Makes the oldest pending row of the configuration due, unless it is already.
     fn promote(&self, letter: &Letter, now: Timestamp) -> rusqlite::Result<()> {
         let sql = "UPDATE outbox SET due = ?3 WHERE due IS NULL AND n = (
                        SELECT n FROM outbox WHERE k = ?1 AND config = ?2 AND buried IS NULL ORDER BY next LIMIT 1)";
@@ -236,7 +237,7 @@ impl Writer {
         let k = key(letter.task.stamp());
         let sql = "UPDATE outbox SET buried = NULL, reason = NULL, attempts = 0, since = ?2 WHERE n = ?1";
         self.connection.prepare_cached(sql)?.execute((letter.number, now.millis()))?;
-        // It may be older than the one that was the oldest.
+        // The revived row may be older than the one that was the oldest.
         let sql = "UPDATE outbox SET due = NULL WHERE k = ?1 AND config = ?2 AND due IS NOT NULL AND n <> ?3";
         self.connection.prepare_cached(sql)?.execute(params![k, letter.config, letter.number])?;
         let sql = "UPDATE outbox SET due = NULL WHERE n = ?1";
@@ -248,8 +249,8 @@ impl Writer {
 }
 
 impl Reader {
-    /// By time, as far as a bounded look goes: nearly always that is all of it. Where it is not, a few lanes may have so
-    /// much that nothing else would ever be seen, so lanes are gone through one by one.
+    /// Reads by time, up to a bound: nearly always that covers all due rows. Where it does not, a few lanes could
+    /// starve the others, so the lanes are read one by one.
     pub(super) fn due(&self, reading: &Reading) -> rusqlite::Result<Due> {
         let sql = format!(
             "SELECT {OWED} FROM outbox INDEXED BY outbox_due WHERE due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2"
@@ -287,7 +288,7 @@ impl Reader {
         for _ in 0..LOOK_ROWS {
             let lane = |row: &Row<'_>| Ok(Lane { owner: row.get(0)?, host: row.get(1)? });
             let Some(lane) = next.query_row(params![at.owner, at.host], lane).optional()? else {
-                // Those before the place where it began may have been passed over.
+                // Lanes before the start of this query may have been passed over.
                 let rest = if reading.from.is_some() { Rest::From(None) } else { Rest::Nothing };
                 return Ok(Due { owed: found, rest });
             };
@@ -378,13 +379,13 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<Letter> {
         at: Timestamp::from_millis(row.get(6)?),
         due: row.get::<_, Option<i64>>(7)?.map(Timestamp::from_millis),
         attempts: row.get(8)?,
-        // For people to read; one that cannot be read any more is no reason to keep the letter from them.
+        // Attempts are for people to read; unreadable ones must not hide the delivery.
         tries: tries.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         buried: buried.zip(Some(row.get::<_, Option<String>>(11)?.unwrap_or_default())),
     })
 }
 
-/// Attempts as they are stored.
+/// The attempts as they are stored.
 fn tries(tries: &[Attempt]) -> Option<String> {
     if tries.is_empty() { None } else { serde_json::to_string(tries).ok() }
 }

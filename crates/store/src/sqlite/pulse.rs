@@ -1,15 +1,15 @@
-//! Whether the file takes writes: what the writer saw last, and a try.
+//! Write health: the result of the last write, and a probe.
 
 use super::writer::Writer;
 use super::{Backend, Shared, SqliteLog, lock, store_error};
 use crate::pulse::Pulse;
 use crate::{Answer, StoreError};
 
-/// What a try writes: more than the last pages have room for, as a task would.
+/// Bytes that a probe writes: more than the last pages have room for, as a task would.
 const PROBE_BYTES: u32 = 64 << 10;
 
 impl Shared {
-    /// Keeps in mind that something could not be read because its bytes are not what we wrote; the first one counts.
+    /// Stores the first error that shows damaged bytes.
     pub(super) fn note_damage(&self, error: &StoreError) {
         if let StoreError::Corrupt(_) = error {
             lock(&self.damage).get_or_insert_with(|| error.clone());
@@ -18,7 +18,7 @@ impl Shared {
 }
 
 impl Writer {
-    /// Keeps in mind whether writes are taken.
+    /// Stores whether the last write worked.
     pub(super) fn felt<T>(&self, outcome: &Result<T, StoreError>) {
         let trouble = outcome.as_ref().err().cloned();
         self.metrics.store_trouble.set(i64::from(trouble.is_some()));
@@ -28,7 +28,7 @@ impl Writer {
     fn probe(&mut self) -> Result<(), StoreError> {
         let shared = self.shared.clone();
         let _turn = lock(&shared.turn);
-        // No task has this key, and nobody sees it but this transaction. The pages stay, free for the tasks that come.
+        // No task has this key, and only this transaction sees the row. The pages stay, free for new tasks.
         let sql = format!(
             "BEGIN IMMEDIATE; INSERT INTO checkpoint (k, data) VALUES (-1, zeroblob({PROBE_BYTES}));
              DELETE FROM checkpoint WHERE k = -1; UPDATE latest SET number = number; COMMIT"

@@ -3,17 +3,17 @@
 //! A group is whatever queued up while the last group was being synced: no timer, no minimum. One step alone commits
 //! at once; under load groups grow by themselves.
 //!
-//! Notes wait in a line of their own, which is short, and are taken when no step waits: a note never delays a step by more
-//! than a few of them take to write, and that without a sync.
+//! Loss notes wait in a short queue of their own, and are taken when no step waits: they delay a step by no more than
+//! it takes to write a few of them without a sync.
 //!
-//! Changes of the outbox have a line as well. They are taken along with the steps, in a transaction of their own that is
-//! not synced: no delivery waits for the disk, and no step for more than a few hundred small updates.
+//! Changes of the outbox have a queue as well. They are taken together with the steps, in a transaction of their own
+//! that is not synced: no delivery waits for the disk, and no step for more than a few hundred small updates.
 //!
-//! Behind the notes wait jobs that are nobody's hurry, such as forgetting; each is taken alone, when nothing else waits.
+//! Behind the loss notes wait jobs without urgency, such as pruning; each runs alone, when nothing else waits.
 //!
-//! Records of envelopes ride: they are written with the next group, or by themselves once the first has waited a second.
+//! Records of envelopes are written with the next group, or alone once the first has waited a second.
 //!
-//! Answers of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
+//! Replies of a group are handed to the runtime in one piece where the server runs [`Delivery::run`]: waking sixty
 //! waiters one by one from this thread would switch threads sixty times.
 
 use super::writer::Writer;
@@ -33,20 +33,20 @@ const GROUP_STEPS_MAX: usize = 1024;
 /// Bytes in one transaction at most; a larger step goes alone.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// Notes that may wait; what comes then is dropped and counted.
+/// Loss notes that may wait; more are dropped and counted.
 const NOTES_WAITING_MAX: usize = 4096;
-/// Notes written before the writer looks for steps again, unless one call brings more.
+/// Loss notes written before the writer looks for steps again, unless one call brings more.
 const NOTES_AT_ONCE: usize = 64;
 
 /// Changes of the outbox in one transaction.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// Records of envelopes that one group takes along.
+/// Records of envelopes that one group includes.
 const RIDING_AT_ONCE: usize = 512;
-/// How long a record waits for a group.
+/// How long a record waits for a group before it is written alone.
 const RIDING_WAIT: Duration = Duration::from_secs(1);
 
-/// How often the writer steps aside for steps that are about to be queued. Each time costs a microsecond when there are
+/// How often the writer yields for steps that are about to be queued. Each time costs a microsecond when there are
 /// none.
 const GATHER_YIELDS_MAX: usize = 4;
 
@@ -56,14 +56,14 @@ pub(super) type Reply = oneshot::Sender<Result<(), AppendError>>;
 enum Job {
     Step(Step, Reply),
     PagesMax(u32, oneshot::Sender<Result<(), StoreError>>),
-    /// Something else, in its turn and by itself.
+    /// Other work, in its turn and by itself.
     Work(Idle),
-    /// A bug of ours.
+    /// Makes the writer panic.
     #[cfg(test)]
     Panic,
 }
 
-/// Notes of one task, and who may want to know that they are written.
+/// Loss notes of one task, and the channel that reports their result.
 #[derive(Debug)]
 struct Noting {
     task: TaskId,
@@ -71,32 +71,32 @@ struct Noting {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// A change of the outbox, and who waits for it.
+/// A change of the outbox, and the channel that reports its result.
 type Changing = (Change, oneshot::Sender<Result<bool, StoreError>>);
 
-/// Something to do when there is nothing else.
+/// Work for when the writer is idle.
 type Idle = Box<dyn FnOnce(&mut Writer) + Send>;
 
-/// What the writer does next.
+/// The next work of the writer.
 #[derive(Default)]
 struct Work {
     jobs: Vec<Job>,
-    /// Beside the jobs and before them: without a sync they cost next to nothing, and receivers wait for them.
+    /// Written before the jobs: without a sync they cost next to nothing, and receivers wait for them.
     changes: Vec<Changing>,
-    /// Only where there is nothing else.
+    /// Only where there is no other work.
     idle: Option<Idle>,
     /// Only where there are no jobs.
     notings: Vec<Noting>,
-    /// Beside whatever else there is.
+    /// Together with any other work.
     riding: Vec<Interaction>,
 }
 
-/// Answers on their way to those who wait for them.
+/// Replies of committed groups, on their way to the waiting callers.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     ready: Mutex<Vec<Answered>>,
     news: Notify,
-    /// Somebody runs [`Delivery::run`]; until then answers are sent from the writer's own thread.
+    /// Whether a task runs [`Delivery::run`]; until then replies are sent from the writer's own thread.
     running: AtomicBool,
     closed: AtomicBool,
 }
@@ -108,12 +108,12 @@ impl Delivery {
         std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Answers a group.
+    /// Sends or queues the replies of a group.
     pub(super) fn deliver(&self, answers: impl Iterator<Item = Answered>) {
         if self.running.load(Ordering::Acquire) {
             self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(answers);
             self.news.notify_one();
-            // The runner may have stopped in between; then nobody else will look.
+            // `run` may have stopped in between; then this thread has to send the replies.
             if !self.running.load(Ordering::Acquire) {
                 send(self.take());
             }
@@ -122,7 +122,7 @@ impl Delivery {
         }
     }
 
-    /// Sends answers from the runtime they are awaited in, until the store is closed.
+    /// Sends replies from the runtime that awaits them, until the store is closed.
     pub(super) async fn run(self: Arc<Self>) {
         struct Running(Arc<Delivery>);
         impl Drop for Running {
@@ -145,7 +145,7 @@ impl Delivery {
     }
 }
 
-/// A caller that no longer waits is no reason to do anything: its step is committed all the same.
+/// Ignores callers that no longer wait: their steps are committed all the same.
 fn send(answers: impl IntoIterator<Item = Answered>) {
     answers.into_iter().for_each(|(reply, verdict)| drop(reply.send(verdict)));
 }
@@ -177,10 +177,10 @@ struct State {
     changes: VecDeque<Changing>,
     idle: VecDeque<Idle>,
     notings: VecDeque<Noting>,
-    /// How many notes those are.
+    /// How many loss notes those are.
     notes: usize,
     riding: VecDeque<Interaction>,
-    /// Since when the first of them waits.
+    /// The time since which the first of them waits.
     riding_since: Option<Instant>,
     closed: bool,
 }
@@ -197,7 +197,7 @@ impl Queue {
         };
         let thread = std::thread::Builder::new().name("sabir-writer".into()).spawn(run).ok();
         if thread.is_none() {
-            // Answers become `Closed`; the caller reports it like any other store failure.
+            // Replies become `Closed`; the caller reports it like any other store failure.
             shared.lock().closed = true;
         }
         Self { delivery, shared, notes_dropped, interactions_dropped, thread }
@@ -226,7 +226,7 @@ impl Queue {
         Answer::later(receiver)
     }
 
-    /// Has a record ride on the next group; false where there is no room.
+    /// Queues a record for the next group; false where there is no room.
     pub(super) fn record(&self, interaction: Interaction) -> bool {
         let mut state = self.shared.lock();
         if state.closed || state.riding.len() >= INTERACTIONS_WAITING_MAX {
@@ -239,24 +239,24 @@ impl Queue {
         state.riding_since.get_or_insert_with(Instant::now);
         drop(state);
         if first {
-            // The writer has to learn that it must not sleep for ever.
+            // Wakes the writer, so that it limits its sleep.
             self.shared.wake.notify_one();
         }
         true
     }
 
-    /// Does something between two groups.
+    /// Runs a function between two groups.
     pub(super) fn work<T: Send + 'static, E: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, E> + Send + 'static,
     ) -> Answer<T, E> {
         let (reply, receiver) = oneshot::channel();
-        // The asker may have gone; then nobody needs the answer.
+        // The caller may no longer wait for the reply.
         self.push(Job::Work(Box::new(move |writer| drop(reply.send(work(writer))))));
         Answer::later(receiver)
     }
 
-    /// Does something when there is nothing else to do.
+    /// Runs a function when the writer is idle.
     pub(super) fn when_idle<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
@@ -264,7 +264,7 @@ impl Queue {
         let (reply, receiver) = oneshot::channel();
         let mut state = self.shared.lock();
         if !state.closed {
-            // The asker may have gone; then nobody needs the answer.
+            // The caller may no longer wait for the reply.
             state.idle.push_back(Box::new(move |writer| drop(reply.send(work(writer)))));
             drop(state);
             self.shared.wake.notify_one();
@@ -303,8 +303,8 @@ impl Queue {
     }
 }
 
-/// The writer's way out, whether it was told to go or broke down: whoever queues a step behind it must not wait for an
-/// answer that nobody will give.
+/// Closes the queue when the writer thread ends, also after a panic: a caller that queues a step later must not wait
+/// for an answer that never comes.
 struct Leaving<'a>(&'a Waiting);
 
 impl Drop for Leaving<'_> {
@@ -317,7 +317,7 @@ impl Drop for Leaving<'_> {
         let State { jobs, changes, notings, idle, .. } = &mut *state;
         let unanswered = (std::mem::take(jobs), std::mem::take(changes), std::mem::take(notings), std::mem::take(idle));
         drop(state);
-        // Without their senders the answers become `Closed`.
+        // Without their senders the replies become `Closed`.
         drop(unanswered);
     }
 }
@@ -352,7 +352,7 @@ impl Waiting {
                             bytes = 0;
                         }
                     }
-                    // The asker may have gone; then nobody needs the answer.
+                    // The caller may no longer wait for the reply.
                     Job::PagesMax(pages, reply) => drop(reply.send(writer.set_pages_max(pages))),
                     Job::Work(work) => work(&mut writer),
                     // Like `panic!`, without the page of output.
@@ -400,8 +400,8 @@ impl Waiting {
             };
             waited = true;
         }
-        // Woken by the first step of a wave: let the thread that queued it go on while it has more, or that first step
-        // would be a group of its own (on one core, nine groups out of ten were).
+        // Woken by the first step of a wave: the writer yields while the thread that queued it adds more, or that first
+        // step would be a group of its own (on one core, nine groups out of ten were).
         for _ in 0..if waited { GATHER_YIELDS_MAX } else { 0 } {
             let before = state.jobs.len();
             drop(state);
@@ -419,13 +419,13 @@ impl Waiting {
 }
 
 impl State {
-    /// The changes that have waited longest.
+    /// Takes the changes that have waited longest.
     fn some_changes(&mut self) -> Vec<Changing> {
         let count = self.changes.len().min(CHANGES_AT_ONCE);
         self.changes.drain(..count).collect()
     }
 
-    /// The records that have waited longest.
+    /// Takes the records that have waited longest.
     fn some_riding(&mut self) -> Vec<Interaction> {
         let count = self.riding.len().min(RIDING_AT_ONCE);
         let some = self.riding.drain(..count).collect();
@@ -435,7 +435,7 @@ impl State {
         some
     }
 
-    /// The notes that have waited longest, few enough not to make anybody wait.
+    /// Takes the loss notes that have waited longest, few enough not to delay steps.
     fn some_notings(&mut self) -> Vec<Noting> {
         let (mut some, mut count) = (Vec::new(), 0);
         while count < NOTES_AT_ONCE
@@ -452,7 +452,7 @@ impl State {
 fn change_outbox(writer: &mut Writer, changing: Vec<Changing>) {
     let (changes, replies): (Vec<_>, Vec<_>) = changing.into_iter().unzip();
     match writer.change_outbox(&changes) {
-        // Whoever delivered may have been stopped meanwhile.
+        // The component that delivered may have been stopped meanwhile.
         Ok(made) => replies.into_iter().zip(made).for_each(|(reply, made)| drop(reply.send(Ok(made)))),
         Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),
     }
@@ -461,7 +461,7 @@ fn change_outbox(writer: &mut Writer, changing: Vec<Changing>) {
 fn write_notes(writer: &mut Writer, notings: Vec<Noting>) {
     let (noted, replies): (Vec<_>, Vec<_>) = notings.into_iter().map(|n| ((n.task, n.notes), n.reply)).unzip();
     let outcome = writer.write_notes(&noted);
-    // Hardly anybody waits for a note.
+    // Few callers wait for a loss note.
     replies.into_iter().for_each(|reply| drop(reply.send(outcome.clone())));
 }
 
@@ -470,7 +470,7 @@ impl Drop for Queue {
         self.shared.lock().closed = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already answered `Closed` to everybody.
+            // A writer that panicked has already answered `Closed` to all callers.
             drop(thread.join());
         }
         self.delivery.close();
@@ -497,7 +497,7 @@ mod tests {
         }
     }
 
-    /// A step of a task that is not there: refused by a writer that lives.
+    /// A step of a task that does not exist: a working writer refuses it.
     fn step() -> Step {
         Step::bare(TaskId::new(Stamp::from_u64(1), 1), Vec::new())
     }
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn notes_that_find_no_room_are_dropped_and_counted() {
         let (queue, shared, _dir) = queue();
-        // While somebody else has the turn, nothing is written.
+        // While this test holds the write lock, nothing is written.
         let turn = crate::sqlite::lock(&shared.turn);
         let answers: Vec<_> = (0..200).map(|_| queue.note(step().task, notes(40))).collect();
         let behind = queue.append(step());
@@ -554,7 +554,7 @@ mod tests {
     fn a_writer_that_broke_down_answers_everybody() {
         let (queue, _shared, _dir) = queue();
         assert_eq!(answer_of(queue.append(step())), Err(AppendError::Stale));
-        // One lock, so that all of them are taken together: what was before the fault, what was behind it …
+        // One lock, so that all of them are taken together: one before the panic, one behind it …
         let mut state = queue.shared.lock();
         let (before, before_answer) = oneshot::channel();
         let (behind, behind_answer) = oneshot::channel();
@@ -564,7 +564,7 @@ mod tests {
         let closed = Err(AppendError::Store(StoreError::Closed));
         assert_eq!(answer_of(Answer::later(before_answer)), closed);
         assert_eq!(answer_of(Answer::later(behind_answer)), closed);
-        // … and what comes when nobody is there any more.
+        // … and steps that come after the writer has ended.
         for _ in 0..3 {
             assert_eq!(answer_of(queue.append(step())), closed);
         }

@@ -1,29 +1,29 @@
-//! Ranking by SQLite's full-text search: BM25 over the fields, words by their stems.
+//! Ranking with SQLite's full-text search: BM25 over the fields, words by their stems.
 //!
-//! FTS5 was chosen because it is here already. Its weak spot are small sets: a word that is in half of all rows or more
-//! counts for nothing, since it was made for libraries. So rows of filler stand beside ours, as long as ours are on
-//! average, and a word that only one of two agents knows counts as it should.
+//! FTS5 was chosen because SQLite is here already. Its weakness is small sets: a word that is in half of all rows or
+//! more counts for nothing. So filler rows stand beside ours, as long as ours are on average, and a word that only one
+//! of two agents has counts as it should.
 
 use crate::StoreError;
 use crate::ranking::{Described, FIELDS, Fit, Ranking};
 use rusqlite::{Connection, params_from_iter};
 
-/// Rows of filler.
+/// The number of filler rows.
 const FILLER_ROWS: usize = 64;
-/// A word that nobody says.
+/// A word that occurs in no real text.
 const FILLER: &str = "zqxfiller";
-/// Words of a text that are looked for: the first that are told apart, for a page of text is no question.
+/// Words of a text that are searched for: the first distinct ones, for a page of text is no query.
 const WORDS_MAX: usize = 64;
-/// Rows that are ranked.
+/// The most rows that are ranked.
 const ROWS_MAX: usize = 10_000;
-/// Words that say nothing about what somebody wants.
+/// Stop words, which say nothing about the intent of a query.
 const STOP: [&str; 42] = [
     "a", "an", "and", "are", "at", "be", "can", "could", "do", "does", "for", "from", "have", "how", "i", "in", "is",
     "it", "its", "me", "my", "of", "on", "or", "our", "please", "that", "the", "this", "to", "us", "was", "we", "what",
     "when", "where", "which", "who", "will", "with", "you", "your",
 ];
 
-/// SQLite's full-text search, in memory and for one question.
+/// SQLite's full-text search, in memory and for one query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FullText;
 
@@ -56,7 +56,7 @@ fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
             insert.execute(params_from_iter([&String::new()].into_iter().chain(&filler)))?;
         }
     }
-    // SQLite's scores are the better the smaller they are.
+    // SQLite's scores are better the smaller they are.
     let alone = (0..FIELDS.len()).map(|at| {
         let weights = FIELDS.iter().enumerate().map(|(i, (_, weight))| if i == at { *weight } else { 0.0 });
         format!("-bm25(entry, 0.0, {})", weights.map(|w| format!("{w:?}")).collect::<Vec<_>>().join(", "))
@@ -81,7 +81,8 @@ fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
     fits.collect()
 }
 
-/// A text as a question to the search: each word by itself and quoted, for words of a caller are not words of a language.
+/// The text as a full-text query: each word by itself and quoted, so that the caller's words are not parsed as query
+/// syntax.
 fn question(text: &str) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(|c: char| !c.is_alphanumeric()) {
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(order("What is the weather?"), [""; 0]);
         assert_eq!(order("!!! ???"), [""; 0]);
         assert_eq!(order(FILLER), [""; 0]);
-        // Both know the stem; one of them by its tags and in an example.
+        // Both match the stem; one of them by its tags and in an example.
         assert_eq!(order("booking flights"), ["travel", "ledger"]);
     }
 

@@ -1,5 +1,5 @@
-//! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than
-//! the read. Connections are pooled, one per thread that reads at the same time.
+//! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than the
+//! read. Connections are pooled, one per thread that reads at the same time.
 
 use super::{Shared, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
 use crate::{Base, Digest, KeptRetry, Progress, RetryMark, Scope, StoreError, Stored};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// What one reading of events brings into memory, a last row aside: thousands of slow readers may do it at once.
+/// Bytes that one read of events brings into memory, without the last row: thousands of slow readers may do it at once.
 const REPLAY_BYTES: usize = 256 << 10;
 /// Idle connections beyond this are closed.
 const IDLE_MAX: usize = 16;
@@ -60,7 +60,7 @@ pub(super) struct Reader {
 const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child, adopted";
 
 impl Reader {
-    /// Several statements on one view of the file.
+    /// Runs several statements on one view of the file.
     pub(super) fn snapshot<T>(&self, read: impl FnOnce() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         self.connection.prepare_cached("BEGIN")?.execute([])?;
         let outcome = read();
@@ -69,7 +69,7 @@ impl Reader {
         outcome
     }
 
-    /// Tasks that were handed over since then, oldest first.
+    /// Tasks that were transferred since then, oldest first.
     pub(super) fn handed_over(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<TaskId>> {
         let sql = "SELECT k, salt FROM task INDEXED BY task_handed_over
                    WHERE state = 9 AND position >= ?1 ORDER BY position LIMIT ?2";
@@ -82,14 +82,13 @@ impl Reader {
         match self.row(key(id.stamp()))? {
             Some(found) if found.id != id => Ok(None),
             Some(settled) if settled.base.is_some() => Ok(Some(settled)),
-            // Several statements from here on, so the first is asked again inside one view.
+            // Loading takes several statements from here on, so the first is repeated inside one view.
             Some(_) => self.snapshot(|| self.load_at(key(id.stamp()))),
             None => Ok(None),
         }
     }
 
-    /// Like [`Reader::load`], by key and inside a view.
-    /// What the agent of a task kept with it.
+    /// The data that the agent of a task stored with it.
     pub(super) fn agent_data(&self, task: TaskId) -> rusqlite::Result<Option<Bytes>> {
         let sql = "SELECT data FROM agent_data JOIN task USING (k) WHERE k = ?1 AND salt = ?2";
         let row = (key(task.stamp()), salt(task));
@@ -130,7 +129,7 @@ impl Reader {
         Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child, is_adopted }))
     }
 
-    /// What an unsettled task has outside its row.
+    /// Reads what an unsettled task has outside its row.
     fn fill(&self, k: i64, stored: &mut Stored) -> rusqlite::Result<()> {
         let state = stored.state;
         let sql = "SELECT seq, history_at, artifacts_at, json FROM snapshot WHERE k = ?1";
@@ -145,7 +144,7 @@ impl Reader {
             .optional()?;
         let from = stored.base.as_ref().map_or(Seq(0), |b| b.seq);
         stored.tail = self.stepped_events(k, from, usize::MAX, usize::MAX)?;
-        // The row only learns of events that moved the task; a snapshot may be later than that, and the tail empty.
+        // The row is only updated by events that moved the task; a snapshot may be later than that, and the tail empty.
         stored.head = stored.tail.last().map_or(from.max(stored.head), |last| last.seq);
         let sql = "SELECT data FROM checkpoint WHERE k = ?1";
         let data: Option<Vec<u8>> = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0)).optional()?;
@@ -162,7 +161,7 @@ impl Reader {
         if !stepped.is_empty() || after > Seq(0) && self.has_steps(k)? {
             return Ok(stepped);
         }
-        // A one-row task keeps its events, or its only event, in its row.
+        // A one-row task has its events, or its only event, in its row.
         let sql = "SELECT state, history_at, artifacts_at, body, events FROM task WHERE k = ?1 AND body IS NOT NULL";
         let whole = self.connection.prepare_cached(sql)?.query_row([k], |row| {
             if let Some(lines) = row.get::<_, Option<Vec<u8>>>(4)? {
@@ -181,7 +180,7 @@ impl Reader {
         self.connection.query_row("SELECT EXISTS (SELECT 1 FROM task)", [], |row| row.get(0))
     }
 
-    /// Whether this very task is here: a stamp finds a row, but only all bits of an id name it.
+    /// Whether this very task is here: a stamp finds a row, but only all bits of an id identify it.
     pub(super) fn holds(&self, id: TaskId) -> rusqlite::Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM task WHERE k = ?1 AND salt = ?2)";
         self.connection.prepare_cached(sql)?.query_row((key(id.stamp()), salt(id)), |r| r.get(0))
@@ -191,7 +190,7 @@ impl Reader {
         self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM event WHERE k = ?1)")?.query_row([k], |r| r.get(0))
     }
 
-    /// At most `limit` events; and no further row once they have `bytes_max` bytes.
+    /// At most `limit` events; reading stops after the row that reaches `bytes_max`.
     fn stepped_events(&self, k: i64, after: Seq, limit: usize, bytes_max: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
         // Steps are contiguous, so the step that holds `after + 1` is the last one that begins at or before it.
         let sql = "SELECT first, lines FROM event WHERE k = ?1 AND first >= ifnull(
@@ -225,7 +224,7 @@ impl Reader {
                 from = *last;
                 let found: Vec<Stored> =
                     keys.into_iter().filter_map(|k| self.load_readable(k).transpose()).collect::<Result<_, _>>()?;
-                // An empty page would be taken for the end.
+                // The caller would take an empty page for the end.
                 if !found.is_empty() {
                     return Ok(found);
                 }
@@ -233,7 +232,7 @@ impl Reader {
         })
     }
 
-    /// A task, unless its rows make no sense: one of them must not keep all others from being served. It is said which.
+    /// Loads a task; an unreadable one is logged and skipped, so that it does not keep all others from being served.
     fn load_readable(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
         match self.load_at(k) {
             Err(error) if matches!(store_error(&error), StoreError::Corrupt(_)) => {
@@ -322,7 +321,7 @@ pub(super) fn state(number: i64) -> rusqlite::Result<TaskState> {
     TaskState::from_number(number).ok_or_else(|| damaged("task state"))
 }
 
-/// A task's text with its cuts, if they can be its cuts: readers slice by them without looking.
+/// A task's text with its offsets, once they are checked: readers slice by them unchecked.
 pub(super) fn whole(
     json: Vec<u8>,
     state: TaskState,
@@ -341,7 +340,7 @@ fn mark(bytes: &[u8]) -> RetryMark {
     RetryMark { key: half(0..16), digest: half(16..32) }
 }
 
-/// The events of a row that come after the cursor.
+/// The events of a row after the cursor.
 pub(super) fn split(first: Seq, lines: Vec<u8>, after: Seq, limit: usize) -> rusqlite::Result<Vec<FrozenEvent>> {
     let lines = Bytes::from(lines);
     let mut events = Vec::new();

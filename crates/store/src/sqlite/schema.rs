@@ -1,4 +1,4 @@
-//! The file: its tables, its version, and when we refuse to touch it.
+//! The file format: tables, versions, and files that this program refuses to open.
 
 use super::Durability;
 use crate::OpenError;
@@ -8,19 +8,19 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A kind of file.
+/// The format of a file: the task log or the guard's data.
 #[derive(Debug)]
 pub(super) struct Format {
-    /// A file without a byte is taken for a new one. A task log is never empty once it was made, so one that is has lost
-    /// everything.
+    /// Whether a file without a byte counts as new. A task log is never empty once it was made, so an empty one has
+    /// lost everything.
     may_be_empty: bool,
-    /// Tells our files from other people's, and from each other.
+    /// Distinguishes our files from those of other programs, and from each other.
     application_id: i64,
-    /// Each entry brings a file from the version of its index to the next. Released entries are never edited.
+    /// Each entry migrates a file from the version of its index to the next. Released entries are never edited.
     migrations: &'static [&'static str],
 }
 
-/// The task log; its mark reads "SABR".
+/// The task log; its application id reads "SABR".
 pub(super) const TASK_LOG: Format = Format {
     may_be_empty: false,
     application_id: 0x5341_4252,
@@ -35,7 +35,7 @@ pub(super) const TASK_LOG: Format = Format {
     ],
 };
 
-/// What the guard keeps; its mark reads "SABG".
+/// The guard's data; its application id reads "SABG".
 pub(super) const GUARD: Format = Format {
     may_be_empty: true,
     application_id: 0x5341_4247,
@@ -45,15 +45,15 @@ pub(super) const GUARD: Format = Format {
     ],
 };
 
-/// How often opening is tried while another process has just made the file, and how long between two times. Becoming a
-/// write-ahead log is the one thing for which SQLite does not wait its turn.
+/// How often opening is retried while another process creates the file, and the pause between two tries. Switching to
+/// the write-ahead log is the one operation for which SQLite does not wait.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
-/// How long a command that only looks waits for whoever has the file to itself.
+/// How long a command that only reads waits for a process that has locked the file.
 const LOOK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents live
-/// in one process only.
+/// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents are
+/// in the memory of one process only.
 #[derive(Debug)]
 pub(super) struct FileLock(#[expect(dead_code, reason = "held, not read: closing the file releases the lock")] File);
 
@@ -70,14 +70,14 @@ impl FileLock {
     }
 }
 
-/// A file that belongs to this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
+/// The path of a file beside this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// For files that only their owner may read: they hold everything anybody ever said.
+/// Options for files that only their owner may read: they hold all messages.
 pub(super) fn private() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
@@ -85,7 +85,7 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Opens the one connection that writes, and brings the file up to date.
+/// Opens the one connection that writes, and migrates the file.
 pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     if !format.may_be_empty && std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) {
@@ -93,8 +93,8 @@ pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) 
     }
     // A file we refuse may have a write-ahead log from a process that was killed; closing must not merge it.
     let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|m| m.len() > 0);
-    // Made by us and not by SQLite, whose files are open to whoever the mask lets in; it gives the files beside this one
-    // the same mode.
+    // Created by this program and not by SQLite, whose files have the permissions of the umask; SQLite gives the files
+    // beside this one the same mode.
     private().open(path).map_err(|e| OpenError::Io { path: path.into(), reason: e.to_string() })?;
     let mut connection = Connection::open(path).map_err(io)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(io)?;
@@ -106,9 +106,10 @@ pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) 
         Durability::Normal => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", synchronous).map_err(io)?;
-    // Small, in KiB: writes go to the right edges of their trees, and what else is read is in the system's page cache.
+    // Small, in KiB: writes go to the right edges of their trees, and other reads are served by the system's page
+    // cache.
     connection.pragma_update(None, "cache_size", -1024).map_err(io)?;
-    // What a step of a group would undo is kept in memory: SQLite writes it to a file of its own otherwise.
+    // Savepoint journals are kept in memory: SQLite writes them to a temporary file otherwise.
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(io)?;
     connection.set_prepared_statement_cache_capacity(128);
     migrate(&mut connection, path, format)?;
@@ -128,7 +129,7 @@ fn become_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// A connection that only reads.
+/// Opens a connection that only reads.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -137,13 +138,13 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Opens a file that must be there, to look at all of it, with whatever else has it open. It stays untouched.
+/// Opens an existing file to check all of it, while other processes may have it open. The file stays untouched.
 pub(super) fn open_existing(path: &Path, format: &Format) -> Result<Connection, OpenError> {
     let io = |reason: String| OpenError::Io { path: path.into(), reason };
-    // Said by us: SQLite's own words do not tell a file that is missing from one that may not be read.
+    // Checked here: SQLite's message does not distinguish a missing file from one without read permission.
     std::fs::metadata(path).map_err(|e| io(e.to_string()))?;
     let connection = open_reader(path).map_err(|e| unreadable(path, &e))?;
-    // A server whose log starts over, and a command that has just made the file, take a moment.
+    // A restart of a server's log, and a command that creates the file, take a moment.
     connection.busy_timeout(LOOK_PATIENCE).map_err(|e| io(e.to_string()))?;
     match check(&connection, path, format)? {
         0 => Err(OpenError::Foreign { path: path.into(), reason: "it is empty".into() }),
@@ -151,9 +152,9 @@ pub(super) fn open_existing(path: &Path, format: &Format) -> Result<Connection, 
     }
 }
 
-/// The file's version; zero for an empty one. Anything that is not ours, or is newer, is an error and stays untouched.
+/// The file's version; zero for an empty one. A foreign or newer file is an error and stays untouched.
 fn check(connection: &Connection, path: &Path, format: &Format) -> Result<usize, OpenError> {
-    // On one view of the file: another process may be making it.
+    // On one view of the file: another process may be creating it.
     let view = connection.unchecked_transaction().map_err(|e| unreadable(path, &e))?;
     version(&view, path, format)
 }
@@ -181,7 +182,7 @@ fn version(connection: &Connection, path: &Path, format: &Format) -> Result<usiz
     }
 }
 
-/// Why a file cannot even be asked for its version.
+/// The error for a file whose version cannot be read.
 fn unreadable(path: &Path, error: &rusqlite::Error) -> OpenError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match error.sqlite_error_code() {
@@ -198,7 +199,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Brings the file up to date, in one transaction. Its version is asked for inside: another process may be at it too.
+/// Migrates the file, in one transaction. The version is read inside: another process may be migrating too.
 fn migrate(connection: &mut Connection, path: &Path, format: &Format) -> Result<(), OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     if check(connection, path, format)? == format.migrations.len() {

@@ -1,4 +1,4 @@
-//! Owners by number. Few and never removed, so all of them are kept in memory.
+//! Owners by number. They are few and never removed, so all of them are in memory.
 
 use crate::Scope;
 use rusqlite::Connection;
@@ -21,7 +21,7 @@ impl Scopes {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (tenant, caller, agent): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            // A name that was legal when it was written and no longer is: its tasks are out of reach, not lost.
+            // The name was legal when it was written and no longer is: its tasks are unreachable, not lost.
             let (Ok(tenant), Ok(agent)) = (Tenant::parse(&tenant), AgentName::parse(&agent)) else { continue };
             self.remember(Arc::new(Scope { tenant, caller: Caller::named(&caller), agent }), row.get(0)?);
         }
@@ -36,8 +36,8 @@ impl Scopes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).scopes.get(&number).cloned()
     }
 
-    /// The number of an owner, made and committed on first sight. Outside the group's transaction, so that a group
-    /// that fails cannot leave a number in memory that the file does not know.
+    /// The number of an owner, assigned and committed on first use. Outside the group's transaction, so that a group
+    /// that fails cannot leave a number in memory that the file does not have.
     pub(super) fn intern(&self, connection: &Connection, scope: &Arc<Scope>) -> rusqlite::Result<i64> {
         if let Some(number) = self.number(scope) {
             return Ok(number);

@@ -1,8 +1,8 @@
-//! A few settled tasks in memory, for those who ask again.
+//! A cache of settled tasks, for repeated reads.
 //!
-//! Settled means settled: such a record never changes, so a copy of it is never wrong until the task is forgotten, which
-//! is told here. Direct-mapped, because then there is nothing to evict, no order to keep and no lock that two tasks share
-//! but by chance.
+//! A settled task never changes, so a cached copy is valid until the task is deleted, which the writer reports here.
+//! The cache is direct-mapped, so there is nothing to evict, no order to keep, and two tasks share a lock only by
+//! chance.
 
 use super::lock;
 use crate::{Scope, Stored};
@@ -10,15 +10,15 @@ use sabir_proto::TaskId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Tasks kept at most.
+/// The number of cached tasks.
 const SLOTS: usize = 1024;
-/// Larger tasks are not kept; with [`SLOTS`] this bounds the memory to 4 MiB.
+/// Larger tasks are not cached; with [`SLOTS`] this bounds the memory to 4 MiB.
 const BYTES_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Settled {
     slots: Vec<Mutex<Option<Stored>>>,
-    /// How often tasks were forgotten.
+    /// The number of invalidations so far.
     age: AtomicU64,
 }
 
@@ -43,12 +43,12 @@ impl Settled {
         lock(self.slot(id)).as_ref().filter(|stored| stored.id == id).map(|stored| stored.scope.clone())
     }
 
-    /// To be asked before a task is read that may be kept then.
+    /// The age to pass to `keep`; taken before the read.
     pub(super) fn age(&self) -> u64 {
         self.age.load(Ordering::Acquire)
     }
 
-    /// Keeps a task that was read at this age; not if any were forgotten since, for it may be one of them.
+    /// Caches a task that was read at this age, unless tasks were deleted since, for it may be one of them.
     pub(super) fn keep(&self, stored: &Stored, age: u64) {
         let small = stored.base.as_ref().is_some_and(|base| base.task.json.len() <= BYTES_MAX);
         if stored.state.is_settled() && small {
@@ -59,7 +59,7 @@ impl Settled {
         }
     }
 
-    /// These are gone. In this order: whoever keeps one asks for the age under the lock of its slot.
+    /// Removes deleted tasks. The age rises first, because `keep` reads it under the lock of the slot.
     pub(super) fn forget(&self, gone: &[TaskId]) {
         self.age.fetch_add(1, Ordering::AcqRel);
         for id in gone {

@@ -1,4 +1,4 @@
-//! Whom turns wait for: rows for readers from outside, written with the step that says so.
+//! Continuations: which remote agents turns wait for, as rows for readers of the file, written with the step.
 
 use super::writer::Writer;
 use super::{key, salt};
@@ -6,11 +6,11 @@ use crate::{Continuation, Step};
 use rusqlite::params;
 use sabir_proto::{Event, TaskState};
 
-/// Characters kept of why a wait came to nothing.
+/// Characters that are stored of a failure's text.
 const WORDS_MAX: usize = 300;
 
 impl Writer {
-    /// Puts down whom a turn waits for, in place of what was there before.
+    /// Stores which agent a turn waits for, replacing the row before.
     pub(super) fn wait_for(&self, k: i64, step: &Step, whom: &Continuation) -> rusqlite::Result<()> {
         let status = if whom.next.is_some() { "pending" } else { "processing" };
         let sql = "INSERT INTO continuation (id, k, salt, agent_name, agent_url, dedupe_key, a2a_task_id,
@@ -39,10 +39,10 @@ impl Writer {
         Ok(())
     }
 
-    /// A turn that has ended waits for nobody. What became of it stays, until its task is forgotten.
+    /// Ends the continuation of a turn that has ended. The row with the result stays until its task is deleted.
     pub(super) fn stop_waiting(&self, k: i64, step: &Step) -> rusqlite::Result<()> {
         let Some(placement) = step.placement else { return Ok(()) };
-        // A turn that asks its caller something has its answer as well.
+        // A turn that asks its caller for input has its answer as well.
         let failed = matches!(placement.state, TaskState::Failed | TaskState::Canceled | TaskState::Rejected);
         let (status, kind) = if failed { ("failed", "failure") } else { ("completed", "success") };
         let why = if failed { Some(last_words(step).unwrap_or_else(|| placement.state.to_string())) } else { None };
@@ -56,7 +56,7 @@ impl Writer {
     }
 }
 
-/// What the last status of a step says, as far as people read it.
+/// The text of the last status of a step.
 fn last_words(step: &Step) -> Option<String> {
     let said = step.events.iter().rev().find_map(|event| match event.thaw()? {
         Event::StatusUpdate(update) => update.status.message,

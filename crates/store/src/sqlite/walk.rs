@@ -1,4 +1,4 @@
-//! Lists, as of the commit a walk began at; see [`crate::Listing`] for why.
+//! Lists, as of the commit of their first page; see [`crate::Listing`] for why.
 
 use super::reader::Reader;
 use super::{key, stamp};
@@ -7,14 +7,14 @@ use rusqlite::params;
 use sabir_proto::{ContextId, Stamp, TaskState};
 use std::sync::atomic::Ordering;
 
-/// A task on the list: where it stood at the walk's commit, and its key.
+/// A task on the list: its position at that commit, and its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     position: i64,
     k: i64,
 }
 
-/// What the queries of one page have in common.
+/// The parameters that the queries of one page share.
 struct Page<'a> {
     reader: &'a Reader,
     listing: &'a Listing,
@@ -22,12 +22,12 @@ struct Page<'a> {
     commit: i64,
     below: i64,
     since: i64,
-    /// One more than wanted, to learn whether there is more.
+    /// One more than wanted, to learn whether there is another page.
     take: usize,
 }
 
 pub(super) fn list(reader: &Reader, listing: &Listing) -> rusqlite::Result<Listed> {
-    // Read before the view opens: commits the view may already contain are then treated as later, which is safe.
+    // Read before the view opens: commits that the view may already contain are then treated as later, which is safe.
     let last = reader.shared.commit.load(Ordering::Acquire);
     let (commit, below) = listing.token.map_or((last, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
     let age = Stamp::from_u64(last).time().millis() - Stamp::from_u64(commit.min(last)).time().millis();
@@ -86,7 +86,7 @@ impl Page<'_> {
         TaskState::ALL.into_iter().filter(wanted).collect()
     }
 
-    /// The owner's tasks that have not moved since the walk began: one short range per state.
+    /// The owner's tasks that have not moved since the first page: one short range per state.
     fn of_owner(&self) -> rusqlite::Result<Vec<Place>> {
         let sql = "SELECT position, moved, k FROM task
                    WHERE scope = ?1 AND state = ?2 AND position < ?3 AND position >= ?4 ORDER BY position DESC";
@@ -99,7 +99,7 @@ impl Page<'_> {
         Ok(places)
     }
 
-    /// The same within a context: its later tasks by index, and the one it was born with by its stamp.
+    /// The same within a context: its later tasks by index, and its first task by its stamp.
     fn of_context(&self, context: &ContextId) -> rusqlite::Result<Vec<Place>> {
         let sql = "SELECT position, moved, k FROM task
                    WHERE scope = ?1 AND context = ?2 AND position < ?3 AND position >= ?4 AND (?5 IS NULL OR ?5 & (1 << state))
@@ -124,7 +124,7 @@ impl Page<'_> {
         while places.len() < full
             && let Some(row) = rows.next()?
         {
-            // What moved later is found where it stood, by `moved_since`.
+            // `moved_since` finds later moves at their old position.
             if row.get::<_, i64>(1)? <= self.commit {
                 places.push(Place { position: row.get(0)?, k: row.get(2)? });
             }
@@ -132,13 +132,13 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The task a context was born with, if it is this owner's.
+    /// The task that opened a context, if it is this owner's.
     fn born_with(&self, context: &ContextId) -> rusqlite::Result<Option<i64>> {
         let Some(k) = context.stamp().map(key) else { return Ok(None) };
         Ok(self.reader.load_at(k)?.filter(|s| *s.scope == *self.listing.scope && in_context(s, context)).map(|_| k))
     }
 
-    /// Tasks that have moved since the walk began, where they stood then. Exactly one move of each spans the commit.
+    /// Tasks that have moved since the first page, at their old positions. Exactly one move of each spans the commit.
     fn moved_since(&self) -> rusqlite::Result<Vec<Place>> {
         let sql = "SELECT m.was, m.k FROM move m JOIN task t ON t.k = m.k
                    WHERE m.scope = ?1 AND m.was < ?2 AND m.since <= ?3 AND m.until > ?3
@@ -205,7 +205,7 @@ impl Page<'_> {
     }
 }
 
-/// Whether a stored task is of this context; its own JSON says so.
+/// Whether a stored task is of this context, by its own JSON.
 fn in_context(stored: &crate::Stored, context: &ContextId) -> bool {
     stored.context().is_some_and(|c| c == *context)
 }

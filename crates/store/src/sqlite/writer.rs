@@ -1,4 +1,4 @@
-//! One group, one transaction; one step, refused alone.
+//! The writer: one group is one transaction, and a refused step does not affect the others.
 
 use super::ledger::SlotMove;
 use super::queue::{Delivery, Reply};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Old moves and expired keys are swept once in this many groups, this many rows at a time.
+/// Old moves and expired keys are deleted once in this many groups, this many rows at a time.
 const SWEEP_EVERY: u64 = 256;
 const SWEEP_ROWS: i64 = 4096;
 
@@ -22,34 +22,34 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) shared: Arc<Shared>,
     pub(super) durability: Durability,
-    /// Commits are not synced, for the moment or because that could not be undone; see `notes`.
+    /// Commits are not synced, for the moment or because restoring the setting failed; see `notes`.
     pub(super) is_relaxed: bool,
     pub(super) metrics: Metrics,
     groups: u64,
-    /// Something came to be owed in this group.
+    /// Whether this group made a delivery due.
     pub(super) owes: Cell<bool>,
-    /// Bookings that were counted in this group.
+    /// Bookings metered in this group.
     pub(super) counted: Cell<u64>,
-    /// What happened to slots in this group.
+    /// Changes of slots in this group.
     pub(super) slots_moved: RefCell<Vec<SlotMove>>,
-    /// Records of envelopes that go with the next commit.
+    /// Records of envelopes for the next commit.
     pub(super) riding: Vec<Interaction>,
     pub(super) delivery: Arc<Delivery>,
 }
 
-/// What can be undone of a group that is being written.
+/// What can be rolled back while a group is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Care {
-    /// All of it.
+    /// Only the whole group.
     Group,
-    /// Each of its steps.
+    /// Each step by itself.
     Step,
 }
 
-/// What a group changes in the counters; written once per group.
+/// Changes of the counters in a group; written once per group.
 type Counts = HashMap<(i64, u8), i64>;
 
-/// The part of a task's row that a later step needs.
+/// The columns of a task's row that a later step needs.
 struct Row {
     scope: i64,
     state: u8,
@@ -83,7 +83,7 @@ impl Writer {
         set.map_err(|e| store_error(&e))
     }
 
-    /// Commits a group and answers everybody in it.
+    /// Commits a group and answers all its callers.
     pub(super) fn commit(&mut self, group: Vec<(Step, Reply)>) {
         let started = Instant::now();
         let (steps, replies): (Vec<Step>, Vec<Reply>) = group.into_iter().unzip();
@@ -107,15 +107,15 @@ impl Writer {
         verdicts.pop().unwrap_or(Err(StoreError::Closed.into()))
     }
 
-    /// All steps in one transaction. The inner results are refusals of single steps; the outer error means that
-    /// nothing of the group was kept.
+    /// Writes all steps in one transaction. The inner results are refusals of single steps; the outer error means that
+    /// nothing of the group was committed.
     pub(super) fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
         let shared = self.shared.clone();
         let _turn = super::lock(&shared.turn);
         let outcome = self.attempt(steps).map_err(|e| store_error(&e));
         if outcome.is_err() {
             self.roll_back();
-            // What cannot be told from here is read again.
+            // The cache may not match the file, so it is read again.
             shared.ledger.shelf.clear();
         }
         self.felt(&outcome);
@@ -129,8 +129,8 @@ impl Writer {
         }
     }
 
-    /// Nearly no step is refused, so a group is written without a way back for each of its steps: that costs a copy of
-    /// every page they touch. Where one is refused after all, the group is begun anew, with a way back.
+    /// Steps are rarely refused, so a group is first written without savepoints, which would cost a copy of every page
+    /// that a step touches. When a step is refused after all, the group is written again, with savepoints.
     fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
         self.tighten()?;
         if let Some(verdicts) = self.write(steps, Care::Group)? {
@@ -140,11 +140,11 @@ impl Writer {
         Ok(self.write(steps, Care::Step)?.unwrap_or_default())
     }
 
-    /// `None` where a step was refused that cannot be undone alone.
+    /// Writes a group; `None` where a refused step cannot be rolled back alone.
     fn write(&mut self, steps: &[Step], care: Care) -> rusqlite::Result<Option<Vec<Result<(), AppendError>>>> {
         let mut last = None;
         for scope in steps.iter().flat_map(owners) {
-            // Nearly always the one before.
+            // Nearly always the owner of the step before.
             if !last.is_some_and(|l| Arc::ptr_eq(l, scope)) {
                 self.shared.scopes.intern(&self.connection, scope)?;
                 last = Some(scope);
@@ -190,8 +190,8 @@ impl Writer {
         Ok(Some(verdicts))
     }
 
-    /// One step. One that brings no effects is refused before it has written anything, or not at all, and needs no
-    /// savepoint. `None` where one is refused that would have needed it.
+    /// Writes one step. A step without effects is refused before it has written anything, and needs no savepoint.
+    /// `None` where a refused step would have needed one.
     fn take(
         &self,
         step: &Step,
@@ -208,8 +208,8 @@ impl Writer {
         }
         let verdict = match self.apply(step, commit, &mut changes) {
             Ok(verdict) => verdict,
-            // Two tasks with one stamp cannot come from one generator; refuse the second rather than trust it. Of a step
-            // that goes on without a savepoint some may be written: that is the end of the whole group.
+            // One generator never issues the same stamp twice; refuse the second task rather than trust it. A step
+            // without a savepoint may be partly written: then the whole group fails.
             Err(e)
                 if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
                     && (!alone || step.opening.is_some()) =>
@@ -269,7 +269,7 @@ impl Writer {
                 return Ok(Err(refused));
             }
         }
-        // Whoever opens a task without a registration owes nobody anything.
+        // A new task without a registration has no receivers.
         let registers = |effect: &Effect| matches!(effect, Effect::PutPush { .. });
         let receivers = step.opening.is_none() || step.effects.iter().any(registers);
         if let Some(at) = step.notify.filter(|_| receivers && step.head() > step.after) {
@@ -398,7 +398,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The last event of an unsettled task: its row only learns of events that moved it.
+    /// The last event of an unsettled task: its row is only updated by events that moved it.
     fn head(&self, k: i64, in_row: i64) -> rusqlite::Result<Seq> {
         let sql = "SELECT last FROM event WHERE k = ?1 ORDER BY first DESC LIMIT 1";
         let last: Option<i64> = self.connection.prepare_cached(sql)?.query_row([k], |r| r.get(0)).optional()?;
@@ -433,7 +433,7 @@ impl Writer {
     fn effect(&self, k: i64, step: &Step, effect: &Effect) -> rusqlite::Result<Result<(), AppendError>> {
         match effect {
             Effect::Key { mark, at, until } => {
-                // One that is no longer in force makes room.
+                // Replaces a key that has expired.
                 let sql = "INSERT INTO retry_key (key, digest, k, salt, at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                            ON CONFLICT DO UPDATE SET digest = ?2, k = ?3, salt = ?4, at = ?5, until = ?6 WHERE until <= ?5";
                 let row = params![mark.key, mark.digest, k, salt(step.task), key(*at), key(*until)];
@@ -460,11 +460,11 @@ impl Writer {
                 return Ok(moved.map_err(AppendError::from));
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
-            // Counts are kept by owner, so whoever counts does it.
+            // Handled by `apply`, since counters are kept by owner.
             Effect::Adopt(_) => {}
             Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
-                // The task's own row says whose name it is.
+                // The alias belongs to the owner in the task's own row.
                 let moved = match was {
                     None => {
                         let sql = "INSERT INTO alias (scope, name, k, salt) SELECT scope, ?2, k, salt FROM task
@@ -484,7 +484,7 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    /// Gives a task to another owner, with its place in the list and its past there.
+    /// Gives a task to another owner, with its position in the list and its past moves.
     fn adopt(&self, k: i64, by: &Arc<Scope>, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
         let sql = "SELECT scope, state FROM task WHERE k = ?1 AND adopted IS NULL";
         let row =
@@ -506,9 +506,9 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    /// Forgets what no walk and no retry can ask for any more.
+    /// Deletes moves and retry keys that no list and no retry can ask for any more.
     fn sweep(&self, now: Stamp) -> rusqlite::Result<()> {
-        // Twice the longest walk, so that a token at the edge of its life still finds its moves.
+        // Twice the longest validity, so that a page token at its limit still finds its moves.
         let horizon = Stamp::first_of(Timestamp::from_millis(now.time().millis() - 2 * WALK_MS_MAX));
         let sql = "DELETE FROM move WHERE position IN (SELECT position FROM move WHERE position < ?1 ORDER BY position LIMIT ?2)";
         self.connection.prepare_cached(sql)?.execute((key(horizon), SWEEP_ROWS))?;
@@ -519,7 +519,7 @@ impl Writer {
     }
 }
 
-/// Those that a step names as owners.
+/// The owners that a step names.
 fn owners(step: &Step) -> impl Iterator<Item = &Arc<Scope>> {
     fn adopting(effect: &Effect) -> Option<&Arc<Scope>> {
         if let Effect::Adopt(by) = effect { Some(by) } else { None }
@@ -527,13 +527,13 @@ fn owners(step: &Step) -> impl Iterator<Item = &Arc<Scope>> {
     step.opening.iter().map(|opening| &opening.scope).chain(step.effects.iter().filter_map(adopting))
 }
 
-/// Those tasks of a group that changed hands.
+/// The tasks of a group that changed owners.
 fn adopted(steps: &[Step]) -> impl Iterator<Item = TaskId> {
     let adopts = |step: &&Step| step.effects.iter().any(|effect| matches!(effect, Effect::Adopt(_)));
     steps.iter().filter(adopts).map(|step| step.task)
 }
 
-/// Key and digest side by side.
+/// The key and the digest, concatenated.
 fn mark_bytes(mark: RetryMark) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&mark.key);
@@ -541,7 +541,7 @@ fn mark_bytes(mark: RetryMark) -> [u8; 32] {
     bytes
 }
 
-/// Events of a step, a line each.
+/// The events of a step, one per line.
 fn lines(events: &[FrozenEvent]) -> Vec<u8> {
     let mut out =
         Vec::with_capacity(events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len()) + 2).sum());

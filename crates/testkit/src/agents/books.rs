@@ -1,22 +1,22 @@
-//! An agent that books: what it does to the ledger goes with its steps.
+//! An agent that books; its ledger effects are part of its steps.
 
 use super::{ARTIFACT, Roster, asked_for, pause};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::Part;
 use sabir_store::{Booked, BookingStatus, Effect, Fee, Ledger, NewBooking, NewUsage, Slot, Venue, VenueListing};
 
-/// The venue that is booked, by its id.
+/// The id of the venue that is booked.
 pub const VENUE: &str = "venue";
-/// The slots it has, and how often each can be booked.
+/// The number of its slots, and how often each can be booked.
 const SLOTS: u64 = 6;
 const CAPACITY: u32 = 2;
 
-/// Books the slot whose number it is told. An even one at once; an odd one is held first, and made a little later.
+/// Books the slot in its message: an even one at once; an odd one is held first, and booked a little later.
 #[derive(Debug)]
 pub struct Books(pub Roster);
 
 impl Books {
-    /// Puts the venue into a ledger.
+    /// Imports the venue into a ledger.
     ///
     /// # Panics
     /// When the ledger does not take it at once.
@@ -89,7 +89,7 @@ impl Agent for Books {
     }
 
     fn nature(&self) -> Nature {
-        // Before anything is committed nothing has happened, so it may begin in place.
+        // Nothing has happened before the first commit, so the agent may start inline.
         Nature { instant: true, recovery: Recovery::Resume, ..Nature::default() }
     }
 }

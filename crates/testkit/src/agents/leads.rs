@@ -1,20 +1,20 @@
-//! Agents that leave the work to others.
+//! Agents that delegate their work.
 
 use super::{Roster, nature, wanted};
 use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
 use sabir_proto::{AgentName, Message, TaskState};
 
-/// How many other agents it knows.
+/// The agents to which it delegates.
 const OTHERS: [&str; 5] = ["streams", "asks", "fragile", "steady", "tells"];
 
-/// Gives its message to another agent, and what that asks and says to its caller; in two ways, by what it does after a
-/// crash. One that can go on follows every event of its child and never calls an agent of its own kind. One that cannot
-/// only waits for the end, and leaves some of its work to the other kind, so that families have grandchildren.
+/// Delegates its message to another agent, and passes that agent's questions and results to its caller. The variant
+/// that resumes after a crash follows every event of its child and never calls its own kind. The one that fails only
+/// waits for the end, and delegates some work to the other variant, so that trees have grandchildren.
 #[derive(Debug)]
 pub struct Leads {
-    /// Where it signs.
+    /// The record of turns at work.
     pub roster: Roster,
-    /// What becomes of its turn after a crash.
+    /// What to do with its turn after a crash.
     pub recovery: Recovery,
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that one caller makes for another.
+//! Promises about tasks that change their owner.
 
 use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, owner, registers};
@@ -35,7 +35,7 @@ pub(super) fn a_task_changes_hands_once_and_whole(bench: &mut dyn Bench) {
         assert_eq!(wait(bench.log().pushes(story.id())).map(|pushes| pushes.len()), Ok(0), "nor is the first one told");
         bench.reopen();
     }
-    // It goes on as it would have.
+    // The task goes on unchanged.
     bench.log().put(story.step(&mut author, &[News::Status(TaskState::Completed)]));
     assert_eq!((listed(bench, &ann).1, listed(bench, &bob).1), (0, 1));
     let stranger = author.story(&ann);
@@ -59,7 +59,7 @@ pub(super) fn a_settled_task_changes_hands(bench: &mut dyn Bench) {
     let (mut author, ann, bob) = (Author::new(9), owner("ann"), owner("bob"));
     let mut story = author.story(&ann);
     bench.log().put(story.whole(TaskState::Completed));
-    // Whoever has read it before may remember whose it was.
+    // A cache of the backend may still have the old owner.
     assert_eq!(*bench.log().stored(story.id()).expect("the task").scope, *ann);
     bench.log().put(adopt(&story, &bob));
     assert_eq!(wait(bench.log().owner(story.id())), Ok(Some(bob.clone())));

@@ -1,4 +1,4 @@
-//! Names that callers give their tasks.
+//! Promises about aliases, the names that callers give their tasks.
 
 use super::{Ask, Bench};
 use crate::story::{Author, News, Story, owner};
@@ -44,13 +44,13 @@ pub(super) fn a_name_moves_only_from_where_it_was_seen(bench: &mut dyn Bench) {
     bench.log().put(Step { effects: vec![name("a", Some(&first))], ..step });
     assert_eq!(named(bench, &ann, "a"), Some(stories[1].id()));
     assert_eq!(names(bench, &stories[0]), Vec::<String>::new());
-    // Seen as nobody's, as the first one's, and under a name that nobody has.
+    // Expected free, as the first task's, and an alias that no task has.
     for effect in [name("a", None), name("a", Some(&first)), name("c", Some(&first))] {
         let step = Step { effects: vec![effect], ..stories[2].whole(TaskState::Completed) };
         assert_eq!(bench.log().refused(step), AppendError::NameMoved);
         assert!(bench.log().stored(stories[2].id()).is_none(), "the task is refused with its name");
     }
-    // Another task that happens to have the same stamp is another task.
+    // A task with the same stamp is another task.
     let twin = TaskId::new(stories[1].id().stamp(), 1);
     let effects = vec![Effect::Alias { name: "a".into(), was: Some(twin) }];
     let step = Step { effects, ..stories[2].whole(TaskState::Completed) };
@@ -71,7 +71,7 @@ pub(super) fn a_name_is_given_with_its_task_or_not_at_all(bench: &mut dyn Bench)
     let step = Step { effects: vec![name("a", None), key], ..story.whole(TaskState::Completed) };
     assert_eq!(bench.log().refused(step), AppendError::KeyTaken);
     assert_eq!(named(bench, &ann, "a"), None);
-    // A step that opens nothing can give a name, too; one of a task that is not there cannot.
+    // A step without an opening can set an alias too; not for a missing task.
     let late = |story: &Story| Step { after: Seq(0), effects: vec![name("a", None)], ..story.bare() };
     assert_eq!(bench.log().refused(late(&story)), AppendError::Stale);
     bench.log().put(late(&other));

@@ -1,4 +1,4 @@
-//! What the ledger counts, bills and pays.
+//! Promises about usage, billing and payments in the ledger.
 
 use super::ledger::{booking, books, import, venue};
 use super::{Ask, Bench};
@@ -14,7 +14,7 @@ fn time(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
-/// A booking at this time, for whom.
+/// A booking at this time, billed to this customer.
 fn paid_by(customer: Option<&str>, ms: i64) -> NewBooking {
     let usage = NewUsage { intent: "booking.confirm".into(), cents: 25, customer: customer.map(str::to_owned) };
     NewBooking { at: time(ms), usage: Some(usage), ..booking("a", None) }
@@ -73,7 +73,7 @@ pub(super) fn what_is_counted_is_billed_once(bench: &mut dyn Bench) {
     assert_eq!((usage.key.as_str(), usage.cents, usage.at), ("key-1", 25, time(9)));
     let expected = Tally { bookings: 6, counted: 6, unsynced: 4, without_customer: 1, open: 1, manual: 1 };
     assert_eq!(wait(bench.ledger().tally()), Ok(expected));
-    // Those that came later are a batch of their own, though their day and payer have one.
+    // Later usage makes a batch of its own, though there is one for its day and payer.
     assert_eq!(wait(bench.ledger().claim_usage(time(2 * DAY_MS), time(300))), Ok(()));
     let last =
         wait(bench.ledger().batches(false)).expect("batches can be read").pop().map(|batch| (batch.id, batch.count));
@@ -103,7 +103,7 @@ pub(super) fn what_is_booked_and_what_is_counted_agree(bench: &mut dyn Bench) {
     let held = |until| wait(bench.ledger().held_bookings(time(until), 9)).expect("bookings can be read");
     assert_eq!(held(12).len(), 0);
     assert_eq!(held(13).into_iter().map(|booking| booking.id).collect::<Vec<_>>(), [stories[3].id()]);
-    // A booking that nobody counted is seen.
+    // A booking without usage shows up as drift.
     bench.log().put(move_to(&stories[3], BookingStatus::Pending, None));
     assert_eq!(wait(bench.ledger().tally()).map(|tally| tally.drift()), Ok(-1));
 }
@@ -176,7 +176,7 @@ pub(super) fn a_payment_is_bounded_and_used_once(bench: &mut dyn Bench) {
     let refused = |payment, day_max| bench.log().refused(pays(&mut second.clone(), payment, day_max));
     assert_eq!(refused(payment(60, None, DAY_MS - 1), Some(100)), AppendError::Ledger(Refusal::PaymentLimit));
     assert_eq!(refused(payment(1, Some("0xabc"), 5), None), AppendError::Ledger(Refusal::PaymentUsed));
-    // What failed counts for nothing.
+    // A failed payment counts for nothing.
     bench.log().put(moves(&first, Authorizing, Failed, None));
     bench.log().put(pays(&mut second, payment(60, Some("0xabc"), 5), Some(100)));
     let mut third = author.story(&scope);

@@ -1,4 +1,4 @@
-//! Conversations: born with a task, brought by a client, or gone on with.
+//! Promises about conversations: opened with a task, brought by a client, or continued.
 
 use super::lists::ordered;
 use super::{Ask, Bench, everything, ids};
@@ -37,7 +37,7 @@ pub(super) fn a_context_is_found_by_the_task_it_was_born_with(bench: &mut dyn Be
     bench.log().put(other.whole(TaskState::Completed));
     bench.reopen();
     check(bench, &scope, &context, &stories);
-    // Same stamp, other random bits: a context that nobody has.
+    // The same stamp with other random bits: a context without tasks.
     let stamp = context.stamp().expect("ours has a stamp");
     check(bench, &scope, &ContextId::new(stamp, 99), &[]);
 }
@@ -45,7 +45,7 @@ pub(super) fn a_context_is_found_by_the_task_it_was_born_with(bench: &mut dyn Be
 pub(super) fn a_context_brought_by_a_client_is_found(bench: &mut dyn Bench) {
     let (mut author, scope) = (Author::new(5), owner("ann"));
     let brought = |text: &str| ContextId::parse(text).expect("a short text is a legal context");
-    // The second looks like one of ours, with a stamp of a task that never was.
+    // The second looks like one of ours, with the stamp of a task that does not exist.
     let contexts = [brought("theirs"), ContextId::new(author.stamp(), 7)];
     for context in &contexts {
         let mut stories: Vec<Story> = (0..3).map(|_| author.story_in(&scope, context)).collect();

@@ -1,4 +1,4 @@
-//! What is committed along with events.
+//! Promises about effects, which are committed together with events.
 
 use super::{Ask, Bench};
 use crate::story::{Author, News, Story, beginning, owner, push_config, registers};

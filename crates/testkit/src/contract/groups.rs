@@ -1,4 +1,4 @@
-//! Steps that are committed together and judged apart.
+//! Promises about steps that are committed in one group and accepted or refused separately.
 
 use super::{Ask, Bench, everything};
 use crate::story::{Author, News, Story, beginning, owner, registers};
@@ -18,7 +18,7 @@ pub(super) fn a_refused_step_leaves_no_trace_and_hurts_no_neighbour(bench: &mut 
     let mut keeper = author.story(&scope);
     bench.log().put(Step { effects: taken.clone(), ..keeper.whole(TaskState::Completed) });
 
-    // All on their way at once; a backend that commits in groups gets its groups here.
+    // All in flight at once, so that a backend with group commits makes groups.
     let (mut good, mut answers) = (Vec::new(), Vec::new());
     for story in &mut running {
         answers.push((None, bench.log().append(story.step(&mut author, &[News::Status(TaskState::Completed)]))));

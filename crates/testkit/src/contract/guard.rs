@@ -1,6 +1,6 @@
-//! The contract of what the guard keeps: what a backend must keep before it may call itself a [`GuardStore`].
+//! The guard store contract: the promises that every [`GuardStore`] must keep.
 //!
-//! One suite, all backends, like that of the task log beside it.
+//! One suite runs on all backends, like that of the task log.
 
 mod audit;
 mod counters;
@@ -20,11 +20,10 @@ use tempfile::TempDir;
 use crate::clock::EPOCH_MS;
 use crate::wait::wait;
 
-/// A store under test.
+/// A guard store under test.
 pub trait GuardBench {
-    /// The store.
     fn store(&self) -> &dyn GuardStore;
-    /// Closes the store and opens it again; false where nothing survives that, and then it is left as it is.
+    /// Closes and reopens the store; false for a store that keeps nothing across restarts, which stays open.
     fn reopen(&mut self) -> bool {
         false
     }
@@ -71,7 +70,7 @@ pub fn guard_store<B: GuardBench>(make: impl Fn() -> B) {
     assert!(broken.is_empty(), "broken promises: {broken:#?}");
 }
 
-/// A store in memory.
+/// The fixture of a guard store in memory.
 #[derive(Debug, Default)]
 pub struct GuardInMemory(MemoryGuard);
 
@@ -81,7 +80,7 @@ impl GuardBench for GuardInMemory {
     }
 }
 
-/// A store in an SQLite file of its own.
+/// The fixture of a guard store in an SQLite file of its own.
 #[derive(Debug)]
 pub struct GuardOnFile {
     guard: Option<SqliteGuard>,
@@ -90,7 +89,7 @@ pub struct GuardOnFile {
 }
 
 impl GuardOnFile {
-    /// An empty file in a new directory. Without syncing: what the operating system lost is not tested here.
+    /// An empty file in a new directory. Without syncing: losses of the operating system are not tested here.
     ///
     /// # Panics
     /// When there is no room for temporary files.
@@ -102,12 +101,12 @@ impl GuardOnFile {
         bench
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> PathBuf {
         SqliteGuard::path_beside(&self.dir.path().join("sabir.db"))
     }
 
-    /// The store with what only SQLite can do.
+    /// The store as its SQLite type.
     ///
     /// # Panics
     /// When it is closed.
@@ -115,12 +114,12 @@ impl GuardOnFile {
         self.guard.as_ref().expect("open between calls")
     }
 
-    /// Closes the file for good, and keeps it.
+    /// Closes the store and keeps its file.
     pub fn close(&mut self) {
         self.guard = None;
     }
 
-    /// The file once more, as another process would open it.
+    /// Opens the file a second time, as another process would.
     ///
     /// # Panics
     /// When it does not open.
@@ -142,12 +141,12 @@ impl GuardBench for GuardOnFile {
     }
 }
 
-/// So many milliseconds after every world begins.
+/// This many milliseconds after the start of simulated time.
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(i64::try_from(EPOCH_MS).unwrap_or(0) + ms)
 }
 
-/// Ann, at the console, at this moment.
+/// The operator Ann, at the console, at this time.
 fn ann(ms: i64) -> By {
     By { caller: Caller::named("ann"), scheme: "console", at: at(ms) }
 }
@@ -157,7 +156,7 @@ fn entries(bench: &dyn GuardBench) -> Vec<Linked> {
     wait(bench.store().entries(0, usize::MAX)).expect("the audit can be read")
 }
 
-/// What the audit says of changes: who did what about what.
+/// The changes in the audit, as operation and subject, all made by Ann.
 fn changes(bench: &dyn GuardBench) -> Vec<(String, String)> {
     let said = |entry: Entry| {
         assert_eq!((&*entry.caller, &*entry.scheme), ("ann", "console"));
@@ -166,7 +165,7 @@ fn changes(bench: &dyn GuardBench) -> Vec<(String, String)> {
     entries(bench).into_iter().map(|linked| said(linked.entry)).collect()
 }
 
-/// Runs the same thing on some threads at once.
+/// Runs a function on several threads at once.
 fn at_once<T: Send>(threads: usize, each: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (barrier, each) = (&std::sync::Barrier::new(threads), &each);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Families of tasks, and tasks that wait for somebody.
+//! Promises about subtasks, and about tasks that wait for input or credentials.
 
 use super::{Ask, Bench};
 use crate::story::{Author, News, Story, owner};
@@ -26,7 +26,7 @@ fn born(mut step: Step, kin: Kin, family_max: u64) -> Step {
     step
 }
 
-/// A root at work, and so many children of it, all at work.
+/// Stores a root at work with this many children at work.
 fn family(bench: &dyn Bench, author: &mut Author, children: usize) -> Vec<Story> {
     let mut family: Vec<Story> = (0..=children).map(|_| author.story(&owner("ann"))).collect();
     let root = family[0].clone();
@@ -97,7 +97,7 @@ pub(super) fn a_child_is_born_once_to_a_parent_that_lives(bench: &mut dyn Bench)
     bench.log().put(step);
     let step = other.clone().open(&mut author, &[]);
     assert_eq!(bench.log().refused(born(step, kin(&root, &root, "2"), MANY)), AppendError::Orphan);
-    // A task that asks is alive, and may be answered by whoever it has asked.
+    // A task that asks is not settled, so it may open children.
     let step = family[1].step(&mut author, &[News::Status(TaskState::InputRequired)]);
     bench.log().put(step);
     let step = other.open(&mut author, &[]);
@@ -126,7 +126,7 @@ pub(super) fn children_of_the_given_up_are_found(bench: &mut dyn Bench) {
         (TaskState::Rejected, true),
     ] {
         let mut author = Author::new(9);
-        // Behind all tasks that are there.
+        // Later than all existing tasks.
         author.pass(i64::from(end.number()) * 1000);
         let mut family = family(bench, &mut author, 3);
         assert_eq!(orphans(bench), []);
@@ -165,7 +165,7 @@ pub(super) fn what_is_spent_adds_up_by_root(bench: &mut dyn Bench) {
 pub(super) fn whoever_asks_is_found_whosever_it_is(bench: &mut dyn Bench) {
     let mut author = Author::new(9);
     let mut stories: Vec<Story> = ["ann", "bob", "ann", "bob"].map(|name| author.story(&owner(name))).into();
-    // The youngest task has asked first; one is at work, and one asks for something else.
+    // The youngest task has asked first; one is at work, and one asks for credentials.
     for (at, state) in [
         (3, TaskState::InputRequired),
         (0, TaskState::AuthRequired),

@@ -1,4 +1,4 @@
-//! The ledger of the booking network.
+//! Promises about the ledger of the booking network.
 
 use super::{Ask, Bench};
 use crate::story::{Author, Story, beginning, owner};
@@ -84,7 +84,7 @@ fn slugs(bench: &dyn Bench, query: VenueQuery) -> Vec<String> {
 fn taken(bench: &dyn Bench, venue: &str) -> Vec<(String, u32)> {
     let id = format!("id-{venue}");
     let slots = wait(bench.ledger().slots(&id)).expect("slots can be read");
-    // What orders see is the same, whether it is read or remembered.
+    // The bookable venue is the same from the store and from the cache.
     for _ in 0..2 {
         let bookable = wait(bench.ledger().bookable(VenueName::Id(&id))).expect("a venue can be read");
         assert_eq!(bookable.map(|found| found.slots.to_vec()), Some(slots.clone()));
@@ -110,7 +110,7 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
     assert_eq!(bench.ledger().active_venues(), 2);
     let mut author = Author::new(7);
     bench.log().put(books(&mut author.story(&owner("ann")), booking("a", Some("1"))));
-    // What is replaced keeps its id, and its slots what is taken of them.
+    // A replaced venue keeps its id, and its slots keep their bookings.
     let again = Venue { id: "id-new".into(), name: "Another".into(), active: false, ..venue("a") };
     let again = VenueListing { venue: again, slots: vec![slot("1", 3), slot("3", 1)] };
     assert_eq!(ledger(bench, vec![again.clone()]), Ok(Imported { added: 0, replaced: 1 }));
@@ -126,7 +126,7 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(None), "{name:?}");
     }
     assert_eq!(taken(bench, "a"), [("1".into(), 1), ("3".into(), 0)]);
-    // A slot that is withdrawn and comes back still has its bookings.
+    // A slot that is removed and added again still has its bookings.
     let with = |slots| vec![VenueListing { venue: venue("a"), slots }];
     for (slots, left) in [(vec![slot("3", 1)], vec![("3".into(), 0)]), (vec![slot("1", 1)], vec![("1".into(), 1)])] {
         assert_eq!(ledger(bench, with(slots)), Ok(Imported { added: 0, replaced: 1 }));
@@ -243,7 +243,7 @@ pub(super) fn a_refused_booking_leaves_no_trace(bench: &mut dyn Bench) {
     assert_eq!(wait(bench.ledger().interactions(&all)).map(|all| all.len()), Ok(1));
 }
 
-/// Orders that are committed together: those that are refused take nobody along.
+/// Of orders in one group commit, a refused one does not affect the others.
 pub(super) fn orders_that_come_together_are_refused_alone(bench: &mut dyn Bench) {
     let with_slot = VenueListing { venue: venue("a"), slots: vec![slot("1", 3)] };
     wait(bench.ledger().import_venues(vec![with_slot])).expect("venues can be imported");
@@ -333,7 +333,7 @@ pub(super) fn envelopes_are_recorded(bench: &mut dyn Bench) {
     assert!(bench.ledger().record(rides.clone()));
     bench.log().put(books(&mut author.story(&scope), booking("a", None)));
     assert!(bench.ledger().record(envelope("network.ping", 3)));
-    // Closing writes what still rides.
+    // Closing writes the interactions that are still queued.
     bench.reopen();
     let find = |query: InteractionQuery| wait(bench.ledger().interactions(&query)).expect("records can be read");
     let intents = |query| find(query).into_iter().map(|one| one.intent).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What an owner has.
+//! Promises about the task list of an owner.
 
 use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, owner};
@@ -8,17 +8,17 @@ use sabir_store::{Listing, Scope, States, Stored};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// With a time given, nobody counts further than this.
+/// With a time given, totals are counted only up to this.
 const COUNT_MAX: u64 = 10_000;
 
-/// The ids of these stories, latest status first.
+/// The ids of these tasks, latest status first.
 pub(super) fn ordered<'a>(stories: impl IntoIterator<Item = &'a Story>) -> Vec<TaskId> {
     let mut stories: Vec<&Story> = stories.into_iter().collect();
     stories.sort_by_key(|s| Reverse(s.position));
     stories.iter().map(|s| s.id()).collect()
 }
 
-/// Some tasks of one owner in every state, none of them where it began.
+/// Some tasks of one owner in every state, none of them at its first position.
 pub(super) fn some(bench: &dyn Bench, author: &mut Author, scope: &Arc<Scope>, count: usize) -> Vec<Story> {
     let mut stories: Vec<Story> = (0..count).map(|_| author.story(scope)).collect();
     for (n, story) in stories.iter_mut().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn pages_end_at_a_number_of_bytes(bench: &mut dyn Bench) {
             assert!(page.tasks.len() == 1 || bytes <= bytes_max, "{} tasks, {bytes} bytes", page.tasks.len());
             walked.extend(ids(&page));
             let Some(next) = page.next else { break };
-            // The next task is the one that found no room.
+            // The next task did not fit on this page.
             assert!(bytes + sizes[walked.len()] > bytes_max, "a page of {bytes} bytes is cut too early");
             listing.token = Some(next);
         }
@@ -160,8 +160,8 @@ pub(super) fn counts_since_a_time_are_capped(bench: &mut dyn Bench) {
 
 pub(super) fn a_list_shows_everything_after_a_restart(bench: &mut dyn Bench) {
     let (mut author, scope) = (Author::new(3), owner("ann"));
-    // Committed in another order than they were begun in, and settled later than opened: whatever numbers commits
-    // must not fall behind either.
+    // Committed in another order than opened, and settled later than opened: commit numbers must not fall behind
+    // either.
     let mut stories: Vec<Story> = (0..6).map(|_| author.story(&scope)).collect();
     for story in stories.iter_mut().rev() {
         bench.log().put(story.open(&mut author, &[News::Status(TaskState::Completed)]));

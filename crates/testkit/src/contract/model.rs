@@ -1,7 +1,7 @@
-//! Two logs, one course of events: whatever happens, they give the same answers.
+//! Compares two logs: after the same operations both must give the same answers.
 //!
-//! The memory log is the model, being simple enough to be believed. Operations are drawn by a seed, bad ones among
-//! them; every answer of both logs is turned into the same plain words and compared.
+//! The memory log is the model, since it is simple enough to be trusted. A seed draws the operations, some of them
+//! invalid; every answer of both logs is turned into the same plain text and compared.
 
 use super::Bench;
 use crate::chance::Chance;
@@ -17,7 +17,7 @@ use sabir_store::{
 };
 use std::sync::Arc;
 
-/// The two logs and everything that was told to them.
+/// The two logs, and the operations so far.
 struct Pair<'a> {
     seed: u64,
     model: &'a mut dyn Bench,
@@ -28,14 +28,14 @@ struct Pair<'a> {
     stories: Vec<Story>,
     marks: Vec<RetryMark>,
     walks: Vec<(Listing, [PageToken; 2])>,
-    /// What was due once.
+    /// Deliveries that were due at some time.
     stale: Vec<Owed>,
 }
 
-/// What callers call their tasks.
+/// The aliases that the operations use.
 const NAMES: [&str; 3] = ["job", "errand", "Job"];
 
-/// Applies a seed's course of events to both and compares every answer.
+/// Applies the operations of a seed to both logs and compares every answer.
 ///
 /// # Panics
 /// When they differ; the message has the seed.
@@ -67,7 +67,7 @@ impl Pair<'_> {
         assert_eq!(model, real, "seed {}: {what}", self.seed);
     }
 
-    /// Walks go on: a token outlives the process that made it.
+    /// Page tokens stay valid: a token outlives the process that made it.
     fn reopen(&mut self) {
         self.real.reopen();
     }
@@ -95,7 +95,7 @@ impl Pair<'_> {
         self.tell(story, step);
     }
 
-    /// The next step of a task; now and then one that has settled, or by somebody who is behind.
+    /// The next step of a task; sometimes of a settled one, or with a stale head.
     fn go_on(&mut self) {
         let Some(mut story) = self.story() else { return };
         if self.chance.once_in(6) {
@@ -127,9 +127,9 @@ impl Pair<'_> {
         self.same("note", |log| wait(log.note(story.id(), notes.clone())));
     }
 
-    /// Adds what a step may bring besides its events, and takes it.
+    /// Adds effects and other members to a step, and appends it to both logs.
     fn tell(&mut self, story: Story, mut step: Step) {
-        // Nobody begins a turn of a task that has settled; a store may rely on that.
+        // The engine never begins a turn of a settled task; a store may rely on that.
         let over = self.stories.iter().any(|s| s.id() == story.id() && s.task.status.state.is_settled());
         if self.chance.once_in(3) && !over {
             step.turn = Some((Seq(self.chance.between(0, 5)), 1));
@@ -164,7 +164,7 @@ impl Pair<'_> {
         if self.chance.once_in(4) {
             let (name, scope) = (self.chance.pick(&NAMES), &story.scope);
             let now = wait(self.model.log().alias(scope, name)).expect("a name can be read");
-            // Mostly as it is, now and then as somebody saw it who is behind.
+            // Mostly the current task of the alias, sometimes a wrong one.
             let was = if self.chance.once_in(5) { self.story().map(|s| s.id()) } else { now };
             step.effects.push(Effect::Alias { name: name.into(), was });
         }
@@ -189,7 +189,7 @@ impl Pair<'_> {
         } else if self.chance.once_in(4) {
             news.push(News::Heard);
         }
-        // What comes after the end of a task is no news.
+        // The scripted task ignores events after its end.
         news
     }
 
@@ -206,7 +206,7 @@ impl Pair<'_> {
         self.same("a name", |log| wait(log.alias(&story.scope, name)));
     }
 
-    /// Something becomes of what is due; now and then of what no longer is, or an operator has a say.
+    /// Records a result for a due delivery, sometimes for one that is no longer due, or does an operator's command.
     fn deliver(&mut self) {
         let now = self.author.now();
         let all = Reading::all(now, 5);
@@ -244,7 +244,7 @@ impl Pair<'_> {
         self.same("letter", |log| wait(log.letter(number)));
     }
 
-    /// A first page, or the next page of a walk that somebody began.
+    /// Reads a first page, or the next page of an earlier list.
     fn list(&mut self) {
         let (listing, tokens) = if self.walks.is_empty() || self.chance.once_in(3) {
             (self.listing(), None)
@@ -308,7 +308,7 @@ impl Pair<'_> {
     }
 }
 
-/// A stored task in words that do not depend on where snapshots happen to lie.
+/// A stored task as text that does not depend on the position of snapshots.
 fn plain(stored: &Stored) -> String {
     let image = machine::fold(stored).expect("a stored task can be folded");
     let json = String::from_utf8_lossy(&image.json);

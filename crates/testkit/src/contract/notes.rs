@@ -1,4 +1,4 @@
-//! Notes beside tasks: counted, bounded, and of no consequence.
+//! Promises about notes beside tasks: counted, bounded, and without effect on the task.
 
 use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, owner};
@@ -35,7 +35,7 @@ pub(super) fn notes_that_say_the_same_are_one(bench: &mut dyn Bench) {
     );
     let many = Note { count: 6, ..Note::new("v0.1", "part", "history[0]", at(40)) };
     take(bench, &one, vec![many, Note::new("v0.1", "part", "history[0]", at(60))]);
-    // One word apart is another note.
+    // Notes that differ in one member are different notes.
     take(
         bench,
         &one,

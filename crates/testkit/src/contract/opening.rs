@@ -1,4 +1,4 @@
-//! How a task begins.
+//! Promises about the opening step of a task.
 
 use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, owner};
@@ -75,7 +75,7 @@ pub(super) fn a_stranger_with_the_same_stamp_is_not_found(bench: &mut dyn Bench)
     bench.log().put(step);
     bench.log().put(done.whole(TaskState::Completed));
     for story in [running, done] {
-        // The stamp tells where the row is, the other bits whose it is: guessing one must not do.
+        // The stamp finds the row, and the other bits must match: an id with a guessed stamp is not found.
         let stranger = TaskId::new(story.id().stamp(), 42);
         assert!(bench.log().stored(stranger).is_none());
         assert_eq!(bench.log().all_events(stranger), []);

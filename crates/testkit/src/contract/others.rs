@@ -1,4 +1,4 @@
-//! Who wants to hear of bookings, and what other networks say of themselves.
+//! Promises about webhook subscriptions, and about the records of other networks.
 
 use super::Bench;
 use crate::wait::wait;
@@ -44,7 +44,7 @@ pub(super) fn subscriptions_belong_to_a_key(bench: &mut dyn Bench) {
         let found = wait(bench.ledger().subscribers(key)).expect("subscribers can be read");
         found.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
     };
-    // Asked twice, since the second answer may come from memory.
+    // Read twice, since the second answer may come from memory.
     assert_eq!((told(bench, "x"), told(bench, "x"), told(bench, "z")), (vec!["a".into()], vec!["a".into()], vec![]));
     assert_eq!(wait(bench.ledger().end_subscription("b", None)), Ok(true));
     assert_eq!(told(bench, "x"), ["a", "b"]);
@@ -82,7 +82,7 @@ pub(super) fn the_latest_record_of_a_network_is_kept(bench: &mut dyn Bench) {
     assert_eq!(put(bench, record("b", 4, "{4}")), NetworkPut::Kept);
     assert_eq!(put(bench, record("c", 1, "{}")), NetworkPut::Kept);
     assert_eq!(put(bench, NetworkRecord { gone: true, ..record("d", 1, "{}") }), NetworkPut::Kept);
-    // Two records of one number: neither is believed, until there is a later one.
+    // Two different records with one number: neither is trusted, until there is a later one.
     assert_eq!(put(bench, record("a", 1, "{other}")), NetworkPut::Disputed);
     assert_eq!(put(bench, record("a", 1, "{other}")), NetworkPut::Disputed);
     bench.reopen();

@@ -1,4 +1,4 @@
-//! What is owed to push configurations, and what becomes of it.
+//! Promises about the outbox: deliveries to push configurations and their results.
 
 use super::{Ask, Bench};
 use crate::story::{Author, News, Story, beginning, owner, registers};
@@ -10,7 +10,7 @@ use sabir_store::{
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-/// So many milliseconds after the beginning.
+/// This many milliseconds after the beginning.
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(beginning().millis() + ms)
 }
@@ -20,7 +20,7 @@ fn due(bench: &dyn Bench, ms: i64) -> Vec<Owed> {
     wait(bench.log().due(Reading::all(at(ms), 100))).expect("what is due can be read").owed
 }
 
-/// What is due, as configuration and event.
+/// The due deliveries, as configuration and event number.
 #[track_caller]
 fn due_events(bench: &dyn Bench, ms: i64) -> Vec<(String, u64)> {
     due(bench, ms).into_iter().map(|owed| (owed.config, owed.seq.0)).collect()
@@ -72,7 +72,7 @@ pub(super) fn only_the_oldest_event_of_a_configuration_is_due(bench: &mut dyn Be
     assert_eq!(wait(bench.log().due(Reading::all(at(9), 1))).map(|due| due.owed.len()), Ok(1));
     let owed = due(bench, 0).remove(0);
     assert_eq!((owed.task, owed.last, owed.at, owed.since, owed.attempts), (story.id(), Seq(2), at(0), at(0), 0));
-    // Each event is taken off by itself, and a crash forgets none of it.
+    // Each event is removed separately, and a crash keeps that.
     for (seq, last) in [(1, 2), (2, 2), (3, 3)] {
         bench.reopen();
         let owed = due(bench, 10).into_iter().find(|owed| owed.config == "a").expect("there is more");
@@ -188,7 +188,7 @@ pub(super) fn a_receiver_that_wants_no_more_is_owed_no_more(bench: &mut dyn Benc
     );
     assert!(dead.iter().all(|l| l.config == "a" && l.buried == Some((at(2), "gone".into()))));
     assert_eq!(dead[0].attempts, 1);
-    // Whoever tries again wants it to go on.
+    // A retry by the operator reactivates the configuration.
     assert_eq!(wait(bench.log().retry(dead[1].number, at(10))), Ok(true));
     go_on(bench, &mut author, &mut story, 11, &[News::Chunk]);
     let of_a: Vec<_> = letters(bench, false).into_iter().filter(|l| l.config == "a").collect();
@@ -292,7 +292,7 @@ pub(super) fn much_of_one_lane_hides_no_other(bench: &mut dyn Bench) {
     let others = |reading: Reading| {
         let mut reading = Some(reading);
         let mut found = Vec::new();
-        // One after the other, as far as it goes.
+        // One reading after the other, to the end.
         while let Some(next) = reading.take() {
             let read = wait(bench.log().due(next.clone())).expect("what is due can be read");
             found.extend(read.owed.into_iter().filter(|owed| owed.lane != full).map(|owed| owed.at));
@@ -332,7 +332,7 @@ pub(super) fn neighbours_that_were_given_up_alike_are_one_letter(bench: &mut dyn
         assert_eq!((owed.seq.0, owed.last.0), (seq, 3), "each of them by itself");
         assert!(mark(bench.log(), &owed, Mark::Done { now: at(10) }));
     }
-    // Who answered, or took some trying, keeps its own record.
+    // A delivery with an answer, or with several attempts, keeps a row of its own.
     go_on(bench, &mut author, &mut story, 11, &[News::Chunk, News::Chunk]);
     for _ in 0..2 {
         mark(bench.log(), &due(bench, 12)[0], Mark::Bury { now: at(12), reason: "another".into(), tried: failed(12) });

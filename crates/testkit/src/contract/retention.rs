@@ -1,4 +1,4 @@
-//! Forgetting: settled tasks go whole, all others stay.
+//! Promises about pruning: settled tasks are removed completely, all others stay.
 
 use super::{Ask, Bench, everything, ids};
 use crate::story::{Author, News, Story, beginning, owner, registers};
@@ -11,13 +11,13 @@ fn agent() -> AgentName {
     owner("ann").agent.clone()
 }
 
-/// Above every place there is.
+/// A stamp above every position in use.
 fn now(author: &mut Author) -> Stamp {
     author.pass(1000);
     author.stamp()
 }
 
-/// Forgets everything below a place, in as many goes as it takes.
+/// Prunes everything below a position, in as many passes as it takes.
 #[track_caller]
 fn forget_below(bench: &dyn Bench, below: Stamp) -> u64 {
     let (mut from, mut tasks) = (None, 0);
@@ -75,7 +75,7 @@ pub(super) fn settled_tasks_go_whole_and_others_stay(bench: &mut dyn Bench) {
         assert_eq!(forget_below(bench, below), 0);
         bench.reopen();
     }
-    // A name that is free again may be given again, and a task that goes on goes on.
+    // A free alias can be given again, and an unfinished task goes on.
     let mut other = author.story(&ann);
     bench.log().put(Step {
         effects: vec![Effect::Alias { name: "a".into(), was: None }],
@@ -154,7 +154,7 @@ pub(super) fn a_task_with_many_steps_goes_as_one(bench: &mut dyn Bench) {
     bench.log().put(long.step(&mut author, &[News::Status(TaskState::Completed)]));
     bench.log().put(after.whole(TaskState::Completed));
     let below = now(&mut author);
-    // Begun, interrupted, and taken up by whoever comes next.
+    // A pass is begun, interrupted, and completed by the next one.
     let begun = wait(bench.keeping().forget(&agent(), below, None)).expect("tasks can be forgotten");
     assert!(begun.tasks >= 1);
     check_gone(bench, &long);

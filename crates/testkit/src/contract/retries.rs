@@ -1,4 +1,4 @@
-//! Retry keys: columns of their steps when implicit, rows of their own when explicit.
+//! Promises about retry keys: columns of their steps when implicit, rows of their own when explicit.
 
 use super::{Ask, Bench};
 use crate::story::{Author, News, owner};

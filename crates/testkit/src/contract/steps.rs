@@ -1,4 +1,4 @@
-//! How a task goes on.
+//! Promises about the later steps of a task.
 
 use super::{Ask, Bench, everything};
 use crate::chance::Chance;
@@ -60,7 +60,7 @@ pub(super) fn a_snapshot_shortens_the_tail(bench: &mut dyn Bench) {
         }
         bench.log().put(step);
         let stored = bench.log().stored(story.id());
-        // Also right after a snapshot that came without a status: the head is the image's.
+        // Also right after a snapshot without a status: the head is that of the image.
         story.check(stored.as_ref());
         assert_eq!(stored.map(|s| s.tail.len()), Some(if n < 2 { 4 + 2 * n } else { (n + 1) % 3 * 2 }));
     }
@@ -191,7 +191,7 @@ pub(super) fn stamps_rise_above_everything_stored(bench: &mut dyn Bench) {
     above(bench, &slow);
 }
 
-/// The latest stamp, after a restart, is not below this story's, and does not run ahead of the clock either.
+/// Asserts that after a restart the latest stamp is not below this task's, and not ahead of the clock either.
 #[track_caller]
 fn above(bench: &mut dyn Bench, story: &Story) {
     bench.reopen();

@@ -1,4 +1,4 @@
-//! Walking a list that moves: the pages show it as it stood when the walk began.
+//! Promises about paging through a changing list: the pages show it as it was when the paging began.
 
 use super::lists::{ordered, some};
 use super::{Ask, Bench, everything, ids};
@@ -7,14 +7,14 @@ use crate::wait::wait;
 use sabir_proto::{ContextId, Stamp, TaskId, TaskState};
 use sabir_store::{Listing, PageToken, StoreError};
 
-/// Walks in pages of `limit`, doing something between every two of them.
+/// Reads all pages of `limit`, and calls `between` after each but the last.
 fn walk(bench: &mut dyn Bench, mut listing: Listing, mut between: impl FnMut(&mut dyn Bench)) -> Vec<TaskId> {
     let mut seen = Vec::new();
     loop {
         let page = bench.log().page(listing.clone());
         seen.extend(ids(&page));
         let Some(next) = page.next else { return seen };
-        // As a client would have it.
+        // The token in the form that a client sends back.
         listing.token = Some(PageToken::decode(&next.encode()).expect("our own token reads back"));
         between(bench);
     }
@@ -34,8 +34,8 @@ fn at_work(bench: &dyn Bench, author: &mut Author, count: usize, context: Option
     (0..count).map(begin).collect()
 }
 
-/// Walks with moves of every kind between the pages: the last ones come first, the first ones come again, the same one
-/// moves twice, and new ones appear.
+/// Pages through a list with changes of every kind between the pages: last tasks move to the front, first ones move
+/// again, one task moves twice, and new ones appear.
 fn walk_while_moving(bench: &mut dyn Bench, author: &mut Author, stories: &mut [Story], listing: &Listing) {
     for limit in [1, 2, 3, 5] {
         let expected = ordered(stories.iter());
@@ -50,7 +50,7 @@ fn walk_while_moving(bench: &mut dyn Bench, author: &mut Author, stories: &mut [
                 let mut new = author.story_in(&listing.scope, &stories[0].task.context_id);
                 bench.log().put(new.open(author, &[News::Status(TaskState::Working)]));
                 bench.log().put(new.step(author, &[News::Status(TaskState::Working)]));
-                // Out of the way of the next walk, into no state and no time that anybody asks for.
+                // Moved to a state and a time that the next listing does not ask for.
                 bench.log().put(new.step(author, &[News::Status(TaskState::Canceled)]));
             }
             round += 1;
@@ -81,7 +81,7 @@ pub(super) fn a_walk_within_a_state_is_as_steady(bench: &mut dyn Bench) {
         &mut stories,
         &Listing { state: Some(TaskState::Working.into()), ..everything(&scope) },
     );
-    // What leaves the state during a walk is not shown in it, since what is shown is always current.
+    // A task that leaves the state meanwhile is not listed, since pages show current tasks.
     let gone = ordered(stories.iter()).pop();
     let seen =
         walk(bench, Listing { state: Some(TaskState::Working.into()), limit: 4, ..everything(&scope) }, |bench| {
@@ -116,7 +116,7 @@ pub(super) fn a_walk_goes_on_after_a_restart(bench: &mut dyn Bench) {
     let mut author = Author::new(4);
     let mut stories = at_work(bench, &mut author, 12, None);
     let expected = ordered(&stories);
-    // The walk begins at a commit that moved nobody: no task's row has its number.
+    // The listing begins at a commit that changed no position: no task's row has its number.
     bench.log().put(stories[11].step(&mut author, &[News::Chunk]));
     let mut round = 0;
     let seen = walk(bench, Listing { limit: 2, ..everything(&owner("ann")) }, |bench| {

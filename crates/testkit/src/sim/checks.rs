@@ -1,4 +1,4 @@
-//! What must be true at the end, whatever went wrong on the way. The name of a check is the promise it holds us to.
+//! The promises that must hold at the end of a run. The name of a check is its promise.
 
 use super::client::Surroundings;
 use super::ledger::Book;
@@ -14,14 +14,14 @@ use sabir_store::{BookingStatus, Letter, Listing, Scope, Stored, TaskLog};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A promise and what holds us to it.
+/// The name of a promise and the function that checks it.
 pub(super) type Check = (&'static str, fn(&Evidence) -> Result<(), String>);
 
-/// No task is unfinished once everybody is done and the store takes writes. (A task that waits for its caller is not
+/// No task is unfinished once all clients are done and the store takes writes. (A task that waits for its caller is not
 /// unfinished.)
 pub(super) const NOBODY_IS_LEFT_BEHIND: Check = ("nobody_is_left_behind", nobody_is_left_behind);
 
-/// Every promise.
+/// Every promise, in the order in which they are checked.
 pub(super) const ALL: &[Check] = &[
     ("every_acknowledged_event_is_replayed_once_and_in_order", every_acknowledged_event_is_replayed),
     ("every_image_was_true_once", every_image_was_true_once),
@@ -40,7 +40,7 @@ pub(super) const ALL: &[Check] = &[
     NOBODY_IS_LEFT_BEHIND,
 ];
 
-/// A task with everything the log says about it.
+/// A task with its whole log.
 pub(super) struct Told {
     stored: Stored,
     task: Task,
@@ -49,7 +49,7 @@ pub(super) struct Told {
     images: Vec<Bytes>,
 }
 
-/// What there is to judge by.
+/// Everything that the checks read.
 pub(super) struct Evidence {
     log: Arc<dyn TaskLog>,
     book: Book,
@@ -94,7 +94,7 @@ impl Told {
     }
 }
 
-/// The image after each event, as far as it can be told.
+/// The task image after each event, up to the first unreadable one.
 fn images(events: &[FrozenEvent]) -> Vec<Bytes> {
     let Some((Some(Event::Task(mut task)), rest)) = events.split_first().map(|(e, rest)| (e.thaw(), rest)) else {
         return Vec::new();
@@ -133,7 +133,7 @@ fn every_acknowledged_event_is_replayed(evidence: &Evidence) -> Result<(), Strin
     Ok(())
 }
 
-/// Whatever somebody saw was the task at some point of its log, and nobody ever saw it go back.
+/// Every image that a client received was the task at some point of its log, and no client received an older one later.
 fn every_image_was_true_once(evidence: &Evidence) -> Result<(), String> {
     let mut floors: BTreeMap<(usize, TaskId), usize> = BTreeMap::new();
     for image in &evidence.book.images {
@@ -166,7 +166,7 @@ fn a_settled_task_never_moves(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// Clocks jump between one process and the next; what a task says about time does not.
+/// Clocks jump between processes; the times in a task do not go back.
 fn time_never_goes_back(evidence: &Evidence) -> Result<(), String> {
     for told in &evidence.tasks {
         let times = told.events.iter().filter_map(|event| match event.thaw()? {
@@ -181,7 +181,7 @@ fn time_never_goes_back(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// However often a message with a key was sent, one task has heard it, once.
+/// A message with a retry key is in the history of one task, once.
 fn a_retried_send_makes_one_task(evidence: &Evidence) -> Result<(), String> {
     let mut heard: BTreeMap<&MessageId, Vec<TaskId>> = BTreeMap::new();
     for told in &evidence.tasks {
@@ -208,7 +208,7 @@ fn every_answer_is_kept(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// A name is handed on when its task has settled, and every task that answered to it was given it.
+/// An alias moves only from a settled task, and every task returned for it had it.
 fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
     if let Some(taken) = evidence.witness.names_taken_away.first() {
         return Err(taken.clone());
@@ -234,7 +234,7 @@ fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// Whatever happened to a parent, it has one child under one key, and the log knows it.
+/// A parent has one child per key, and the log finds it.
 fn one_child_per_key(evidence: &Evidence) -> Result<(), String> {
     let mut known: BTreeMap<(TaskId, &str), TaskId> = BTreeMap::new();
     for (child, parent, key) in &evidence.witness.born {
@@ -283,8 +283,8 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// A configuration that came with the task's first message is told every event, in order, and the same one again only
-/// under the same name; what is missing is a dead letter.
+/// A configuration in the first message of a task gets every event in order, and a repeat only with the same delivery
+/// id; a missing event is a dead letter.
 fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<(), String> {
     let mut names: BTreeMap<&str, (TaskId, &str, Seq)> = BTreeMap::new();
     for heard in &evidence.heard {
@@ -304,7 +304,7 @@ fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<
         let is_dead = |seq: Seq| evidence.dead.iter().any(|d| d.task == id && d.first <= seq && seq <= d.last);
         let mut next = Seq(1);
         for heard in evidence.heard.iter().filter(|heard| heard.task == id) {
-            // A crash repeats the event in flight, and so does a receiver that took it without saying so.
+            // A crash repeats the event in flight, and so does a lost answer of the receiver.
             let again = heard.seq.next() == next;
             while is_dead(next) && next < heard.seq {
                 next = next.next();
@@ -328,7 +328,7 @@ fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<
     Ok(())
 }
 
-/// Whoever was there before our patience ended has no dead letters.
+/// A receiver that was reachable in time has no dead letters.
 fn only_the_dead_get_dead_letters(evidence: &Evidence) -> Result<(), String> {
     let patience = u64::try_from(PUSH_TIME_MAX.as_millis()).unwrap_or(u64::MAX);
     for letter in &evidence.dead {
@@ -341,7 +341,7 @@ fn only_the_dead_get_dead_letters(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// Agents that finish have done all of their work once, however often they were interrupted.
+/// Completed agents have done all of their work exactly once, however often they were interrupted.
 fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
     for told in evidence.tasks.iter().filter(|told| told.stored.state == TaskState::Completed) {
         let chunks = wanted(&told.task.history.first().map(sabir_proto::Message::joined_text).unwrap_or_default());
@@ -360,7 +360,7 @@ fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// A booking is made with the task that completes, and counted with it; no slot is booked by more than fit into it.
+/// A booking is made and counted with the completed task, and no slot is overbooked.
 fn what_is_booked_is_counted_once_and_has_room(evidence: &Evidence) -> Result<(), String> {
     let Some(books) = &evidence.books else { return Err("the ledger cannot be read".into()) };
     if books.tally.drift() != 0 || books.metered != books.tally.counted {
@@ -390,7 +390,7 @@ fn nobody_is_left_behind(evidence: &Evidence) -> Result<(), String> {
     }
 }
 
-/// Somebody ought to be at work on a task in this state.
+/// Whether a task in this state must have a runner.
 pub(super) const fn is_unfinished(state: TaskState) -> bool {
     matches!(state, TaskState::Submitted | TaskState::Working)
 }

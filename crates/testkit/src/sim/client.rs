@@ -1,7 +1,7 @@
-//! What clients do: send and send again, answer questions, cancel, and look.
+//! The simulated clients: they send and retry, answer questions, cancel, and read.
 //!
-//! A client is patient but not endlessly so: a call that brings no answer within [`PATIENCE_MS`] is a broken promise,
-//! whatever went wrong meanwhile.
+//! A client retries for a limited time: a call without an answer within [`PATIENCE_MS`] is a broken promise, whatever
+//! faults were injected.
 
 use super::door::{Door, Lost, Luck, both};
 use super::executor::Executor;
@@ -24,10 +24,10 @@ use std::time::Duration;
 /// How long a client waits and retries, in milliseconds. Less than the ten minutes for which a message id counts.
 const PATIENCE_MS: u64 = 8 * 60 * 1000;
 
-/// Added to the number of a client where it has a second pair of eyes.
+/// Added to the number of a client for its second, concurrent observer.
 const TWIN: usize = 1000;
 
-/// What all clients of a world share.
+/// What all clients of a simulation share.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub(super) executor: Executor,
@@ -40,12 +40,12 @@ pub(super) struct Surroundings {
     pub(super) receivers: Receivers,
 }
 
-/// A client.
+/// One simulated client.
 pub(super) struct Client {
     pub(super) number: usize,
     pub(super) around: Surroundings,
     pub(super) chance: Chance,
-    /// Tasks it knows of.
+    /// The tasks that it has learned of.
     pub(super) known: Vec<Known>,
 }
 
@@ -54,19 +54,19 @@ pub(super) struct Client {
 pub(super) struct Known {
     pub(super) agent: usize,
     pub(super) task: TaskId,
-    /// It waits for an answer, as far as the client knows.
+    /// Whether it waits for an answer, as far as the client knows.
     pub(super) asks: bool,
-    /// The letter that opened it, if it may be sent again.
+    /// The message that opened it and when, if it may be sent again.
     letter: Option<(Letter, u64)>,
 }
 
-/// A message on its way, the same however often it is sent.
+/// A message to send, the same at every attempt.
 #[derive(Debug, Clone)]
 pub(super) struct Letter {
     pub(super) agent: usize,
     pub(super) request: SendMessage,
     pub(super) terms: Terms,
-    /// Sending it twice counts once.
+    /// Whether it has a retry key.
     pub(super) keyed: bool,
 }
 
@@ -76,7 +76,7 @@ impl Letter {
     }
 }
 
-/// What an answer means for whoever retries.
+/// Whether a client should retry after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Again,
@@ -84,7 +84,7 @@ pub(super) enum Verdict {
 }
 
 impl Client {
-    /// Does so many things, then ends.
+    /// Runs this many random actions.
     pub(super) async fn live(mut self, deeds: u64) {
         for _ in 0..deeds {
             self.rest(2000).await;
@@ -127,13 +127,13 @@ impl Client {
         self.around.residents[agent].clone()
     }
 
-    /// Who this client is to an agent. Every two clients are one caller, on two machines.
+    /// The client's owner scope at an agent. Every two clients are one caller on two machines.
     pub(super) fn scope(&self, agent: usize) -> Arc<Scope> {
         let caller = Caller::named(&format!("caller-{}", self.number / 2));
         Arc::new(Scope { tenant: Tenant::none(), caller, agent: self.around.residents[agent].name.clone() })
     }
 
-    /// A receiver at one of the hosts.
+    /// A push configuration for one of the receiver hosts.
     fn hook(&mut self) -> PushConfig {
         PushConfig { url: Receivers::url(self.chance.below(HOSTS)), ..push_config("hook") }
     }
@@ -154,7 +154,7 @@ impl Client {
         self.around.door.call(luck, work).await
     }
 
-    /// Waits before the next try; false once patience has run out, which is somebody's fault.
+    /// Waits before the next attempt; false after too long, which is recorded as a broken promise.
     pub(super) async fn try_again(&mut self, began: u64, what: &str) -> bool {
         if self.now() - began > PATIENCE_MS {
             let detail = format!("client {} gave up on {what}", self.number);
@@ -167,7 +167,7 @@ impl Client {
         true
     }
 
-    /// Whether a refusal is worth another try. Some are nobody's business to ever see.
+    /// Whether a fault is worth a retry. Faults that no client should ever get are broken promises.
     pub(super) fn judge(&self, fault: &Fault, what: &str) -> Verdict {
         match fault {
             Fault::Unavailable(_) => Verdict::Again,
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    /// A new letter, to some agent or in answer to a task.
+    /// A new message, to some agent or in answer to a task.
     fn compose(&mut self, answers: Option<&Known>) -> Letter {
         let agent = answers.map_or_else(|| self.chance.below(self.around.residents.len()), |known| known.agent);
         let (unique, by_hand) = (self.chance.uuid(), format!("c{}-{}", self.number, self.chance.bits()));
@@ -201,10 +201,10 @@ impl Client {
         let text = answers.map_or_else(|| format!("do {}", self.chance.between(1, 6)), |_| "an answer".into());
         let mut message = Message::text(id, Role::User, text);
         message.task_id = answers.map(|known| known.task.into());
-        // Few names, and the other machine of the same caller uses the same ones.
+        // Few names, and the second machine of the same caller uses the same ones.
         let named = answers.is_none() && self.chance.once_in(2);
         let alias = named.then(|| self.chance.pick(&["job", "errand"]).into());
-        // Only with what opens a task for certain: it is owed the task's events from the first one on.
+        // Only in a message that certainly opens a task, so that the receiver gets all events from the first one on.
         let opens = answers.is_none() && !named;
         let push = opens && self.resident(agent).push && self.chance.once_in(3);
         let configuration = SendConfiguration {
@@ -218,7 +218,7 @@ impl Client {
         Letter { agent, request, terms, keyed }
     }
 
-    /// Sends a letter one way or the other and sees it through.
+    /// Sends a message with *Send* or *Stream* until it is answered.
     async fn send(&mut self, letter: Letter) {
         if self.chance.once_in(2) {
             self.follow_letter(letter).await;
@@ -227,7 +227,7 @@ impl Client {
         }
     }
 
-    /// *Send*, until there is an answer.
+    /// Sends a message until there is an answer.
     async fn ask(&mut self, letter: Letter) {
         let began = self.now();
         loop {
@@ -247,7 +247,7 @@ impl Client {
                         return;
                     }
                 }
-                // Whether it arrived, nobody can say; without a key it must not be sent again.
+                // It may have arrived; without a key it must not be sent again.
                 Err(Lost) if !letter.keyed => return,
                 Err(Lost) => {}
             }
@@ -257,7 +257,7 @@ impl Client {
         }
     }
 
-    /// A name whose task has settled stands for the next one.
+    /// Checks that a settled task is no reason to refuse a message to its alias.
     pub(super) fn check_refusal(&self, letter: &Letter, fault: &Fault) {
         if let (Some(name), Fault::TaskSettled { .. }) = (&letter.request.alias, fault) {
             let detail = format!("{} was sent to {name} and refused: {fault}", letter.id());
@@ -265,7 +265,7 @@ impl Client {
         }
     }
 
-    /// Two letters under one name at the same moment.
+    /// Sends two messages under one alias at the same time.
     async fn send_twins(&mut self) {
         let (mut first, mut second) = (self.compose(None), self.compose(None));
         second.agent = first.agent;
@@ -282,7 +282,7 @@ impl Client {
             })
         };
         let answers = both(send(&first), send(&second)).await;
-        // What two calls show at the same moment has no order, so the second is seen by somebody else.
+        // Concurrent answers have no order, so the second one gets an observer of its own.
         for (observer, letter, answer) in [(self.number, &first, answers.0), (TWIN + self.number, &second, answers.1)] {
             match answer {
                 Ok(Ok(Sent::Task(image, _))) => self.take_answer(observer, letter, &image),
@@ -306,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Notes that a task has a letter, and holds it to that.
+    /// Records that a task has a message, and checks its history.
     pub(super) fn accept(&mut self, letter: &Letter, task: &Task) {
         if !task.history.iter().any(|m| m.message_id == *letter.id()) {
             let detail = format!("task {} answered {} without having heard it", task.id, letter.id());
@@ -342,7 +342,7 @@ impl Client {
         self.send(letter).await;
     }
 
-    /// The same letter once more, long after it was answered.
+    /// Sends the same message once more, long after it was answered.
     async fn send_again(&mut self) {
         let Some(Known { letter: Some((letter, sent)), .. }) = self.any_known() else { return };
         if self.now() - sent < PATIENCE_MS / 2 {
@@ -350,7 +350,7 @@ impl Client {
         }
     }
 
-    /// Another message under a key that is taken: a conflict, and no harm to the message that has it.
+    /// Sends another message with a key in use: a conflict, and no harm to the first message.
     async fn reuse_a_key(&mut self) {
         let Some(Known { letter: Some((mut letter, _)), .. }) = self.any_known() else { return };
         if letter.terms.idempotency_key.is_none() {

@@ -1,7 +1,7 @@
-//! How clients reach the process that happens to be alive.
+//! The endpoint at which clients reach the process that is alive.
 //!
-//! A call runs inside the process: when that dies, the call dies with it and the client is left without an answer. The
-//! other way round, a client that leaves takes its call with it, as a server does when the connection is closed.
+//! A call runs inside the process: when the process dies, the call dies with it and the client gets no answer.
+//! Conversely, a client that disconnects aborts its call, as a server does when the connection is closed.
 
 use super::executor::{Executor, Group, Job};
 use sabir_engine::watch::Item;
@@ -14,44 +14,44 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// The address at which a process may be listening. Clones are the same address.
+/// The address at which a process may listen. Clones are the same address.
 #[derive(Clone)]
 pub(super) struct Door {
     executor: Executor,
     process: Arc<Mutex<Option<(Engine, Group)>>>,
 }
 
-/// No answer, for whatever reason: nobody listens, the process died, or the client did not wait.
+/// No answer: no process listens, the process died, or the client did not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost;
 
-/// What becomes of a call on its way.
+/// The fault that a call meets on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Luck {
-    /// The answer arrives.
+    /// The client gets the answer.
     Good,
-    /// The answer is given and gets lost.
+    /// The answer is sent and gets lost.
     Deaf,
-    /// The client leaves after so long, and the server notices.
+    /// The client disconnects after this time, and the server aborts the call.
     Leaves(Duration),
-    /// The client leaves after so long, and the server goes on as if nothing had happened.
+    /// The client stops waiting after this time, and the server does not notice.
     Forgets(Duration),
 }
 
-/// What a stream brings.
+/// A frame of a stream.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// It was accepted.
+    /// The server accepted the request.
     Open,
-    /// Something to see.
+    /// An item of the stream.
     Item(Item),
-    /// It was refused, or broke off with a reason.
+    /// The stream was refused, or ended with a fault.
     Refused(Fault),
-    /// It came to its end.
+    /// The stream ended normally.
     End,
 }
 
-/// A stream, as a client holds it. Dropping it hangs up.
+/// The client's end of a stream. Dropping it disconnects.
 pub(super) struct Stream {
     frames: mpsc::Receiver<Frame>,
     executor: Executor,
@@ -72,7 +72,7 @@ impl Door {
         *self.lock() = Some((engine, group));
     }
 
-    /// Nobody listens any more.
+    /// The process stops listening.
     pub(super) fn close(&self) {
         let process = self.lock().take();
         drop(process);
@@ -91,7 +91,7 @@ impl Door {
         let Some((engine, group)) = self.lock().clone() else { return Err(Lost) };
         let (sender, answer) = oneshot::channel();
         let work = work(engine);
-        // The client may have left; then nobody hears the answer.
+        // The client may have disconnected; then the answer is dropped.
         let job = self.executor.spawn(group, Box::pin(async move { drop(sender.send(work.await)) }));
         match luck {
             Luck::Good => answer.await.map_err(|_| Lost),
@@ -119,7 +119,7 @@ impl Door {
         let job = self.executor.spawn(
             group,
             Box::pin(async move {
-                // A client that has hung up takes nothing; this job is dropped then anyway.
+                // After a disconnect this job is dropped anyway.
                 drop(pump(work, &sender).await);
             }),
         );
@@ -158,7 +158,7 @@ impl Drop for Stream {
     }
 }
 
-/// The first future's value if it comes in time.
+/// Awaits a value until a limit completes.
 pub(super) async fn first<T>(value: impl Future<Output = T>, limit: impl Future<Output = ()>) -> Option<T> {
     let (mut value, mut limit) = (pin!(value), pin!(limit));
     poll_fn(|cx| {
@@ -170,7 +170,7 @@ pub(super) async fn first<T>(value: impl Future<Output = T>, limit: impl Future<
     .await
 }
 
-/// Both values, of futures that go on side by side.
+/// Awaits two futures concurrently.
 pub(super) async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut a, mut b) = (None, None);

@@ -1,8 +1,8 @@
-//! A single-threaded executor that a seed decides everything about.
+//! A single-threaded executor whose order of jobs is decided by a seed.
 //!
-//! Whoever was woken waits in no order: the next job is drawn from all that are ready, so wake-ups are reordered as a
-//! multi-threaded runtime might reorder them. Time stands still while anybody is ready and then jumps to the next
-//! timer. Jobs belong to groups, and a group can be dropped as a whole, which is how a process dies.
+//! Ready jobs have no order: the next one is drawn from all of them, so wake-ups are reordered as a multi-threaded
+//! runtime might reorder them. Time stands still while a job is ready, and then jumps to the next timer. Jobs belong to
+//! groups, and a group can be dropped as a whole, which is how a process dies.
 
 use crate::chance::Chance;
 use crate::clock::{Clock, Timer};
@@ -18,21 +18,21 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Executor(Arc<Shared>);
 
-/// Jobs that end together. Zero is the world outside all processes.
+/// Jobs that end together. Zero is for jobs outside all processes.
 pub type Group = u32;
 
 /// A future on the executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job(pub u64);
 
-/// What one step was.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stepped {
-    /// A job was polled.
+    /// This job was polled.
     Ran(Job),
-    /// Nobody was ready; time moved to this many milliseconds after the beginning.
+    /// No job was ready; time moved to this many milliseconds after the start.
     Waited(u64),
-    /// Nobody is ready and nobody waits for a time.
+    /// No job is ready, and there is no timer.
     Idle,
 }
 
@@ -77,7 +77,7 @@ impl Wake for Ticket {
     fn wake(self: Arc<Self>) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
-        // A job that is gone has nothing to do.
+        // The job may have ended or been dropped.
         if let Some(entry) = state.jobs.get_mut(&self.job)
             && !std::mem::replace(&mut entry.is_ready, true)
         {
@@ -93,12 +93,12 @@ impl Executor {
         Self(Arc::new(Shared(Mutex::new(State { chance, clock, jobs: BTreeMap::new(), ready: Vec::new(), next: 0 }))))
     }
 
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start of the simulation.
     pub fn now(&self) -> u64 {
         self.0.lock().clock.now()
     }
 
-    /// Adds a job.
+    /// Adds a job to a group.
     pub fn spawn(&self, group: Group, future: BoxFuture<'static, ()>) -> Job {
         let mut state = self.0.lock();
         state.next += 1;
@@ -114,7 +114,7 @@ impl Executor {
         Sleep { at: self.0.lock().clock.after(duration), executor: self.clone(), timer: None }
     }
 
-    /// How far time would move with the next step, in milliseconds; `None` when there will be no next step.
+    /// How far the next step would move time, in milliseconds; `None` when no step can follow.
     pub fn gap(&self) -> Option<u64> {
         let state = self.0.lock();
         if state.ready.is_empty() { state.clock.until_next() } else { Some(0) }
@@ -144,7 +144,7 @@ impl Executor {
                 Some(entry) if !done => entry.future = Some(future),
                 _ => {
                     state.jobs.remove(&job);
-                    // Dropped without the lock: what a future holds may wake others.
+                    // Dropped without the lock: dropping a future may wake others.
                     drop(state);
                     drop(future);
                 }
@@ -153,13 +153,13 @@ impl Executor {
         Stepped::Ran(job)
     }
 
-    /// Drops a job where it stands.
+    /// Drops a job at once.
     pub fn abort(&self, job: Job) {
         let entry = self.0.lock().jobs.remove(&job);
         drop(entry);
     }
 
-    /// Drops every job of a group where it stands, those included that the dropped ones leave behind.
+    /// Drops every job of a group at once, also those that the dropped ones spawn.
     pub fn abort_group(&self, group: Group) {
         let any = || self.0.lock().jobs.iter().find(|(_, e)| e.group == group).map(|(job, _)| *job);
         while let Some(job) = any() {
@@ -167,7 +167,7 @@ impl Executor {
         }
     }
 
-    /// How many jobs of a group are left.
+    /// The number of jobs left in a group.
     pub fn alive(&self, group: Group) -> usize {
         self.0.lock().jobs.values().filter(|e| e.group == group).count()
     }
@@ -175,7 +175,7 @@ impl Executor {
     /// Runs everything until this future is done; for tests that need fake time and no faults.
     ///
     /// # Panics
-    /// When nobody can go on any more.
+    /// When no job can go on.
     pub fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let slot = Arc::new(Mutex::new(None));
         let filled = slot.clone();
@@ -192,7 +192,7 @@ impl Executor {
     }
 }
 
-/// See [`Executor::sleep`].
+/// The future of [`Executor::sleep`].
 #[derive(Debug)]
 pub struct Sleep {
     executor: Executor,
@@ -229,7 +229,7 @@ impl Drop for Sleep {
 mod tests {
     use super::*;
 
-    /// The order in which ten sleepers come back, three of them at the same moment.
+    /// The order in which ten sleepers wake, three of them at the same time.
     fn order(seed: u64) -> Vec<u64> {
         let executor = Executor::new(seed);
         let seen = Arc::new(Mutex::new(Vec::new()));

@@ -1,41 +1,41 @@
-//! What may go wrong, and how often in this seed.
+//! The injected faults, and their rates in each seed.
 //!
-//! Every fault is on in two seeds out of three, so that they meet in all combinations and some seeds are nearly quiet.
-//! "Once in `n`" is per executor step for crashes and commits, per call for lost replies; zero is never.
+//! Every fault is on in two seeds out of three, so that all combinations occur and some seeds are nearly quiet. "Once
+//! in `n`" counts executor steps for crashes and commits, and calls for lost replies; zero means never.
 
 use crate::chance::Chance;
 
 /// The faults of one seed.
 #[derive(Debug, Clone)]
 pub(super) struct Faults {
-    /// How often the process ends, one way or the other, at most.
+    /// The most crashes and stops of the process.
     pub(super) ends_max: u32,
     /// A crash comes once in so many steps.
     pub(super) crash_once_in: u64,
     /// An orderly stop comes once in so many steps.
     pub(super) stop_once_in: u64,
-    /// The store holds a step back once in so many steps, and commits it later, with others.
+    /// The store delays a step once in so many executor steps, and commits it later with others.
     pub(super) hold_once_in: u64,
     /// Held steps are committed once in so many executor steps.
     pub(super) commit_once_in: u64,
-    /// The store answers a read late once in so many steps, with what it found when it was asked.
+    /// The store delays the answer to a read once in so many steps; the answer is as old as the read.
     pub(super) late_once_in: u64,
-    /// A client does not hear the answer once in so many calls.
+    /// A client loses the answer once in so many calls.
     pub(super) lost_once_in: u64,
     /// A reader is slow once in so many streams.
     pub(super) slow_once_in: u64,
-    /// The disk fills up so often …
+    /// How often the disk fills up …
     pub(super) full_times: u64,
-    /// … once in so many seconds …
+    /// … with at most twice this many seconds between …
     pub(super) full_seconds: u64,
-    /// … for at most so many milliseconds. Some are longer than the engine's patience.
+    /// … for at most this many milliseconds. Some are longer than `store_patience`.
     pub(super) full_ms_max: u64,
-    /// How far the clock of a restarted process is off, at most.
+    /// The largest clock error of a restarted process, in milliseconds.
     pub(super) skew_ms_max: u64,
 }
 
 impl Faults {
-    /// What a seed has in store.
+    /// Draws the faults of a seed.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let mut on = |value: u64| if chance.once_in(3) { 0 } else { value };
         let (crash, stop, hold, lost) = (on(1), on(1), on(2), on(5));
@@ -57,29 +57,29 @@ impl Faults {
     }
 }
 
-/// A promise that is broken on purpose: the simulator must notice.
+/// A planted fault that breaks a promise: a check must notice it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// The store says "kept" before it has kept anything, and a crash loses what it promised. In memory only.
+    /// The store confirms a step before it is stored, and a crash loses it. In memory only.
     AcknowledgeEarly,
     /// The store drops the last event of a step that has several.
     LoseLastEvent,
-    /// A second process starts on the same log while the first one lives, and the store takes what either writes.
+    /// A second process starts on the same log while the first one runs, and the store accepts the writes of both.
     TwoOwners,
     /// The store forgets retry keys.
     ForgetKeys,
-    /// The store gives a name to whoever asks, whosever it is.
+    /// The store moves an alias to any task, also one that another unfinished task has.
     MoveNames,
-    /// The store forgets to put down what a step owes, now and then.
+    /// The store sometimes does not write the deliveries of a step.
     OweNothing,
-    /// The store takes a delivery that failed for one that arrived.
+    /// The store records a failed delivery as delivered.
     CountFailures,
-    /// The store says that the latest row of a configuration is due, and not the oldest.
+    /// The store returns the latest row of a configuration as due instead of the oldest.
     SkipAhead,
-    /// The store forgets whose children tasks are.
+    /// The store drops the parent links of children.
     ForgetKin,
-    /// The store finds no children of tasks that were given up.
+    /// The store finds no children of tasks that have ended.
     HideOrphans,
-    /// The store forgets to count what is booked, now and then.
+    /// The store does not count usage of bookings.
     CountNothing,
 }

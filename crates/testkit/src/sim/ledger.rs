@@ -1,4 +1,4 @@
-//! What clients were told, and the first thing that cannot be true.
+//! What clients have observed, and the first contradiction in it.
 
 use bytes::Bytes;
 use sabir_proto::{FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId};
@@ -6,27 +6,27 @@ use sabir_store::Scope;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The ledger of one run. Clones are the same ledger.
+/// The observations of one run. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Book {
-    /// The first broken promise that was noticed on the way.
+    /// The first broken promise noticed during the run.
     pub(super) violation: Option<(&'static str, String)>,
-    /// Every event that was shown to anybody.
+    /// Every event that a client has received.
     pub(super) events: BTreeMap<(TaskId, Seq), FrozenEvent>,
-    /// Every image that was shown, in the order in which each client saw them.
+    /// Every task image that a client has received, in the order of each client.
     pub(super) images: Vec<Image>,
-    /// What each client did last.
+    /// The last action of each client.
     pub(super) doing: BTreeMap<usize, String>,
     /// Every message that was sent.
     pub(super) sends: BTreeMap<MessageId, Send>,
-    /// Every task that answered to a name.
+    /// Every task that was returned for an alias.
     pub(super) named: Vec<(Named, TaskId)>,
 }
 
-/// A name, and whose it is.
+/// An alias and its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Named {
     pub(super) scope: Arc<Scope>,
@@ -39,22 +39,22 @@ impl std::fmt::Display for Named {
     }
 }
 
-/// A task as somebody saw it.
+/// A task image that a client has received.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) client: usize,
     pub(super) task: TaskId,
     pub(super) json: Bytes,
-    /// The event it was said to be the image at.
+    /// The event number that came with the image.
     pub(super) at: Option<Seq>,
 }
 
-/// A message that somebody sent.
+/// A message that a client has sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Send {
-    /// It had a key, so that however often it was sent it counts once.
+    /// Whether it had a retry key, so that all its copies count once.
     pub(super) keyed: bool,
-    /// The task that answered it; `None` while nobody has.
+    /// The task that answered it, if one has.
     pub(super) answered: Option<TaskId>,
 }
 
@@ -63,17 +63,17 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a broken promise; only the first one counts.
+    /// Records a broken promise; only the first one counts.
     pub(super) fn broken(&self, promise: &'static str, detail: String) {
         self.lock().violation.get_or_insert((promise, detail));
     }
 
-    /// A client is about to send.
+    /// Records that a client is about to send.
     pub(super) fn sending(&self, message: &MessageId, keyed: bool) {
         self.lock().sends.insert(message.clone(), Send { keyed, answered: None });
     }
 
-    /// A client was told that this task has its message.
+    /// Records the task that answered a message.
     pub(super) fn answered(&self, message: &MessageId, task: TaskId) {
         let mut book = self.lock();
         let Some(send) = book.sends.get_mut(message) else { return };
@@ -86,12 +86,12 @@ impl Ledger {
         }
     }
 
-    /// A client was told that this task has the name.
+    /// Records the task that was returned for an alias.
     pub(super) fn named(&self, named: Named, task: TaskId) {
         self.lock().named.push((named, task));
     }
 
-    /// A client saw an event.
+    /// Records an event that a client received.
     pub(super) fn event(&self, task: TaskId, event: &FrozenEvent) {
         let mut book = self.lock();
         let known = book.events.entry((task, event.seq)).or_insert_with(|| event.clone());
@@ -101,12 +101,12 @@ impl Ledger {
         }
     }
 
-    /// A client saw a task.
+    /// Records a task image that a client received.
     pub(super) fn image(&self, client: usize, task: TaskId, json: Bytes, at: Option<Seq>) {
         self.lock().images.push(Image { client, task, json, at });
     }
 
-    /// The same, for an answer that is yet to be parsed.
+    /// Records the image in an answer and parses it.
     pub(super) fn answer(&self, client: usize, image: &FrozenTask) -> Option<Task> {
         let Some(task) = image.thaw() else {
             self.broken("every_image_was_true_once", format!("an image cannot be read: {:?}", image.json));

@@ -1,7 +1,7 @@
-//! The store of a simulated process: commits and answers that come late, a disk that fills up, and planted faults.
+//! The store of a simulated process: late commits and answers, a disk that fills up, and planted faults.
 //!
-//! It outlives the process. What is on its way when the process dies is gone, and what was committed is there: also
-//! when the answer never reached anybody.
+//! It outlives the process. Uncommitted steps are lost when the process dies; committed ones stay, also when no process
+//! got the answer.
 
 use super::checks::is_unfinished;
 use super::faults::Sabotage;
@@ -27,15 +27,15 @@ pub(super) struct SimLog(Mutex<Inner>);
 
 struct Inner {
     disk: Disk,
-    /// Taken and not committed yet, oldest first.
+    /// Accepted and not committed yet, oldest first.
     waiting: VecDeque<Waiting>,
     holding: bool,
-    /// Reads that were made and not answered yet, oldest first.
+    /// Reads without an answer yet, oldest first.
     unanswered: VecDeque<Box<dyn FnOnce() + Send>>,
     answering_late: bool,
     full: bool,
     sabotage: Option<Sabotage>,
-    /// Only where answers are given too early, on purpose: every step taken, of which a crash leaves the first so many.
+    /// For [`Sabotage::AcknowledgeEarly`]: every confirmed step, of which a crash keeps the first `journal_kept`.
     journal: Vec<Step>,
     journal_kept: usize,
     witness: Witness,
@@ -46,26 +46,25 @@ struct Waiting {
     reply: oneshot::Sender<Result<(), AppendError>>,
 }
 
-/// What only somebody beside the disk can have seen.
+/// The history of commits, recorded beside the store for the checks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Witness {
-    /// Every task there is.
+    /// Every task that was opened.
     pub(super) tasks: BTreeSet<TaskId>,
-    /// Where each stands.
+    /// The last state of each task.
     states: BTreeMap<TaskId, TaskState>,
-    /// The tasks that each name was given to, in that order. A list, since whatever has an order of its own would not be
-    /// the same twice.
+    /// The tasks that had each alias, in order. A list, since a hash map would not have the same order in every run.
     pub(super) names: Vec<(Named, Vec<TaskId>)>,
-    /// Names that were given away while their task was unfinished.
+    /// Aliases that moved while their task was unfinished.
     pub(super) names_taken_away: Vec<String>,
-    /// Every child, with its parent and the parent's key for it.
+    /// Every child, with its parent and its key.
     pub(super) born: Vec<(TaskId, TaskId, Arc<str>)>,
-    /// Tasks that got an event after they had settled.
+    /// Settled tasks that got another event.
     pub(super) moved_after_settling: Vec<TaskId>,
 }
 
 impl Witness {
-    /// Children that live on though their parent was given up, and those parents.
+    /// Unfinished children of parents that were canceled, failed or rejected, with those parents.
     pub(super) fn orphans(&self) -> impl Iterator<Item = (TaskId, TaskId)> {
         let state = |task: &TaskId| self.states.get(task).copied();
         let lives = move |child: &TaskId| state(child).is_some_and(|state| !state.is_settled());
@@ -89,7 +88,7 @@ impl Witness {
     }
 }
 
-/// The name that a step gives to the task it opens.
+/// The alias that a step gives to the task that it opens.
 fn named(step: &Step) -> Option<Named> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
@@ -109,7 +108,7 @@ fn named(step: &Step) -> Option<Named> {
     })
 }
 
-/// Takes away what is counted for bookings.
+/// Removes the usage from bookings.
 fn forget_counts(step: &mut Step) {
     for effect in &mut step.effects {
         match effect {
@@ -120,7 +119,7 @@ fn forget_counts(step: &mut Step) {
     }
 }
 
-/// What the ledger holds in the end.
+/// The contents of the ledger at the end.
 #[derive(Debug, Clone)]
 pub(super) struct Books {
     pub(super) tally: Tally,
@@ -129,7 +128,7 @@ pub(super) struct Books {
     pub(super) bookings: Vec<Booking>,
 }
 
-/// Whose child a step opens, and under which key.
+/// The parent and the key of the child that a step opens.
 fn born(step: &Step) -> Option<(TaskId, Arc<str>)> {
     let birth = step.opening.as_ref()?.birth.as_ref()?;
     Some((birth.kin.parent, birth.kin.key.clone()))
@@ -171,7 +170,7 @@ impl Disk {
     fn reopen(&mut self) {
         if let Self::File { log, dir } = self {
             *log = None;
-            // Without syncing: what dies here is the process, not the machine.
+            // Without syncing: the process dies here, not the machine.
             let (durability, writing) = (Durability::Normal, Writing::Inline);
             let options = sabir_store::sqlite::Options { durability, writing, ..Default::default() };
             *log = Some(SqliteLog::open(&dir.path().join("sim.db"), options).expect("our own file opens"));
@@ -199,22 +198,22 @@ impl SimLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether steps wait for their commit.
+    /// Delays the commits of steps, or stops delaying them.
     pub(super) fn set_holding(&self, holding: bool) {
         self.lock().holding = holding;
     }
 
-    /// Whether readers wait for what was read: it is as old then as their question.
+    /// Delays the answers to reads, or stops; a delayed answer is as old as its read.
     pub(super) fn set_answering_late(&self, late: bool) {
         self.lock().answering_late = late;
     }
 
-    /// How many readers wait.
+    /// The number of delayed reads.
     pub(super) fn unanswered(&self) -> usize {
         self.lock().unanswered.len()
     }
 
-    /// Answers those who have waited longest, at most so many.
+    /// Answers at most this many delayed reads, oldest first.
     pub(super) fn answer(&self, reads: usize) {
         let mut inner = self.lock();
         let count = reads.min(inner.unanswered.len());
@@ -223,18 +222,18 @@ impl SimLog {
         answers.into_iter().for_each(|answer| answer());
     }
 
-    /// Whether there is no room.
+    /// Fills the disk, or makes room again.
     pub(super) fn set_full(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// How many steps wait for their commit.
+    /// The number of steps that wait for their commit.
     pub(super) fn waiting(&self) -> usize {
         let inner = self.lock();
         inner.waiting.len() + inner.journal.len() - inner.journal_kept
     }
 
-    /// Commits the oldest of those that wait, at most so many, and answers them. Whether there is room turns out now.
+    /// Commits at most this many waiting steps, oldest first, and answers them. A full disk refuses them now.
     pub(super) fn commit(&self, steps: usize) {
         let mut inner = self.lock();
         inner.journal_kept = inner.journal.len().min(inner.journal_kept + steps);
@@ -243,12 +242,12 @@ impl SimLog {
         let answered: Vec<_> = group.into_iter().map(|w| (w.reply, inner.commit(w.step))).collect();
         drop(inner);
         for (reply, answer) in answered {
-            // Whoever asked may have left.
+            // The caller may have been dropped.
             drop(reply.send(answer));
         }
     }
 
-    /// The process dies.
+    /// Loses everything uncommitted, as when the process dies.
     pub(super) fn crash(&self) {
         let mut inner = self.lock();
         let lost = (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.unanswered));
@@ -260,12 +259,12 @@ impl SimLog {
         drop(lost);
     }
 
-    /// How many tasks are unfinished.
+    /// The number of unfinished tasks.
     pub(super) fn unfinished_tasks(&self) -> usize {
         self.lock().witness.states.values().filter(|state| is_unfinished(**state)).count()
     }
 
-    /// How many children live on though their parent was given up.
+    /// The number of unfinished children of ended parents.
     pub(super) fn orphans(&self) -> usize {
         self.lock().witness.orphans().count()
     }
@@ -274,7 +273,7 @@ impl SimLog {
         self.lock().witness.clone()
     }
 
-    /// What is booked.
+    /// Reads the contents of the ledger.
     pub(super) fn books(&self) -> Option<Books> {
         let inner = self.lock();
         let ledger = inner.disk.ledger();
@@ -287,13 +286,13 @@ impl SimLog {
         })
     }
 
-    /// Whether some letter is neither delivered nor given up.
+    /// Whether a delivery is still pending.
     pub(super) fn has_letters(&self) -> bool {
         let any = Letters { dead: false, task: None, after: 0, limit: 1 };
         at_once(self.lock().disk.log().letters(any)).is_ok_and(|letters| !letters.is_empty())
     }
 
-    /// Those that were given up.
+    /// Reads all dead letters.
     pub(super) fn dead_letters(&self) -> Vec<Letter> {
         let all = Letters { dead: true, task: None, after: 0, limit: usize::MAX };
         at_once(self.lock().disk.log().letters(all)).unwrap_or_default()
@@ -312,7 +311,7 @@ impl SimLog {
             Mark::Postpone { until: now, tried: Some(_) } if sabotage == Some(Sabotage::CountFailures) => {
                 Mark::Done { now }
             }
-            // The row that was passed over waits as well, or it would be due for ever at one moment.
+            // The skipped row is postponed as well; otherwise it would stay due for ever.
             mark @ Mark::Postpone { .. } if sabotage == Some(Sabotage::SkipAhead) => {
                 let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
                 let letters = at_once(self.lock().disk.log().letters(of_task)).unwrap_or_default();
@@ -354,7 +353,7 @@ impl SimLog {
         }
         let found = at_once(answer);
         let (sender, receiver) = oneshot::channel();
-        // Whoever asked may have left.
+        // The caller may have been dropped.
         inner.unanswered.push_back(Box::new(move || drop(sender.send(found))));
         Answer::later(receiver)
     }
@@ -408,7 +407,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Goes back to what a disk really has that said "kept" too early.
+    /// Rebuilds the store from the steps that really were committed.
     fn lose_what_was_not_kept(&mut self) {
         self.disk = Disk::new(Store::Memory);
         self.journal.truncate(self.journal_kept);
@@ -417,7 +416,7 @@ impl Inner {
         }
     }
 
-    /// Makes a name fit, as a store would that does not look whose it is.
+    /// Makes an alias change fit, like a store that does not check its owner.
     fn look_away(&self, step: &mut Step) {
         let Some(scope) = step.opening.as_ref().map(|opening| opening.scope.clone()) else { return };
         for effect in &mut step.effects {
@@ -456,7 +455,7 @@ impl TaskLog for SimLog {
             }
             return Answer::now(taken);
         }
-        // Behind others that wait: the order of steps is the order of commits.
+        // Behind waiting steps: steps are committed in order.
         if inner.holding || !inner.waiting.is_empty() {
             let (sender, receiver) = oneshot::channel();
             inner.waiting.push_back(Waiting { step, reply: sender });

@@ -1,4 +1,4 @@
-//! What clients do to see how things stand: get, list, subscribe, and try what they must not.
+//! Reads of clients: get, list, subscribe, and reads that must be refused.
 
 use super::client::Client;
 use super::door::Lost;
@@ -11,7 +11,7 @@ impl Client {
         self.look(known.agent, known.task).await;
     }
 
-    /// *Get*, once.
+    /// Gets a task once, without a retry.
     pub(super) async fn look(&mut self, agent: usize, task: TaskId) {
         let scope = self.scope(agent);
         let call = GetTask { tenant: Tenant::none(), id: task.into(), history_length: None };
@@ -28,7 +28,7 @@ impl Client {
         }
     }
 
-    /// Somebody else's task does not exist.
+    /// Checks that another caller's task is not found.
     pub(super) async fn pry(&mut self) {
         let Some(known) = self.any_known() else { return };
         let mut scope = (*self.scope(known.agent)).clone();
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// *List*, page by page, while everything moves.
+    /// Lists all pages while tasks change.
     pub(super) async fn walk(&mut self) {
         let Some(known) = self.any_known() else { return };
         let scope = self.scope(known.agent);
@@ -58,7 +58,7 @@ impl Client {
             let scope = scope.clone();
             let page = match self.call(|engine| Box::pin(async move { engine.list(scope, &call).await })).await {
                 Ok(Ok(page)) => page,
-                // A walk goes on in the next process.
+                // A page token is valid in the next process.
                 Err(Lost) => {
                     if self.try_again(began, "listing").await {
                         continue;
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// *Subscribe* to something, from the beginning, from where it stands, or from somewhere in between.
+    /// Subscribes to a known task, from a snapshot, the beginning, or an event in between.
     pub(super) async fn watch_along(&mut self) {
         let Some(known) = self.any_known() else { return };
         let last = match self.chance.below(3) {

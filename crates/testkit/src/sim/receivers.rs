@@ -1,5 +1,5 @@
-//! Receivers of push notifications: some refuse, some are slow, some hang, some are dead for a while or for good. Each
-//! keeps its own record of what it took, and that record is what is judged; nobody asks the outbox what it believes.
+//! Receivers of push notifications: some refuse, some are slow, some hang, some are unreachable for a while or for
+//! good. Each records what it has received, and the checks use only that record, not the outbox.
 
 use super::executor::Executor;
 use crate::chance::Chance;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many hosts there are.
+/// The number of receiver hosts.
 pub(super) const HOSTS: usize = 5;
-/// How long a courier waits for an answer.
+/// How long a delivery waits for an answer.
 const ANSWER_MS_MAX: u64 = 15_000;
 
 /// All receivers. Clones are the same ones; they outlive the process that calls them.
@@ -27,26 +27,26 @@ struct Shared {
 struct Inner {
     chance: Chance,
     hosts: [Habits; HOSTS],
-    /// No more faults but those for good.
+    /// Only permanent faults are left.
     calm: bool,
     heard: Vec<Heard>,
-    /// Deliveries under way, by task and configuration.
+    /// Deliveries in flight, by task and configuration.
     open: BTreeMap<(TaskId, String), u32>,
     broken: Option<String>,
 }
 
-/// How a host behaves. "Once in" zero is never.
+/// The behaviour of a host. "Once in" zero is never.
 #[derive(Debug, Clone, Copy)]
 struct Habits {
     refuses_once_in: u64,
-    /// Takes it, and its answer never comes.
+    /// Receives the event, and its answer never comes.
     hangs_once_in: u64,
     slow_ms_max: u64,
-    /// Nobody is there before then.
+    /// The host is unreachable before this time.
     dead_until_ms: u64,
 }
 
-/// Something that a receiver took.
+/// An event that a receiver has received.
 #[derive(Debug, Clone)]
 pub(super) struct Heard {
     pub(super) task: TaskId,
@@ -78,22 +78,22 @@ impl Receivers {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on everybody who is there answers at once.
+    /// Ends temporary faults: from now on every reachable host accepts at once.
     pub(super) fn calm_down(&self) {
         self.lock().calm = true;
     }
 
-    /// Everything that was taken, in that order.
+    /// All received events, in order.
     pub(super) fn heard(&self) -> Vec<Heard> {
         self.lock().heard.clone()
     }
 
-    /// Something that cannot be, noticed on the way.
+    /// The first contradiction noticed during the run.
     pub(super) fn broken(&self) -> Option<String> {
         self.lock().broken.clone()
     }
 
-    /// How long nobody was there, in milliseconds from the beginning.
+    /// Until when the host was unreachable, in milliseconds from the start.
     pub(super) fn dead_until(&self, url: &str) -> u64 {
         self.lock().hosts[host(url)].dead_until_ms
     }
@@ -108,7 +108,8 @@ impl Receivers {
         Open { receivers: self.clone(), to }
     }
 
-    /// What will happen to a delivery: how long until it is taken, whether it is, how long until the answer, and that.
+    /// Plans a delivery: the time until the event is received, whether it is, the time until the answer, and the
+    /// outcome.
     fn plan(&self, parcel: &Parcel) -> Plan {
         let mut inner = self.lock();
         let (habits, calm) = (inner.hosts[host(&parcel.config.url)], inner.calm);
@@ -141,7 +142,7 @@ fn host(url: &str) -> usize {
     url.trim_start_matches("https://h").split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// A delivery under way; gone with the process, too.
+/// A delivery in flight; it ends with its process, too.
 struct Open {
     receivers: Receivers,
     to: (TaskId, String),
@@ -168,7 +169,7 @@ impl Courier for Receivers {
                 let Parcel { event, id, .. } = parcel;
                 receivers.lock().heard.push(Heard { task, config, seq: event.seq, id, json: event.json });
             }
-            // Whoever crashes now has delivered and does not know.
+            // A crash here leaves a delivered event without a record of it.
             executor.sleep(Duration::from_millis(plan.after)).await;
             Delivered { outcome: plan.outcome, took: Duration::from_millis(executor.now() - began) }
         })

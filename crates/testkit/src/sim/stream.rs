@@ -1,7 +1,7 @@
-//! Following a task: what a client does with a stream, and with the next one when that breaks off.
+//! How a client follows a task: it reads a stream, and reconnects when that breaks off.
 //!
-//! The client counts. Whatever it is shown must be the next event, or a snapshot that says at which event it was taken;
-//! after a break it goes on from the last event it has.
+//! The client checks event numbers. It must receive the next event, or a snapshot with the number at which it was
+//! taken; after a break it continues from its last event.
 
 use super::client::{Client, Letter, Verdict};
 use super::door::{Frame, Lost, Stream, first};
@@ -9,36 +9,36 @@ use sabir_engine::watch::Item;
 use sabir_proto::{Event, Fault, FrozenEvent, Seq, Subscribe, Task, TaskId, TaskState, Tenant, Terms};
 use std::time::Duration;
 
-/// How long a client listens to nothing before it looks for itself.
+/// How long a client waits on a silent stream before it reads the task.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// How far a client has followed a task.
+/// The position of a client in the events of a task.
 struct Followed {
     agent: usize,
-    /// Unknown until the first event of a send.
+    /// The task; unknown until the first event of a send.
     task: Option<TaskId>,
     last: Option<Seq>,
-    /// The letter is known to have been taken.
+    /// The message is known to be accepted.
     accepted: bool,
-    /// The client only guesses that the task has come as far as `last`.
+    /// `last` is only a guess of how far the task has come.
     guessing: bool,
 }
 
-/// How a stream came to its end.
+/// Why the client stopped reading a stream.
 enum Ended {
-    /// The task rests, or there is nothing more to be seen.
+    /// The task rests, or nothing more is to come.
     Done,
-    /// It broke off.
+    /// The stream was interrupted.
     Broken,
 }
 
 impl Client {
-    /// *Stream*, until the task rests.
+    /// Streams a message until the task rests.
     pub(super) async fn follow_letter(&mut self, letter: Letter) {
         let began = self.now();
         let mut followed = Followed { agent: letter.agent, task: None, last: None, accepted: false, guessing: false };
         loop {
-            // Once it has seen events it may ask for the rest by the letter or by the task.
+            // Once it has events, it may ask for the rest by the message or by the task.
             let by_letter = followed.task.is_none() || (letter.keyed && self.chance.once_in(2));
             self.note(format_args!("streams {} after {:?}, by letter: {by_letter}", letter.id(), followed.last));
             let stream = match followed.task {
@@ -59,7 +59,7 @@ impl Client {
         }
     }
 
-    /// *Subscribe*, until the task rests.
+    /// Subscribes to a task until it rests.
     pub(super) async fn follow_task(&mut self, agent: usize, task: TaskId, last: Option<Seq>) {
         let began = self.now();
         let mut followed = Followed { agent, task: Some(task), last, accepted: true, guessing: last.is_some() };
@@ -92,7 +92,7 @@ impl Client {
         self.around.door.stream(|engine| Box::pin(async move { engine.subscribe(&scope, &call, &terms).await }))
     }
 
-    /// Reads a stream to its end, or hangs up on the way.
+    /// Reads a stream to its end, or disconnects before.
     async fn read(
         &mut self,
         mut stream: Stream,
@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// Nothing came for long. Fine while the task waits for somebody; else the client tries again.
+    /// After a long silence: fine while the task asks for an answer; otherwise the client retries.
     async fn after_silence(&mut self, followed: &Followed) -> Ended {
         let Some(task) = followed.task else { return Ended::Broken };
         self.note(format_args!("hears nothing of {task} after {:?}", followed.last));
@@ -163,7 +163,7 @@ impl Client {
         Ended::Done
     }
 
-    /// Takes in one event; false when it should never have come.
+    /// Processes one event; false when it should never have come.
     fn take(&mut self, event: &FrozenEvent, followed: &mut Followed, letter: Option<&Letter>) -> bool {
         let whole = match event.thaw() {
             Some(Event::Task(task)) => Some(task),
@@ -173,7 +173,7 @@ impl Client {
                 return false;
             }
         };
-        // A task stands for everything up to its number; anything else must be the next in line.
+        // A snapshot replaces everything up to its number; any other event must be the next one.
         let snapshot = whole.as_ref().filter(|_| followed.last.is_none());
         let expected = followed.last.map_or(Seq(1), Seq::next);
         if snapshot.is_none() && event.seq != expected {
@@ -192,7 +192,7 @@ impl Client {
         self.note(format_args!("sees event {} of {task}", event.seq));
         (followed.task, followed.last, followed.guessing) = (Some(task), Some(event.seq), false);
         match snapshot {
-            // The log's first event is a task, too, and looks like any snapshot.
+            // The first event of a log is a task too, and looks like any snapshot.
             Some(task) if event.seq > Seq(1) => self.take_snapshot(event, task, followed, letter),
             Some(task) => {
                 self.around.ledger.event(task.id, event);
@@ -208,7 +208,7 @@ impl Client {
     }
 
     fn take_snapshot(&mut self, event: &FrozenEvent, task: &Task, followed: &mut Followed, letter: Option<&Letter>) {
-        // `{"task":…}`: the bytes themselves, not what we would write.
+        // `{"task":…}`: the original bytes, not re-encoded ones.
         let json = event.json.slice(8..event.json.len() - 1);
         self.around.ledger.image(self.number, task.id, json, Some(event.seq));
         match letter {

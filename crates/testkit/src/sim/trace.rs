@@ -1,13 +1,13 @@
-//! What happened, as a digest of everything and the last few lines in words.
+//! The trace of a run: a digest of everything, and the last lines in words.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Lines kept for the message of a violation.
+/// Trace lines kept for the message of a violation.
 const TAIL: usize = 60;
 
-/// A fingerprint of a whole run: equal for equal courses of events.
+/// The digest of a whole run: equal for equal runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(u64);
 
@@ -34,7 +34,7 @@ impl Default for State {
 }
 
 impl State {
-    /// FNV-1a: not for enemies, only for comparing.
+    /// FNV-1a: only for comparing, not cryptographic.
     fn mix(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -47,7 +47,7 @@ impl Trace {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something worth a line.
+    /// Records a line of text.
     pub(super) fn note(&self, at: u64, what: fmt::Arguments<'_>) {
         let line = format!("{:>5}.{:03} s  {what}", at / 1000, at % 1000);
         let mut state = self.lock();
@@ -58,7 +58,7 @@ impl Trace {
         state.tail.push_back(line);
     }
 
-    /// Something that only has to be the same the next time.
+    /// Mixes bytes into the digest only.
     pub(super) fn mix(&self, bytes: &[u8]) {
         self.lock().mix(bytes);
     }

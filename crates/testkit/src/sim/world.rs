@@ -1,4 +1,4 @@
-//! Processes that start, crash and start again, and the loop that decides when.
+//! The simulation: processes that start, crash and restart, and the loop that decides when.
 
 use super::checks;
 use super::client::{Client, Surroundings};
@@ -19,25 +19,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Jobs of the world itself, and of its clients; processes come after them.
+/// The job groups of the simulation itself and of its clients; those of processes come after them.
 const WORLD: Group = 0;
 const CLIENTS: Group = 1;
-/// Time moves by no more than this at once while steps wait for their commit.
+/// The most that time moves at once while steps wait for their commit, in milliseconds.
 const HELD_MS_MAX: u64 = 500;
-/// The same while readers wait for their answer, one of which gets it once in so many steps.
+/// The same while reads wait for an answer, and how often one of them gets it.
 const LATE_MS_MAX: u64 = 100;
 const ANSWERED_ONCE_IN: u64 = 4;
-/// After it was full for longer than this, the disk has room for at least as long: whoever asks every five seconds gets
-/// in. Else nobody could promise a client anything that lasts less than the trouble as a whole.
+/// After a longer full time, the disk has room for at least as long, so that a retry every five seconds succeeds.
+/// Otherwise no promise could be kept that is shorter than all faults together.
 const BREATH_MS: u64 = 6000;
-/// Where two processes may run at once, the second one starts once in so many steps.
+/// With [`Sabotage::TwoOwners`], the second process starts once in so many steps.
 const SECOND_OWNER_ONCE_IN: u64 = 300;
-/// Nothing that happens in a world takes longer than this, in milliseconds of its own time.
+/// The longest run, in simulated milliseconds.
 const LIFETIME_MS: u64 = 2 * 3600 * 1000;
-/// Nor more steps than this: whoever needs them runs in circles.
+/// The most steps of a run: more mean an endless loop.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// The scripted agents, and one that books.
+/// The scripted agents and the booking agent.
 fn neighbours(roster: &Roster) -> Vec<Arc<Resident>> {
     let mut all = residents(roster);
     let name = AgentName::parse("books").expect("a plain word is a legal name");
@@ -46,20 +46,20 @@ fn neighbours(roster: &Roster) -> Vec<Arc<Resident>> {
     all
 }
 
-/// A world of one seed.
+/// The simulation of one seed.
 pub(super) struct World {
     seed: u64,
     options: Options,
     around: Surroundings,
     roster: Roster,
     chance: Chance,
-    /// The process that serves, and those before it that were never ended.
+    /// The group of the serving process; `alive` also has earlier ones that were not ended.
     group: Group,
     alive: Vec<Group>,
-    /// It is time to start the next process.
+    /// The next process is to be started.
     due: Arc<AtomicBool>,
     restart: Option<Job>,
-    /// A process has come to its orderly end.
+    /// A process has stopped in order.
     stopped: Arc<AtomicBool>,
     ends: u32,
     steps: u64,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The whole story, from the first process to the last check.
+    /// Runs the simulation from the first process to the last check.
     pub(super) fn run(mut self) -> Result<Digest, Violation> {
         self.start();
         let full = self.fill_the_disk_now_and_then();
@@ -110,14 +110,14 @@ impl World {
         self.until("every_client_that_waits_gets_an_answer", |world| world.around.executor.alive(CLIENTS) == 0)?;
         self.around.executor.abort(full);
         self.calm_down()?;
-        // Before a restart as well: nobody needs one to come to an end.
+        // Checked before a restart as well: no task needs one to come to an end.
         self.judge(&[checks::NOBODY_IS_LEFT_BEHIND])?;
         self.crash();
         self.calm_down()?;
         self.judge(checks::ALL)
     }
 
-    /// No more faults: what is on its way arrives, who is down gets up, and everybody finishes.
+    /// Ends all faults, and waits until every agent, child and delivery has finished.
     fn calm_down(&mut self) -> Result<(), Violation> {
         self.around.faults.crash_once_in = 0;
         self.around.faults.stop_once_in = 0;
@@ -149,7 +149,7 @@ impl World {
         Ok(())
     }
 
-    /// One thing happens; false when nothing can.
+    /// Does one step; false when none is possible.
     fn tick(&mut self) -> Result<bool, Violation> {
         self.steps += 1;
         self.check_witnesses()?;
@@ -171,7 +171,7 @@ impl World {
         log.set_holding(self.chance.once_in(faults.hold_once_in));
         log.set_answering_late(self.chance.once_in(faults.late_once_in));
         let (waiting, unanswered) = (log.waiting(), log.unanswered());
-        // A slow disk is slow, not dead: time does not run away while it works.
+        // A slow disk is not a dead one: time moves only a little while it works.
         let overdue = faults.hold_once_in == 0 || self.around.executor.gap().is_none_or(|ms| ms > HELD_MS_MAX);
         if waiting > 0 && (overdue || self.chance.once_in(faults.commit_once_in)) {
             let steps = 1 + self.chance.below(waiting);
@@ -190,7 +190,7 @@ impl World {
         Ok(true)
     }
 
-    /// What was noticed on the way.
+    /// Checks what must hold all the time.
     fn check_witnesses(&self) -> Result<(), Violation> {
         if let Some((promise, detail)) = self.around.ledger.lock().violation.clone() {
             return Err(self.violation(promise, detail));
@@ -204,7 +204,7 @@ impl World {
         if let Some(turn) = self.roster.changed_pasts().first() {
             return Err(self.violation("every_attempt_of_a_turn_has_the_same_past", turn.clone()));
         }
-        // A process that serves has taken up everything, and gives nothing up: also while the disk is full.
+        // A serving process has resumed every task and drops none, also while the disk is full.
         if let Some(engine) = self.around.door.engine() {
             let (unfinished, running) = (self.around.log.unfinished_tasks(), engine.running());
             if unfinished > running {
@@ -215,7 +215,7 @@ impl World {
         Ok(())
     }
 
-    /// A process starts: takes up the log, recovers, and begins to listen.
+    /// Starts a process: it opens the log, recovers, and begins to listen.
     fn start(&mut self) {
         self.group += 1;
         self.alive.push(self.group);
@@ -227,7 +227,7 @@ impl World {
         self.around.executor.spawn(group, Box::pin(serve(around, Arc::new(host), group)));
     }
 
-    /// The process is asked to stop: it lets nobody in, and ends once its agents have.
+    /// Asks the process to stop: it accepts no calls, and ends once its agents have.
     fn stop(&mut self) {
         let Some(engine) = self.around.door.engine() else { return };
         self.note(format_args!("process {} stops", self.group));
@@ -240,7 +240,7 @@ impl World {
         self.around.executor.spawn(self.group, Box::pin(stop));
     }
 
-    /// All processes die where they stand.
+    /// Kills all processes at once.
     fn crash(&mut self) {
         self.ends += 1;
         self.note(format_args!("the process ends, with {} steps on their way", self.around.log.waiting()));
@@ -255,7 +255,7 @@ impl World {
             executor.sleep(pause).await;
             due.store(true, Ordering::Relaxed);
         };
-        // It may have died before it was up again; then it is started once, not twice.
+        // It may have died during its start; then one restart is planned, not two.
         if let Some(restart) = self.restart.replace(self.around.executor.spawn(WORLD, Box::pin(restart))) {
             self.around.executor.abort(restart);
         }
@@ -324,10 +324,10 @@ async fn serve(around: Surroundings, host: Arc<SimHost>, group: Group) {
     }
 }
 
-/// How long an event is tried before it is given up.
+/// The time after which an event becomes a dead letter.
 pub(super) const PUSH_TIME_MAX: Duration = Duration::from_secs(900);
 
-/// Small, so that what is rare elsewhere happens all the time here.
+/// Small limits, so that rare situations are frequent here.
 fn limits() -> Limits {
     Limits {
         draft_events_max: 6,
@@ -337,12 +337,12 @@ fn limits() -> Limits {
         push_workers_max: 6,
         push_host_workers_max: 3,
         push_delay_max: Duration::from_secs(20),
-        // So that it is time, and not chance, that makes dead letters.
+        // Dead letters are then made by time, not by chance.
         push_attempts_max: u32::MAX,
         push_time_max: PUSH_TIME_MAX,
         push_pause_min: Duration::from_secs(1),
         push_pause_max: Duration::from_secs(20),
-        // Simulated tasks are small; here they are read as large ones are.
+        // Simulated tasks are small; this treats them like large ones.
         snapshot_small_bytes: 0,
         ..Limits::default()
     }

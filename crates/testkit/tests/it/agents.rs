@@ -1,4 +1,4 @@
-//! What an engine makes of agents that behave, and of those that do not.
+//! Tests of the engine with well-behaved and misbehaving agents.
 
 use crate::desk::Desk;
 use sabir_proto::{CancelTask, Task, TaskState, Tenant, Terms};
@@ -39,7 +39,7 @@ fn a_question_waits_for_its_answer() {
         task = desk.send("asks", "an answer", Some(&task));
     }
     assert_eq!(task.status.state, TaskState::Completed);
-    // Three of the caller's, and the two questions; the closing words are the status.
+    // Three messages of the caller and two questions; the closing message is in the status.
     assert_eq!(task.history.len(), 5);
 }
 
@@ -59,7 +59,7 @@ fn a_flood_is_taken_in_steps_of_bounded_size() {
     let mut desk = Desk::new();
     let task = desk.send("floods", "do 100", None);
     assert_eq!(made(&task), streamed(1000));
-    // At most 256 events are on their way at once; the opening is a step of its own.
+    // At most 256 events are uncommitted at once; the opening is a step of its own.
     assert_eq!(desk.log.steps(), 1 + 1000_usize.div_ceil(256));
 }
 
@@ -107,10 +107,10 @@ fn a_brief_turn_is_one_step_unless_somebody_waits_for_its_task() {
     let task = desk.send("brief", "do 1", None);
     assert_eq!((made(&task), desk.log.steps()), (streamed(1), 1));
     assert_eq!(get(&desk, "brief", &task), task, "whole, from its one row");
-    // Not in a moment.
+    // This turn takes longer than 100 ms.
     let task = desk.send("brief", "do 4", None);
     assert_eq!((made(&task), desk.log.steps()), (streamed(4), 3));
-    // Its caller does not wait, so it must be there.
+    // The caller does not wait, so the task must be stored first.
     let task = desk.begin("brief", "do 1");
     assert_eq!((task.status.state, desk.log.steps()), (TaskState::Submitted, 4));
     desk.run(desk.executor.sleep(Duration::from_secs(1)));
@@ -123,7 +123,7 @@ fn a_brief_turn_goes_on_without_whoever_asked_for_it() {
     let request = desk.request("do 1", None);
     let (engine, resident, scope) = (desk.engine.clone(), desk.agent("brief"), desk.scope("brief"));
     let first = request.clone();
-    // The caller hangs up in the middle of it.
+    // The caller disconnects in the middle of it.
     desk.run(async move {
         let terms = Terms::default();
         let mut sending = std::pin::pin!(engine.send(&resident, scope, first, &terms));
@@ -131,7 +131,7 @@ fn a_brief_turn_goes_on_without_whoever_asked_for_it() {
         assert!(left, "it takes a moment");
     });
     assert_eq!(desk.roster.present(), 1, "a caller that leaves cancels nobody");
-    // Sent again it is the same message, which is at work already.
+    // The repeated message finds its task at work.
     let task = desk.deliver("brief", request);
     assert_eq!((task.status.state, made(&task)), (TaskState::Completed, streamed(1)));
     assert_eq!(desk.roster.doubles(), Vec::<String>::new());
@@ -152,7 +152,7 @@ fn a_turn_that_kills_the_process_three_times_is_given_up() {
 
 #[test]
 fn a_turn_that_is_taken_up_again_has_the_same_past() {
-    // The second one takes a snapshot in the middle of its turn, after which the past is only in the log.
+    // The second one takes a snapshot within its turn; the task before the turn is then only in the log.
     for (agent, request, turns, crash_after) in [("asks", "ask 3", 3, 1), ("tells", "do 1", 1, 600)] {
         let mut desk = Desk::new();
         let mut task = desk.send(agent, request, None);

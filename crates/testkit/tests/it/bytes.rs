@@ -1,4 +1,5 @@
-//! A long answer, or a long conversation, costs the disk a small multiple of its length, not the square of it.
+//! Tests of write amplification: a long answer or conversation costs the disk a small multiple of its length, not its
+//! square.
 
 use crate::desk::Desk;
 use sabir_engine::machine;
@@ -7,12 +8,12 @@ use sabir_store::TaskLog;
 use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
 use std::sync::Arc;
 
-/// Bytes written for every byte streamed, at most.
+/// The most bytes written for every byte streamed.
 const FACTOR_MAX: usize = 4;
-/// What a tiny message, the status before the agent answers and its question have together, at most.
+/// The most bytes of a tiny message, the status before the answer, and the question together.
 const TINY_TURN_BYTES_MAX: usize = 2 << 10;
 
-/// On a file: the log in memory copies a task to change it, which here would be most of the work.
+/// On a file: the memory log copies a task to change it, which would be most of the work here.
 fn desk_on_file(dir: &tempfile::TempDir) -> Desk {
     let options = Options { durability: Durability::Normal, writing: Writing::Inline, ..Options::default() };
     Desk::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()))
@@ -47,7 +48,7 @@ fn a_tiny_message_to_a_large_task_does_not_write_the_task_again() {
     }
     let cost = written(&desk) - before;
     assert!(cost <= turns * TINY_TURN_BYTES_MAX, "{cost} bytes written for {turns} tiny messages");
-    // Whoever comes after a crash finds the same task, and goes on with it.
+    // After a crash the engine finds the same task, and continues it.
     desk.crash();
     let (found, head, tail) = stored(&desk, &task);
     assert_eq!(found, task);
@@ -73,7 +74,7 @@ fn a_long_conversation_is_written_at_most_four_times() {
 
 #[test]
 fn ten_thousand_chunks_are_written_at_most_four_times() {
-    // As fast as they can be said, and one step each.
+    // As fast as possible, and one step each.
     for (agent, request) in [("floods", "do 1000"), ("streams", "do 10000")] {
         let dir = tempfile::tempdir().unwrap();
         let mut desk = desk_on_file(&dir);

@@ -1,4 +1,4 @@
-//! An engine on a desk: fake time, a log in memory, scripted agents, and nothing that goes wrong by itself.
+//! The engine fixture: fake time, a log in memory, scripted agents, and no faults of its own.
 
 use sabir_engine::watch::Item;
 use sabir_engine::{Engine, Limits, Metrics, Resident};
@@ -15,7 +15,7 @@ use sabir_testkit::sim::executor::Executor;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-/// One process after another, on one log.
+/// An engine in one process after another, on one log.
 pub(crate) struct Desk {
     pub(crate) executor: Executor,
     pub(crate) log: Arc<CountingLog>,
@@ -49,7 +49,7 @@ impl Desk {
         desk
     }
 
-    /// Agents beside the scripted ones, which all of them can then call.
+    /// Adds agents to the scripted ones; all agents can call them.
     pub(crate) fn move_in(&self, newcomers: impl IntoIterator<Item = Arc<Resident>>) {
         self.residents.lock().unwrap().extend(newcomers);
     }
@@ -63,7 +63,7 @@ impl Desk {
         move |name| residents.lock().unwrap().iter().find(|r| r.name == *name).cloned()
     }
 
-    /// The process dies and another one opens its log, without taking anything up.
+    /// Kills the process; another one opens its log, without recovery.
     pub(crate) fn die(&mut self) {
         self.executor.abort_group(self.process);
         self.process += 1;
@@ -71,14 +71,14 @@ impl Desk {
         self.introduce();
     }
 
-    /// The process dies and another one takes up its log. Gives how many turns go on and how many were failed.
+    /// Kills the process; another one recovers its log. Returns how many turns resume and how many were failed.
     pub(crate) fn crash(&mut self) -> (usize, usize) {
         self.die();
         let (engine, by_name) = (self.engine.clone(), self.directory());
         self.run(async move { engine.recover(by_name).await.expect("the log can be read") })
     }
 
-    /// The process is asked to stop.
+    /// Stops the engine in order.
     pub(crate) fn stop(&self) {
         let engine = self.engine.clone();
         self.run(async move { engine.stop().await });
@@ -112,13 +112,13 @@ impl Desk {
         })
     }
 
-    /// *Send*, and the task as it rests.
+    /// Sends a message and returns the task at rest.
     pub(crate) fn send(&mut self, agent: &str, text: &str, to: Option<&Task>) -> Task {
         let request = self.request(text, to);
         self.deliver(agent, request)
     }
 
-    /// *Send*, and the task as soon as it is there.
+    /// Sends a message and returns the task as soon as it is stored.
     pub(crate) fn begin(&mut self, agent: &str, text: &str) -> Task {
         let mut request = self.request(text, None);
         request.configuration.return_immediately = true;
@@ -134,7 +134,7 @@ impl Desk {
         }
     }
 
-    /// *Stream*, to its end.
+    /// Streams a message and returns all events.
     pub(crate) fn stream(&mut self, agent: &str, text: &str) -> Vec<sabir_proto::FrozenEvent> {
         let (engine, resident, scope) = (self.engine.clone(), self.agent(agent), self.scope(agent));
         let request = self.request(text, None);

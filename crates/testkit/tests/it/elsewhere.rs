@@ -1,4 +1,4 @@
-//! Agents whose work goes on elsewhere: what is committed before they wait, and what they hear of a cancel.
+//! Tests of agents with work on other servers: what they commit before they wait, and how they learn of a cancel.
 
 use crate::desk::Desk;
 use sabir_engine::{Agent, Canceled, Context, Ending, Failure, Nature, Recovery, Resident};
@@ -7,10 +7,10 @@ use sabir_store::Scope;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Writes down what it is about to do, does it, and waits for a minute; or asks.
+/// Commits a checkpoint, acts, and waits for a minute; or asks.
 #[derive(Clone, Default)]
 struct Far {
-    /// What it knew when it did something on the outside.
+    /// The checkpoint before each action.
     done: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
     canceled: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
 }

@@ -1,4 +1,4 @@
-//! Files: what is ours survives, what is not ours is left alone, and a full disk is not the end.
+//! Tests of store files: our file survives, another program's file is not changed, and a full disk is not fatal.
 
 use sabir_proto::{Seq, TaskState};
 use sabir_store::sqlite::{Options, SqliteLog, Writing};
@@ -106,14 +106,14 @@ fn random_bytes_are_refused() {
     }
 }
 
-/// A process that was killed leaves a write-ahead log behind. Merging it is harmless to what it says, but the file was
-/// not ours to touch.
+/// A killed process leaves a write-ahead log behind. Merging it would keep the contents, but a refused file must not be
+/// changed.
 #[test]
 fn a_refused_file_keeps_its_write_ahead_log() {
     for (at, number, words) in [(USER_VERSION_AT, 99, "newer sabir"), (APPLICATION_ID_AT, 0, "not a Sabir store")] {
         let (mut bench, stories) = some_store();
         bench.reopen();
-        // Changes a page that is not the first, so that the header in the file itself is the one that counts.
+        // Changes a page other than the first, so that the header in the file itself is the one that counts.
         let step = Step { turn: Some((Seq(0), 2)), ..stories[0].bare() };
         wait(bench.log().append(step)).unwrap();
         let killed = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
         let (mut author, scope) = (Author::new(3), owner("ann"));
         let bench = OnFile::new(writing);
         let mut kept: Vec<Story> = Vec::new();
-        // As small as the file is already: SQLite takes any lower number as that.
+        // The current size of the file: SQLite raises any lower number to that.
         bench.sqlite().set_pages_max(1).unwrap();
         let mut refused = loop {
             let mut story = author.story(&scope);
@@ -179,7 +179,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
         check(&bench, &kept);
         let again = refused.clone().open(&mut author, &[News::Chunk; 40]);
         assert_eq!(wait(bench.log().append(again)), Err(AppendError::Store(StoreError::Full)));
-        // Also an owner nobody has seen before, whose number is written first.
+        // Also for a new owner, whose number is written first.
         let stranger = author.story(&owner("bob")).open(&mut author, &[News::Chunk; 40]);
         assert_eq!(wait(bench.log().append(stranger)), Err(AppendError::Store(StoreError::Full)));
         bench.sqlite().set_pages_max(1_000_000).unwrap();

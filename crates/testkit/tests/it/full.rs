@@ -1,4 +1,4 @@
-//! A store that takes no writes for long: nobody is forgotten, and nobody needs a restart.
+//! Tests with a store that refuses writes for long: every task ends afterwards, without a restart.
 
 use crate::desk::Desk;
 use sabir_proto::{CancelTask, Fault, GetTask, SendMessage, Sent, Subscribe, Task, TaskState, Tenant, Terms};
@@ -9,7 +9,7 @@ use sabir_testkit::fickle::FickleLog;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than a runner tries, and than anybody waits between two tries after that.
+/// Longer than a runner retries, and than the longest pause of the retry loop.
 const LONG: Duration = Duration::from_secs(60);
 
 fn desk() -> (Desk, Arc<FickleLog>) {
@@ -38,7 +38,7 @@ fn cancel(desk: &Desk, agent: &str, task: &Task) -> Result<TaskState, Fault> {
     desk.run(async move { engine.cancel(&scope, &resident, &call).await }).map(|task| task.state)
 }
 
-/// The first item of a subscription after the snapshot.
+/// Waits for the first item of a subscription after the snapshot.
 fn follow(desk: &Desk, agent: &str, task: &Task) -> Result<(), Fault> {
     let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
     let call = Subscribe { tenant: Tenant::none(), id: task.id.into() };
@@ -166,7 +166,7 @@ fn a_stop_does_not_wait_for_room() {
     assert!(desk.executor.now() - before <= 10, "{} ms", desk.executor.now() - before);
     assert_eq!((desk.engine.running(), desk.metrics.endings_owed.get()), (0, 0));
     log.refuse(None);
-    // Nobody has told them that it is over, so it is not.
+    // Their endings were never stored, so they are not ended.
     assert_eq!(desk.crash(), (3, 0));
     pass(&desk, LONG);
     assert_eq!(get(&desk, "streams", &owed).status.state, TaskState::Completed);

@@ -1,4 +1,4 @@
-//! Tasks that agents open with other agents: found again, answered once, called off with their parent, and bounded.
+//! Tests of subtasks: found again, answered once, canceled with their parent, and bounded.
 
 use crate::desk::Desk;
 use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, LINEAGE, Limits, Nature, Recovery, Resident};
@@ -11,13 +11,13 @@ use sabir_store::{Family, Scope};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Asks another agent and repeats what it says; a question travels up, and the answer down.
+/// Delegates to another agent and returns its result; questions go up to the caller, answers down.
 ///
 /// The first message names the other agent and what to say to it: `echo: hello`.
 #[derive(Clone)]
 struct Boss {
     recovery: Recovery,
-    /// The children it saw.
+    /// The children that it opened or found.
     children: Arc<Mutex<Vec<TaskId>>>,
 }
 
@@ -119,7 +119,7 @@ fn a_question_travels_up_and_the_answer_down() {
     assert_eq!(said.iter().filter(|text| text.starts_with("so")).collect::<Vec<_>>(), ["so", "so then"]);
 }
 
-/// The parent is killed at every moment; whatever happens there is one child, and it is answered once.
+/// Kills the process at many points of the parent's turn: there is one child, and it is answered once.
 #[test]
 fn a_turn_that_is_begun_again_finds_its_child_and_answers_it_once() {
     for moment in (0..200).step_by(5) {
@@ -171,7 +171,7 @@ fn a_parent_that_is_lost_takes_its_children_with_it() {
     assert_eq!(get(&desk, "streams", child).status.state, TaskState::Canceled);
 }
 
-/// The parent's cancel is in the log and the child's is not: what a crash between the two leaves behind.
+/// The parent's cancel is committed and the child's is not, as after a crash between the two.
 #[test]
 fn a_child_that_a_crash_left_behind_is_called_off_at_the_next_start() {
     for words in ["streams: 1000", "asks: 1"] {
@@ -179,7 +179,7 @@ fn a_child_that_a_crash_left_behind_is_called_off_at_the_next_start() {
         let task = desk.begin("boss", words);
         pass(&desk, 1);
         desk.die();
-        // Nobody has taken anything up: only the parent is there to be canceled, and the process dies at once.
+        // No task was resumed: only the parent is canceled, and the process dies at once.
         let (engine, scope, resident) = (desk.engine.clone(), desk.scope("boss"), desk.agent("boss"));
         let call = CancelTask { tenant: Tenant::none(), id: task.id.into(), metadata: None };
         desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
@@ -238,7 +238,7 @@ fn a_chain_of_agents_has_an_end() {
     assert_eq!(desk.metrics.runaways_refused.get_or_create(&[("limit", "hops_max")]).get(), 1);
 }
 
-/// Asks as many others at once as it is told.
+/// Opens as many children at once as the message says.
 struct Crowd;
 
 impl Agent for Crowd {
@@ -291,7 +291,7 @@ fn what_is_for_an_old_message_opens_nothing_any_more() {
     assert!(words(&task).contains("raise [limits] tree_seconds_max"), "{}", words(&task));
 }
 
-/// Waits so many seconds, and asks then.
+/// Waits this many seconds, then delegates.
 struct Late;
 
 impl Agent for Late {
@@ -303,7 +303,7 @@ impl Agent for Late {
     }
 }
 
-/// Spends what it is told, and what its child spends.
+/// Spends the amount in its message, and delegates the rest.
 struct Spender;
 
 impl Agent for Spender {
@@ -353,7 +353,7 @@ fn send_claiming(desk: &mut Desk, agent: &str, words: &str, json: &str) -> Resul
 #[test]
 fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     let (mut desk, boss) = desk();
-    // What an agent here tells one elsewhere …
+    // The lineage that an agent here sends to another server …
     let told = Arc::new(Mutex::new(String::new()));
     desk.move_in([resident("herald", Herald(told.clone()))]);
     let claimed = r#"{"root": "theirs", "hops": 3, "path": ["far#1"]}"#;
@@ -361,13 +361,13 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     let told = told.lock().unwrap().clone();
     assert!(told.starts_with(r#"{"hops":4,"path":["far#1","herald#"#), "{told}");
     assert!(told.ends_with(r#""],"root":"theirs"}"#), "{told}");
-    // … brings it back to the same agent, but not to another one, nor to one that is called the same elsewhere.
+    // … leads to a refusal at the same agent here, but not at another one, nor at one with the same name elsewhere.
     let back = send_claiming(&mut desk, "herald", "x", &told);
     assert!(
         matches!(&back, Err(Fault::UnsupportedOperation(why)) if why.contains("agent herald is waiting")),
         "{back:?}"
     );
-    // Once it waits for nothing any more, this is no circle.
+    // Once its task is settled, this is no loop.
     assert_eq!(desk.send("herald", "done", Some(&open)).status.state, TaskState::Completed);
     assert!(send_claiming(&mut desk, "herald", "x", &told).is_ok());
     assert!(send_claiming(&mut desk, "boss", "echo: x", &told).is_ok());
@@ -384,7 +384,7 @@ fn hops_elsewhere_count_and_a_call_that_comes_back_is_refused() {
     }
 }
 
-/// Writes down what it would tell an agent elsewhere, and asks something where it is told to.
+/// Records its outbound lineage, and asks if the message says "ask".
 struct Herald(Arc<Mutex<String>>);
 
 impl Agent for Herald {
@@ -394,7 +394,7 @@ impl Agent for Herald {
     }
 }
 
-/// Says what its tools may do, or asks the other one to.
+/// Returns its tool mode, or that of another agent.
 struct Tools;
 
 impl Agent for Tools {

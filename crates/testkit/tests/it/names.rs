@@ -1,4 +1,4 @@
-//! Names that callers give their tasks: as good as ids, and nobody else's.
+//! Tests of aliases: as good as ids, and valid for one owner.
 
 use crate::desk::Desk;
 use sabir_engine::watch::Item;
@@ -13,7 +13,7 @@ use sabir_testkit::story::push_config;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A UUID of our own kind, which a client may well choose.
+/// A UUID like ours, which a client may choose.
 const OUR_KIND: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 fn under(desk: &mut Desk, name: &str, text: &str) -> Box<SendMessage> {
@@ -40,7 +40,7 @@ fn send_as(
     }
 }
 
-/// Sends under a name and gives the task at rest.
+/// Sends under an alias and returns the task at rest.
 fn say(desk: &mut Desk, agent: &str, name: &str, text: &str) -> Task {
     let request = under(desk, name, text);
     send(desk, agent, request, Terms::default()).unwrap()
@@ -158,7 +158,7 @@ fn a_name_is_as_good_as_an_id() {
             engine.list_push(&scope, &call).await
         });
         assert_eq!(pushes.map(|(id, page)| (id, page.configs.len())).unwrap(), (task.id, 1));
-        // A message may say it where ids are said.
+        // A message may have the alias in place of the task id.
         let mut request = desk.request("an answer", None);
         request.message.task_id = Some(named(name));
         let answered = send(&desk, "asks", request.clone(), Terms::default()).unwrap();
@@ -200,7 +200,7 @@ fn a_repeated_send_under_a_name_is_the_same_send() {
     }
 }
 
-/// Both look the name up before either has opened anything.
+/// Both look up the alias before either has opened a task.
 #[test]
 fn of_two_sends_under_a_new_name_one_opens_it() {
     for (agent, keyed) in [("tardy", true), ("tardy", false), ("echo", true)] {
@@ -234,7 +234,7 @@ fn of_two_sends_under_a_new_name_one_opens_it() {
         }
         let contexts: std::collections::HashSet<_> = opened.iter().map(|task| task.context_id.clone()).collect();
         assert_eq!((opened.len() + refused, contexts.len()), (5, 1), "{agent}: one conversation");
-        // Whoever settles at once makes room for the next; whoever works does not.
+        // A task that settles at once frees the alias for the next; one at work does not.
         let expected = if agent == "echo" { 5 } else { 1 };
         assert_eq!((opened.len(), count(&desk, agent)), (expected, u64::try_from(expected).unwrap()), "{agent}");
     }

@@ -1,4 +1,4 @@
-//! Notes beside tasks: for their owner, and in nobody's way.
+//! Tests of notes beside tasks: visible to their owner only, and without other effects.
 
 use crate::desk::Desk;
 use sabir_engine::Note;

@@ -1,4 +1,4 @@
-//! What was delivered does not slow down what is owed.
+//! Tests that delivered rows do not slow down the outbox.
 
 use sabir_proto::TaskId;
 use sabir_store::sqlite::{SqliteLog, Writing};
@@ -8,10 +8,10 @@ use sabir_testkit::story::{Author, News, Story, beginning, owner, registers};
 use sabir_testkit::wait::wait;
 use std::time::{Duration, Instant};
 
-/// Configurations of one task.
+/// The push configurations of each task.
 const CONFIGS: usize = 100;
 
-/// Tasks with a hundred configurations each, all of them owed something by the next step.
+/// Opens tasks with a hundred configurations each, all of which get the next event.
 fn tasks(log: &SqliteLog, author: &mut Author, count: usize) -> Vec<Story> {
     let open = |author: &mut Author| {
         let mut story = author.story(&owner("ann"));
@@ -22,7 +22,7 @@ fn tasks(log: &SqliteLog, author: &mut Author, count: usize) -> Vec<Story> {
     (0..count).map(|_| open(author)).collect()
 }
 
-/// One more row for every configuration.
+/// Adds one row for every configuration.
 fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
     let step = |story: &mut Story, author: &mut Author| {
         log.append(Step { notify: Some(beginning()), ..story.step(author, &[News::Chunk]) })
@@ -31,7 +31,7 @@ fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
     answers.into_iter().for_each(|answer| wait(answer).unwrap());
 }
 
-/// Reads what a courier would need, and says that it was delivered; how many that were.
+/// Reads everything that a delivery needs, and marks it delivered; returns how many.
 fn drain(log: &SqliteLog) -> usize {
     let mut delivered = 0;
     loop {
@@ -51,7 +51,7 @@ fn drain(log: &SqliteLog) -> usize {
     }
 }
 
-/// An outbox with so many rows that are owed each time.
+/// An outbox with a fixed number of rows per round.
 struct Desk {
     bench: OnFile,
     author: Author,
@@ -65,7 +65,7 @@ impl Desk {
         Self { bench, author, stories }
     }
 
-    /// Owes to everybody, and delivers; how long the latter took.
+    /// Adds a row for every configuration and drains them; returns the time of draining.
     fn round(&mut self) -> Duration {
         let log = self.bench.sqlite();
         owe(log, &mut self.author, &mut self.stories);
@@ -75,8 +75,8 @@ impl Desk {
     }
 }
 
-/// The best of some drains of so many pending rows: in an outbox that is as good as new, and in one where so many rows were
-/// delivered before. By turns, since other people use this machine, too.
+/// The best times of several drains: in a new outbox, and in one after many deliveries. Alternately, since other
+/// programs use this machine too.
 fn compare(delivered: usize, pending: usize, times: usize) -> (Duration, Duration) {
     let (mut new, mut used) = (Desk::new(pending), Desk::new(pending));
     for _ in 0..delivered / pending {
@@ -90,8 +90,8 @@ fn compare(delivered: usize, pending: usize, times: usize) -> (Duration, Duratio
 
 #[test]
 fn delivered_rows_are_gone() {
-    // Few enough to be quick and too few to time on a busy machine, so that only a bad ratio counts: a lookup that walked
-    // over what was delivered would be a hundred times as slow.
+    // Too few to time exactly on a busy machine, so only a bad ratio fails: a lookup that walked over delivered rows
+    // would be a hundred times as slow.
     let (new, used) = compare(30_000, 1000, 3);
     assert!(used < 3 * new, "{used:?} after 30,000 deliveries, {new:?} before");
 }

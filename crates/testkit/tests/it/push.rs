@@ -1,4 +1,4 @@
-//! Every event reaches every receiver, in order; and whoever does not take it holds up nobody else.
+//! Tests of deliveries: every event reaches every receiver in order, and a failing receiver does not block others.
 
 use crate::desk::Desk;
 use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What somebody tried to deliver, and when.
+/// A delivery attempt and its time.
 #[derive(Debug, Clone)]
 struct Tried {
     at_ms: u64,
     parcel: Parcel,
 }
 
-/// Decides what becomes of a parcel, and how long that takes.
+/// Decides the outcome and the duration of a delivery.
 type Habit = Box<dyn Fn(&Parcel) -> (Outcome, Duration) + Send + Sync>;
 
-/// A courier that does as it is told.
+/// A transport with scripted outcomes.
 #[derive(Clone)]
 struct Post {
     executor: Executor,
@@ -37,7 +37,7 @@ impl Post {
         self.tried.lock().unwrap().clone()
     }
 
-    /// Which events of which configurations were tried, in that order.
+    /// The attempts as configuration and event number, in order.
     fn events(&self) -> Vec<(String, u64)> {
         self.tried().iter().map(|t| (t.parcel.config.id.clone().unwrap(), t.parcel.event.seq.0)).collect()
     }
@@ -74,7 +74,7 @@ fn config(id: &str, host: &str) -> PushConfig {
     PushConfig { id: Some(id.into()), url: format!("https://{host}/hook"), token: Some("tok".into()), authentication }
 }
 
-/// Sends with a configuration, and the task as it rests.
+/// Sends a message with a configuration and returns the task at rest.
 fn send(desk: &mut Desk, agent: &str, text: &str, config: PushConfig) -> Task {
     let mut request = desk.request(text, None);
     request.configuration.task_push_notification_config = Some(config);
@@ -156,7 +156,7 @@ fn who_registers_after_the_end_is_told_the_end() {
 #[test]
 fn patience_grows_and_ends_and_can_be_renewed() {
     let mut desk = Desk::new();
-    // The host answers, so that it is not left alone.
+    // The host answers, so that its breaker stays closed.
     let post = start(&desk, |_| (Outcome::Refused { status: 404, retry_after: None }, Duration::from_millis(10)));
     let task = send(&mut desk, "echo", "hello", config("hook", "a.example"));
     pass(&desk, 23 * HOUR);
@@ -242,7 +242,7 @@ fn a_dead_host_costs_little_and_holds_up_nobody() {
     assert_eq!(good(&post), 150, "within a second, though the others hang for fifteen");
     pass(&desk, 2 * HOUR);
     let dead = post.tried().len() - good(&post);
-    // One that sees how it is in at most five minutes, after the first few.
+    // One probe in at most five minutes, after the first few.
     assert!((10..80).contains(&dead), "{dead} attempts in {} ms", desk.executor.now() - began);
     assert_eq!(desk.metrics.push_hosts_paused.get(), 1);
     assert_eq!(letters(&desk, true), [], "patience is not spent where nobody was tried");

@@ -1,4 +1,4 @@
-//! A send that is repeated is the same send, whatever became of the first one.
+//! Tests of retries: a repeated send is the same send, whatever happened to the first one.
 
 use crate::desk::Desk;
 use sabir_proto::{Fault, Sent, Stamp, TaskState, Terms};
@@ -9,7 +9,7 @@ use sabir_testkit::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A caller that leaves while its message is being looked at has not sent it: the next copy is the first.
+/// A caller that disconnects before its message is accepted has not sent it: the next copy is the first.
 #[test]
 fn a_caller_that_leaves_early_does_not_lock_itself_out() {
     let explicit = Terms { idempotency_key: Some("k".into()), ..Terms::default() };
@@ -36,7 +36,7 @@ fn a_caller_that_leaves_early_does_not_lock_itself_out() {
     }
 }
 
-/// A repeat that was on its way when the server stopped is told so: the task as it stood would look like an answer.
+/// A repeat in progress at a stop is refused: the unfinished task would look like an answer.
 #[test]
 fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
     let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
@@ -70,7 +70,7 @@ fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
         }
     }
     assert_eq!(desk.executor.alive(9), 0, "both are answered");
-    // And whoever comes later is not let in.
+    // A later send is refused.
     let (engine, resident, scope) = (desk.engine.clone(), desk.agent("streams"), desk.scope("streams"));
     let late = request.clone();
     let answer = desk.run(async move { engine.send(&resident, scope, late, &Terms::default()).await });
@@ -79,7 +79,7 @@ fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
     assert_eq!(desk.deliver("streams", request).id, task.id, "sent again, it is the same task");
 }
 
-/// A send whose task has been forgotten is no repeat of anything, and nobody is told to wait for it.
+/// A send whose task was pruned is not a repeat, and its sender is not told to wait.
 #[test]
 fn a_send_whose_task_was_forgotten_is_a_new_one() {
     let log = Arc::new(MemoryLog::new());

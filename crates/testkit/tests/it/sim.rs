@@ -1,23 +1,23 @@
-//! Nothing acknowledged is lost, whatever happens; and the simulator would notice if it were.
+//! Runs the simulator: no acknowledged event is lost, and the checks notice planted faults.
 
 use sabir_testkit::sim::{Options, Sabotage, Store, run};
 use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Seeds of a plain test run; `SABIR_SIM_SEEDS` asks for more.
+/// The seeds of a normal test run; `SABIR_SIM_SEEDS` sets more.
 const SEEDS: u64 = 200;
-/// How many of them run on a file.
+/// The seeds that run on a file.
 const ON_FILE: u64 = 100;
-/// A seed takes a fraction of a second. One that takes this long runs in circles inside of a single poll, where the
-/// simulator cannot look.
+/// A seed takes a fraction of a second. One that takes this long loops within a single poll, which the simulator cannot
+/// interrupt.
 const SEED_TIME_MAX: Duration = Duration::from_secs(120);
 
 fn seeds() -> u64 {
     std::env::var("SABIR_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
 }
 
-/// Names the seed that hangs, and ends the process, since nothing else would.
+/// Prints the seed that hangs and ends the process, since the test cannot end by itself.
 fn watchdog() -> Sender<u64> {
     let (begin, begun) = channel();
     std::thread::spawn(move || {
@@ -67,7 +67,7 @@ fn one_seed_is_one_course_of_events() {
     }
 }
 
-/// Within a plain test run, some seed finds that this promise is broken.
+/// Asserts that within a normal test run some seed finds this promise broken.
 #[track_caller]
 fn check_noticed(sabotage: Sabotage, promise: &str) {
     let watchdog = watchdog();

@@ -1,6 +1,7 @@
-//! What is answered: an envelope of the same shape, sender and recipient reversed.
+//! Answers: an envelope of the same shape as the request, sender and recipient reversed.
 //!
-//! A booking has a status of its own, so nothing in a payload says whether it went well but the presence of `error`.
+//! A payload is a refusal if it has the member `error`. Nothing else says so, because a booking has a status of its
+//! own.
 
 use super::envelope::{Sketch, empty};
 use super::{Moment, NETWORK};
@@ -9,7 +10,7 @@ use sabir_proto::{Json, Object};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where nothing could be read of whom to answer.
+/// Stands for a sender or an intent that could not be read.
 const UNKNOWN: &str = "unknown";
 
 /// Writes the answer to an envelope.
@@ -17,7 +18,8 @@ pub fn answer(asked: &Sketch, payload: &Object, now: Moment) -> String {
     written(asked, payload, NETWORK, now)
 }
 
-/// Writes why an envelope was refused. `own` is who answers where it could not be read whom it was for.
+/// Writes the refusal of an envelope. `own` is the sender of the answer where the recipient of the request could not be
+/// read.
 pub fn refuse(asked: &Sketch, problem: &Problem, own: &str, now: Moment) -> String {
     #[derive(Serialize)]
     struct Failed {
@@ -52,7 +54,7 @@ fn written(asked: &Sketch, payload: &Object, own: &str, now: Moment) -> String {
     serde_json::to_string(&out).unwrap_or_default()
 }
 
-/// A problem as it is shown.
+/// The `error` member of a payload.
 #[derive(Debug, Serialize, Deserialize)]
 struct Shown {
     code: String,
@@ -78,39 +80,39 @@ impl Shown {
     }
 }
 
-/// An answer of another network.
+/// A successful answer of another network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// Who answers.
+    /// The id of the network or the agent that answers.
     pub from: String,
-    /// The result.
+    /// The result of the intent, as the network sent it.
     pub payload: Object,
-    /// What was echoed.
+    /// The `agent_context` of the request, which the network echoes.
     pub context: Object,
 }
 
-/// Why there is no result.
+/// Why the answer of another network has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// They refused.
+    /// The network refused with a code that we know.
     #[error("{0}")]
     Refused(Problem),
-    /// They refused in a word that we do not know.
+    /// The network refused with a code that we do not know.
     #[error("{code}: {message}")]
     Unknown {
-        /// The word.
+        /// The code, as the network sent it.
         code: String,
-        /// What they said.
+        /// The text of the refusal.
         message: String,
-        /// Whether they think that it may work later.
+        /// Whether the network says that a retry may succeed.
         retryable: bool,
     },
-    /// What came is no answer.
+    /// The bytes are not an answer envelope.
     #[error("not an answer: {0}")]
     Nonsense(String),
 }
 
-/// Reads an answer. Unlike what is asked it is read leniently: a newer network may say more than we know.
+/// Reads an answer. Unlike requests it is read leniently: a newer network may send members that we do not know.
 pub fn read_answer(bytes: &[u8], http: u16) -> Result<Answered, Unanswered> {
     #[derive(Deserialize)]
     struct In {

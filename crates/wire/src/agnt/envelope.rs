@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests to a booking network: the envelope, read strictly and written.
 
 use super::{Hop, Moment, NETWORK, VIA_MAX};
 use sabir_proto::agnt::{Intent, PROTOCOL, Problem, ProblemCode};
@@ -6,68 +6,69 @@ use sabir_proto::{Json, JsonFault, Object};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many characters an id may have.
+/// The number of characters that an id may have.
 pub const ID_CHARS_MAX: usize = 256;
-/// How many characters an intent may have.
+/// The number of characters that an intent may have.
 pub const INTENT_CHARS_MAX: usize = 64;
-/// How large the block may be that is only echoed.
+/// The number of bytes that `agent_context` may have; it is only echoed.
 pub const CONTEXT_BYTES_MAX: usize = 16 * 1024;
-/// How deep an envelope may nest.
+/// The number of levels that an envelope may nest.
 pub const DEPTH_MAX: usize = 32;
-/// The time an answer may take where the sender does not say.
+/// The time an answer may take where the sender does not say, in milliseconds.
 pub const TTL_DEFAULT: u64 = 5000;
 
-/// One envelope: eight members, and a ninth between networks that agreed on it.
+/// A request: eight members, and a ninth (`via`) between networks that agreed on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// Its version. Not yet compared with ours: a stranger's version is an error of its own.
+    /// The protocol version. The reader accepts any; [`Envelope::check_protocol`] compares it with ours, because a
+    /// foreign version is an error of its own.
     pub protocol: String,
-    /// Who says to be sending.
+    /// The sender by its own account; the envelope does not prove it.
     pub from: String,
-    /// Which network, or which venue's agent.
+    /// The recipient: a network, or the agent of a venue.
     pub to: String,
-    /// What is wanted, by name; see [`Envelope::intent`].
+    /// The name of the operation; [`Envelope::intent`] parses it.
     pub intent: String,
-    /// The arguments, and what signs them.
+    /// The arguments of the intent, and their signature.
     pub payload: Object,
-    /// Echoed. Whatever it says about its sender is not believed.
+    /// `agent_context`, which the answer echoes. No claim in it about the sender is believed.
     pub context: Object,
-    /// How long the answer may take, as given.
+    /// How long the answer may take, in milliseconds.
     pub ttl_ms: u64,
-    /// When it was first sent; the same on every retry.
+    /// When the sender first sent it; the same on every retry.
     pub timestamp: Option<Moment>,
-    /// Who passed it on, oldest first.
+    /// The networks that passed it on, oldest first.
     pub via: Vec<Hop>,
 }
 
-/// As much of an envelope as an answer needs.
+/// The members of an envelope that its answer repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
-    /// The version.
+    /// The protocol version of the request.
     pub protocol: String,
-    /// Who sent it, if that could be read.
+    /// The sender, if the envelope names a legal one.
     pub from: Option<String>,
-    /// To whom, if that could be read.
+    /// The recipient, if the envelope names a legal one.
     pub to: Option<String>,
-    /// What was wanted, if that could be read.
+    /// The intent, if the envelope names a legal one.
     pub intent: Option<String>,
-    /// Echoed.
+    /// `agent_context`, which the answer echoes.
     pub context: Object,
-    /// As received.
+    /// The `ttl_ms` of the request, in milliseconds.
     pub ttl_ms: u64,
 }
 
-/// Why bytes are not an envelope, and what could be read of it.
+/// Why bytes are not an envelope, and the members that could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misread {
-    /// What is wrong.
+    /// What is wrong with the envelope.
     pub problem: Problem,
-    /// Whom to answer.
+    /// What an answer to the envelope needs.
     pub known: Box<Sketch>,
 }
 
 impl Envelope {
-    /// An envelope with nothing but what it must have.
+    /// An envelope with its required members only.
     pub fn new(from: &str, intent: Intent, payload: Object) -> Self {
         Self {
             protocol: PROTOCOL.into(),
@@ -89,7 +90,7 @@ impl Envelope {
         read.map_err(|problem| Misread { problem, known: Box::new(sketch) })
     }
 
-    /// The text that is posted.
+    /// Writes the JSON text that is posted.
     pub fn write(&self) -> String {
         #[derive(Serialize)]
         struct Out<'a> {
@@ -118,7 +119,7 @@ impl Envelope {
         serde_json::to_string(&out).unwrap_or_default()
     }
 
-    /// As much of it as an answer needs.
+    /// The members that the answer repeats.
     pub fn sketch(&self) -> Sketch {
         Sketch {
             protocol: self.protocol.clone(),
@@ -130,7 +131,7 @@ impl Envelope {
         }
     }
 
-    /// Whether its version is ours.
+    /// Checks that the protocol version is ours.
     pub fn check_protocol(&self) -> Result<(), Problem> {
         if self.protocol == PROTOCOL {
             return Ok(());
@@ -139,7 +140,7 @@ impl Envelope {
         Err(Problem::new(ProblemCode::UnsupportedProtocol, message))
     }
 
-    /// What is wanted, if anybody knows it.
+    /// Parses the intent; an unknown one is a problem that lists the known ones.
     pub fn intent(&self) -> Result<Intent, Problem> {
         Intent::parse(&self.intent).ok_or_else(|| {
             let known: Vec<&str> = Intent::ALL.iter().map(|intent| intent.name()).collect();
@@ -179,9 +180,10 @@ fn too_deep() -> String {
     format!("nested deeper than {DEPTH_MAX} levels")
 }
 
-/// How deep a text nests that is known to be JSON; more, where it is no matter.
+/// The number of levels that a JSON text nests. Texts with at most [`DEPTH_MAX`] brackets are not walked, so the number
+/// is then only an upper bound.
 fn depth(text: &str) -> usize {
-    // Most have a few brackets in all.
+    // Most envelopes have only a few brackets in all.
     let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
     if brackets <= DEPTH_MAX {
         return brackets;
@@ -207,8 +209,8 @@ fn invalid(why: &str) -> Problem {
     Problem::new(ProblemCode::InvalidEnvelope, why)
 }
 
-/// An envelope member by member. What is right is sketched first, so that a sender with one wrong member is still
-/// answered by name.
+/// Reads an envelope member by member. The members that an answer needs are stored first, so that a sender with one
+/// wrong member is still answered by name.
 struct Reading<'a> {
     members: Members,
     sketch: &'a mut Sketch,
@@ -260,7 +262,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The published model takes its internal name as well.
+    /// The published model also accepts its internal name, `from_agent`.
     fn from(&mut self) -> Result<String, Problem> {
         match (self.text("from")?, self.text("from_agent")?) {
             (Some(_), Some(_)) => Err(invalid("from and from_agent are the same member; send from")),
@@ -281,7 +283,7 @@ impl Reading<'_> {
 
     fn ttl(&mut self) -> Result<u64, Problem> {
         let Some(json) = self.members.remove("ttl_ms") else { return Ok(TTL_DEFAULT) };
-        // An integer by its text: 5000.0 is none.
+        // Parsed from the text, because 5000.0 is not an integer here.
         match json.as_str().parse() {
             Ok(ttl_ms @ 1..) => Ok(ttl_ms),
             _ => Err(invalid("ttl_ms is a whole number of milliseconds above 0")),

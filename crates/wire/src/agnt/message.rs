@@ -1,16 +1,16 @@
-//! Envelopes in the words of A2A, for whoever calls a network as an agent.
+//! Maps between A2A messages and envelopes, for callers that talk to a booking network as to an agent.
 //!
-//! A network knows six intents and no tasks, so only messages can be sent, and each is answered at once:
+//! A network has six intents and no tasks, so a caller can only send messages, and each is answered at once:
 //!
-//! | Said | Becomes |
+//! | A2A | Booking network |
 //! |---|---|
 //! | a message that names a skill | the intent of that name; its data part is the payload |
-//! | a message in words without a skill | `booking.search`, and the words are the query |
-//! | files, references, how to be answered | nothing: they are lost, and noted |
-//! | the result of looking | a message with a data part |
-//! | a booking | a task that is completed, named as the booking, with the artifact `booking` |
-//! | a refusal of a booking that is final | a task that is rejected, with the error as a data part |
-//! | any other refusal | a fault |
+//! | a message of text without a skill | `booking.search`; the text is the query |
+//! | files, references, the send configuration | nothing: they are noted as losses |
+//! | a message with a data part | the result of an intent without effect |
+//! | a completed task, with the id of the booking and the artifact `booking` | a booking |
+//! | a rejected task, with the error as a data part | the final refusal of a booking |
+//! | a fault | any other refusal |
 
 use crate::losses::{LossKind, Losses};
 use sabir_proto::agnt::{Intent, Problem, ProblemCode, data};
@@ -20,10 +20,10 @@ use sabir_proto::{
 };
 use serde_json::{Map, Value, json};
 
-/// The artifact of a booking.
+/// The id of the artifact that holds a booking.
 const BOOKING: &str = "booking";
 
-/// What a message asks of a network.
+/// Reads the intent and the payload from a message.
 pub fn asked(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Object), Fault> {
     let message = &request.message;
     let given = data(&message.parts);
@@ -59,7 +59,7 @@ pub fn asked(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Obje
     Ok((intent, payload.map_err(wrong)?))
 }
 
-/// A result.
+/// Turns the result of an intent into the answer to a send.
 pub fn told(intent: Intent, payload: &Object, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
     let part = Part::data(payload.as_json().clone());
     if !intent.has_effect() {
@@ -75,7 +75,7 @@ pub fn told(intent: Intent, payload: &Object, mint: &mut dyn FnMut() -> MessageI
     Ok(Answer::SentTask(Box::new(task)))
 }
 
-/// A refusal: of a booking, and for good, it is a task that was rejected.
+/// Turns a refusal into the answer to a send. The final refusal of a booking is a rejected task; any other is a fault.
 pub fn refused(intent: Intent, problem: Problem, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
     use ProblemCode as Code;
     let words = problem.message.clone();

@@ -1,32 +1,32 @@
-//! An instant as envelopes write it.
+//! The timestamp of an envelope, to the nanosecond.
 
 use sabir_proto::Timestamp;
 use std::fmt;
 
-/// Nanoseconds since 1970, UTC. Two envelopes of one sender may be a microsecond apart, so milliseconds would not do.
+/// Nanoseconds since 1970, UTC. Two envelopes of one sender may be a microsecond apart, so milliseconds do not suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(i64);
 
 const PER_MILLI: i64 = 1_000_000;
 
 impl Moment {
-    /// From nanoseconds since 1970.
+    /// A timestamp of so many nanoseconds since 1970.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since 1970.
+    /// The number of nanoseconds since 1970.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// The millisecond it lies in.
+    /// The timestamp cut to the millisecond.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::from_millis(self.0.div_euclid(PER_MILLI))
     }
 
-    /// Reads RFC 3339 in UTC: `Z` or `+00:00`, and up to nine digits of fraction. Other offsets are refused: an instant
-    /// has one spelling per resolution, or retries would not be recognised by eye.
+    /// Reads RFC 3339 in UTC: `Z` or `+00:00`, and up to nine digits of fraction. Other offsets are refused: each
+    /// timestamp has one spelling per resolution, so that people recognise retries by eye.
     pub fn parse(text: &str) -> Option<Self> {
         let local = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00"))?;
         let mut whole = [b'Z'; 20];
@@ -53,7 +53,7 @@ impl From<Timestamp> for Moment {
     }
 }
 
-/// With microseconds, as the network writes it; with nanoseconds only where there are any.
+/// Writes microseconds, as the network does, and nanoseconds only where they are not zero.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, fraction) = (self.timestamp().to_string(), self.0.rem_euclid(1_000_000_000));

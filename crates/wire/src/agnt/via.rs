@@ -1,6 +1,6 @@
-//! Who passed an envelope on, oldest first.
+//! The networks that passed an envelope on, oldest first.
 
 pub use sabir_proto::agnt::Hop;
 
-/// How many hops any envelope may have; a network may set fewer.
+/// The number of hops that any envelope may have; a network may set fewer.
 pub const VIA_MAX: usize = 8;

@@ -1,21 +1,21 @@
-//! Which endpoints a form shows, and what endpoints a card of an older form amounts to.
+//! Selects the interfaces that a form can list, and derives interfaces from the addresses on older cards.
 //!
-//! 1.0 lists endpoints by binding and version. 0.3 and 0.2 show those of one version, the older forms a single one. No
-//! form but 1.0 has tenants.
+//! 1.0 lists interfaces by binding and version. 0.3 and 0.2 list those of one version, the older forms a single one.
+//! Only 1.0 has tenants.
 
 use super::Form;
 use crate::{LossKind, Losses};
 use sabir_proto::card::Interface;
 use std::collections::HashSet;
 
-/// The binding that every form has.
+/// The binding that every form of card can name.
 pub(super) const JSONRPC: &str = "JSONRPC";
-/// How an agent-native endpoint ends.
+/// The end of the URL of every agent-native endpoint.
 pub const NATIVE: &str = "/_agent-native/a2a";
-/// How an XPR endpoint ends, and what the agent-native client takes for one of its own.
+/// The end of the URL of every XPR endpoint. The agent-native client takes any such URL for one of its own.
 pub const A2A: &str = "/a2a";
 
-/// Major and minor of a version; patch digits carry no meaning.
+/// Parses the major and minor number of a version; a patch number is allowed and ignored.
 pub(super) fn version(text: &str) -> Option<(u16, u16)> {
     let mut numbers = text.trim().split('.').map(str::parse::<u16>);
     match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
@@ -24,41 +24,41 @@ pub(super) fn version(text: &str) -> Option<(u16, u16)> {
     }
 }
 
-/// The path of an address, without a slash at its end.
+/// The URL up to its query, without a slash at its end.
 fn path(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.strip_suffix('/').unwrap_or(path)
 }
 
-/// Whether the agent-native client would take an address for an endpoint of its own kind, wherever it leads.
+/// Whether the agent-native client would take a URL for an endpoint of its own dialect.
 fn looks_native(url: &str) -> bool {
     path(url).ends_with(A2A)
 }
 
-/// Whether an address is an agent-native endpoint.
+/// Whether a URL is an agent-native endpoint.
 pub(super) fn is_native(url: &str) -> bool {
     path(url).ends_with(NATIVE)
 }
 
-/// The base under which the endpoints of a dialect stand.
+/// The base URL that the endpoints of all dialects share.
 fn base(url: &str) -> &str {
     let path = path(url);
     let base = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);
     base.strip_suffix('/').unwrap_or(base)
 }
 
-/// What an agent-native card says its address is.
+/// The `url` of an agent-native card.
 pub(super) fn native_url(url: &str) -> String {
     if is_native(url) { url.to_owned() } else { format!("{}{NATIVE}", base(url)) }
 }
 
-/// What an XPR card says its address is: clients add the rest.
+/// The `url` of an XPR card: the base, to which clients add the path.
 pub(super) fn xpr_url(url: &str) -> &str {
     base(url)
 }
 
-/// The form a card with this `url` is taken to be in: an agent-native endpoint is known by its path, whatever else the
-/// card has.
+/// The form that a reader recognises in a card with this `url`: an agent-native path decides, whatever else the card
+/// has.
 pub(super) fn as_read(form: Form, url: &str) -> Form {
     match form {
         Form::V03 | Form::V02 | Form::V01 if is_native(url) => Form::Native,
@@ -66,14 +66,14 @@ pub(super) fn as_read(form: Form, url: &str) -> Form {
     }
 }
 
-/// The endpoint that a card with this `url` and nothing else has.
+/// The interface that a card of an older form has by its `url` alone.
 pub(super) fn endpoint(form: Form, url: &str) -> Option<Interface> {
     if url.is_empty() {
         return None;
     }
     let form = as_read(form, url);
     let url = match form {
-        // The client takes one slash off and adds the path, whatever the base ends in.
+        // The XPR client removes one slash and appends the path, whatever the base ends in.
         Form::Xpr => format!("{}{A2A}", url.strip_suffix('/').unwrap_or(url)),
         Form::Native => native_url(url),
         Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::V01 => url.to_owned(),
@@ -86,27 +86,28 @@ pub(super) fn endpoint(form: Form, url: &str) -> Option<Interface> {
     })
 }
 
-/// The interfaces that speak the first of the versions wanted that any speaks, each address and binding once.
+/// The interfaces of the first of the wanted versions that any interface speaks, each pair of address and binding once.
 fn of_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
     let of = |wanted: &(u16, u16)| distinct(interfaces, |i| version(&i.protocol_version).as_ref() == Some(wanted));
     wanted.iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// The interfaces that speak 0.3, the first of them one that the agent-native client would not take for its own: it
-/// reads the same card, believes its `url` and looks no further. Without such a one, those that are left out.
+/// The interfaces of 0.3 that a hybrid card lists. The first is one that the agent-native client would not take for its
+/// own, because that client reads the same card and uses its `url` without any further check. `Err` has the interfaces
+/// that are left out because no such first one exists.
 pub(super) fn beside_1_0(interfaces: &[Interface]) -> Result<Vec<usize>, Vec<usize>> {
     let mut shown = of_version(interfaces, &[(0, 3)]);
     let fits = |&i: &usize| !looks_native(&interfaces[i].url);
     let is_plain = |&i: &usize| interfaces[i].protocol_binding == JSONRPC;
-    // What every client of 0.3 speaks is better put first.
+    // JSON-RPC first, because every client of 0.3 speaks it.
     let first = shown.iter().position(|i| fits(i) && is_plain(i)).or_else(|| shown.iter().position(fits));
     let Some(first) = first else { return Err(shown) };
     shown[..=first].rotate_right(1);
     Ok(shown)
 }
 
-/// The same, where something has to be shown: with no such interface, those of the version that is preferred. The
-/// first is the one that `url` names.
+/// The interfaces that a card of one version lists. If none speaks a wanted version, those of the preferred version.
+/// The first is the one that `url` names.
 pub(super) fn shown_by_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
     let shown = of_version(interfaces, wanted);
     match interfaces.first() {
@@ -121,21 +122,21 @@ fn distinct(interfaces: &[Interface], fits: impl Fn(&Interface) -> bool) -> Vec<
     fitting.filter(|(_, i)| seen.insert((&*i.url, &*i.protocol_binding))).map(|(index, _)| index).collect()
 }
 
-/// The one interface that a form with a single endpoint shows.
+/// The interface that a form with a single endpoint lists.
 pub(super) fn shown_alone(interfaces: &[Interface], form: Form) -> Option<usize> {
     let find =
         |fits: &dyn Fn(&Interface) -> bool| interfaces.iter().position(|i| i.protocol_binding == JSONRPC && fits(i));
     let own = find(&|i| i.protocol_version == form.dialect().name());
     let by_form = || match form {
         Form::Native => find(&|i| is_native(&i.url)),
-        // Whoever speaks several of the older ones answers them all at one address.
+        // A server that speaks several of the older dialects serves them all at one address.
         Form::V01 => find(&|i| matches!(version(&i.protocol_version), Some((0, 1..=3)))),
         Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::Xpr => None,
     };
     own.or_else(by_form).or_else(|| find(&|_| true)).or_else(|| (!interfaces.is_empty()).then_some(0))
 }
 
-/// Notes what of the interfaces is not shown, where `shown` are and stand for `as_read` in the eyes of a reader.
+/// Notes the interfaces that the form does not list, and the members in which a listed one reads back otherwise.
 pub(super) fn note_lost(interfaces: &[Interface], shown: &[usize], as_read: &[Interface], losses: &mut Losses) {
     let kept: HashSet<usize> = shown.iter().copied().collect();
     for i in (0..interfaces.len()).filter(|i| !kept.contains(i)) {
@@ -159,7 +160,7 @@ pub(super) fn note_lost(interfaces: &[Interface], shown: &[usize], as_read: &[In
     }
 }
 
-/// Notes what a form with a single endpoint does not show of the interfaces.
+/// Notes the interfaces that a form with a single endpoint does not list.
 pub(super) fn note_alone(interfaces: &[Interface], shown: Option<usize>, form: Form, url: &str, losses: &mut Losses) {
     let shown: Vec<usize> = shown.into_iter().collect();
     let as_read: Vec<Interface> = endpoint(form, url).into_iter().collect();

@@ -1,21 +1,21 @@
-//! What is out of order in a card that was read.
+//! Lints: departures from the rules of its form, found while a card is read.
 
 use super::Form;
 use crate::Losses;
 use crate::path::Path;
 use std::fmt;
 
-/// Most findings kept of one card; the last of them says how many there were beyond.
+/// The number of lints kept for one card. The last of them says how many more there were.
 pub const LINTS_MAX: usize = 64;
 
-/// A departure from the rules of the form a card is in. The card was read all the same.
+/// A departure from the rules of the card's form. The card was read all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lint {
-    /// Which rule, for programs.
+    /// The id of the rule, for programs.
     pub id: &'static str,
-    /// Where, in the card as it was found.
+    /// The path in the card as it was found.
     pub path: String,
-    /// What is wrong and what was made of it, for people.
+    /// What is wrong and how the reader took it, for people.
     pub message: String,
 }
 
@@ -25,17 +25,17 @@ impl fmt::Display for Lint {
     }
 }
 
-/// A member that the form requires is not there.
+/// A member that the form requires is missing.
 pub(super) const MISSING: &str = "missing";
-/// A member that the form requires to be set is empty.
+/// A member that must not be empty in this form is empty.
 pub(super) const EMPTY: &str = "empty";
 /// A value of another type than the member has.
 pub(super) const WRONG_TYPE: &str = "wrong-type";
-/// A member in snake_case.
+/// The name of a member is in snake_case.
 pub(super) const SNAKE_CASE: &str = "snake-case";
-/// A member, or a way to write one, of another version of A2A.
+/// A member of another version of A2A, or one written as there.
 pub(super) const OTHER_VERSION: &str = "other-version";
-/// A member that no form has.
+/// A member that the reader does not know.
 pub(super) const UNKNOWN_MEMBER: &str = "unknown-member";
 /// `text`, `file` or `data` where a media type belongs.
 pub(super) const MODE_WORD: &str = "mode-word";
@@ -43,18 +43,18 @@ pub(super) const MODE_WORD: &str = "mode-word";
 pub(super) const SCHEME: &str = "scheme";
 /// Several OAuth flows where there is room for one.
 pub(super) const FLOWS: &str = "flows";
-/// Something the card does not say and that had to be assumed.
+/// The reader had to assume something that the card does not say.
 pub(super) const ASSUMED: &str = "assumed";
-/// A `protocolVersion` that is none.
+/// A `protocolVersion` that is not a version.
 pub(super) const VERSION: &str = "version";
 /// A `url` that is not where it should be.
 pub(super) const URL: &str = "url";
-/// Stands for the findings beyond [`LINTS_MAX`].
+/// Stands for the lints beyond [`LINTS_MAX`].
 const MORE: &str = "more";
 
-/// What has come to light while a card is read.
+/// Collects the lints and the losses while a card is read.
 pub(super) struct Findings {
-    /// The form the card is in, and so the rules it is held to.
+    /// The form of the card, whose rules decide what is a lint.
     pub(super) form: Form,
     pub(super) losses: Losses,
     lints: Vec<Lint>,
@@ -69,7 +69,7 @@ impl Findings {
     pub(super) fn lint(&mut self, id: &'static str, path: &Path<'_>, message: impl fmt::Display) {
         if self.lints.len() + 1 < LINTS_MAX {
             let path = path.to_string();
-            // A key of the card itself comes with a dot before it.
+            // The path of a key at the top level begins with a dot.
             let path = path.strip_prefix('.').unwrap_or(&path).to_owned();
             self.lints.push(Lint { id, path, message: message.to_string() });
         } else {
@@ -77,7 +77,7 @@ impl Findings {
         }
     }
 
-    /// The findings, when the card has been read.
+    /// The lints and the losses, once the card has been read.
     pub(super) fn finish(mut self) -> (Vec<Lint>, Losses) {
         if self.more > 0 {
             let message = format!("{} more findings", self.more);

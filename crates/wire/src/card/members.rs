@@ -1,8 +1,8 @@
-//! The members of an object somebody else wrote, taken one by one.
+//! Reads the members of a JSON object from a foreign card, one by one.
 //!
-//! Names may be in snake_case, `null` is absent, and a value of the wrong type is passed over; each departure is a
-//! finding, and so is whatever has not been taken in the end. The text has been checked as a whole before it comes here:
-//! it is JSON, names no member twice, and is not too deep.
+//! Names may be in snake_case, `null` is absent, and a value of the wrong type is ignored. Each departure is a lint,
+//! and so is every member that no reader has taken in the end. The caller has checked the text as a whole: it is JSON,
+//! names no member twice, and is not too deep.
 
 use super::lint::{self, Findings};
 use crate::path::{Path, Wrong};
@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-/// Longest name that a finding repeats, in bytes; names are the writer's, and the reader's memory is ours.
+/// Longest name that a lint repeats, in bytes. A foreign card chooses its names, so their length must be bounded.
 const SHOWN_BYTES_MAX: usize = 128;
 
-/// The members of an object that has a fixed set of them.
+/// Reads an object with a fixed set of members.
 pub(super) struct Members<'a, 'p> {
     at: &'p Path<'p>,
     list: Vec<Member<'a>>,
@@ -23,13 +23,13 @@ pub(super) struct Members<'a, 'p> {
 
 struct Member<'a> {
     name: String,
-    /// As the card has it, where that is in snake_case.
+    /// The name as the card has it, if that is in snake_case.
     spelled: Option<String>,
     value: &'a RawValue,
 }
 
 impl<'a, 'p> Members<'a, 'p> {
-    /// Opens an object. `None` is something else, which is a finding.
+    /// Opens an object. `None`, with a lint, if the value is not an object.
     pub(super) fn open(value: &'a RawValue, at: &'p Path<'p>, found: &mut Findings) -> Result<Option<Self>, Wrong> {
         let Some(entries) = entries(value) else {
             found.lint(lint::WRONG_TYPE, at, "must be an object, is passed over");
@@ -54,7 +54,7 @@ impl<'a, 'p> Members<'a, 'p> {
         Ok(Some(Self { at, list }))
     }
 
-    /// A member of any type.
+    /// Takes a member of any type; a name in snake_case is a lint.
     pub(super) fn take(&mut self, name: &'static str, found: &mut Findings) -> Option<&'a RawValue> {
         let index = self.list.iter().position(|m| m.name == name)?;
         let member = self.list.swap_remove(index);
@@ -64,28 +64,28 @@ impl<'a, 'p> Members<'a, 'p> {
         Some(member.value)
     }
 
-    /// A member without taking it.
+    /// The value of a member, which stays to be taken.
     pub(super) fn peek(&self, name: &str) -> Option<&'a RawValue> {
         self.list.iter().find(|m| m.name == name).map(|m| m.value)
     }
 
-    /// Whether any member is of a family.
+    /// Whether the name of any member has this prefix.
     pub(super) fn any(&self, prefix: &str) -> bool {
         self.list.iter().any(|m| m.name.starts_with(prefix))
     }
 
-    /// A text; a number will do.
+    /// Takes a text; the digits of a number are accepted.
     pub(super) fn text(&mut self, name: &'static str, found: &mut Findings) -> Option<String> {
         let value = self.take(name, found)?;
         text(value, &self.at.member(name), found)
     }
 
-    /// A text that says nothing when it is empty.
+    /// Takes a text; an empty one counts as absent.
     pub(super) fn set_text(&mut self, name: &'static str, found: &mut Findings) -> Option<String> {
         self.text(name, found).filter(|text| !text.is_empty())
     }
 
-    /// A text that ought to be there and to say something.
+    /// Takes a text; a missing or empty one is a lint.
     pub(super) fn required_text(&mut self, name: &'static str, found: &mut Findings) -> String {
         match self.text(name, found) {
             Some(text) => {
@@ -101,7 +101,7 @@ impl<'a, 'p> Members<'a, 'p> {
         }
     }
 
-    /// A yes or no.
+    /// Takes a boolean member.
     pub(super) fn flag(&mut self, name: &'static str, found: &mut Findings) -> Option<bool> {
         match self.take(name, found)?.get() {
             "true" => Some(true),
@@ -110,32 +110,32 @@ impl<'a, 'p> Members<'a, 'p> {
         }
     }
 
-    /// A whole number.
+    /// Takes a whole number that fits into `T`.
     pub(super) fn number<T: TryFrom<i64>>(&mut self, name: &'static str, found: &mut Findings) -> Option<T> {
         let number = whole(self.take(name, found)?.get()).and_then(|n| T::try_from(n).ok());
         number.or_else(|| self.passed_over(name, "must be a whole number in its range", found))
     }
 
-    /// Texts.
+    /// Takes a list of texts.
     pub(super) fn texts(&mut self, name: &'static str, found: &mut Findings) -> Option<Vec<String>> {
         let list = self.list(name, found)?;
         let at = self.at.member(name);
         Some(list.into_iter().enumerate().filter_map(|(i, value)| text(value, &at.item(i), found)).collect())
     }
 
-    /// A list of anything.
+    /// Takes a list of values of any type.
     pub(super) fn list(&mut self, name: &'static str, found: &mut Findings) -> Option<Vec<&'a RawValue>> {
         let list = serde_json::from_str(self.take(name, found)?.get()).ok();
         list.or_else(|| self.passed_over(name, "must be a list", found))
     }
 
-    /// A map: an object whose members are named by its writer.
+    /// Takes a map: an object whose member names are data.
     pub(super) fn map(&mut self, name: &'static str, found: &mut Findings) -> Option<Vec<(String, &'a RawValue)>> {
         let entries = entries(self.take(name, found)?);
         entries.or_else(|| self.passed_over(name, "must be an object", found))
     }
 
-    /// A map of texts.
+    /// Takes a map whose values are texts.
     pub(super) fn text_map(&mut self, name: &'static str, found: &mut Findings) -> Option<BTreeMap<String, String>> {
         let map = self.map(name, found)?;
         let at = self.at.member(name);
@@ -146,18 +146,18 @@ impl<'a, 'p> Members<'a, 'p> {
         Some(map.into_iter().map(read).collect())
     }
 
-    /// An object of any shape.
+    /// Takes an object of any shape.
     pub(super) fn object(&mut self, name: &'static str, found: &mut Findings) -> Option<Object> {
         let json = Json::parse(self.take(name, found)?.get()).and_then(Object::new).ok();
         json.or_else(|| self.passed_over(name, "must be an object", found))
     }
 
-    /// Says that a member is not there.
+    /// Adds the lint that a required member is missing.
     pub(super) fn missing(&self, name: &'static str, instead: &str, found: &mut Findings) {
         found.lint(lint::MISSING, &self.at.member(name), format_args!("is required, {instead}"));
     }
 
-    /// Names what is left.
+    /// Adds a lint for each member that was not taken.
     pub(super) fn finish(self, found: &mut Findings) {
         for member in self.list {
             let name = member.spelled.as_ref().unwrap_or(&member.name);
@@ -171,7 +171,7 @@ impl<'a, 'p> Members<'a, 'p> {
     }
 }
 
-/// The members of an object in the order they are written; `None` is not an object.
+/// The members of an object in the order of the text; `None` if the value is not an object.
 pub(super) fn entries(value: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     struct Entries<'a>(Vec<(String, &'a RawValue)>);
     impl<'de> Deserialize<'de> for Entries<'de> {
@@ -196,7 +196,7 @@ pub(super) fn entries(value: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     serde_json::from_str(value.get()).ok().map(|Entries(entries)| entries)
 }
 
-/// A text, or the digits of a number that stands in its place.
+/// Reads a text, or the digits of a number that stands in its place.
 pub(super) fn text(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Option<String> {
     match value.get().as_bytes().first() {
         Some(b'"') => serde_json::from_str(value.get()).ok(),
@@ -211,12 +211,12 @@ pub(super) fn text(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Opt
     }
 }
 
-/// As much of a name as a finding shows.
+/// The part of a name that a lint shows.
 pub(super) fn shown(name: &str) -> &str {
     &name[..name.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
-/// A name in snake_case as it should be; `None` when it already is.
+/// Turns a name in snake_case into camelCase; `None` if it has no underscore.
 pub(super) fn camel_case(name: &str) -> Option<String> {
     let (first, rest) = name.split_once('_')?;
     if first.is_empty() || rest.is_empty() {
@@ -232,7 +232,7 @@ pub(super) fn camel_case(name: &str) -> Option<String> {
     Some(camel)
 }
 
-/// A whole number however it is written: `5`, `5.0`, `5e0`.
+/// Reads a whole number however it is written: `5`, `5.0`, `5e0`.
 fn whole(text: &str) -> Option<i64> {
     /// From here on a double cannot tell neighbouring integers apart.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -1,4 +1,4 @@
-//! Media types, and the words that 0.1 and XPR have for them.
+//! Media types, and the words that 0.1 and XPR use instead.
 
 use crate::{LossKind, Losses};
 
@@ -23,7 +23,7 @@ fn word(media_type: &str) -> &'static str {
     }
 }
 
-/// Writes media types as words. The list is noted as lost unless the words say the same.
+/// Writes media types as words. The list is noted as lost unless the words are read back as the same list.
 pub(super) fn words(media_types: &[String], path: &str, losses: &mut Losses) -> Vec<&'static str> {
     let mut words = Vec::new();
     for word in media_types.iter().map(|m| word(m)) {

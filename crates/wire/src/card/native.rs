@@ -1,4 +1,5 @@
-//! agent-native: one endpoint under `/_agent-native/a2a`, no media types, and security by two fixed names.
+//! Writes cards of agent-native: one endpoint under `/_agent-native/a2a`, no media types, and security by two fixed
+//! names.
 
 use super::interfaces::{self, native_url};
 use super::{Form, note_if, note_security};
@@ -8,14 +9,14 @@ use sabir_proto::card::{self, SecurityRequirement, SecurityScheme, StringList};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Tokens signed with a shared secret.
+/// The scheme of tokens signed with a shared secret.
 const JWT_BEARER: &str = "jwtBearer";
-/// A fixed key, which travels as a bearer token in spite of its name.
+/// The scheme of a fixed key, which is sent as a bearer token in spite of its name.
 const API_KEY: &str = "apiKey";
-/// What our configuration calls such a key.
+/// The name of such a key in the configuration of this server.
 const LEGACY_KEY: &str = "legacy_key";
 
-/// The card.
+/// The card of agent-native, as written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Card<'a> {
@@ -104,7 +105,7 @@ impl<'a> Card<'a> {
             capabilities: Capabilities {
                 streaming: streaming.unwrap_or_default(),
                 push_notifications: false,
-                // Always said, though what is kept are messages.
+                // agent-native always says so, although it keeps messages and not states.
                 state_transition_history: true,
             },
             skills: skills.iter().enumerate().filter_map(|(i, s)| skill(i, s, losses)).collect(),
@@ -114,7 +115,8 @@ impl<'a> Card<'a> {
     }
 }
 
-/// Writes a skill, unless its id tells what a user or an organisation has connected: the card is public.
+/// Writes a skill. A skill whose id says what a user or an organisation has connected is left out, because the card is
+/// public.
 fn skill<'a>(index: usize, skill: &'a card::Skill, losses: &mut Losses) -> Option<Skill<'a>> {
     let card::Skill { id, name, description, tags, examples, input_modes, output_modes, security_requirements } = skill;
     let called = if id.is_empty() { name } else { id };
@@ -129,7 +131,7 @@ fn skill<'a>(index: usize, skill: &'a card::Skill, losses: &mut Losses) -> Optio
     Some(Skill { id, name, description, tags, examples })
 }
 
-/// Which of the two ways a card offers.
+/// Which of the two agent-native schemes a card offers.
 fn names(schemes: &BTreeMap<String, SecurityScheme>) -> Vec<&'static str> {
     let is_bearer = |s: &SecurityScheme| matches!(s, SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer"));
     let is_key = |name: &str| name == API_KEY || name == LEGACY_KEY;

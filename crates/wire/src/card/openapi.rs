@@ -1,5 +1,5 @@
-//! Security as OpenAPI writes it and every form before 1.0 does: schemes told apart by `type`, requirements as a plain
-//! map of scheme to scopes.
+//! Security as OpenAPI and every form before 1.0 write it: schemes told apart by `type`, requirements as a plain map
+//! from scheme to scopes.
 
 use crate::{LossKind, Losses};
 use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme};
@@ -7,7 +7,7 @@ use sabir_proto::lenient::is_false;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A security scheme.
+/// A security scheme, told apart by `type`.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Scheme<'a> {
@@ -43,10 +43,10 @@ pub(super) enum Scheme<'a> {
     },
 }
 
-/// OAuth flows by name; we never have more than one.
+/// OAuth flows by name; the canonical card has at most one.
 type Flows<'a> = BTreeMap<&'static str, Flow<'a>>;
 
-/// An OAuth flow, with the members it has.
+/// An OAuth flow; each kind of flow sets its own members.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Flow<'a> {
@@ -63,22 +63,22 @@ pub(super) struct Flow<'a> {
     pkce_required: bool,
 }
 
-/// Scheme to scopes: all of them are needed.
+/// From scheme to scopes; a caller needs all of them.
 pub(super) type Requirement<'a> = BTreeMap<&'a str, &'a [String]>;
 
-/// Whose schemes are to be written.
+/// The version whose schemes are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// 0.2: no mutual TLS, no metadata address.
+    /// A2A 0.2: no mutual TLS, no OAuth metadata URL.
     V02,
-    /// 0.3.
+    /// A2A 0.3: no device code, no `pkceRequired`.
     V03,
-    /// 0.3's way to write what 1.0 has. A reader of 0.3 passes over what it does not know, and one of 1.0 may read these
-    /// members rather than its own (the Python SDK does), so that nothing may be missing here.
+    /// All that 1.0 has, written as in 0.3. A client of 0.3 ignores members it does not know. A client of 1.0 may read
+    /// these members rather than its own (the Python SDK does), so they must be complete.
     Whole,
 }
 
-/// Writes a scheme, unless there is no way to write it.
+/// Writes a scheme; `None` if the version has no way to write it.
 pub(super) fn scheme<'a>(
     name: &str,
     scheme: &'a SecurityScheme,
@@ -94,7 +94,8 @@ pub(super) fn scheme<'a>(
         }
         SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url } => {
             let Some(flows) = self::flows(name, flows, reach, losses) else {
-                // How the token is got cannot be said; how it is shown can, and requirements go on meaning something.
+                // How to get the token cannot be written, but how to send it can. The scheme stays, so requirements
+                // that name it keep their meaning.
                 let description = description.as_deref();
                 return Some(Scheme::Http { description, scheme: "bearer", bearer_format: None });
             };
@@ -125,7 +126,7 @@ fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losse
         scopes,
         pkce_required: false,
     };
-    // Required here and optional in 1.0.
+    // These URLs are required here and optional in 1.0.
     let or_empty = |url: &'a Option<String>| Some(url.as_deref().unwrap_or_default());
     let named = match flows {
         OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, scopes, pkce_required } => {
@@ -150,7 +151,7 @@ fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losse
         OAuthFlows::Password { token_url, refresh_url, scopes } => {
             ("password", Flow { token_url: or_empty(token_url), ..flow(scopes, refresh_url) })
         }
-        // OAuth without any flow would do by the letter, but the JS SDK refuses the whole card for it.
+        // The schema allows OAuth without any flow, but the JS SDK refuses the whole card for it.
         OAuthFlows::DeviceCode { .. } if reach != Reach::Whole => {
             losses.note(LossKind::Security, format_args!("securitySchemes.{name}"));
             return None;
@@ -167,8 +168,8 @@ fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losse
     Some([named].into())
 }
 
-/// Writes requirements. They are carried whole even where the scheme they name is not: a caller that finds no such
-/// scheme looks for another way in, one that finds no requirement walks into a refusal.
+/// Writes requirements. They are written even where the scheme they name is not: a caller that does not find the scheme
+/// looks for another way to authenticate, while one that finds no requirement calls without credentials and is refused.
 pub(super) fn requirements(requirements: &[SecurityRequirement]) -> Vec<Requirement<'_>> {
     requirements.iter().map(|r| r.schemes.iter().map(|(name, s)| (&**name, &*s.list)).collect()).collect()
 }

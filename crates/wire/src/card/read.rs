@@ -1,7 +1,7 @@
-//! A card of any form, read into the canonical one.
+//! Reads a card of any form into the canonical card.
 //!
-//! Which form it is in, its members tell. The reader is one for all of them: what differs between the forms is which
-//! members are asked for and where the endpoints stand, and real cards mix the rest freely.
+//! The members of a card tell its form. One reader serves all forms: they differ only in which members are required and
+//! where the endpoints stand, and real cards mix the rest freely.
 
 use super::interfaces;
 use super::lint::{self, Findings};
@@ -20,29 +20,29 @@ use sabir_proto::{AgentCard, Fault, Json};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 
-/// Longest card that is read, in bytes. Cards are fetched from strangers; those of agents with hundreds of skills are
-/// some tens of kilobytes long.
+/// Longest card that is read, in bytes. Cards come from unknown servers; those of agents with hundreds of skills have
+/// some tens of kilobytes.
 pub const CARD_BYTES_MAX: usize = 1024 * 1024;
 
-/// A card that was read.
+/// A card that was read, with what was found on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// The canonical card.
+    /// The card as the canonical type.
     pub card: AgentCard,
-    /// The form it was found in.
+    /// The form that the card is written in.
     pub form: Form,
-    /// Where it departs from the rules of that form.
+    /// Its departures from the rules of that form.
     pub lint: Vec<Lint>,
-    /// What the canonical card has no place for.
+    /// The members that the canonical card cannot carry.
     pub losses: Losses,
     /// The identity on the XPR network, if the card names one.
     pub xpr: Option<XprIdentity>,
 }
 
-/// Reads a card.
+/// Reads a card of any form.
 ///
-/// Refused as [`Fault::InvalidAgentResponse`] is what cannot be one: not a JSON object, too long or too deep, a member
-/// named twice, no name.
+/// Fails with [`Fault::InvalidAgentResponse`] for what cannot be a card: not a JSON object, too long or too deep, a
+/// member named twice, no name.
 pub fn read(json: &[u8]) -> Result<Read, Fault> {
     if json.len() > CARD_BYTES_MAX {
         return Err(refused(format_args!("is {} bytes long, more than {CARD_BYTES_MAX}", json.len())));
@@ -57,14 +57,14 @@ pub fn read(json: &[u8]) -> Result<Read, Fault> {
 }
 
 fn refused(problem: impl std::fmt::Display) -> Fault {
-    /// A problem may quote the card.
+    /// The problem may quote the card, so its length is bounded.
     const SHOWN_CHARS_MAX: usize = 256;
     Fault::InvalidAgentResponse(format!("the agent card {problem}").chars().take(SHOWN_CHARS_MAX).collect())
 }
 
 fn read_card(value: &RawValue) -> Result<Read, Wrong> {
     let at = &Path::Root;
-    // The form decides what is a finding, and telling the form takes the members.
+    // The form decides what is a lint, and recognising the form takes the members.
     let Some(card) = Members::open(value, at, &mut Findings::new(Form::V1))? else {
         return Err(at.wrong("the agent card is not an object"));
     };
@@ -97,7 +97,7 @@ fn read_card(value: &RawValue) -> Result<Read, Wrong> {
     Ok(Read { card: read, form, lint, losses, xpr })
 }
 
-/// Which members a form asks for, where the forms differ.
+/// Whether a form requires a member, where the forms differ.
 fn asks(form: Form, member: &'static str) -> bool {
     match member {
         "description" => form != Form::V01,
@@ -111,14 +111,14 @@ fn text_if(asked: bool, name: &'static str, members: &mut Members<'_, '_>, found
     if asked { members.required_text(name, found) } else { members.text(name, found).unwrap_or_default() }
 }
 
-/// Notes a member that the form does not have and another version does.
+/// Adds a lint for a member that only another version of A2A has.
 fn of_other_version(present: bool, name: &'static str, at: &Path<'_>, found: &mut Findings) {
     if present {
         found.lint(lint::OTHER_VERSION, &at.member(name), "is a member of another version of A2A");
     }
 }
 
-/// Reads where the agent is reached: as 1.0 lists it, or what the older members amount to.
+/// Reads the interfaces: the list of 1.0, or those that the older members amount to.
 fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Interface>, Wrong> {
     let form = found.form;
     let listed = card.list("supportedInterfaces", found);
@@ -172,7 +172,7 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
     Ok(all.filter(|i| seen.insert((i.url.clone(), i.protocol_binding.clone()))).collect())
 }
 
-/// The version that the interfaces of an older card are given.
+/// The protocol version for the interfaces of an older card.
 fn read_version(stated: Option<&str>, at: &Path<'_>, found: &mut Findings) -> String {
     match (found.form, stated.map(|text| (text, interfaces::version(text)))) {
         (form @ (Form::V01 | Form::Native | Form::Xpr), _) => form.dialect().name().into(),
@@ -236,7 +236,7 @@ fn read_provider(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings
     }
     let Some(mut provider) = Members::open(value, &at, found)? else { return Ok(None) };
     let organization = provider.required_text("organization", found);
-    // Optional in 0.1.
+    // The URL is optional in 0.1.
     let url = text_if(found.form != Form::V01, "url", &mut provider, found);
     provider.finish(found);
     Ok(Some(Provider { url, organization }))
@@ -260,7 +260,7 @@ fn read_capabilities(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Find
     read.extended_agent_card = extended.or(old_flag);
     let history = capabilities.flag("stateTransitionHistory", found);
     of_other_version(history.is_some() && new_form, "stateTransitionHistory", &at, found);
-    // agent-native always says so, and it means nothing there.
+    // agent-native always sets it, and it means nothing there.
     if history == Some(true) && found.form != Form::Native {
         found.losses.note(LossKind::CardMember, at.member("stateTransitionHistory"));
     }
@@ -298,7 +298,7 @@ fn read_default_modes(
     modes
 }
 
-/// Reads media types, whether they are written as such or in words.
+/// Reads a list of media types, which may be written as words.
 fn read_modes(
     name: &'static str,
     members: &mut Members<'_, '_>,
@@ -333,7 +333,7 @@ fn read_skills(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) 
     Ok(skills)
 }
 
-/// What agent-native's skills have and no other's: who may use them, and how they are called.
+/// Members that only the skills of agent-native have: who may use them, and how they are called.
 const NATIVE_SKILL: [&str; 6] = ["inputSchema", "public", "readOnly", "requiresAuth", "isConsequential", "publicAgent"];
 
 fn read_skill(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Skill>, Wrong> {
@@ -394,14 +394,14 @@ fn read_security(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings
     let schemes = read_schemes(schemes, &at.member("securitySchemes"), found)?;
     let requirements = read_requirements(card, at, found);
     let authentication = read_authentication(card, at, found)?;
-    // Names alone say less than schemes do.
+    // Names alone say less than schemes, so schemes and requirements take precedence.
     match authentication {
         Some(by_name) if schemes.is_empty() && requirements.is_empty() => Ok(by_name),
         _ => Ok((schemes, requirements)),
     }
 }
 
-/// Reads 0.1's `authentication`, which some cards of later versions have as well, and some as a single word.
+/// Reads the `authentication` of 0.1. Some cards of later versions have it too, and some write it as a single word.
 fn read_authentication(
     card: &mut Members<'_, '_>,
     at: &Path<'_>,
@@ -428,7 +428,7 @@ fn read_authentication(
         let is = |s: &SecurityScheme| matches!(s, SecurityScheme::OpenIdConnect { open_id_connect_url, .. } if open_id_connect_url == url);
         schemes.values().any(is)
     };
-    // They may be a secret, and have no business in a card that is shown around.
+    // The credentials may be a secret, so they are not copied into a card that is passed around.
     if authentication.credentials.as_ref().is_some_and(|c| !used(c)) {
         found.lint(lint::OTHER_VERSION, &at.member("credentials"), "has no place in later versions, is left out");
         found.losses.note(LossKind::Security, at.member("credentials"));

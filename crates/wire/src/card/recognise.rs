@@ -1,14 +1,14 @@
-//! Telling the form of a card by its members.
+//! Recognises the form of a card by its members.
 
 use super::Form;
 use super::interfaces::{self, is_native};
 use super::members::{Members, entries};
 use serde_json::value::RawValue;
 
-/// Tells the form of a card.
+/// Recognises the form of a card.
 ///
-/// A list of interfaces is 1.0's whatever else there is. After that come the marks of the two dialects that look like
-/// 0.3 and are not, then the version a card states, and last the members that only one version has.
+/// A list of interfaces means 1.0, whatever else is there. Next come the marks of XPR and agent-native, whose cards
+/// look like 0.3, then the version that the card states, and last the members that only one version has.
 pub(super) fn recognise(card: &Members<'_, '_>) -> Form {
     let is_text = |name| card.peek(name).is_some_and(|v| v.get().starts_with('"'));
     let peeked = |name| card.peek(name).and_then(|v| serde_json::from_str::<String>(v.get()).ok());
@@ -16,7 +16,8 @@ pub(super) fn recognise(card: &Members<'_, '_>) -> Form {
         return if is_text("url") { Form::Hybrid } else { Form::V1 };
     }
     let stated = peeked("protocolVersion");
-    // An XPR card states no version; one that does is served to others as well, and can be read as they do.
+    // An XPR card states no version. A card that states one is also served to other clients, and is read as they read
+    // it.
     if card.any("xpr:") && stated.is_none() {
         return Form::Xpr;
     }
@@ -36,8 +37,9 @@ pub(super) fn recognise(card: &Members<'_, '_>) -> Form {
     }
 }
 
-/// agent-native gives its security schemes names of its own, one of them misleading, promises a history that it does
-/// not keep, and has no media types. Its documentation shows such a card with the site's address for `url`.
+/// Whether the card has the marks of agent-native: its own names for security schemes (one of them misleading), a
+/// history that it promises but does not keep, and no media types. The documentation of agent-native shows such a card
+/// with the address of the site as `url`.
 fn has_native_marks(card: &Members<'_, '_>) -> bool {
     let has = |object: Option<&RawValue>, name: &str, fits: &dyn Fn(&str) -> bool| {
         object.and_then(entries).is_some_and(|members| members.iter().any(|(n, v)| n == name && fits(v.get())))

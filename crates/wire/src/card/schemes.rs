@@ -1,4 +1,4 @@
-//! Security as it is read: wrapped as in 1.0 or with a `type` as in OpenAPI, in cards of any form.
+//! Reads security schemes and requirements in cards of any form: wrapped as in 1.0, or with a `type` as in OpenAPI.
 
 use super::Form;
 use super::lint::{self, Findings};
@@ -9,7 +9,7 @@ use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme, StringL
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The kinds of schemes.
+/// The kinds of security schemes.
 #[derive(Clone, Copy)]
 enum Kind {
     ApiKey,
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Reads schemes. One that cannot be understood is left out and noted: a caller may know another way in.
+/// Reads schemes. One that cannot be read is left out and noted, because the caller may be able to use another.
 pub(super) fn read_schemes(
     schemes: Vec<(String, &RawValue)>,
     at: &Path<'_>,
@@ -73,7 +73,7 @@ fn read_scheme(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<
         if old_form {
             found.lint(lint::OTHER_VERSION, &inner_at, "is how 1.0 writes a scheme");
         }
-        // Beside it a hybrid says the same again.
+        // A hybrid repeats the scheme beside the wrapped form, in the members of OpenAPI.
         if found.form != Form::Hybrid {
             members.finish(found);
         }
@@ -103,7 +103,7 @@ fn read_scheme(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<
     Ok(scheme)
 }
 
-/// Reads the members of a scheme. `place` is where they stand in the canonical card.
+/// Reads the members of a scheme. `place` is their path in the canonical card.
 fn read_kind(
     kind: Kind,
     members: &mut Members<'_, '_>,
@@ -138,7 +138,7 @@ fn read_kind(
     }))
 }
 
-/// Reads the first flow that is known; there is room for one.
+/// Reads the first known flow; the canonical card has only one.
 fn read_flows(
     flows: Vec<(String, &RawValue)>,
     place: &Path<'_>,
@@ -212,7 +212,7 @@ fn required_scopes(flow: &mut Members<'_, '_>, found: &mut Findings) -> BTreeMap
     })
 }
 
-/// Reads what is required, in either way of writing it.
+/// Reads the requirements, under either name.
 pub(super) fn read_requirements(
     members: &mut Members<'_, '_>,
     at: &Path<'_>,
@@ -238,7 +238,7 @@ fn read_requirement(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Op
         found.lint(lint::WRONG_TYPE, at, "must be an object, is passed over");
         return None;
     };
-    // A list under that name are the scopes of a scheme that happens to be called so.
+    // A list under the name `schemes` holds the scopes of a scheme that happens to have this name.
     if let [(only, inner)] = &*schemes
         && only == "schemes"
         && let Some(inner) = entries(inner)
@@ -253,7 +253,7 @@ fn read_requirement(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Op
     Some(requirement)
 }
 
-/// `{"list":[…]}` by the letter of 1.0; the Go SDK writes the list alone, or `null`.
+/// `{"list":[…]}` by the specification of 1.0; the Go SDK writes the list alone, or `null`.
 fn read_scope_names(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Vec<String> {
     if value.get() == "null" {
         return Vec::new();

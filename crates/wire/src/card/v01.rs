@@ -1,4 +1,4 @@
-//! 0.1: one endpoint, words for media types, and authentication by the names of schemes alone.
+//! Writes cards of 0.1: one endpoint, words for media types, and authentication by the names of schemes alone.
 
 use super::interfaces;
 use super::modes::words;
@@ -9,7 +9,7 @@ use sabir_proto::card::{self, Provider, SecurityRequirement, SecurityScheme, Str
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 
-/// The card.
+/// The card of 0.1, as written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Card<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Card<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     documentation_url: Option<&'a str>,
     capabilities: Capabilities,
-    /// Written even if it is empty: it is what tells a card of 0.1 from one of 0.2 or 0.3.
+    /// Written even if it is empty, because it tells a card of 0.1 from one of 0.2 or 0.3.
     authentication: Authentication,
     default_input_modes: Vec<&'static str>,
     default_output_modes: Vec<&'static str>,
@@ -39,11 +39,11 @@ struct Capabilities {
     state_transition_history: bool,
 }
 
-/// How to authenticate.
+/// The schemes by which a caller authenticates, by name.
 #[derive(Serialize)]
 pub(super) struct Authentication {
     pub(super) schemes: Vec<String>,
-    /// Where they are to be had, as most cards use it.
+    /// Most cards put the address here at which credentials are issued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) credentials: Option<String>,
 }
@@ -102,7 +102,7 @@ impl<'a> Card<'a> {
             capabilities: Capabilities {
                 streaming: *streaming,
                 push_notifications: *push_notifications,
-                // What is kept are messages, and not the states that a task went through.
+                // The history keeps messages and not the states that a task went through.
                 state_transition_history: false,
             },
             authentication,
@@ -128,11 +128,11 @@ fn skill<'a>(index: usize, skill: &'a card::Skill, losses: &mut Losses) -> Skill
     }
 }
 
-/// The schemes that authentication by name amounts to, alternatives of each other, and those of which the card does not
-/// say enough.
+/// The schemes that the names stand for, one requirement for each as alternatives, and what had to be assumed about
+/// them.
 type Amounts = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>, Vec<Guess>);
 
-/// What had to be assumed about a scheme.
+/// An assumption about a scheme of which the card has only the name.
 pub(super) struct Guess {
     pub(super) name: String,
     pub(super) assumed: &'static str,
@@ -160,7 +160,7 @@ impl Authentication {
         written
     }
 
-    /// What it amounts to. Schemes are called by the name they have here.
+    /// The schemes and requirements that the names stand for. Each scheme keeps its name as the key.
     pub(super) fn read(&self) -> Amounts {
         let (mut schemes, mut requirements, mut guesses) = (BTreeMap::new(), Vec::new(), Vec::new());
         for name in &self.schemes {
@@ -188,7 +188,7 @@ impl Authentication {
             ("mutualtls", _) => (SecurityScheme::MutualTls { description: None }, None),
             ("openidconnect", Some(url)) => (open_id(url), None),
             ("oauth2", Some(url)) if url.ends_with("openid-configuration") => (open_id(url), None),
-            // OAuth without any address: what is sent in the end is a bearer token.
+            // OAuth without any address: a caller sends a bearer token in the end.
             ("oauth2" | "openidconnect", _) => (bearer(), Some("a bearer token is sent, wherever it is to be had")),
             _ => {
                 let scheme =

@@ -1,4 +1,4 @@
-//! 0.3 and 0.2, and the hybrid that shows 1.0 and 0.3 at once.
+//! Writes cards of 0.3 and 0.2, and the hybrid of 1.0 and 0.3.
 //!
 //! 0.2.6 is 0.3 without signatures, without mutual TLS and OAuth metadata, and without requirements of single skills.
 
@@ -12,7 +12,7 @@ use sabir_proto::card::{self, Extension, Provider, SecurityRequirement, Security
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which of the two.
+/// The release that a card is written for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     V03,
@@ -27,7 +27,7 @@ impl Release {
         }
     }
 
-    /// What `protocolVersion` says. 0.3 and 0.2 count three digits, and readers of 1.0 pass over the third.
+    /// The text of `protocolVersion`. 0.3 and 0.2 write three numbers, and readers of 1.0 ignore the third.
     const fn stated(self) -> &'static str {
         match self {
             Self::V03 => "0.3.0",
@@ -35,7 +35,7 @@ impl Release {
         }
     }
 
-    /// Versions of interfaces to be shown, the best first: what speaks 0.3 also understands 0.2.
+    /// The versions of interfaces that a card lists, the preferred first. A client of 0.2 can use an interface of 0.3.
     const fn speaks(self) -> &'static [(u16, u16)] {
         match self {
             Self::V03 => &[(0, 3)],
@@ -44,7 +44,7 @@ impl Release {
     }
 }
 
-/// The card.
+/// The card of 0.3 and 0.2, as written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Card<'a> {
@@ -74,7 +74,7 @@ pub(super) struct Card<'a> {
     signatures: &'a [Signature],
 }
 
-/// Where the agent is reached.
+/// The addresses of the agent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Place<'a> {
@@ -177,8 +177,8 @@ impl<'a> Card<'a> {
     }
 }
 
-/// 0.3 with the members of 0.1 beside its own. Clients of 0.1 and of 0.2 look at the same place and say nothing about
-/// themselves; each passes over what it does not know.
+/// A card of 0.3 with the members of 0.1 beside its own. Clients of 0.1 and of 0.2 read it at the same path and do not
+/// say which they are; each ignores the members it does not know.
 #[derive(Serialize)]
 pub(super) struct Older<'a> {
     #[serde(flatten)]
@@ -190,7 +190,7 @@ pub(super) struct Older<'a> {
 impl<'a> Older<'a> {
     pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Self {
         let mut shown = Card::of(card, Release::V03, losses);
-        // What is kept are messages, and not the states that a task went through.
+        // The history keeps messages and not the states that a task went through.
         shown.capabilities.state_transition_history = Some(false);
         let authentication = Authentication::of(&card.security_schemes);
         Self { card: shown, authentication: (!authentication.schemes.is_empty()).then_some(authentication) }
@@ -202,7 +202,7 @@ fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut L
     let place = Place::of(interfaces, &shown);
     let version = interfaces::as_read(release.form(), place.url).dialect().name();
     let read = |i: &usize| card::Interface { protocol_version: version.into(), ..interfaces[*i].clone() };
-    // An empty address counts for none, unless it stands in the list.
+    // A reader takes an empty `url` for no interface at all, unless the list has it too.
     let as_read = match &*shown {
         [only] if interfaces[*only].url.is_empty() => Vec::new(),
         _ => shown.iter().map(read).collect(),
@@ -212,7 +212,7 @@ fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut L
 }
 
 impl<'a> Place<'a> {
-    /// The first interface is the one that is named; the list should have it too.
+    /// `url` names the first interface, and the list repeats it.
     fn of(interfaces: &'a [card::Interface], shown: &[usize]) -> Self {
         let first = shown.first().map(|&i| &interfaces[i]);
         let write = |&i: &usize| Interface { url: &interfaces[i].url, transport: &interfaces[i].protocol_binding };
@@ -238,7 +238,7 @@ fn skill<'a>(index: usize, skill: &'a card::Skill, release: Release, losses: &mu
     Skill { id, name, description, tags, examples, input_modes, output_modes, security }
 }
 
-/// 1.0 with what 0.3 needs beside it.
+/// A card of 1.0 with the members that clients of 0.3 need beside its own.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Hybrid<'a> {
@@ -271,7 +271,7 @@ pub(super) struct Hybrid<'a> {
     supports_authenticated_extended_card: Option<bool>,
 }
 
-/// A scheme both ways: wrapped for 1.0, with a `type` for 0.3.
+/// A scheme in both forms: wrapped for 1.0, with a `type` for 0.3.
 #[derive(Serialize)]
 struct HybridScheme<'a> {
     #[serde(flatten)]
@@ -289,10 +289,10 @@ struct HybridSkill<'a> {
 }
 
 impl<'a> Hybrid<'a> {
-    /// None where nothing speaks 0.3: the card is 1.0's alone.
+    /// `None` if no interface speaks 0.3: then the card is written as 1.0 alone.
     ///
-    /// Also none where all that speaks 0.3 does so at an address the agent-native client would take for its own. That
-    /// is noted, though the card still lists them: clients of 0.3 will not find them there.
+    /// Also `None` if every interface of 0.3 has an address that the agent-native client would take for its own. These
+    /// are noted as losses although the card of 1.0 lists them, because clients of 0.3 do not look there.
     pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Option<Self> {
         let AgentCard {
             name,
@@ -320,7 +320,7 @@ impl<'a> Hybrid<'a> {
             }
         };
         let scheme = |(name, wrapped): (&'a String, &'a SecurityScheme)| {
-            // Nothing is lost: whoever reads 1.0 finds it in the wrapped form.
+            // Nothing is lost: a reader of 1.0 finds it in the wrapped form.
             let typed = openapi::scheme(name, wrapped, Reach::Whole, &mut Losses::new());
             (&**name, HybridScheme { wrapped, typed })
         };

@@ -1,4 +1,4 @@
-//! XPR: a base address, words for media types, and an identity on a chain.
+//! Writes cards of XPR: a base address, words for media types, and an identity on a chain.
 
 use super::interfaces::{self, xpr_url};
 use super::modes::words;
@@ -8,10 +8,10 @@ use sabir_proto::AgentCard;
 use sabir_proto::card;
 use serde::Serialize;
 
-/// Who an agent is on the XPR network.
+/// The identity of an agent on the XPR network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct XprIdentity {
-    /// The account.
+    /// The account of the agent.
     #[serde(rename = "xpr:account")]
     pub account: String,
     /// The protocol it is registered with.
@@ -20,18 +20,18 @@ pub struct XprIdentity {
     /// Its score, mostly 0 to 100; absent while it is unknown.
     #[serde(rename = "xpr:trustScore", skip_serializing_if = "Option::is_none")]
     pub trust_score: Option<i64>,
-    /// How well its owner is known, 0 to 3; absent while that is unknown.
+    /// How well the identity of its owner is verified, 0 to 3; absent while that is unknown.
     #[serde(rename = "xpr:kycLevel", skip_serializing_if = "Option::is_none")]
     pub kyc_level: Option<u8>,
-    /// Since when, in seconds since 1970; 0 while it is unknown.
+    /// When it was registered, in seconds since 1970; 0 while that is unknown.
     #[serde(rename = "xpr:registeredAt")]
     pub registered_at: u64,
-    /// The account of the person behind it.
+    /// The account of the person who owns the agent.
     #[serde(rename = "xpr:owner", skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// Of an agent that is not registered.
+/// The identity of an agent that is not registered.
 impl Default for XprIdentity {
     fn default() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Default for XprIdentity {
     }
 }
 
-/// The card, but for the identity.
+/// The card of XPR as written, without the identity.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Card<'a> {

@@ -1,17 +1,17 @@
-//! Reading an event stream as a client: bytes in any pieces, whole frames out.
+//! Parses an event stream for a client: takes bytes in any pieces, returns whole frames.
 //!
-//! The rules are the HTML standard's (§9.2.6). A line ends at LF, CR or CRLF, also where a chunk cuts between the two. A
-//! blank line ends an event, and an event without a line of data is none. An event is only counted as seen, its id
-//! included, when its blank line has come: a client that resumes after half of one must get it again.
+//! The rules are those of the HTML standard (§9.2.6). A line ends at LF, CR or CRLF, also where a chunk cuts between
+//! the two. A blank line ends an event, and an event without a line of data does not count. An event, its id included,
+//! counts as seen only when its blank line has come: a client that resumes after half of an event must get it again.
 //!
-//! Two things are stricter than in a browser. What is not UTF-8 is refused and not repaired, because the text is JSON that
-//! somebody relies on. And an event has an end: one that grows past the limit is refused.
+//! Two rules are stricter than in a browser. Bytes that are not UTF-8 are refused and not repaired, because the text is
+//! JSON whose values the client relies on. And an event that grows past the limit is refused.
 
 use std::mem;
 
-/// Bytes of one event, unless said otherwise: the largest task our own server keeps, and an envelope around it.
+/// The usual limit of one event, in bytes: the largest task that our own server keeps, and an envelope around it.
 pub const EVENT_BYTES_MAX: usize = 65 << 20;
-/// How much room is kept between two events.
+/// The size of the buffer that is kept between two events.
 const KEPT_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -19,38 +19,38 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// The id that this event itself has. [`Parser::last_id`] is what to resume from.
+    /// The id of this event. A client resumes from [`Parser::last_id`] instead.
     pub id: Option<String>,
-    /// Its type; `None` is `message`.
+    /// The type of the event; `None` is `message`.
     pub event: Option<String>,
     /// The milliseconds to wait before connecting again, where this event says so.
     pub retry: Option<u64>,
-    /// Its lines of data, joined.
+    /// The lines of data, joined.
     pub data: String,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It has no end in sight.
+    /// An event is longer than the limit.
     #[error("an event of the stream is longer than {0} bytes")]
     TooLong(usize),
-    /// It is not text.
+    /// The bytes are not UTF-8.
     #[error("the stream is not UTF-8")]
     NotText,
 }
 
-/// Takes bytes as they arrive and gives events as they end.
+/// Takes bytes as they arrive and returns each event when it ends.
 #[derive(Debug)]
 pub struct Parser {
     limit: usize,
-    /// What has arrived. Everything before `line` is done with; `line..seen` has no end of line in it.
+    /// The bytes that have arrived. Those before `line` are parsed; `line..seen` has no end of line in it.
     buffer: Vec<u8>,
     line: usize,
     seen: usize,
-    /// No line has been read yet, so a byte order mark may come.
+    /// Whether no line has been read yet, so a byte order mark may come.
     at_start: bool,
-    /// A CR ended the last line; an LF that comes next belongs to it.
+    /// Whether a CR ended the last line; an LF that comes next belongs to it.
     after_cr: bool,
     event: Pending,
     last_id: Option<String>,
@@ -58,18 +58,18 @@ pub struct Parser {
     failed: Option<Unreadable>,
 }
 
-/// The event whose blank line has not come.
+/// The event whose blank line has not come yet.
 #[derive(Debug, Default)]
 struct Pending {
     frame: Frame,
     has_data: bool,
-    /// Bytes of its lines so far; comments are not part of any event.
+    /// The bytes of its lines so far; comments are not part of any event.
     bytes: usize,
 }
 
 impl Parser {
-    /// A stream from its beginning. An event may have `limit` bytes, all its lines together; [`EVENT_BYTES_MAX`] is
-    /// the usual choice.
+    /// A parser for a stream from its beginning. All lines of an event together may have `limit` bytes;
+    /// [`EVENT_BYTES_MAX`] is the usual choice.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -85,8 +85,8 @@ impl Parser {
         }
     }
 
-    /// Takes what has arrived. Ask [`Parser::next`] until it has no more before the next piece: only then is what is kept
-    /// here bounded by the limit.
+    /// Takes the bytes that have arrived. Call [`Parser::next`] until it has no more events before the next piece: only
+    /// then does the limit bound the memory used here.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() {
             return;
@@ -97,7 +97,7 @@ impl Parser {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that is whole; `None` until more bytes come. A stream that cannot be read stays so.
+    /// The next whole event; `None` until more bytes come. After an error, every call returns that error.
     #[expect(clippy::should_implement_trait, reason = "no iterator: after the last one there may be another")]
     pub fn next(&mut self) -> Result<Option<Frame>, Unreadable> {
         match self.failed {
@@ -111,28 +111,28 @@ impl Parser {
         }
     }
 
-    /// The id to resume after: of the last event that was given, or of an earlier one if that had none.
+    /// The id to resume after: that of the last event that was returned, or of an earlier one if it had none.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// The milliseconds to wait before connecting again, where the stream has said so, in an event or beside them.
+    /// The milliseconds to wait before connecting again, if the stream has said so, in an event or between events.
     pub const fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// Whether part of an event has come and its end has not: a stream that stops here died in mid-event.
+    /// Whether part of an event has come without its end: a stream that stops here broke off within an event.
     pub fn is_mid_event(&self) -> bool {
         let rest = self.rest();
         self.event.bytes > 0 || (!rest.is_empty() && rest[0] != b':')
     }
 
-    /// Bytes that are held: for an event whose end has not come, and the room that was made for those before it.
+    /// The bytes of memory in use: for an event whose end has not come, and the buffer that earlier events needed.
     pub const fn held(&self) -> usize {
         self.event.bytes + self.buffer.capacity()
     }
 
-    /// Gives back what a large event needed, once there is no more of it.
+    /// Frees the memory that a large event needed, once it has been read.
     fn shrink(&mut self) {
         if self.buffer.capacity() > KEPT_BYTES && self.rest().len() <= KEPT_BYTES / 2 {
             self.buffer.drain(..self.line);
@@ -187,11 +187,11 @@ impl Parser {
         }
     }
 
-    /// What a blank line ends. Its id counts even if the event is none.
+    /// Ends the event at a blank line. Its id counts even if the event has no data.
     fn dispatch(&mut self) -> Option<Frame> {
         let Pending { frame, has_data, .. } = mem::take(&mut self.event);
         if let Some(id) = &frame.id {
-            // An empty id takes the earlier one back.
+            // An empty id clears the earlier one.
             self.last_id = Some(id.clone()).filter(|id| !id.is_empty());
         }
         has_data.then_some(frame)
@@ -206,7 +206,7 @@ impl Parser {
 }
 
 impl Pending {
-    /// Reads one line. A time to wait is told at once: it is about the stream, not about the event.
+    /// Reads one line. A `retry` time is returned at once, because it is about the stream and not about the event.
     fn field(&mut self, line: &str) -> Option<u64> {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -224,7 +224,7 @@ impl Pending {
                 self.frame.retry = retry.or(self.frame.retry);
                 return retry;
             }
-            // Unknown fields are for others.
+            // The standard says to ignore unknown fields.
             _ => {}
         }
         None

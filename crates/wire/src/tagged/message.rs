@@ -9,7 +9,7 @@ use sabir_proto::transfer::take_literal;
 use sabir_proto::{ContextId, Json, Message, MessageId, Object, Role, TaskRef};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A message as read. Which of its members must be there depends on the dialect, so none must be here but the parts.
+/// A message as read. The dialects require different members, so this type requires only the parts.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageIn {
@@ -30,20 +30,20 @@ pub(crate) struct MessageIn {
     extensions: Vec<String>,
     #[serde(default, deserialize_with = "null_default")]
     reference_task_ids: Vec<String>,
-    /// The literal form of the extension for handoffs.
+    /// The member of the handoff extension in its literal form.
     #[serde(rename = "transfer_context", default)]
     transfer_context: Option<Json>,
 }
 
 impl MessageIn {
-    /// By what the parts are tagged; `None` without parts.
+    /// The member that tags the parts; `None` without parts.
     pub(crate) fn tag(&self) -> Option<Tag> {
-        // One part by `kind` is enough: nobody of the other kind writes it.
+        // One part by `kind` is enough: dialects that tag by `type` never write it.
         let kind = self.parts.iter().find(|p| p.tag == Tag::Kind).map(|p| p.tag);
         kind.or_else(|| self.parts.first().map(|p| p.tag))
     }
 
-    /// What is wrong with the role where the dialect has two words for it, and wants one of them.
+    /// What is wrong with the role, for a dialect that requires one of the two words.
     pub(crate) fn role_problem(&self) -> Option<&'static str> {
         match self.role {
             None => Some("is required; it is user or agent"),
@@ -52,17 +52,17 @@ impl MessageIn {
         }
     }
 
-    /// Whether its author named it.
+    /// Whether the message has an id.
     pub(crate) const fn has_id(&self) -> bool {
         self.message_id.is_some()
     }
 
-    /// Whether it has members that only dialects with named messages write.
+    /// Whether it has members that only dialects with message ids write.
     pub(crate) const fn is_named(&self) -> bool {
         self.message_id.is_some() || self.kind.is_some()
     }
 
-    /// The canonical message. One without a name gets one from `mint`.
+    /// Converts to the canonical message. One without an id gets an id from `mint`.
     pub(crate) fn into_message(self, mint: Mint<'_>) -> Message {
         let mut message = Message {
             message_id: self.message_id.unwrap_or_else(mint),
@@ -81,11 +81,12 @@ impl MessageIn {
     }
 }
 
-/// `user` or `agent`; agent-native servers take any word, and everybody but the agent is a user.
+/// The role `user` or `agent`. Servers of agent-native accept any word, and all but the words for the agent mean the
+/// user.
 #[derive(Debug, Clone, Copy)]
 struct RoleWord {
     role: Role,
-    /// It is one of the two words, and no other that was taken for one.
+    /// Whether it is one of the two words, and not another that was accepted for one.
     exact: bool,
 }
 
@@ -96,14 +97,14 @@ impl<'de> Deserialize<'de> for RoleWord {
             "user" => Ok(Self { role: Role::User, exact: true }),
             "assistant" => Ok(Self { role: Role::Agent, exact: false }),
             "" => Err("role is empty; it is user or agent".into()),
-            // 1.0's words in an older message: somebody mixes dialects, and guessing would hide it.
+            // A role of 1.0 in an older message: the caller mixes dialects, and guessing would hide it.
             "ROLE_USER" | "ROLE_AGENT" => Err(format!("{word} is a role of 1.0; here it is user or agent")),
             _ => Ok(Self { role: Role::User, exact: false }),
         })
     }
 }
 
-/// A member that can only be one word.
+/// A member that can only hold one word.
 #[derive(Debug)]
 pub(crate) struct Word<W>(std::marker::PhantomData<W>);
 
@@ -126,7 +127,7 @@ impl<'de, W: OneWord> Deserialize<'de> for Word<W> {
     }
 }
 
-/// A message as written.
+/// A message as it is written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageOut<'a> {
@@ -149,13 +150,13 @@ pub(crate) struct MessageOut<'a> {
 }
 
 impl MessageOut<'_> {
-    /// Leaves the metadata out, because it is written beside the message.
+    /// Leaves out the metadata, which the caller writes beside the message.
     pub(crate) const fn move_metadata(&mut self) {
         self.metadata = None;
     }
 }
 
-/// Writes a message.
+/// Writes a message in the style of a dialect.
 pub(crate) fn write<'a>(message: &'a Message, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> MessageOut<'a> {
     let named = manner.dialect.reach().message_ids;
     let parts = path.member("parts");

@@ -1,4 +1,4 @@
-//! Parts with a tag: `{"kind":"text","text":"hi"}`, or the same with `type`.
+//! Parts with a tag: `{"kind":"text","text":"hi"}`, or with `type` instead of `kind`.
 
 use super::{Manner, Tag};
 use crate::jsonrpc::present;
@@ -9,11 +9,11 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 
-/// The mark on a data part that holds something else than an object, wrapped as `{"value": …}`. The Python SDK's layer
-/// for 0.3 reads and writes it, in every binding.
+/// The mark in the metadata of a data part that holds a value other than an object, wrapped as `{"value": …}`. The
+/// Python SDK's layer for 0.3 reads and writes it in every binding.
 pub(crate) const WRAPPED: &str = "data_part_compat";
 
-/// A part as read, with the member that tagged it.
+/// A part as read, and the member that tagged it.
 #[derive(Debug)]
 pub(crate) struct Tagged {
     pub(crate) part: Part,
@@ -30,7 +30,7 @@ struct Members {
     text: Option<String>,
     #[serde(default, deserialize_with = "sabir_proto::lenient::optional_object")]
     file: Option<File>,
-    // `null` is data like any other, and servers send it.
+    // `null` is valid data, and servers send it.
     #[serde(default, deserialize_with = "present")]
     data: Option<Json>,
     #[serde(default)]
@@ -44,7 +44,7 @@ struct File {
     name: Option<String>,
     #[serde(default, alias = "mime_type")]
     mime_type: Option<String>,
-    // fasta2a calls it otherwise.
+    // fasta2a uses the other names.
     #[serde(default, alias = "data")]
     bytes: Option<String>,
     #[serde(default, alias = "url")]
@@ -91,14 +91,14 @@ impl<'de> Deserialize<'de> for Tagged {
     }
 }
 
-/// Undoes what [`DataOut`] and [`marked`] do.
+/// Unwraps data that [`DataOut`] and [`marked`] have wrapped.
 pub(crate) fn unwrap_data(part: &mut Part) {
     let Content::Data(data) = &part.content else { return };
     let Some(mut metadata) = part.metadata.as_ref().map(Object::to_map) else { return };
     if metadata.remove(WRAPPED) != Some(serde_json::Value::Bool(true)) {
         return;
     }
-    // The text of the value, so that long integers stay what they are.
+    // Reads the text of the value, so that long integers keep all digits.
     #[derive(Deserialize)]
     struct Wrapper {
         value: Json,
@@ -109,7 +109,7 @@ pub(crate) fn unwrap_data(part: &mut Part) {
     }
 }
 
-/// A part as written.
+/// A part as it is written.
 #[derive(Debug, Serialize)]
 pub(crate) struct PartOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,8 @@ pub(crate) struct PartOut<'a> {
     metadata: Option<Cow<'a, Object>>,
 }
 
-/// An object as it is; anything else as the only member of one, because the older dialects only have objects as data.
+/// The data of a part: an object as it is, any other value as the only member of an object, because the older dialects
+/// have only objects as data.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum DataOut<'a> {
@@ -140,23 +141,23 @@ impl<'a> DataOut<'a> {
     }
 }
 
-/// Whether a data part of the older dialects can hold a value as it is.
+/// Whether a value is an object, so that a data part of the older dialects can hold it as it is.
 pub(crate) fn is_object(json: &Json) -> bool {
     json.as_str().starts_with('{')
 }
 
-/// Whether a value has to be wrapped. So has an object that bears the mark by itself, or its reader would take it for a
-/// wrapper.
+/// Whether a value has to be wrapped. An object that has the mark of its own is wrapped too, or a reader would unwrap
+/// it.
 pub(crate) fn is_wrapped(json: &Json, metadata: Option<&Object>) -> bool {
     !is_object(json) || own_mark(metadata) == Some(true.into())
 }
 
-/// What stands in metadata in the place of the mark.
+/// The value that the metadata has under the name of the mark.
 fn own_mark(metadata: Option<&Object>) -> Option<serde_json::Value> {
     metadata.filter(|m| m.as_str().contains(WRAPPED)).and_then(|m| m.get(WRAPPED))
 }
 
-/// Notes what a reader will take for our mark, and remove.
+/// Notes the loss of a metadata member that a reader will take for our mark, and remove.
 pub(crate) fn note_own_mark(part: &Part, path: &Path<'_>, losses: &mut Losses) {
     let Content::Data(json) = &part.content else { return };
     let metadata = part.metadata.as_ref();
@@ -165,7 +166,7 @@ pub(crate) fn note_own_mark(part: &Part, path: &Path<'_>, losses: &mut Losses) {
     }
 }
 
-/// The metadata of a part as it is written: with the mark where the data is wrapped.
+/// The metadata of a part as it is written, with the mark if the data is wrapped.
 pub(crate) fn marked(part: &Part) -> Option<Cow<'_, Object>> {
     let metadata = part.metadata.as_ref();
     match &part.content {
@@ -191,7 +192,7 @@ struct FileOut<'a> {
     uri: Option<&'a str>,
 }
 
-/// Writes a part.
+/// Writes a part in the style of a dialect.
 pub(crate) fn write<'a>(part: &'a Part, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> PartOut<'a> {
     let (filename, media_type) = (part.filename.as_deref(), part.media_type.as_deref());
     let file = |bytes, uri| Some(FileOut { name: filename, mime_type: media_type, bytes, uri });

@@ -6,7 +6,7 @@ use sabir_proto::lenient::{empty_none, null_default, optional_object};
 use sabir_proto::{Authentication, PushConfig};
 use serde::{Deserialize, Serialize};
 
-/// `PushNotificationConfig`
+/// `PushNotificationConfig` of the older dialects.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Config {
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ struct Schemes {
 }
 
 impl Config {
-    /// The canonical configuration: one scheme, the first.
+    /// Converts to the canonical configuration, which has one scheme: the first.
     pub(crate) fn read(self, path: &Path<'_>, losses: &mut Losses) -> PushConfig {
         let authentication = self.authentication.and_then(|given| {
             let mut schemes = given.schemes.into_iter();
@@ -40,7 +40,7 @@ impl Config {
         PushConfig { id: self.id, url: self.url, token: self.token, authentication }
     }
 
-    /// A configuration as written.
+    /// Converts from the canonical configuration.
     pub(crate) fn write(config: &PushConfig) -> Self {
         let authentication = config
             .authentication
@@ -49,7 +49,7 @@ impl Config {
         Self { id: config.id.clone(), url: config.url.clone(), token: config.token.clone(), authentication }
     }
 
-    /// The same without the name, where a task has only one: it goes by the name of `task`.
+    /// Converts without the id, for a dialect whose tasks have only one configuration: its id is that of `task`.
     pub(crate) fn write_unnamed(config: &PushConfig, task: &str, path: &Path<'_>, losses: &mut Losses) -> Self {
         if config.id.as_deref().is_some_and(|id| id != task) {
             losses.note(LossKind::PushConfigId, path.member("id"));

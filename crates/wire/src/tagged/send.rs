@@ -1,5 +1,5 @@
-//! What a message is sent with. `message/send` is a method of three dialects, so one reader takes the members of all
-//! three; which dialect it was is decided on what was found, and the parameters are parsed only once.
+//! The parameters of a send. Three dialects have the method `message/send`, so one reader accepts the members of all
+//! three. The dialect is decided by the members that were found, and the parameters are parsed only once.
 
 use super::message::MessageIn;
 use super::push::Config;
@@ -12,7 +12,7 @@ use sabir_proto::lenient::{empty_none, int32, null_default, object, optional_obj
 use sabir_proto::{ContextId, Fault, Object, SendConfiguration, SendMessage, Tenant};
 use serde::Deserialize;
 
-/// `params` of a send.
+/// The `params` of a send.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SendIn {
@@ -22,17 +22,17 @@ pub(crate) struct SendIn {
     configuration: Option<ConfigurationIn>,
     #[serde(default)]
     pub(crate) metadata: Option<Object>,
-    /// agent-native and XPR have the conversation beside the message.
+    /// agent-native and XPR have the context id beside the message.
     #[serde(default, deserialize_with = "empty_none")]
     pub(crate) context_id: Option<ContextId>,
     #[serde(default, rename = "async")]
     pub(crate) asynchronous: Option<serde_json::Value>,
     #[serde(default)]
     pub(crate) idempotency_key: Option<serde_json::Value>,
-    /// agent-native: actions that its own approval pages let through. We have no such pages.
+    /// agent-native: actions that a user approved on its pages. We have no such pages.
     #[serde(default)]
     pub(crate) approved_actions: Option<serde::de::IgnoredAny>,
-    /// XPR: the caller's own name for the task.
+    /// XPR: the caller's own id for the task.
     #[serde(default, deserialize_with = "empty_none")]
     pub(crate) id: Option<String>,
     #[serde(default, rename = "xpr:callerAccount", deserialize_with = "empty_none")]
@@ -48,13 +48,13 @@ struct ConfigurationIn {
     blocking: Option<bool>,
     #[serde(default, deserialize_with = "int32")]
     history_length: Option<i32>,
-    // The proto of 0.3 calls it by the shorter name, and some clients do so here too.
+    // The proto of 0.3 has the shorter name, and some clients use it here too.
     #[serde(default, alias = "pushNotification", deserialize_with = "optional_object")]
     push_notification_config: Option<Config>,
 }
 
 impl SendIn {
-    /// What in it points at one dialect.
+    /// The marks in the parameters that point at one dialect.
     pub(crate) fn marks(&self) -> crate::detect::Marks {
         crate::detect::Marks {
             kind_parts: self.message.tag() == Some(Tag::Kind) || self.message.is_named(),
@@ -64,7 +64,7 @@ impl SendIn {
         }
     }
 
-    /// The canonical request, as 0.3 means it.
+    /// Converts to the canonical request, by the rules of 0.3.
     pub(crate) fn read(self, mint: Mint<'_>, losses: &mut Losses) -> Result<SendMessage, Fault> {
         let configuration = match self.configuration {
             None => SendConfiguration::default(),
@@ -89,13 +89,13 @@ impl ConfigurationIn {
             accepted_output_modes: media_types(self.accepted_output_modes),
             task_push_notification_config: self.push_notification_config.map(|c| c.read(&path, losses)),
             history_length: self.history_length,
-            // Unsaid means blocking: that is what the SDKs of 0.3 do.
+            // Without the member the send blocks: that is what the SDKs of 0.3 do.
             return_immediately: self.blocking == Some(false),
         }
     }
 }
 
-/// Words among media types; the tutorials for 0.2 and 0.3 still write `text`.
+/// Replaces words by media types; the tutorials for 0.2 and 0.3 still write `text`.
 pub(crate) fn media_types(given: Vec<String>) -> Vec<String> {
     given.into_iter().map(|mode| media_type(&mode).map_or(mode, str::to_owned)).collect()
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A task as read.
+/// A task as it is read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskIn {
@@ -34,14 +34,14 @@ pub(crate) struct TaskIn {
 }
 
 impl TaskIn {
-    /// The canonical task.
+    /// Converts to the canonical task.
     pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirTask, Wrong> {
         let at = path.member("artifacts");
         let mut artifacts: Vec<Artifact> = Vec::with_capacity(self.artifacts.len());
         let mut places = HashMap::new();
         for (i, Only(artifact)) in self.artifacts.into_iter().enumerate() {
             let Chunk { artifact, append, .. } = artifact.read(i, &at.item(i))?;
-            // Servers of 0.1 keep an artifact as the chunks it came in.
+            // Servers of 0.1 keep an artifact as the chunks in which it arrived.
             match places.get(&artifact.artifact_id).filter(|_| append) {
                 Some(place) => Artifact::append(&mut artifacts[*place], artifact),
                 None => {
@@ -61,7 +61,7 @@ impl TaskIn {
     }
 }
 
-/// The conversation by either of its names. Both are fine if they agree.
+/// The context id under either of its names. Both may be there if they agree.
 pub(crate) fn one_context(
     context: Option<ContextId>,
     session: Option<ContextId>,
@@ -75,7 +75,7 @@ pub(crate) fn one_context(
     }
 }
 
-/// A status as read.
+/// A status as it is read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StatusIn {
     state: String,
@@ -83,13 +83,13 @@ pub(crate) struct StatusIn {
     message: Option<MessageIn>,
     #[serde(default)]
     timestamp: Option<String>,
-    /// Where the task went, in the literal form of the extension for handoffs.
+    /// The target of a handoff, in the literal form of the extension.
     #[serde(default)]
     transfer: Option<Json>,
 }
 
 impl StatusIn {
-    /// The canonical status.
+    /// Converts to the canonical status.
     pub(crate) fn read(self, path: &Path<'_>, mint: Mint<'_>, losses: &mut Losses) -> Result<TaskStatus, Wrong> {
         let timestamp = self.timestamp.as_deref().filter(|t| !t.is_empty());
         let read = timestamp.and_then(Timestamp::parse_loose);
@@ -108,11 +108,11 @@ impl StatusIn {
     }
 }
 
-/// Reads a state by its word, whatever older dialect it is from.
+/// Reads the word for a state in any of the older dialects.
 fn read_state(word: &str, path: &Path<'_>, losses: &mut Losses) -> Result<TaskState, Wrong> {
     Ok(match word {
         "submitted" => TaskState::Submitted,
-        // agent-native says `processing` while its worker runs.
+        // agent-native writes `processing` while its worker runs.
         "working" | "processing" => TaskState::Working,
         "input-required" => TaskState::InputRequired,
         "completed" => TaskState::Completed,
@@ -121,9 +121,9 @@ fn read_state(word: &str, path: &Path<'_>, losses: &mut Losses) -> Result<TaskSt
         "rejected" => TaskState::Rejected,
         "auth-required" => TaskState::AuthRequired,
         "unknown" => TaskState::Unspecified,
-        // The literal form of the extension for handoffs.
+        // The state of the handoff extension in its literal form.
         TRANSFERRED | "transferred" => TaskState::Transferred,
-        // A word like theirs that is none of theirs: what it means is not known, and whoever polls goes on.
+        // A word of the right form that no dialect has: its meaning is not known, and a client that polls goes on.
         other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {
             losses.note(LossKind::State, path);
             TaskState::Unspecified
@@ -148,12 +148,13 @@ fn write_state(state: TaskState, manner: Manner, path: &Path<'_>, losses: &mut L
         TaskState::Unspecified if !matches!(manner.dialect, Dialect::Native | Dialect::Xpr) => ("unknown", true),
         TaskState::Rejected if all => ("rejected", true),
         TaskState::AuthRequired if all => ("auth-required", true),
-        // The nearest a caller can act on: it will not be done; something is wanted of you.
+        // The nearest state on which a caller can act: the task will not be done, or the caller has to provide
+        // something.
         TaskState::Rejected => ("failed", false),
         TaskState::AuthRequired => ("input-required", false),
-        // Not ended, as far as anybody knows.
+        // The task has not ended, as far as the sender knows.
         TaskState::Unspecified => ("working", false),
-        // Ours alone; the work here is done.
+        // Only we have this state; the work here is done.
         TaskState::Transferred => ("completed", false),
     };
     if !exact {
@@ -162,7 +163,8 @@ fn write_state(state: TaskState, manner: Manner, path: &Path<'_>, losses: &mut L
     word
 }
 
-/// An artifact as read: `artifactId`, or 0.1's `index`, or the `id` that its users came to write beside it.
+/// An artifact as it is read: with `artifactId`, or the `index` of 0.1, or the `id` that clients of 0.1 came to write
+/// beside it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactIn {
@@ -187,7 +189,7 @@ pub(crate) struct ArtifactIn {
     last_chunk: Option<bool>,
 }
 
-/// An artifact with what 0.1 says about the chunk inside of it.
+/// An artifact with the members about the chunk that 0.1 has inside it.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) artifact: Artifact,
@@ -196,7 +198,7 @@ pub(crate) struct Chunk {
 }
 
 impl ArtifactIn {
-    /// The canonical artifact. `position` names one that has no name at all.
+    /// Converts to the canonical artifact. `position` is the id of one that has none.
     pub(crate) fn read(self, position: usize, path: &Path<'_>) -> Result<Chunk, Wrong> {
         let name = self.artifact_id.or(self.id).unwrap_or_else(|| match self.index {
             Some(index) => index.to_string(),
@@ -215,7 +217,7 @@ impl ArtifactIn {
     }
 }
 
-/// A task as written.
+/// A task as it is written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskOut<'a> {
@@ -239,7 +241,7 @@ pub(crate) struct TaskOut<'a> {
     artifacts: Option<Vec<ArtifactOut<'a>>>,
 }
 
-/// A status as written.
+/// A status as it is written.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatusOut<'a> {
     pub(crate) state: &'static str,
@@ -249,7 +251,7 @@ pub(crate) struct StatusOut<'a> {
     timestamp: Option<Timestamp>,
 }
 
-/// An artifact as written.
+/// An artifact as it is written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactOut<'a> {
@@ -275,7 +277,7 @@ pub(crate) struct ArtifactOut<'a> {
 }
 
 impl ArtifactOut<'_> {
-    /// What 0.1 says about a chunk inside of the artifact.
+    /// Sets the members about the chunk that 0.1 has inside the artifact.
     pub(crate) const fn chunk(mut self, append: bool, last: bool) -> Self {
         self.append = Some(append);
         self.last_chunk = Some(last);
@@ -283,7 +285,7 @@ impl ArtifactOut<'_> {
     }
 }
 
-/// Puts the answer where the dialect's clients look for it. The rest stays where it is.
+/// Copies the answer of a completed task to where clients of the dialect look for it. The rest stays where it is.
 pub(crate) fn place_answer(task: &mut TheirTask, manner: Manner, path: &Path<'_>, losses: &mut Losses) {
     if task.status.state != TaskState::Completed {
         return;
@@ -305,13 +307,13 @@ pub(crate) fn place_answer(task: &mut TheirTask, manner: Manner, path: &Path<'_>
     }
 }
 
-/// An artifact made of closing words.
+/// Makes an artifact of the closing message.
 pub(crate) fn closing_artifact(message: &Message) -> Artifact {
     let id = ArtifactId::parse("answer").expect("a legal id");
     Artifact::new(id, message.parts.clone())
 }
 
-/// A message made of the text in a task's artifacts.
+/// Makes a message of the text in a task's artifacts.
 fn spoken(task: &TheirTask) -> Option<Message> {
     let said = |p: &&Part| matches!(p.content, Content::Text(_));
     let parts: Vec<Part> = task.artifacts.iter().flat_map(|a| &a.parts).filter(said).cloned().collect();
@@ -323,7 +325,7 @@ fn spoken(task: &TheirTask) -> Option<Message> {
     Some(message)
 }
 
-/// Writes a task. The answer must be in its place already.
+/// Writes a task. [`place_answer`] must have moved the answer already.
 pub(crate) fn write<'a>(task: &'a TheirTask, manner: Manner, path: &Path<'_>, losses: &mut Losses) -> TaskOut<'a> {
     let (history, artifacts) = (path.member("history"), path.member("artifacts"));
     let messages: Vec<_> =
@@ -349,7 +351,7 @@ pub(crate) fn write<'a>(task: &'a TheirTask, manner: Manner, path: &Path<'_>, lo
     }
 }
 
-/// Writes a status.
+/// Writes a status in the style of a dialect.
 pub(crate) fn write_status<'a>(
     status: &'a TaskStatus,
     manner: Manner,
@@ -401,10 +403,10 @@ pub(crate) fn write_artifact<'a>(
     out
 }
 
-/// A direct reply as the completed task that dialects without direct replies show instead.
+/// Converts a direct reply to the completed task that dialects without direct replies have instead.
 pub(crate) fn task_of(message: &Message, name: Option<TaskRef>, losses: &mut Losses) -> TheirTask {
     losses.note(LossKind::AnswerPlace, "");
-    // Our own messages are named like tasks, so their names tell when they were said.
+    // Our own message ids are made like task ids, so they hold the time at which they were made.
     let said_at = TaskId::parse(message.message_id.as_str()).map(|id| id.stamp().time());
     let named = || message.task_id.clone().or_else(|| TaskRef::parse(message.message_id.as_str()).ok());
     TheirTask {
@@ -417,7 +419,7 @@ pub(crate) fn task_of(message: &Message, name: Option<TaskRef>, losses: &mut Los
     }
 }
 
-/// When a task was opened, if its id is one of ours.
+/// The time at which a task was opened, if its id is one of ours.
 pub(crate) fn created(id: &TaskRef) -> Option<Timestamp> {
     match id {
         TaskRef::Id(id) => Some(id.stamp().time()),
@@ -426,7 +428,7 @@ pub(crate) fn created(id: &TaskRef) -> Option<Timestamp> {
 }
 
 impl Manner {
-    /// agent-native shows a task that is asked about while at work as `processing`.
+    /// The state of a polled task: agent-native writes `processing` for `working`.
     pub(crate) const fn word_while_polled(self, state: &'static str) -> &'static str {
         match (self.dialect, state.as_bytes()) {
             (Dialect::Native, b"working") => "processing",

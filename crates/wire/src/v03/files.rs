@@ -1,47 +1,48 @@
-//! What peers of 0.3 put into `file_with_bytes`, over gRPC and REST.
+//! The encodings that peers of 0.3 use in `file_with_bytes`, over gRPC and REST.
 //!
-//! Its type says bytes, but the SDKs for Python, Go and Java put the base64 *text* of the file there, because that is what
-//! their own type of a file holds, and they read what they find there as such text. So over REST a file is base64 twice,
-//! and over gRPC a file that is not text makes their readers fail. The SDK for JavaScript puts the bytes of the file there.
+//! The type of the field is bytes, but the SDKs for Python, Go and Java put the base64 *text* of the file there, as in
+//! their own type of a file, and read the field as such text. So over REST a file is base64 twice, and over gRPC a file
+//! that is not text makes their readers fail. The SDK for JavaScript puts the bytes of the file there.
 //!
-//! Nothing in a message tells which of the two it is, and guessing would damage files that happen to look like base64. So
-//! the software that sent it decides, as far as it says what it is: base64 text is the rule, and a peer that runs on a
-//! runtime of JavaScript is the exception. A client is known by its `User-Agent`, a server by `X-Powered-By` or `Server`. A
-//! gRPC server says nothing; the program that served its card is most likely the same. Servers in Go send no such header
-//! at all, which is why silence means the rule. A program of another author on the same runtime is taken for the SDK.
+//! A message does not tell the encoding, and guessing would damage files that happen to look like base64. So the
+//! software of the sender decides, as far as it names itself: base64 text is the rule, and a peer on a JavaScript
+//! runtime is the exception. A client names itself in `User-Agent`, a server in `X-Powered-By` or `Server`. A gRPC
+//! server says nothing; the program that served its card is most likely the same. Servers in Go send no such header,
+//! which is why silence means the rule. A program of another author on a JavaScript runtime is taken for the SDK.
 //!
-//! JSON-RPC has no such trouble: its files are base64, once. So are those of the same shape that some peers send over REST.
+//! In JSON-RPC files are base64 once. So are those of the same shape that some peers send over REST.
 
 use sabir_proto::{
     Answer, Call, Content, Event, Message, Part, TaskStatus, TheirEvent, TheirTask, decode_base64, encode_base64,
 };
 
-/// What a peer means by the bytes of a file, and whether its proto knows a file's name.
+/// The encoding of files that a peer uses, and whether its proto has a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// The bytes.
+    /// The bytes of the file.
     Bytes,
-    /// Their base64 text.
+    /// The base64 text of the file.
     Base64,
-    /// Their base64 text, and over REST the `name` that the release does not have: the SDK for Python, since 0.3.2.
+    /// The base64 text of the file, and over REST the `name` that the release does not have: the SDK for Python, since
+    /// 0.3.2.
     NamedBase64,
 }
 
-/// How the `User-Agent` of the Python SDK's libraries begins: grpcio, with and without asyncio, and httpx.
+/// The beginnings of `User-Agent` for the libraries of the Python SDK: grpcio, with and without asyncio, and httpx.
 const PYTHON: [&str; 3] = ["grpc-python-asyncio/", "grpc-python/", "python-httpx/"];
 
-/// What the servers that run the Python SDK call themselves in `Server`.
+/// The names of the servers that run the Python SDK, in `Server`.
 const PYTHON_SERVERS: [&str; 2] = ["uvicorn", "hypercorn"];
 
-/// How the `User-Agent` of a JavaScript program begins: gRPC for Node.js, the `fetch` of Node.js (22 and before: `node`,
-/// older still: `undici`), of Deno, of Bun, and of browsers.
+/// The beginnings of `User-Agent` for JavaScript programs: gRPC for Node.js, the `fetch` of Node.js (22 and before:
+/// `node`, older still: `undici`), of Deno, of Bun, and of browsers.
 const JAVASCRIPT: [&str; 6] = ["grpc-node-js/", "node", "undici", "Deno/", "Bun/", "Mozilla/"];
 
-/// What servers in JavaScript call themselves: the SDK's run on Express, which says so in `X-Powered-By`.
+/// The names of servers in JavaScript: the SDK's run on Express, which says so in `X-Powered-By`.
 const JAVASCRIPT_SERVERS: [&str; 1] = ["Express"];
 
 impl Form {
-    /// What to expect of a client that calls itself so in `User-Agent`.
+    /// The encoding of a client with this `User-Agent`.
     pub fn of(user_agent: Option<&str>) -> Self {
         // A program may put its own name before that of the library: `shop/2.0 grpc-node-js/1.14.3`.
         let is_one_of = |known: &[&str]| {
@@ -58,8 +59,7 @@ impl Form {
         }
     }
 
-    /// What to expect of a server that calls itself so in `X-Powered-By` or `Server`; over gRPC, of one whose card was
-    /// served so.
+    /// The encoding of a server with this `X-Powered-By` or `Server`; over gRPC, of the server whose card came with it.
     pub fn of_server(software: Option<&str>) -> Self {
         let is_one_of = |known: &[&str]| known.iter().any(|name| software.is_some_and(|word| word.starts_with(name)));
         if is_one_of(&JAVASCRIPT_SERVERS) {
@@ -71,50 +71,50 @@ impl Form {
         }
     }
 
-    /// The text of a file in JSON, as the peer looks for it.
+    /// The text of a file in JSON, as the peer expects it.
     pub(crate) fn to_json(self, bytes: &[u8]) -> String {
         let text = encode_base64(bytes);
         if self == Self::Bytes { text } else { encode_base64(text.as_bytes()) }
     }
 
-    /// Whether the peer's reader knows a file's name over REST; other readers refuse a member that they do not know.
+    /// Whether the peer reads a file's name over REST; other readers refuse the unknown member.
     pub(crate) fn has_names(self) -> bool {
         self == Self::NamedBase64
     }
 
-    /// Makes the files of a call that was read what they are inside: bytes. What is not base64 stays as it is.
+    /// Decodes the files of a call to their bytes. Bytes that are not base64 stay as they are.
     pub fn read_call(self, call: &mut Call) {
         self.in_call(call, unwrap);
     }
 
-    /// The same for the message of a request.
+    /// Decodes the files of a message in a request.
     pub(crate) fn read_message(self, message: &mut Message) {
         if self != Self::Bytes {
             in_message(message, unwrap);
         }
     }
 
-    /// Makes the files of a call what the server looks for, before it is written.
+    /// Encodes the files of a call for the server, before the call is written.
     pub fn write_call(self, call: &mut Call) {
         self.in_call(call, wrap);
     }
 
-    /// Makes the files of an answer that was read what they are inside: bytes. What is not base64 stays as it is.
+    /// Decodes the files of an answer to their bytes. Bytes that are not base64 stay as they are.
     pub fn read_answer(self, answer: &mut Answer) {
         self.in_answer(answer, unwrap);
     }
 
-    /// Makes the files of an answer what the client looks for, before it is written.
+    /// Encodes the files of an answer for the client, before the answer is written.
     pub fn write_answer(self, answer: &mut Answer) {
         self.in_answer(answer, wrap);
     }
 
-    /// The same as [`Form::read_answer`] for an event of a stream.
+    /// Decodes the files of an event, as [`FileEncoding::read_answer`] does for an answer.
     pub fn read_event(self, event: &mut TheirEvent) {
         self.in_event(event, unwrap);
     }
 
-    /// The same as [`Form::write_answer`] for an event of a stream.
+    /// Encodes the files of an event, as [`FileEncoding::write_answer`] does for an answer.
     pub fn write_event(self, event: &mut TheirEvent) {
         self.in_event(event, wrap);
     }
@@ -153,7 +153,7 @@ impl Form {
     }
 }
 
-/// From the bytes of a file to what is sent, or back.
+/// Encodes the bytes of a file in place, or decodes them.
 type Change = fn(&mut Vec<u8>);
 
 fn wrap(bytes: &mut Vec<u8>) {

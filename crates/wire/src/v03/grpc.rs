@@ -1,20 +1,20 @@
-//! 0.3 as gRPC: the messages of package `a2a.v1` to the vocabulary and back.
+//! A2A 0.3 as gRPC: converts between the messages of package `a2a.v1` and the canonical types.
 //!
-//! | Room | What is there |
+//! | Module or item | What is there |
 //! |---|---|
-//! | [`request`] | what the ten methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
-//! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
+//! | [`request`] | the requests: read as a [`Call`](sabir_proto::Call) by servers, written by clients |
+//! | [`reply`] | their replies, events and cards included: written by servers, `read_…` by clients |
 //! | [`status`], [`read_status`] | a fault as a gRPC status, with its details as in 1.0, and back |
 //!
-//! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`); a loss names it as 1.0 does
-//! (`message.parts[0].filename`), because a loss is about what the inside has and the peer does not see. What is lost on
-//! the way out is the same for gRPC and REST and is decided in one file, `lost`.
+//! A fault names a member as the 0.3 peer knows it (`message.content[0]`, `name`). A loss names it as 1.0 does
+//! (`message.parts[0].filename`), because it is about a canonical member that the peer does not see. The losses of
+//! writing are the same for gRPC and REST; `loss_recorder` notes them.
 //!
-//! The messages are those of the release, with what later SDKs added to it: `Part.metadata`, `FilePart.name` and
-//! `AgentCard.icon_url`. A reader that knows only the release skips them.
+//! The messages are those of the release, with fields that later SDKs added: `Part.metadata`, `FilePart.name` and
+//! `AgentCard.icon_url`. A reader of the release skips them.
 //!
-//! `file_with_bytes` holds the bytes of the file, as its type says. Not all peers do so; [`files`](super::files) knows
-//! who means what, and whoever serves them asks it after reading and before writing.
+//! `file_with_bytes` holds the bytes of the file, as its type says. Some peers put other bytes there;
+//! [`files`](super::files) knows which. The code that serves such a peer calls it after reading and before writing.
 
 pub mod reply;
 pub mod request;

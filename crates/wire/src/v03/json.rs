@@ -1,4 +1,4 @@
-//! 0.3 and 0.2 as JSON-RPC: requests by method name, answers and events by `kind`.
+//! A2A 0.3 and 0.2 as JSON-RPC: requests by method name, answers and events by `kind`.
 
 use crate::hear::{Asked, Form, Said};
 use crate::jsonrpc::{read_params, words};
@@ -16,7 +16,7 @@ use sabir_proto::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Most configurations a reply lists: 0.3 has no pages, and a task has far fewer.
+/// The number of push configurations that a reply lists: 0.3 has no pages, and a task has far fewer.
 const PUSHES_MAX: i32 = 100;
 
 /// Reads a request other than a send.
@@ -35,7 +35,8 @@ pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Resu
         "tasks/pushNotificationConfig/set" => {
             let p: TaskConfig = read_params(params)?;
             let mut config = p.push_notification_config.read(&Path::Root, losses);
-            // A name is optional here. SDKs of 0.3 then use the task's, so that setting twice replaces.
+            // The id is optional here. SDKs of 0.3 then use that of the task, so that setting a webhook twice replaces
+            // it.
             config.id.get_or_insert_with(|| p.task_id.to_string());
             Call::CreatePush { tenant, task: p.task_id, config }
         }
@@ -43,7 +44,7 @@ pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Resu
             let p: ConfigQuery = read_params(params)?;
             match p.push_notification_config_id {
                 Some(id) => Call::GetPush(GetPush { tenant, task_id: p.id, id }),
-                // Without a name the first one is meant.
+                // Without an id the client wants the first one.
                 None => return Ok(Said { call: list_push(p.id, 1), form: Form::FirstPush }),
             }
         }
@@ -64,7 +65,7 @@ pub(crate) fn list_push(task_id: TaskRef, page_size: i32) -> Call {
     Call::ListPush(ListPush { tenant: Tenant::none(), task_id, page_size: Some(page_size), page_token: String::new() })
 }
 
-/// A send, as 0.3 means it. A message needs a name here.
+/// Reads a send by the rules of 0.3, where a message needs an id.
 pub(crate) fn read_send(send: SendIn, mint: Mint<'_>, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
     if !send.message.has_id() {
         return Err(Fault::invalid("message.messageId", "is required"));
@@ -96,7 +97,7 @@ struct ConfigQuery {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskConfig {
-    // a2a-js asks in the words of 0.2 with the members of 0.1.
+    // a2a-js sends the method of 0.2 with the members of 0.1.
     #[serde(alias = "id")]
     task_id: TaskRef,
     #[serde(deserialize_with = "object")]
@@ -109,7 +110,7 @@ impl TaskConfig {
     }
 }
 
-/// Writes an answer.
+/// Writes the result of a call.
 pub(crate) fn write_answer(
     answer: &Answer,
     dialect: Dialect,
@@ -134,12 +135,12 @@ pub(crate) fn write_answer(
     Ok(())
 }
 
-/// Nobody before 1.0 lists tasks.
+/// The fault of a list of tasks, which no dialect before 1.0 has.
 pub(crate) fn no_lists(dialect: Dialect) -> Fault {
     Fault::UnsupportedOperation(format!("{dialect} cannot list tasks; ask for them one by one, or speak 1.0"))
 }
 
-/// An event as written.
+/// An event as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventOut<'a> {
@@ -161,7 +162,7 @@ struct EventOut<'a> {
     metadata: Option<&'a Object>,
 }
 
-/// Writes an event. `last`: this stream carries no more, which `final` tells.
+/// Writes an event. `last`: no event follows it on this stream, which `final` says.
 pub(crate) fn write_event(event: &TheirEvent, last: bool, dialect: Dialect, losses: &mut Losses, out: &mut Vec<u8>) {
     let (manner, root) = (Manner::of(dialect), Path::Root);
     match event {
@@ -222,7 +223,7 @@ pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static s
         }
         Call::GetPush(c) => ("tasks/pushNotificationConfig/get", query(&c.task_id, None, None, Some(&c.id))),
         Call::ListPush(c) => {
-            // All of them at once is what a list is here.
+            // A list has no pages here and returns all configurations at once.
             if c.page_size.is_some_and(|size| size != PUSHES_MAX) {
                 losses.note(LossKind::Paging, "pageSize");
             }
@@ -249,7 +250,7 @@ fn send_params(request: &SendMessage, manner: Manner, losses: &mut Losses) -> St
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Configuration<'a> {
-        // Required until 0.2.5.
+        // Required in releases until 0.2.5.
         accepted_output_modes: &'a [String],
         blocking: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,7 +329,7 @@ pub(crate) fn read_answer(
     })
 }
 
-/// What a stream, or a send, may be answered with.
+/// A status or artifact update of a stream, as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyIn {
@@ -350,7 +351,7 @@ struct AnyIn {
     metadata: Option<Object>,
 }
 
-/// Only the tag, to see what a result is.
+/// The members that tell the kind of a result.
 #[derive(Deserialize)]
 struct KindIn {
     #[serde(default)]
@@ -363,8 +364,8 @@ struct KindIn {
     task_id: Option<serde::de::IgnoredAny>,
 }
 
-/// Reads an event of a stream, or the result of a send: both are told apart by `kind`. A server that leaves it out is
-/// understood by the members.
+/// Reads an event of a stream, or the result of a send. `kind` tells them apart; if a server leaves it out, the other
+/// members do.
 pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Fault> {
     let seen: KindIn = reply(result)?;
     let kind = seen.kind.as_deref().unwrap_or(match (&seen.status, &seen.artifact, &seen.task_id) {
@@ -411,7 +412,7 @@ fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent
     Ok(TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
 }
 
-/// Reads an object that a server sent; what is wrong with it is the server's fault.
+/// Reads an object that a server sent; an error in it is the server's fault.
 pub(crate) fn reply<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
     if !result.get().starts_with('{') {
         return Err(Fault::InvalidAgentResponse("must be an object".into()));

@@ -1,19 +1,19 @@
-//! 0.3 as REST: paths below `/v1`, and bodies that follow its protobuf messages rather than its JSON Schema.
+//! A2A 0.3 as REST: paths below `/v1`, and bodies that follow its protobuf messages rather than its JSON Schema.
 //!
-//! | Room | What is there |
+//! | Item | What is there |
 //! |---|---|
-//! | here | paths, and the requests behind them: read by servers, [`write_call`] for callers |
-//! | [`write_answer`], [`write_event`] | what they are answered with; `read_…` for clients |
-//! | [`write_error`], [`read_error`] | errors, in a body that every kind of 0.3 peer understands |
+//! | [`route`], [`read_call`], [`write_call`] | paths and requests: read by servers, written by clients |
+//! | [`write_answer`], [`write_event`] | answers and events; `read_…` for clients |
+//! | [`write_error`], [`read_error`] | errors, in a body that every kind of 0.3 peer can read |
 //!
-//! Written are camel case, enum names and what the proto has, nothing else: the Python SDK refuses an answer with a
-//! member it does not know. That hits its first five releases, 0.3.0 to 0.3.4, where a part has metadata, and two of
-//! them where a file has a name; nothing tells them from those that came after and look for both. The name of a file is
-//! written to peers in Python only: the SDK for Java refuses a whole message for it. Read are also snake
-//! case (the Python SDK sends it), enum numbers, and `null` for unset.
+//! We write camel case, enum names and the members of the proto, nothing else, because the Python SDK refuses an answer
+//! with an unknown member. Its first five releases, 0.3.0 to 0.3.4, refuse the metadata of a part, and two of them the
+//! name of a file; we cannot tell them from later releases that read both. The name of a file is written only to peers
+//! in Python, because the SDK for Java refuses a whole message for it. We also read snake case (the Python SDK sends
+//! it), enum numbers, and `null` for unset.
 //!
-//! Some peers put the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
-//! read as what it is, so a `blocking` that is left out means "wait" in it, and "do not" in the shape of the proto.
+//! Some peers send the JSON-Schema shape of JSON-RPC here (`kind`, `parts`, `user`). It is recognised by its marks and
+//! read by its own rules: without `blocking` the server waits in that shape, and does not in the shape of the proto.
 
 mod card;
 mod error;
@@ -41,8 +41,8 @@ use sabir_proto::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Finds the operation of a path, below the agent's own prefix and with its `/v1`. One trailing slash is ignored. The
-/// paths are those of 1.0 below `/v1`, but for the card, and without a list of tasks or tenants.
+/// Finds the operation of a path below the agent's own prefix, with its `/v1`. One trailing slash is ignored. The paths
+/// are those of 1.0 below `/v1`, except for the card, and without a list of tasks or tenants.
 pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
@@ -50,7 +50,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     match *segments {
         ["v1", "tasks" | "extendedAgentCard"] => Routed::Unknown,
         ["v1", "card"] => plain(method, &["extendedAgentCard"]),
-        // The proto of the release has `task` here, by mistake and only here.
+        // The proto of the release has `task` instead of `tasks` here, by mistake and only here.
         ["v1", "task", id, "pushNotificationConfigs"] if method == Method::POST => {
             Routed::Operation(Route::CreatePush(id), None)
         }
@@ -59,7 +59,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     }
 }
 
-/// Reads the call of a route. `files` is what the client means by the bytes of a file in the shape of the proto.
+/// Reads the call of a route. `files` is the client's encoding of files in the shape of the proto.
 pub fn read_call(
     route: Route<'_>,
     query: &str,
@@ -74,8 +74,8 @@ pub fn read_call(
         Route::Send => Call::Send(read_send(body, files, mint, losses)?),
         Route::Stream => Call::Stream(read_send(body, files, mint, losses)?),
         Route::Get(id) => {
-            // A parameter that is there was meant: zero is "none", as in JSON-RPC and 1.0. Only a body that follows the
-            // proto cannot tell a zero from a number that is not there.
+            // A query parameter of zero means "none", as in JSON-RPC and 1.0. Only a body in the shape of the proto
+            // cannot tell a zero from a missing number.
             let history_length = query.number(&["historyLength", "history_length"])?;
             Call::Get(GetTask { tenant, id: task(id)?, history_length })
         }
@@ -86,7 +86,7 @@ pub fn read_call(
         Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant, id: task(id)? }),
         Route::CreatePush(id) => {
             let body: read::Create = read_body(text(body)?)?;
-            // The path decides about the task (the body repeats it as `parent`).
+            // The path names the task (the body repeats it as `parent`).
             let (beside, config) = body.told(losses)?;
             create(task(id)?, beside, config)?
         }
@@ -110,7 +110,7 @@ fn read_send(
     losses: &mut Losses,
 ) -> Result<Box<SendMessage>, Fault> {
     let text = text(body)?;
-    // Looked at twice only when it cannot be read, or has nothing to say: the usual body is parsed once.
+    // The body is parsed twice only if it has the other shape: the usual body is parsed once.
     match read_body::<read::Send>(text) {
         Ok(send) if send.has_parts() => json::read_send(read_body(text)?, mint, losses),
         Ok(send) => {
@@ -123,7 +123,7 @@ fn read_send(
     }
 }
 
-/// Whether a body that is not of the proto's shape has the mark of the other one: a message with `parts`.
+/// Whether a body that is not of the proto's shape has the mark of the JSON-Schema shape: a message with `parts`.
 fn has_parts(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Body {
@@ -139,8 +139,8 @@ fn has_parts(text: &str) -> bool {
     body.is_ok_and(|body| body.message.parts.is_some() && body.message.content.is_none())
 }
 
-/// A cancel usually comes without a body, or with an empty or `null` one. The release has no metadata here, its JSON
-/// Schema has.
+/// The body of a cancel, which is usually missing, empty or `null`. The proto of the release has no metadata here, its
+/// JSON Schema has.
 #[derive(Default, Deserialize)]
 struct Cancel {
     #[serde(default)]
@@ -159,7 +159,7 @@ fn text(body: &[u8]) -> Result<&str, Fault> {
 }
 
 fn read_body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault> {
-    // Told apart from a wrong member: text that is not JSON at all.
+    // Text that is not JSON at all is another error than a wrong member.
     if let Err(e) = serde_json::from_str::<IgnoredAny>(text) {
         return Err(Fault::Parse(e.to_string()));
     }
@@ -174,9 +174,9 @@ fn push(encoded: &str) -> Result<String, Fault> {
     Ok(decode(encoded)?.into_owned())
 }
 
-/// Writes a call to a server that means `files` by the bytes of a file. Fails for the one call that 0.3 does not have.
+/// Writes a call to a server with the file encoding `files`. Fails for a list of tasks, which 0.3 does not have.
 ///
-/// A server that answers a `POST …:subscribe` with 405 is one that wants a GET.
+/// A server that answers a `POST …:subscribe` with 405 wants a GET.
 pub fn write_call(call: &Call, files: Form, losses: &mut Losses) -> Result<HttpRequest, Fault> {
     let (get, post) = (Method::GET, Method::POST);
     let of_task = |id: &TaskRef| format!("/v1/tasks/{}", encode(&id.to_string()));

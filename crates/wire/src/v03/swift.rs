@@ -1,11 +1,12 @@
-//! The usual answer, without a tree: committed JSON of 1.0 straight to JSON of 0.3.
+//! Transcodes committed JSON of 1.0 straight to JSON of 0.3, without parsing it into a tree.
 //!
-//! Nearly everything that is committed differs from 0.3 in a few words only, and its members stand in the same order, so
-//! values are carried over as the bytes they are. What is not usual (a state or an attribute that 0.3 does not have, data
-//! that is no object) is not attempted: then `None`, and the long way through the vocabulary is taken, which also says
-//! what is lost. A test holds the two ways to the same bytes.
+//! Nearly all committed JSON differs from 0.3 only in a few words, with its members in the same order, so values are
+//! copied as bytes. Unusual values (a state or an attribute that 0.3 does not have, data that is no object) are not
+//! transcoded: the functions return `None`, and the caller converts through the canonical types, which also notes
+//! losses. A test checks that both ways give the same bytes.
 //!
-//! This reads JSON that we wrote ourselves, compact and checked. On anything else it gives up; it cannot go out of bounds.
+//! The input is JSON that we wrote ourselves, compact and checked. On any other input the functions return `None`; they
+//! cannot read out of bounds.
 
 /// Writes a committed task.
 pub(crate) fn task(json: &[u8], out: &mut Vec<u8>) -> Option<()> {
@@ -14,7 +15,7 @@ pub(crate) fn task(json: &[u8], out: &mut Vec<u8>) -> Option<()> {
     reader.json.is_empty().then_some(())
 }
 
-/// Writes a committed event. `last`: this stream carries no more.
+/// Writes a committed event. `last`: no event follows it on this stream.
 pub(crate) fn event(json: &[u8], last: bool, out: &mut Vec<u8>) -> Option<()> {
     let mut reader = Reader { json };
     reader.byte(b'{')?;
@@ -158,7 +159,7 @@ fn write_part(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
             out.extend_from_slice(b"{\"kind\":\"text\",\"text\":");
             out.extend_from_slice(text);
         }
-        // An object beside metadata may carry the mark of something wrapped, and what is no object has to be.
+        // With metadata, an object may have the mark of wrapped data; any other value has to be wrapped.
         (None, Some(data @ [b'{', ..]), None, None)
             if filename.is_none() && media_type.is_none() && metadata.is_none() =>
         {
@@ -220,13 +221,13 @@ fn write_list<'a>(
     Some(())
 }
 
-/// What is left to read of a compact JSON text.
+/// Reads a compact JSON text; `json` is what is left of it.
 struct Reader<'a> {
     json: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Takes this byte, if it is next.
+    /// Takes this byte if it is next.
     fn byte(&mut self, byte: u8) -> Option<()> {
         let (first, rest) = self.json.split_first()?;
         if *first != byte {
@@ -242,14 +243,14 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// The name of a member and its colon. Ours are plain words.
+    /// Takes the name of a member and its colon. Our names have no escapes.
     fn key(&mut self) -> Option<&'a [u8]> {
         let quoted = self.string()?;
         self.byte(b':')?;
         quoted.get(1..quoted.len() - 1)
     }
 
-    /// All members of an object; each must be taken by `member`.
+    /// Takes all members of an object; `member` must take each value.
     fn members(&mut self, mut member: impl FnMut(&'a [u8], &mut Self) -> Option<()>) -> Option<()> {
         self.byte(b'{')?;
         loop {
@@ -262,7 +263,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A string with its quotes.
+    /// Takes a string with its quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         if self.json.first() != Some(&b'"') {
             return None;
@@ -277,7 +278,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any value.
+    /// Takes any value.
     fn value(&mut self) -> Option<&'a [u8]> {
         match self.json.first()? {
             b'"' => self.string(),

@@ -1,20 +1,21 @@
-//! 1.0 as gRPC: protobuf messages to the vocabulary and back.
+//! A2A 1.0 as gRPC: converts between protobuf messages and the canonical types.
 //!
-//! | Room | What is there |
+//! | Module or item | What is there |
 //! |---|---|
-//! | [`request`] | what the eleven methods are sent: to a [`Call`](sabir_proto::Call), and from one for whoever calls |
-//! | [`reply`] | what they are answered with, events and cards included: written by servers, `read_…` by clients |
+//! | [`request`] | the requests: read as a [`Call`](sabir_proto::Call) by servers, written by clients |
+//! | [`reply`] | their replies, events and cards included: written by servers, `read_…` by clients |
 //! | [`status`], [`read_status`] | a fault as a gRPC status with its details, and back |
 //!
-//! Both bindings of 1.0 accept and refuse the same things under the same names: a fault says `message.messageId` where
-//! the field is called `message_id`, because that is what the specification and the JSON binding call it. proto3 knows
-//! no "missing" for strings, numbers and lists, so what JSON may tell apart is one here: an empty text is an unset one.
+//! The JSON and gRPC bindings of 1.0 accept and refuse the same values under the same names: a fault says
+//! `message.messageId` where the field is called `message_id`, because the specification and the JSON binding call it
+//! so. proto3 cannot tell a missing string, number or list from an empty one, so an empty text counts as unset here.
 //!
-//! Three things protobuf cannot carry. Numbers inside metadata and data parts are doubles, so integers past 2^53 are
-//! rounded. Their objects have no order, so members arrive sorted. And most protobuf readers, prost among them, give up
-//! at a hundred nested messages, which is about thirty nested objects, so a data part may be readable as JSON only.
+//! Protobuf cannot carry three things. Numbers inside metadata and data parts are doubles, so integers past 2^53 are
+//! rounded. Their objects have no order, so members arrive sorted. And most protobuf readers, prost among them, refuse
+//! more than a hundred nested messages, which is about thirty nested objects, so some data parts are readable as JSON
+//! only.
 //!
-//! Absent on purpose: the services themselves. They are generated, and the server gives them their methods.
+//! Absent on purpose: the services themselves. They are generated, and the server implements their methods.
 
 pub mod reply;
 pub mod request;
@@ -32,8 +33,8 @@ pub use error::{read_status, status};
 
 pub(crate) use error::{read_status_as, status_as};
 
-/// The metadata key of the version a caller speaks; see [`crate::version`].
+/// The metadata key of the caller's A2A version; see [`crate::version`].
 pub const VERSION_KEY: &str = crate::version::HEADER;
 
-/// The metadata key of the extensions a caller wants active: URIs, separated by commas.
+/// The metadata key of the extensions that the caller activates: URIs, separated by commas.
 pub const EXTENSIONS_KEY: &str = "a2a-extensions";

@@ -1,13 +1,13 @@
-//! 1.0 as HTTP+JSON.
+//! A2A 1.0 as HTTP+JSON.
 //!
-//! | Room | What is there |
+//! | Item | What is there |
 //! |---|---|
-//! | here | paths, queries and bodies to calls, for servers |
-//! | [`write_call`], [`read_answer`], [`read_event`] | the same for clients |
+//! | [`route`], [`read_call`] | paths, queries and bodies to calls, for servers |
+//! | [`write_call`], [`read_answer`], [`read_event`] | requests, answers and events for clients |
 //! | [`write_error`], [`read_error`] | errors |
 //!
-//! Verbs hang on the last segment by a colon (`/tasks/{id}:cancel`), so the split is on the *last* colon, and ids are
-//! percent-decoded after it. Every path may have one segment before it: the tenant.
+//! A colon separates the verb from the last segment (`/tasks/{id}:cancel`), so the path is split at the *last* colon,
+//! and ids are percent-decoded after that. Every path may have one segment before it: the tenant.
 
 mod error;
 mod peer;
@@ -27,18 +27,18 @@ use sabir_proto::{
 };
 use serde::Deserialize;
 
-/// Whether a path is one of this binding's, and what it asks for.
+/// The result of routing a path of this binding.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Routed<'a> {
-    /// An operation; its tenant comes from the path if the path names one.
+    /// An operation, with the tenant if the path names one.
     Operation(Route<'a>, Option<&'a str>),
-    /// A path of ours with another method; these would be right.
+    /// A path of this binding with another method; these methods would be right.
     WrongMethod(&'static str),
-    /// Not a path of ours.
+    /// Not a path of this binding.
     Unknown,
 }
 
-/// An operation as the path names it, ids still encoded.
+/// An operation as the path names it; ids are still percent-encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named like the operations")]
 pub enum Route<'a> {
@@ -55,7 +55,7 @@ pub enum Route<'a> {
     ExtendedCard,
 }
 
-/// Finds the operation of a path, below the agent's own prefix. One trailing slash is ignored.
+/// Finds the operation of a path below the agent's own prefix. One trailing slash is ignored.
 pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
@@ -72,7 +72,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
     }
 }
 
-/// The operation of a path without a tenant.
+/// Finds the operation of a path without a tenant.
 pub(crate) fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
     let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
     let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
@@ -118,7 +118,7 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
         Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant: tenant_of(&query)?, id: task(id)? }),
         Route::CreatePush(id) => {
             let mut config: TaskPushConfig = read_body(body)?;
-            // The path decides (the body is allowed to repeat it).
+            // The path names the task (the body may repeat it).
             config.task_id = decode(id)?.into_owned();
             config.try_into()?
         }
@@ -148,7 +148,7 @@ pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8
     Ok(call)
 }
 
-/// A cancel usually comes without a body, or with an empty or `null` one.
+/// The body of a cancel, which is usually missing, empty or `null`.
 #[derive(Default, Deserialize)]
 struct CancelBody {
     #[serde(default)]
@@ -166,7 +166,7 @@ fn read_optional<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<
 
 fn read_body<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
     let text = std::str::from_utf8(body).map_err(|e| Fault::Parse(format!("not UTF-8: {e}")))?;
-    // Told apart from a wrong member: text that is not JSON at all.
+    // Text that is not JSON at all is another error than a wrong member.
     if let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         return Err(Fault::Parse(e.to_string()));
     }

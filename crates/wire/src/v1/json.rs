@@ -1,4 +1,4 @@
-//! 1.0 in JSON: requests by method name, replies and events as bytes. JSON-RPC and HTTP+JSON share it.
+//! A2A 1.0 in JSON, shared by JSON-RPC and HTTP+JSON: requests by method name, replies and events as bytes.
 
 use crate::hear::Asked;
 use crate::jsonrpc::Envelope;
@@ -17,7 +17,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Reads the operation an envelope asks for.
+/// Reads the call of an envelope.
 pub fn read_call(envelope: &Envelope<'_>) -> Result<Call, Fault> {
     Ok(match &*envelope.method {
         "SendMessage" => Call::Send(envelope.params()?),
@@ -69,8 +69,8 @@ pub fn write_call(call: &Call) -> (&'static str, String) {
     (call.operation(), params)
 }
 
-/// What a send or a stream is answered with: the member that is set tells. Members of later versions are passed over, and
-/// `null` is as good as absent.
+/// The answer to a send, or an event of a stream: the member that is set tells which. Members of later versions are
+/// ignored, and `null` counts as absent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyIn {
@@ -98,9 +98,9 @@ pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
     }
 }
 
-/// Reads what a server said: as it is, or else mended.
+/// Reads what a server sent; if that fails, repairs it and reads it again.
 fn theirs<T: for<'de> Deserialize<'de>>(result: &RawValue, mend: fn(&RawValue) -> Box<RawValue>) -> Result<T, Fault> {
-    // What is broken otherwise, or names a member twice, is not for mending.
+    // JSON that does not parse, or names a member twice, is not repaired.
     reply(result).or_else(|fault| if Json::parse(result.get()).is_ok() { reply(&mend(result)) } else { Err(fault) })
 }
 
@@ -134,7 +134,7 @@ pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
         #[serde(default, alias = "next_page_token", deserialize_with = "null_default")]
         next_page_token: String,
     }
-    // An empty list does not say whose it is, and some servers do not say it at all; whoever asked knows.
+    // An empty list does not name its task, and some servers never do; the caller knows the task from its request.
     let or_nobodys = |task: Option<TaskRef>| task.unwrap_or_else(|| TaskRef::Alias("".into()));
     Ok(match asked {
         Asked::Send => match read_event(result)? {
@@ -147,7 +147,7 @@ pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
         Asked::Task => Answer::Task(Box::new(theirs(result, mend::task)?)),
         Asked::Tasks => {
             let PageIn { tasks, next_page_token, page_size, total_size } = theirs(result, mend::page)?;
-            // Some say -1 for a total that they do not know.
+            // Some servers send -1 for a total that they do not know.
             let count = |number: Option<Number>| number.and_then(|n| n.as_u64()).unwrap_or_default();
             let page_size = u32::try_from(count(page_size)).unwrap_or(u32::MAX);
             Answer::Tasks { tasks, next_page_token, page_size, total_size: count(total_size) }
@@ -164,13 +164,13 @@ pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
         }
         Asked::Deletion => Answer::Deleted,
         Asked::Card => Answer::Card(Box::new(reply(result).or_else(|_| {
-            // The reader of strangers' cards takes more, and says better what is wrong.
+            // The reader of foreign cards accepts more, and its error says better what is wrong.
             card::read(result.get().as_bytes()).map(|read| read.card)
         })?)),
     })
 }
 
-/// `TaskPushNotificationConfig` as the wire has it: with the task it belongs to.
+/// `TaskPushNotificationConfig` as it is read, with its task.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPushConfig {
@@ -221,7 +221,7 @@ pub fn write_reply<S>(reply: &Reply<S>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an answer in full: for what was never committed here, such as another server's.
+/// Writes an answer in full: for a value that is not from our log, such as another server's.
 pub fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -261,7 +261,7 @@ fn write_page(page: &TaskPage, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(b"],\"nextPageToken\":");
     write(&page.next_page_token, out);
-    // An int32 on the wire; nobody pages past two thousand million tasks.
+    // An int32 on the wire; no client pages past two thousand million tasks.
     let total = i32::try_from(page.total_size).unwrap_or(i32::MAX);
     out.extend_from_slice(format!(",\"pageSize\":{},\"totalSize\":{total}}}", page.page_size).as_bytes());
 }
@@ -283,7 +283,7 @@ fn write_push(task: &TaskRef, config: &PushConfig, out: &mut Vec<u8>) {
     write(&TaskPush { task_id: task, config }, out);
 }
 
-/// `TaskPushNotificationConfig` as it is written, but for the tenant.
+/// `TaskPushNotificationConfig` as it is written, without the tenant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskPush<'a> {
@@ -299,17 +299,17 @@ pub fn write_message(message: &Message, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes an event in full: for what was never committed here, such as another server's.
+/// Writes an event in full: for a value that is not from our log, such as another server's.
 pub fn write_event(event: &TheirEvent, out: &mut Vec<u8>) {
     write(event, out);
 }
 
-/// Writes a card.
+/// Writes a card of 1.0.
 pub fn write_card(card: &AgentCard, out: &mut Vec<u8>) {
     write(card, out);
 }
 
-/// The bytes of an event as 1.0 shows it: as committed, but for the one state that 1.0 does not have.
+/// The bytes of an event in 1.0: as committed, except that 1.0 has no `Transferred`.
 pub fn event_bytes(event: &FrozenEvent) -> Cow<'_, [u8]> {
     if event.state != Some(TaskState::Transferred) {
         return Cow::Borrowed(&event.json);
@@ -321,7 +321,7 @@ pub fn event_bytes(event: &FrozenEvent) -> Cow<'_, [u8]> {
 const TRANSFERRED: &str = "\"state\":\"TASK_STATE_TRANSFERRED\"";
 const COMPLETED: &str = "\"state\":\"TASK_STATE_COMPLETED\"";
 
-/// The same for what was never committed here.
+/// Replaces `Transferred` in a status that is not from our log, and notes the loss.
 pub(crate) fn show_state(status: &mut TaskStatus, path: &Path<'_>, losses: &mut Losses) {
     if status.state == TaskState::Transferred {
         status.state = TaskState::Completed;
@@ -329,7 +329,7 @@ pub(crate) fn show_state(status: &mut TaskStatus, path: &Path<'_>, losses: &mut 
     }
 }
 
-/// The same for an event.
+/// Replaces `Transferred` in an event that is not from our log.
 pub(crate) fn show_event(event: &mut TheirEvent, losses: &mut Losses) {
     match event {
         TheirEvent::Task(task) => show_state(&mut task.status, &Path::Root.member("task"), losses),
@@ -340,7 +340,7 @@ pub(crate) fn show_event(event: &mut TheirEvent, losses: &mut Losses) {
     }
 }
 
-/// A task as 1.0 shows it: `Transferred` is ours alone, and a strict reader refuses enum values it does not know.
+/// The task without `Transferred`: only we have this state, and a strict reader refuses unknown enum values.
 fn shown(task: &FrozenTask) -> Cow<'_, FrozenTask> {
     if task.state != TaskState::Transferred {
         return Cow::Borrowed(task);

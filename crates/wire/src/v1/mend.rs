@@ -1,31 +1,31 @@
-//! What servers leave out or overdo, put right.
+//! Repairs the JSON answers of servers that leave out or overdo something.
 //!
-//! A careless agent forgets to name a message or to say who speaks; its SDK then leaves the member out, and a strict reader
-//! would lose the whole task over it. So an answer that cannot be read as it is gets mended, and read once more:
+//! A careless agent forgets the id or the role of a message. Its SDK then leaves the member out, and a strict reader
+//! would lose the whole task over it. So an answer that cannot be read is repaired and read once more:
 //!
-//! | What is odd | What becomes of it |
+//! | What is wrong | What it becomes |
 //! |---|---|
-//! | a message or an artifact without a name | it is called `unnamed` |
-//! | a message that does not say who speaks | the agent |
+//! | a message or an artifact without an id | it gets the id `unnamed` |
+//! | a message without a role | the role of the agent |
 //! | `parts` missing or `null` | none |
 //! | a part with `"data": null` beside its content | without it |
-//! | a part without any content that we know | a data part that holds it |
-//! | a status whose message is a mere text | a message with that text |
+//! | a part without known content | a data part that holds it |
+//! | a status whose message is a text | a message with that text |
 //! | a time with an offset, or without a zone | the same time in UTC |
-//! | a time that is none | left out |
+//! | a time that cannot be read | left out |
 //!
-//! Nothing else is touched, numbers keep all their digits, and what is missing beyond that is the server's fault. This is for
-//! answers only: what callers send to us is refused as ever.
+//! Nothing else is changed, numbers keep all their digits, and any further error is the server's fault. Only answers
+//! are repaired; a request with such an error is refused.
 
 use sabir_proto::Timestamp;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::BTreeMap;
 
-/// The name of what has none.
+/// The id of messages and artifacts that have none.
 pub(super) const UNNAMED: &str = "unnamed";
 
-/// One event, or the answer to a send.
+/// Repairs an event, or the answer to a send.
 pub(super) fn event(raw: &RawValue) -> Raw {
     mend(raw, |event| {
         event.put("task", task);
@@ -39,7 +39,7 @@ pub(super) fn event(raw: &RawValue) -> Raw {
     })
 }
 
-/// A task.
+/// Repairs a task, its messages and artifacts.
 pub(super) fn task(raw: &RawValue) -> Raw {
     mend(raw, |task| {
         task.put("status", status);
@@ -48,7 +48,7 @@ pub(super) fn task(raw: &RawValue) -> Raw {
     })
 }
 
-/// A page of tasks.
+/// Repairs a page of tasks.
 pub(super) fn page(raw: &RawValue) -> Raw {
     mend(raw, |page| page.put_each("tasks", task))
 }
@@ -106,10 +106,10 @@ fn part(raw: &RawValue) -> Raw {
 
 type Raw = Box<RawValue>;
 
-/// The members of an object, unread.
+/// The members of an object, as unparsed text.
 struct Members(BTreeMap<String, Raw>);
 
-/// Changes members of an object; anything else stays as it is.
+/// Changes the members of an object; a value that is no object stays as it is.
 fn mend(raw: &RawValue, change: impl FnOnce(&mut Members)) -> Raw {
     match serde_json::from_str(raw.get()) {
         Ok(members) => {
@@ -143,14 +143,14 @@ impl Members {
         self.0.remove(name);
     }
 
-    /// Mends a member, if it is there.
+    /// Repairs a member, if it is there.
     fn put(&mut self, name: &str, mend: impl Fn(&RawValue) -> Raw) {
         if let Some(value) = self.0.get_mut(name) {
             *value = mend(value);
         }
     }
 
-    /// Mends each element of a list.
+    /// Repairs each element of a list.
     fn put_each(&mut self, name: &str, mend: impl Fn(&RawValue) -> Raw) {
         if let Some(items) = self.0.get(name).and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list.get()).ok()) {
             let mended: Vec<Raw> = items.into_iter().map(mend).collect();
@@ -158,7 +158,7 @@ impl Members {
         }
     }
 
-    /// Gives a name to what has none, in either spelling.
+    /// Sets the id, unless there is one in either spelling.
     fn name(&mut self, spellings: [&str; 2]) {
         let named = spellings.iter().any(|name| self.is_set(name) && self.text(name).as_deref() != Some(""));
         if !named {
@@ -183,7 +183,7 @@ mod tests {
     use sabir_proto::{Answer, Fault, TheirTask};
     use serde_json::{Value, json};
 
-    /// A task as we understand it.
+    /// Reads a task and returns it in canonical JSON.
     #[track_caller]
     fn read(text: &str) -> Value {
         match read_answer(Asked::Task, text.as_bytes()) {

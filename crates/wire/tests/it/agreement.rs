@@ -1,4 +1,4 @@
-//! A wrong request is refused alike in JSON and in protobuf: the same code, the same member.
+//! JSON and protobuf refuse a wrong request alike: with the same code, naming the same member.
 
 use prost_types::{Struct, Value, value::Kind};
 use sabir_proto::{Call, Fault};
@@ -22,7 +22,7 @@ fn message() -> pb::Message {
     pb::Message { message_id: "m".into(), role: 1, parts: vec![hi], ..Default::default() }
 }
 
-/// A send whose message is changed, against the members of the message in JSON that come to the same.
+/// Checks a send with a changed message against a send with these members in JSON, which mean the same.
 #[track_caller]
 fn check_message(members: &str, change: impl FnOnce(&mut pb::Message), field: &str) {
     let mut changed = message();
@@ -61,7 +61,7 @@ fn messages() {
     check_message(&with(&format!(r#""contextId":"{long}""#)), |m| m.context_id = long.clone(), "message.contextId");
     let (text, tree) = deep(65);
     check_message(&with(&format!(r#""metadata":{text}"#)), |m| m.metadata = Some(tree.clone()), "message.metadata");
-    // Only gRPC: the JSON side cannot name the members of a part.
+    // Only over gRPC: the JSON side cannot name the members of a part.
     let data = pb::part::Content::Data(Kind::StructValue(tree).into());
     let parts = vec![pb::Part { content: Some(data), ..Default::default() }];
     let message = Some(pb::Message { parts, ..message() });
@@ -97,7 +97,7 @@ fn tasks() {
     let card = pb::GetExtendedAgentCardRequest { tenant: "agents".into() };
     check("GetExtendedAgentCard", r#"{"tenant":"agents"}"#, request::extended_card(card), "tenant");
 
-    // Nine is our own `Transferred`, which no caller can ask for.
+    // Nine is our own `Transferred`, which no caller can filter by.
     for status in [9, 10, -1] {
         let request = pb::ListTasksRequest { status, ..Default::default() };
         check("ListTasks", &format!(r#"{{"status":{status}}}"#), request::list_tasks(request), "status");

@@ -1,5 +1,5 @@
-//! Arbitrary values of the vocabulary, in the one form that survives translation: optional texts are absent rather than
-//! empty, the members of free JSON are sorted, and its numbers are written as we write them.
+//! Strategies for arbitrary canonical values, in the one form that survives translation: optional texts are absent
+//! rather than empty, the members of free JSON are sorted, and its numbers are written as we write them.
 //!
 //! `least` is the length below which required texts and lists do not go: 0 for all a type can hold, 1 for what the
 //! specification allows.
@@ -143,7 +143,7 @@ fn time() -> impl Strategy<Value = Timestamp> {
         .prop_map(Timestamp::from_millis)
 }
 
-/// The states of the specification; ours has a test of its own.
+/// The states of the specification; our own has a test of its own.
 fn state() -> impl Strategy<Value = TaskState> {
     proptest::sample::select(&TaskState::ALL[..8])
 }
@@ -169,7 +169,7 @@ pub(crate) fn task(least: usize) -> BoxedStrategy<Task> {
         .boxed()
 }
 
-/// Tasks as others have them: of any name, in a conversation or not.
+/// Tasks of other servers: with any id, with a context or without.
 pub(crate) fn their_task() -> BoxedStrategy<TheirTask> {
     (task_ref(), of(context_id()), task(0))
         .prop_map(|(id, context_id, task)| TheirTask {
@@ -183,7 +183,7 @@ pub(crate) fn their_task() -> BoxedStrategy<TheirTask> {
         .boxed()
 }
 
-/// Events as others have them.
+/// Events of other servers.
 pub(crate) fn their_event() -> BoxedStrategy<TheirEvent> {
     (task_ref(), of(context_id()), event(0), their_task())
         .prop_map(|(task_id, context_id, event, task)| match event {

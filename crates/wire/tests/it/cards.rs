@@ -1,4 +1,4 @@
-//! A card can be shown in every form and found in any, and what does not survive the way is named.
+//! A card can be written and read in every form, and the losses name what does not survive.
 
 mod found;
 mod roundtrip;

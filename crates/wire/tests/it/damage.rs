@@ -1,4 +1,4 @@
-//! What cannot be read is answered, never guessed at and never a panic.
+//! Input that cannot be read gets an error; it is never guessed at and never causes a panic.
 
 use sabir_proto::{Code, Fault, FrozenEvent, FrozenTask, Seq, TaskState, View};
 use sabir_wire::pb::lf_a2a_v1 as pb;

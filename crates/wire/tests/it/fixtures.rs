@@ -1,19 +1,19 @@
-//! What other people's software said, byte for byte: read, written again, and compared by meaning.
+//! Captures of other software, byte for byte: read, written again, and compared by meaning.
 //!
-//! `fixtures/INDEX.toml` says what each file is. Every entry goes to one of the rooms below by its dialect and kind; an
-//! entry that belongs to none, and a file that has no entry, fail. Where what we write differs from what was captured, the
-//! difference must be among those that [`allowed`] explains, and an explanation that nothing needs any more fails too.
+//! `fixtures/INDEX.toml` says what each file is. The dialect and kind of an entry decide which module below takes it;
+//! an entry that no module takes, and a file without an entry, fail. A difference between what we write and what was
+//! captured must be one that [`allowed`] explains, and an explanation that is no longer needed fails too.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | the index, and who takes which entry |
+//! | here | the index, and which module takes which entry |
 //! | `jsonrpc` | requests, replies, errors, streams and webhooks of the JSON-RPC dialects |
 //! | `rest`, `grpc` | the same over HTTP paths and in protobuf |
 //! | `cards` | cards |
-//! | `heads` | requests without a body, and the heads of others |
+//! | `heads` | requests without a body, and the heads of the others |
 //! | `originals` | the examples of the documents the project started from |
 //! | `bindings` | one peer over several bindings |
-//! | `compare` | what differs in meaning |
+//! | `compare` | the differences in meaning |
 //! | `allowed` | which differences are fine, and why |
 
 mod allowed;
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// What a file is, and who said it.
+/// An entry of the index: what a file is, and which software wrote it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) file: String,
@@ -53,7 +53,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// The index.
+/// The entries of `INDEX.toml`.
 pub(crate) static INDEX: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct Index {
@@ -72,18 +72,18 @@ impl Entry {
         String::from_utf8(self.bytes()).unwrap_or_else(|e| panic!("{}: {e}", self.file))
     }
 
-    /// How the file's name ends.
+    /// The extension of the file's name.
     pub(crate) fn ending(&self) -> &str {
         let name = self.file.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map_or("", |(_, ending)| ending)
     }
 
-    /// Who wrote it.
+    /// The software that wrote the file.
     pub(crate) fn peer(&self) -> &str {
         self.file.split('/').nth(1).unwrap_or_default()
     }
 
-    /// The dialect, where it is one that is spoken over JSON-RPC.
+    /// The dialect, if it is one of those over JSON-RPC.
     pub(crate) fn json_rpc(&self) -> Option<Dialect> {
         Some(match &*self.dialect {
             "v1.0-jsonrpc" => Dialect::V1,
@@ -100,7 +100,7 @@ impl Entry {
         self.dialect.ends_with("-rest")
     }
 
-    /// What this peer means by the bytes of a file in 0.3's protobuf. The index does not keep how it calls itself.
+    /// The encoding of files that this peer uses in 0.3's protobuf. The index does not keep its `User-Agent`.
     pub(crate) fn files(&self) -> Files {
         let is_python = self.peer().starts_with("py-");
         if self.kind == "request" {
@@ -110,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// What a server knows before it reads the body.
+    /// What a server knows of the request before it reads the body.
     pub(crate) fn facts(&self) -> Facts<'_> {
         let path = self.http.as_deref().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
         let entry = match path {
@@ -123,7 +123,7 @@ impl Entry {
     }
 }
 
-/// The rooms that take entries.
+/// The groups of entries, one for each module that takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Room {
     Requests,
@@ -144,14 +144,14 @@ pub(crate) enum Room {
     Beside,
 }
 
-/// What was captured and is not A2A, with what is asked of it: that nobody here takes it for A2A.
+/// Captures that are not A2A, each with the check that no decoder takes it for A2A.
 const BESIDE: [(&str, &str); 3] = [
     ("agent-native/agent-native-0.133.3/process-task.request.json", "a server asks itself to go on with a task"),
     ("agent-native/agent-native-0.133.3/process-task.reply.json", "and answers itself"),
     ("v0.1/pya2a-0.1.1/jwks.json", "keys to check the signatures of webhooks with"),
 ];
 
-/// Who takes an entry.
+/// The group that an entry belongs to.
 fn room(entry: &Entry) -> Option<Room> {
     let spoken = entry.json_rpc().is_some() && !entry.file.starts_with("originals/");
     Some(match (&*entry.kind, entry.ending()) {
@@ -166,7 +166,7 @@ fn room(entry: &Entry) -> Option<Room> {
         ("request", "json" | "http") if entry.is_rest() => Room::RestRequests,
         ("reply" | "event", "json") if entry.is_rest() && entry.file.contains("event.") => Room::RestEvents,
         ("reply" | "push-config", "json" | "empty") if entry.is_rest() => Room::RestReplies,
-        // What 0.3 shows over REST follows its protobuf.
+        // The extended card of 0.3 over REST follows its protobuf.
         ("card", "json") if entry.dialect == "v0.3-rest" => Room::RestCards,
         ("error", "json" | "txt") if entry.is_rest() => Room::RestErrors,
         ("event", "json") | ("sse" | "error", "sse") if entry.is_rest() => Room::RestEvents,
@@ -178,7 +178,7 @@ fn room(entry: &Entry) -> Option<Room> {
     })
 }
 
-/// Every entry of a room.
+/// Every entry of a group.
 pub(crate) fn entries(of: Room) -> impl Iterator<Item = &'static Entry> {
     INDEX.iter().filter(move |entry| room(entry) == Some(of))
 }

@@ -1,4 +1,4 @@
-//! What others write otherwise than the documents have it, and is understood all the same. All of it was captured.
+//! Deviations of other software from the documents that are accepted. All of them were captured.
 
 use crate::mint;
 use sabir_proto::{Answer, Content, TheirEvent, TheirTask};
@@ -68,13 +68,13 @@ fn nobody_in_0_1_needs_an_id() {
     assert_eq!(heard.voice.dialect(), Dialect::V01);
     let refusal = heard.voice.refuse(&sabir_proto::Fault::Unavailable("later".into()));
     assert!(refusal.body.starts_with(br#"{"jsonrpc":"2.0","id":null,"error""#), "null is echoed");
-    // Nothing tells whose question it is but the task.
+    // Only the task tells the dialect of this request.
     for id in ["", r#""id":null,"#] {
         let get = format!(r#"{{"jsonrpc":"2.0",{id}"method":"tasks/get","params":{{"id":"mine"}}}}"#);
         let heard = hear(&Facts::default(), get.as_bytes(), &mut mint).unwrap();
         assert!(heard.unsure_about().is_some());
     }
-    // 0.3 does need one, where it is certain.
+    // 0.3 needs an id, if the request is certainly 0.3.
     let get = r#"{"jsonrpc":"2.0","id":null,"method":"tasks/get","params":{"id":"mine"}}"#;
     let facts = Facts { version: Some("0.3"), ..Facts::default() };
     assert!(hear(&facts, get.as_bytes(), &mut mint).is_err());

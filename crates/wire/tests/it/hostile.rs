@@ -1,12 +1,12 @@
-//! Whatever arrives is answered: no input makes us panic, none takes for ever, and what is refused is refused with words.
+//! Any input is answered: none causes a panic, none takes for ever, and every refusal has a text.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | everything that reads, and what is asked of it |
-//! | `made` | inputs made on purpose: deep, long, contradictory, of another dialect |
-//! | `damaged` | every capture cut short and with bytes changed, and noise |
+//! | here | every reader, and what it must do with any input |
+//! | `crafted_inputs` | deep, long, contradictory, of another dialect |
+//! | `damaged_captures` | every capture cut short and with bytes changed, and noise |
 //!
-//! `tests/hostile/` keeps inputs that were interesting, one a file; each goes through everything.
+//! `tests/hostile/` keeps inputs that once found a defect, one a file; each goes through every reader.
 
 mod damaged;
 mod made;
@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest text of a refusal, in bytes. It is told to a peer and written to a log, so it does not repeat what it got.
+/// Longest text of a refusal, in bytes. It goes to a peer and into a log, so it must not repeat its input.
 const WORDS_MAX: usize = 8192;
 
 const ASKED: [Asked; 7] =
     [Asked::Send, Asked::Task, Asked::Tasks, Asked::Push, Asked::Pushes, Asked::Deletion, Asked::Card];
 
-/// A refusal says something, and not too much.
+/// Checks that a refusal has a text, and not too long a one.
 #[track_caller]
 fn worded(fault: &Fault) {
     let words = fault.to_string();
@@ -40,7 +40,7 @@ fn worded(fault: &Fault) {
     assert!(!matches!(fault, Fault::Internal(_)), "what a peer sends is not our fault: {fault:?}");
 }
 
-/// Everywhere a request may come to.
+/// The facts of every endpoint, version and header that a request may have.
 fn doors() -> Vec<Facts<'static>> {
     let mut doors = Vec::new();
     for entry in [Entry::Root, Entry::A2a, Entry::Native] {
@@ -53,7 +53,7 @@ fn doors() -> Vec<Facts<'static>> {
     doors
 }
 
-/// A server hears it, and answers, whatever it is.
+/// Checks that a server answers any body.
 fn heard(body: &[u8]) {
     for facts in doors() {
         let refusal = match hear(&facts, body, &mut mint) {
@@ -75,14 +75,14 @@ fn heard(body: &[u8]) {
         } else {
             text
         };
-        // The id is echoed as it came, and may be a number that nobody can hold.
+        // The id is echoed as it came, and may be a number that no type can hold.
         let answer: BTreeMap<&str, &RawValue> = serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {json}"));
         let error: serde_json::Value = serde_json::from_str(answer["error"].get()).unwrap();
         assert!(error["code"].is_i64() && error["message"].is_string(), "{json}");
     }
 }
 
-/// A client reads it, as any answer, event, error or webhook of any dialect.
+/// Checks that a client can read any text as an answer, event, error or webhook of any dialect.
 fn read(text: &str) {
     for dialect in Dialect::ALL {
         let losses = &mut Losses::new();
@@ -99,12 +99,12 @@ fn read(text: &str) {
             Ok(_) => {}
             Err(fault) => worded(&fault),
         }
-        // An error keeps the words of its server, however many they are.
+        // An error keeps the text of its server, at any length.
         let _ = read_error(dialect, text).code();
     }
 }
 
-/// It is translated, from anything to anything.
+/// Converts a text from every dialect to every other.
 fn converted(text: &str) {
     match Kind::of(text) {
         Ok(_) => {}
@@ -126,7 +126,7 @@ fn converted(text: &str) {
     }
 }
 
-/// Runs what must come to an end. The bound is for what grows with the square of its input or worse, not for slow
+/// Fails if a run takes too long. The bound is for work that grows with the square of its input or worse, not for slow
 /// machines: all of it takes seconds.
 fn bounded(what: impl FnOnce()) {
     const TOTAL: Duration = Duration::from_mins(5);
@@ -135,7 +135,7 @@ fn bounded(what: impl FnOnce()) {
     assert!(start.elapsed() < TOTAL, "took {:?}", start.elapsed());
 }
 
-/// Everything, on these bytes.
+/// Runs every reader on these bytes.
 fn all(bytes: &[u8]) {
     heard(bytes);
     if let Err(fault) = card::read(bytes) {

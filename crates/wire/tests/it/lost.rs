@@ -1,9 +1,9 @@
-//! What a translation loses is said, and what it keeps is not said to be lost: one line for each that was once wrong.
+//! A translation notes what it loses and nothing else: one line for each that was once wrong.
 
 use crate::mint;
 use sabir_wire::{Dialect, Kind, Losses, convert, read_push_payload, write_push_payload};
 
-/// Translates a text and returns it with its losses, in the words of `sabir convert`.
+/// Converts a text and returns it with its losses, as `sabir convert` prints them.
 #[track_caller]
 fn told(from: Dialect, to: Dialect, kind: Kind, text: &str) -> (String, Vec<String>) {
     let mut losses = Losses::new();
@@ -11,7 +11,7 @@ fn told(from: Dialect, to: Dialect, kind: Kind, text: &str) -> (String, Vec<Stri
     (told, losses.notes().iter().map(ToString::to_string).collect())
 }
 
-/// The translation has this text in it, and these losses.
+/// Checks that the conversion contains this text and has these losses.
 #[track_caller]
 fn check(from: Dialect, to: Dialect, kind: Kind, text: &str, has: &str, lost: &[&str]) {
     let (told, losses) = told(from, to, kind, text);

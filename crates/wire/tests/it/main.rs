@@ -1,4 +1,4 @@
-//! What the dialects promise, through the public door.
+//! Tests of the dialects through the public functions of the crate.
 #![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
 
 mod agreement;
@@ -22,7 +22,7 @@ use proptest::test_runner::Config;
 use sabir_proto::MessageId;
 use sabir_wire::HttpRequest;
 
-/// How many values a property is tried on. No file of past failures is kept: a failing value is printed in full.
+/// The number of values for each property. No file of past failures is kept: a failing value is printed in full.
 fn cases() -> Config {
     Config { cases: 1000, failure_persistence: None, ..Config::default() }
 }
@@ -32,7 +32,7 @@ fn target(request: &HttpRequest) -> (&str, &str) {
     request.path.split_once('?').unwrap_or((&request.path, ""))
 }
 
-/// A name for messages that come without one.
+/// The id for messages that come without one.
 fn mint() -> MessageId {
     MessageId::parse("minted").unwrap()
 }

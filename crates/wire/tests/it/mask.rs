@@ -1,14 +1,14 @@
-//! Comparing values but for the places a translation names as lost.
+//! Compares values, except for the paths that a translation notes as lost.
 
 use serde_json::Value;
 
-/// Stands where something may be anything, or nothing.
+/// Stands for a value that may be anything, or absent.
 const MASKED: &str = "(masked: anything may stand here, or nothing)";
 
-/// Takes a place out of the comparison: `skills[1].inputModes`, `securitySchemes.k`. The empty path is the whole value.
+/// Removes a path from the comparison: `skills[1].inputModes`, `securitySchemes.k`. The empty path is the whole value.
 ///
-/// Names may hold dots and brackets; of several readings of a path, each is masked. A member that is not there is masked
-/// all the same, since the other side may have it.
+/// Names may hold dots and brackets; of several readings of a path, each is masked. A missing member is masked too,
+/// since the other side may have it.
 pub(crate) fn mask(value: &mut Value, path: &str) {
     if path.is_empty() {
         *value = MASKED.into();
@@ -23,7 +23,7 @@ pub(crate) fn mask(value: &mut Value, path: &str) {
                     mask(inner, rest);
                 }
             }
-            // The other side may have a member of that whole name, or something within a member that is not here.
+            // The other side may have a member of that whole name, or a member within one that is missing here.
             if let Some(at) = path.find('.').filter(|at| !members.contains_key(&path[..*at])) {
                 let mut inner = Value::Object(serde_json::Map::new());
                 mask(&mut inner, &path[at..]);
@@ -42,7 +42,7 @@ pub(crate) fn mask(value: &mut Value, path: &str) {
     }
 }
 
-/// Where a value differs from one that has been masked; `None` if nowhere.
+/// The path at which a value differs from a masked one; `None` if nowhere.
 ///
 /// A masked item of a list may be missing on the other side, in which case those after it move up.
 pub(crate) fn difference(masked: &Value, other: &Value) -> Option<String> {

@@ -1,9 +1,8 @@
-//! Our JSON is ProtoJSON: somebody else's implementation of it, given our protobuf values, writes the same, and what it
-//! writes we read.
+//! Our JSON is ProtoJSON: `prost-reflect` writes the same JSON for our protobuf values, and we read what it writes.
 //!
-//! The oracle is `prost-reflect` with the descriptor of the file the messages are generated from. ProtoJSON may leave
-//! out members at their default and may write them; the specification asks for some of them, so ours lies between what
-//! the oracle writes sparsely and what it writes fully.
+//! It has the descriptor of the file that the messages are generated from. ProtoJSON may leave out members at their
+//! default and may write them; the specification requires some of them, so our JSON lies between what the oracle writes
+//! sparsely and what it writes fully.
 
 use crate::{any, cases};
 use proptest::prelude::*;
@@ -21,7 +20,7 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::from_file_descriptor_set(files).unwrap()
 });
 
-/// The oracle's JSON.
+/// The JSON that the oracle writes.
 fn told(name: &str, message: &impl prost::Message, options: &SerializeOptions) -> String {
     let descriptor = POOL.get_message_by_name(&format!("lf.a2a.v1.{name}")).unwrap();
     let mut dynamic = DynamicMessage::new(descriptor);
@@ -35,7 +34,7 @@ fn full() -> SerializeOptions {
     SerializeOptions::new().skip_default_fields(false)
 }
 
-/// Ours has every member of `sparse`, has none that `full` has not, and agrees on their values.
+/// Checks that our JSON has every member of `sparse`, none that `full` lacks, and equal values.
 fn between(sparse: &Value, ours: &Value, full: &Value, at: &str) -> Result<(), String> {
     match (sparse, ours, full) {
         (Value::Object(sparse), Value::Object(ours), Value::Object(full)) => {
@@ -63,7 +62,7 @@ fn between(sparse: &Value, ours: &Value, full: &Value, at: &str) -> Result<(), S
     }
 }
 
-/// Equal but for the last bit: serde_json reads doubles no more exactly than that.
+/// Equal except for the last bit: serde_json reads doubles no more exactly than that.
 fn close(a: Option<f64>, b: Option<f64>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     (a - b).abs() <= (a.abs() * f64::EPSILON).max(f64::MIN_POSITIVE)
@@ -78,8 +77,8 @@ fn check_written(name: &str, message: &impl prost::Message, ours: &impl serde::S
         .map_err(|difference| TestCaseError::fail(format!("{name}{difference}\nours:   {ours}\noracle: {sparse}")))
 }
 
-/// Reads the oracle's JSON as ours. Compared as protobuf, where neither the order of free members nor the spelling of a
-/// number counts.
+/// Reads the oracle's JSON as ours. The values are compared as protobuf, where neither the order of free members nor
+/// the spelling of a number counts.
 fn check_read<M, T>(
     name: &str,
     message: &M,

@@ -1,17 +1,17 @@
-//! Every dialect into every other: what was meant arrives, but for what is said to be lost.
+//! Converts every dialect into every other: the meaning arrives, except for the losses that are noted.
 //!
-//! A value is written in dialect A, translated into B, and read in 1.0. That must mean what A's text means in 1.0, except
-//! where the translation says that something is lost; the test removes exactly what the notes name, on both sides.
+//! A value is written in dialect A, converted into B, and read in 1.0. That must mean what A's text means in 1.0,
+//! except for the noted losses; the test removes exactly what the notes name, on both sides.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | how a property is tried on all pairs |
-//! | `requests` | calls, and which operations a dialect has |
+//! | here | running a property on all pairs |
+//! | `requests` | calls, and the operations that a dialect has |
 //! | `replies` | tasks, messages, push configurations, errors |
 //! | `events` | one event at a time |
-//! | `streams` | whole streams, as a server tells them |
+//! | `streams` | whole streams, as a server encodes them |
 //! | `meaning` | when two texts mean the same |
-//! | `tally` | what was tried |
+//! | `coverage` | the kinds of values that were tried |
 //!
 //! Each property is tried on 300 values, or on as many as `SABIR_CASES` says, and each value goes through all 36 pairs.
 //! Values are the same in every run, unless `SABIR_SEED` is another number.
@@ -36,7 +36,7 @@ fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok().and_then(|n| n.parse().ok())
 }
 
-/// Tries a property, and says what it was tried on.
+/// Runs a property, and returns the kinds of values it was run on.
 fn try_on<T: Debug>(strategy: &BoxedStrategy<T>, check: impl Fn(&T, &Tally) -> Result<(), TestCaseError>) -> Tally {
     let seed = number("SABIR_SEED").unwrap_or(7);
     let cases = number("SABIR_CASES").unwrap_or(300);
@@ -54,7 +54,7 @@ fn pairs() -> impl Iterator<Item = (Dialect, Dialect)> {
     Dialect::ALL.into_iter().flat_map(|from| Dialect::ALL.into_iter().map(move |to| (from, to)))
 }
 
-/// Names in order: two translations of one text give its unnamed messages the same names.
+/// Ids in order: two conversions of one text give its messages without ids the same ids.
 fn minting() -> impl FnMut() -> MessageId {
     let mut count = 0;
     move || {
@@ -63,7 +63,7 @@ fn minting() -> impl FnMut() -> MessageId {
     }
 }
 
-/// A translation, and what was lost in it.
+/// A converted text and its losses.
 #[derive(Debug)]
 struct Told {
     text: String,
@@ -81,7 +81,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// A dialect that cannot say something refuses clearly.
+/// Checks that a dialect refuses what it does not have, with a text.
 #[track_caller]
 fn refused(outcome: Result<Told, Fault>, why: &str) -> Result<(), TestCaseError> {
     match outcome {
@@ -90,7 +90,7 @@ fn refused(outcome: Result<Told, Fault>, why: &str) -> Result<(), TestCaseError>
     }
 }
 
-/// Translates a text of A into B and back into 1.0, beside what it means in 1.0 without the detour.
+/// Converts a text of A into B and then into 1.0, and also straight into 1.0.
 struct Trip {
     meant: Vec<Value>,
     told: String,

@@ -1,4 +1,4 @@
-//! Refusals: which one a request gets, in which words, and in which form for which client.
+//! Refusals: which error a request gets, with which text, and in which form for which client.
 
 use crate::mint;
 use sabir_proto::{Call, Code, Fault, TaskRef};
@@ -42,7 +42,7 @@ fn a_message_of_0_3_has_a_legal_role() {
         assert_eq!(error["error"]["code"], -32602, "{role}: {error}");
         assert!(error["error"]["message"].as_str().unwrap().contains("message.role"), "{role}: {error}");
     }
-    // Its servers take any word.
+    // Servers of agent-native accept any word.
     let mut native = send(&json!("banana"));
     native["params"]["message"] = json!({"role": "banana", "parts": [{"type": "text", "text": "hi"}]});
     let facts = Facts { entry: Entry::Native, ..Facts::default() };
@@ -110,7 +110,7 @@ fn a_refusal_of_the_java_sdk_is_the_error_that_its_class_names() {
         for status in [404, 422, 500] {
             assert_eq!(rest::read_error(status, text.as_bytes()), expected, "{class} {status}");
         }
-        // Also where the status says that all is well, and as an event.
+        // Also with a successful status, and as an event.
         let answer = rest::read_answer(&call, text.as_bytes(), Form::Base64, &mut mint, &mut Losses::new());
         assert_eq!(answer, Err(expected.clone()), "{class}");
         let event = rest::read_event(text.as_bytes(), Form::Base64, &mut mint, &mut Losses::new());

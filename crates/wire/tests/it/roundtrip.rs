@@ -12,7 +12,7 @@ use sabir_wire::v1::grpc::request::Request;
 use sabir_wire::v1::grpc::{reply, request};
 use sabir_wire::v1::http::{self, Routed};
 
-/// What the other side gets.
+/// The value that the other side decodes.
 fn sent_over<M: prost::Message + Default>(message: &M) -> M {
     M::decode(&*message.encode_to_vec()).unwrap()
 }
@@ -33,12 +33,12 @@ fn read(request: Request) -> Result<Call, Fault> {
     }
 }
 
-/// An event as outsiders see it.
+/// An event as clients see it.
 fn shown(event: &Event) -> TheirEvent {
     FrozenEvent::freeze(Seq(1), event).show().unwrap()
 }
 
-/// A task as outsiders see it, with what a view leaves out removed.
+/// A task as clients see it, without what a view leaves out.
 fn cut(task: &Task, view: View) -> TheirTask {
     let mut task = FrozenTask::freeze(task).show(View::WHOLE).unwrap();
     if let Some(keep) = view.history {
@@ -120,7 +120,7 @@ proptest! {
 }
 
 proptest! {
-    // A page is three tasks, each of which has been through the thousand above.
+    // A page has up to three tasks, and single tasks run through a thousand cases above.
     #![proptest_config(Config { cases: 200, ..cases() })]
 
     #[test]

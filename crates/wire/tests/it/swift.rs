@@ -1,11 +1,11 @@
-//! The short way from the log to 0.3 writes the same bytes as the long one.
+//! Transcoding from the log to 0.3 writes the same bytes as converting through the canonical types.
 
 use crate::{any, cases, mint};
 use proptest::prelude::*;
 use sabir_proto::{Event, FrozenEvent, FrozenTask, Reply, Sent, Seq, Task, View};
 use sabir_wire::{Dialect, Kind, Losses, Voice, convert};
 
-/// The long way: through the vocabulary.
+/// Converts through the canonical types.
 fn converted(kind: Kind, json: &str) -> (String, Losses) {
     let mut losses = Losses::new();
     let text = convert(Dialect::V1, Dialect::V03, kind, json, &mut mint, &mut losses).unwrap();
@@ -23,7 +23,7 @@ fn answered(task: &Task, view: View) -> (String, Losses) {
     (text, losses)
 }
 
-/// What a client of the answer sees.
+/// The result within its JSON-RPC response.
 fn wrapped(result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#)
 }

@@ -137,14 +137,14 @@ fn every_older_dialect_says_the_same_with_its_own_words() {
     }
 }
 
-/// What a server of either form says is read as the same thing.
+/// Both forms of a server are read as the same task.
 #[test]
 fn both_forms_are_read() {
     for activated in [HANDOFF, HANDOFF_LITERAL] {
         let read: TheirTask = serde_json::from_value(in_v1(&[activated], View::WHOLE)).unwrap();
         assert_eq!(read.transfer(), Some(transfer()), "{activated}");
     }
-    // As the proposal has it, with nothing of the extension.
+    // The form of the proposal, without the extension.
     let bare = json!({ "id": "t", "status": { "state": "TRANSFERRED", "transfer": {
         "agent_endpoint": "https://billing.example.com", "task_id": "task_xyz_billing" } } });
     let read: TheirTask = serde_json::from_value(bare).unwrap();

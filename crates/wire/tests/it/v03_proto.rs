@@ -1,16 +1,16 @@
-//! A2A 0.3 as its protobuf has it: over gRPC and over REST, everything arrives but what is said to be lost.
+//! A2A 0.3 in the shape of its protobuf, over gRPC and REST: everything arrives, except for the losses that are noted.
 //!
-//! | Room | What is there |
+//! | Module | What is there |
 //! |---|---|
-//! | here | what was written is read again, the same but for its losses |
+//! | here | written values are read again, the same except for their losses |
 //! | `golden` | bytes that the Python SDK writes, and an exchange that was captured |
 //! | `files` | the bytes of a file, as different SDKs write them |
-//! | `limits` | what is lost, what is refused, what is understood all the same |
+//! | `limits` | what is lost, what is refused, which deviations are accepted |
 //! | `oracle` | another implementation of protobuf's JSON reads ours and is read by us |
-//! | `anything` | no input makes us panic |
+//! | `noise` | no input causes a panic |
 //!
-//! Properties run on a thousand values, or on as many as `SABIR_CASES` says, and fail when a kind of value was never
-//! among them.
+//! Properties run on a thousand values, or on as many as `SABIR_CASES` says, and fail when a kind of value never
+//! occurred.
 
 mod anything;
 mod files;
@@ -43,7 +43,7 @@ fn cases() -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }
 
-/// The kinds of values a property was tried on.
+/// The kinds of values that a property was run on.
 #[derive(Default)]
 struct Seen(RefCell<BTreeSet<&'static str>>);
 
@@ -108,12 +108,12 @@ fn try_all<T: Debug>(
     assert!(never.is_empty(), "never tried on {never:?}");
 }
 
-/// What the other side gets.
+/// The value that the other side decodes.
 fn sent_over<M: prost::Message + Default>(message: &M) -> M {
     M::decode(&*message.encode_to_vec()).unwrap()
 }
 
-/// Removes what stands at a path such as `history[0].parts[1].data`.
+/// Removes the value at a path such as `history[0].parts[1].data`.
 fn mask(value: &mut Value, path: &str) {
     let path = path.replace('[', ".[");
     let mut steps: Vec<&str> = path.split('.').collect();
@@ -130,7 +130,7 @@ fn mask(value: &mut Value, path: &str) {
     }
 }
 
-/// Both are the same but for what was lost.
+/// Checks that both are the same, except for the losses.
 #[track_caller]
 fn same(mut sent: Value, mut got: Value, losses: &Losses) -> Result<(), TestCaseError> {
     prop_assert_eq!(losses.more(), 0, "more losses than notes");
@@ -188,7 +188,7 @@ fn their_task(task: &sabir_proto::Task) -> TheirTask {
     FrozenTask::freeze(task).show(View::WHOLE).unwrap()
 }
 
-/// Tasks of any name, in a conversation or not.
+/// Tasks with any id, with a context or without.
 fn tasks() -> BoxedStrategy<TheirTask> {
     let alias = proptest::option::of("[^\\p{Cc}]{1,12}");
     (any::task(0), alias, proptest::bool::ANY)
@@ -437,7 +437,7 @@ fn push_configurations_over_both() {
     });
 }
 
-/// Cards as agents that speak both versions have them.
+/// Strategy for cards of agents that speak both versions.
 fn cards() -> BoxedStrategy<AgentCard> {
     let versions = proptest::collection::vec(prop_oneof![Just("0.3"), Just("0.3.0"), Just("1.0")], 3);
     (any::card(1), versions)
@@ -450,7 +450,7 @@ fn cards() -> BoxedStrategy<AgentCard> {
         .boxed()
 }
 
-/// What is left of a card in 0.3, and the losses that must be noted for it.
+/// The part of a card that 0.3 carries, and the losses that must be noted for the rest.
 fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
     let mut left = card.clone();
     let mut lost = BTreeSet::new();
@@ -490,7 +490,7 @@ fn remains(card: &AgentCard) -> (AgentCard, BTreeSet<String>) {
         }
         _ => true,
     });
-    // No presence: what is empty or false is not there.
+    // Without presence, an empty or false member is absent.
     left.documentation_url = left.documentation_url.filter(|url| !url.is_empty());
     left.icon_url = left.icon_url.filter(|url| !url.is_empty());
     let capabilities = &mut left.capabilities;

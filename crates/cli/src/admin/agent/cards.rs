@@ -1,4 +1,4 @@
-//! The cards of agents that are elsewhere: what we show for them, what they have shown, and which of it counts.
+//! Cards of remote agents: the card that the server shows for one, the cards that the server has seen, and approval.
 
 use super::super::{Place, wait};
 use crate::Invocation;
@@ -142,7 +142,7 @@ impl Verb for Approve {
     }
 }
 
-/// What is pinned, on one line.
+/// The pinned interface, on one line.
 pub(super) fn pinned(pin: &Pin) -> String {
     format!("{} {} at {}", pin.binding, pin.version, pin.address)
 }

@@ -1,4 +1,4 @@
-//! `sabir agent profiles`: vendors whose agents are found or called otherwise than A2A says.
+//! `sabir agent profiles`: vendors whose agents are found or called differently from A2A.
 
 use crate::Invocation;
 use crate::cli::Verb;

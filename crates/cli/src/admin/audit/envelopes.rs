@@ -1,4 +1,4 @@
-//! `sabir audit envelopes`: what came to the booking network, and what came of it.
+//! `sabir audit envelopes`: the envelopes that the booking network received, and the outcome of each.
 
 use crate::Invocation;
 use crate::admin::Place;
@@ -13,18 +13,18 @@ use sabir_proto::Timestamp;
 use sabir_server::admin::{EnvelopeQuery, EnvelopeView, NetworkOrder, NetworkSaid, ROWS_MAX};
 use serde_json::json;
 
-/// Show envelopes that came to the booking network, the latest first: who sent them, what for, and what came of it.
+/// Show envelopes that came to the booking network, the latest first: the sender, the intent and the outcome.
 ///
-/// Every envelope is there, those that were refused as well. What pays, signs or opens doors was taken out before it was
-/// written down. One that changed nothing is written with the next commit, or within a second. docs/guides/sql.md says
-/// how to ask the same of the file by SQL.
+/// Every envelope is there, those that were refused as well. Payment data, signatures and credentials are removed
+/// before it is stored. One that changed nothing is written with the next commit, or within a second.
+/// docs/guides/sql.md says how to ask the same of the file by SQL.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir audit envelopes -n 50\n  \
     sabir audit envelopes --intent booking.confirm --status slot_unavailable\n  \
     sabir audit envelopes --key k0123456789 --since 24h -o json")]
 pub(crate) struct Envelopes {
-    /// How many.
+    /// The number of envelopes to show.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     lines: usize,
     /// Only those with this key, by its id.
@@ -67,7 +67,7 @@ impl Verb for Envelopes {
     }
 }
 
-/// A record for people. What a caller chose is quoted where it could be taken for something else.
+/// Formats a record as one line. Text that a caller chose is quoted where it could be read as another field.
 fn line(one: &EnvelopeView) -> String {
     let intent = if one.intent.is_empty() { "unknown" } else { &one.intent };
     let mut line = format!(

@@ -1,4 +1,4 @@
-//! The ways in that a card offers, and walking them.
+//! The login flows that a card offers, and how each is run.
 
 use super::Flow;
 use crate::call::Session;
@@ -9,10 +9,10 @@ use sabir_proto::card::{OAuthFlows, SecurityScheme};
 use std::time::Duration;
 use url::Url;
 
-/// How long somebody may take to log in, unless `--timeout` says something else.
+/// The time that a user has to log in, unless `--timeout` sets another.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// A scheme that can be logged in to.
+/// A security scheme that a user can log in to.
 #[derive(Debug, Clone)]
 pub(super) struct LoginScheme {
     pub(super) scheme: String,
@@ -20,7 +20,7 @@ pub(super) struct LoginScheme {
     endpoints: FlowEndpoints,
 }
 
-/// What the card says about it.
+/// The endpoints that the card declares for a flow.
 #[derive(Debug, Clone)]
 enum FlowEndpoints {
     Device { device: String, token: String, refresh: Option<String>, metadata: Option<String> },
@@ -29,7 +29,7 @@ enum FlowEndpoints {
     OpenId { discovery: String },
 }
 
-/// What came of it.
+/// The token from a login, and where it is renewed.
 pub(super) struct LoginResult {
     pub(super) token: Token,
     pub(super) token_url: String,
@@ -38,7 +38,7 @@ pub(super) struct LoginResult {
     pub(super) subject: Option<String>,
 }
 
-/// The authority, as a client of it.
+/// A client of the authorization server.
 type OAuthClient<'a> = oauth::Client<'a, Client, WallClock>;
 
 /// Every scheme of a card that can be logged in to.
@@ -81,7 +81,7 @@ pub(super) fn login_schemes(card: &AgentCard) -> Vec<LoginScheme> {
 }
 
 impl LoginScheme {
-    /// Gets a token.
+    /// Runs the flow and returns the token.
     pub(super) async fn log_in(
         &self,
         session: &Session,
@@ -164,7 +164,7 @@ fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url,
     endpoint_or(card, from_metadata, "tokenUrl")
 }
 
-/// What somebody has to do, on standard error: standard output is for the outcome.
+/// Shows the user what to do, on standard error: standard output is for the outcome.
 fn show(session: &Session, prompt: &Prompt<'_>) {
     match prompt {
         Prompt::Device { verification_url, complete_url, user_code, expires_in } => {

@@ -1,4 +1,4 @@
-//! `sabir auth status` and `sabir auth logout`: what is kept can be seen and removed.
+//! `sabir auth status` and `sabir auth logout`: shows and removes stored tokens.
 
 use super::{now, store, store_problem};
 use crate::Invocation;
@@ -98,7 +98,7 @@ impl Verb for AuthLogout {
     }
 }
 
-/// The origin of the agent, without asking anybody where the reference says it already.
+/// The origin of the agent. No request is made where the reference already contains it.
 async fn origin(session: &Session) -> Result<String, Stop> {
     match session.reference()? {
         Reference::Origin(url) | Reference::At(url) => Ok(url.origin().ascii_serialization()),

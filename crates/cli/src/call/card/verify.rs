@@ -139,7 +139,7 @@ fn from(source: &Source) -> String {
     }
 }
 
-/// Which members the signature speaks for.
+/// The reading of the card that the signature covers, in words.
 fn reading(form: Form) -> &'static str {
     match form {
         Form::Specification => "A2A 1.0",

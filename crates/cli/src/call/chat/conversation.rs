@@ -19,7 +19,7 @@ use tokio::signal::unix::Signal;
 /// How long an agent may take to cancel a task after Ctrl-C.
 const CANCEL_MAX: Duration = Duration::from_secs(10);
 
-/// How a turn ended.
+/// How a turn of the chat ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnEnd {
     Over,
@@ -37,9 +37,9 @@ pub(super) struct Conversation<'a> {
     /// Writes the answer of this turn, in the pretty form.
     printer: Option<AnswerPrinter>,
     context: Option<ContextId>,
-    /// The last task, and where it stood when it was last heard of.
+    /// The last task, and its last known state.
     task: Option<(TaskRef, TaskState)>,
-    /// What goes with the next message.
+    /// Parts that are sent with the next message.
     attached: Vec<Part>,
     /// The last answer, as it was written.
     answer: Option<String>,
@@ -162,7 +162,7 @@ impl<'a> Conversation<'a> {
         self.report(&said.value, said.json())
     }
 
-    /// A command that was given up by Ctrl-C.
+    /// How a command ends that Ctrl-C interrupted.
     fn left(&self) -> TurnEnd {
         if self.is_with_a_person() { TurnEnd::Over } else { TurnEnd::Detached }
     }
@@ -319,12 +319,12 @@ impl<'a> Conversation<'a> {
                 }
             }
             (None, Some(folded)) if self.printer.is_some() => {
-                // The events are the answer. What was let go of them is asked for by /task.
+                // The folded events are the answer. What is missing from them can be read with /task.
                 self.answer = Some(folded.json().to_owned());
                 self.heard(&folded.value);
             }
             (None, Some(folded)) => {
-                // The task as the agent has it; what was heard of it, should it not answer.
+                // The task as the agent reports it, or, if the agent does not answer, as its events describe it.
                 let whole = self.agent.task(&folded.value.id).await.unwrap_or(folded);
                 self.answer = Some(whole.json().to_owned());
                 if self.session.out.lines {
@@ -343,7 +343,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Remembers what carries over.
+    /// Keeps the context and the task for the next turn.
     fn heard(&mut self, task: &TheirTask) {
         if let Some(context) = &task.context_id {
             self.context = Some(context.clone());
@@ -351,7 +351,8 @@ impl<'a> Conversation<'a> {
         self.task = Some((task.id.clone(), task.status.state));
     }
 
-    /// A failure. A task that takes no more messages is not sent any: the next line opens a new one.
+    /// Converts a failure into a problem. A task that takes no more messages is forgotten: the next line opens a new
+    /// one.
     fn refused(&mut self, error: Error) -> Problem {
         let gone = |fault: &sabir_proto::Fault| matches!(fault.code(), Kind::TaskNotFound | Kind::UnsupportedOperation);
         if self.waiting().is_some() && matches!(&error, Error::Fault { fault, .. } if gone(fault)) {
@@ -392,7 +393,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Does something until Ctrl-C, which gives `None`, or until the time of a turn is up. Meanwhile it shows that it lives.
+/// Runs work until it ends, until Ctrl-C, which gives `None`, or until the timeout of a turn. Shows progress meanwhile.
 async fn within<T>(
     session: &Session,
     interrupts: &mut Signal,

@@ -1,4 +1,4 @@
-//! What a line means.
+//! Parses a line of the chat: a message or a command.
 
 /// Everything that can be typed beside messages, with what it does.
 pub(super) const COMMANDS: [(&str, &str); 10] = [
@@ -14,14 +14,14 @@ pub(super) const COMMANDS: [(&str, &str); 10] = [
     ("/exit", "leave; so does Ctrl-D"),
 ];
 
-/// What `/help` says.
+/// The text that `/help` prints.
 pub(super) fn help() -> String {
     let list: String = COMMANDS.iter().map(|(command, about)| format!("{command:<12} {about}\n")).collect();
     list + "Everything else is sent. Two slashes send a line that begins with one.\n\
             A backslash at the end of a line goes on with the next one; pasted lines are one message."
 }
 
-/// One line, understood.
+/// One line of input, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChatInput {
     Nothing,
@@ -36,7 +36,7 @@ pub(super) enum ChatInput {
     Save(String),
     Help,
     Exit,
-    /// A slash with a word that means nothing, or without what it needs; and what is wrong with it.
+    /// An unknown command, or one without its argument; with the message for the user.
     Wrong(String),
 }
 

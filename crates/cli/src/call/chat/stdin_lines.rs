@@ -1,4 +1,4 @@
-//! Lines of standard input, for somebody who has other things to listen to.
+//! Reads lines of standard input on a thread, for a chat that waits for other events as well.
 
 use crate::problem::Problem;
 use std::io::{self, BufRead, Read};
@@ -15,7 +15,7 @@ pub(super) struct StdinLines {
 impl StdinLines {
     pub(super) fn of_stdin() -> Self {
         let (sender, lines) = mpsc::channel(1);
-        // Nobody waits for this thread: it ends with its input, or with the process.
+        // This thread is never joined: it ends with its input, or with the process.
         std::thread::spawn(move || {
             let mut input = io::stdin().lock();
             while let Some(line) = read(&mut input).transpose() {

@@ -19,9 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Receive the notifications of a task: registers a webhook, prints what arrives, and removes it again.
 ///
-/// Ends when the task is settled or needs somebody, or after --timeout. Many agents refuse to call addresses of their own
-/// machine or network; give them one they can reach with --public-url. Without a task, only checks and prints what arrives
-/// with the token.
+/// Ends when the task is settled or waits for input or credentials, or after --timeout. Many agents refuse to call
+/// addresses of their own machine or network; give them one they can reach with --public-url. Without a task, only
+/// checks and prints what arrives with the token.
 #[derive(Debug, Args)]
 pub(crate) struct PushConfigListen {
     #[command(flatten)]
@@ -71,7 +71,7 @@ impl PushConfigListen {
             None => format!("http://{}/", receiver.address()),
         };
         session.out.note(&format!("Listening: http://{}", receiver.address()));
-        // Heard from before we register: whoever stops us in between is still to be told how to go on.
+        // Listens for Ctrl-C before it registers: a user who stops the command in between is still told how to go on.
         let mut interrupt = signal(SignalKind::interrupt())
             .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
         let limit = settings.duration("timeout");
@@ -106,7 +106,7 @@ impl PushConfigListen {
     }
 }
 
-/// 256 bits that nobody can guess.
+/// A random token of 256 bits.
 fn random() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
@@ -138,8 +138,8 @@ impl WebhookRegistration {
     }
 }
 
-/// Prints what arrives until the task is over. Between two notifications nothing is known to be wrong, so a task that
-/// settled before it could be heard of is asked for once.
+/// Prints notifications until the task is over. The task is read once first: one that settled before the registration
+/// sends no notification.
 async fn print(
     session: &Session,
     receiver: &mut NotificationReceiver,

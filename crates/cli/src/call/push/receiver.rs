@@ -1,7 +1,7 @@
 //! A small HTTP server that takes notifications and nothing else.
 //!
-//! Whoever posts must know the token; it is compared in constant time. What is not for the task, too large or not JSON is
-//! refused, and a flood of requests waits: they are taken one at a time.
+//! A sender must know the token, which is compared in constant time. Requests that are not for the task, too large or
+//! not JSON are refused, and a flood of requests waits: they are taken one at a time.
 
 use crate::call::report;
 use crate::problem::Stop;
@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a sender may take for everything.
 const SENDER_PATIENCE: Duration = Duration::from_secs(60);
-/// How long those who are being answered may take when we go.
+/// The time that open connections get to finish when the receiver stops.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// How many senders are listened to at once.
 const SENDERS_MAX: usize = 32;
@@ -37,7 +37,7 @@ const WAITING_MAX: usize = 64;
 /// Where the token may stand: Python servers, Go servers.
 const TOKEN_HEADERS: [&str; 2] = ["x-a2a-notification-token", "a2a-notification-token"];
 
-/// What is let in.
+/// The notifications that the receiver accepts.
 #[derive(Clone)]
 pub(super) struct NotificationRules {
     pub(super) token: String,
@@ -66,13 +66,13 @@ impl NotificationReceiver {
         self.address
     }
 
-    /// Lets those finish who are being answered.
+    /// Waits for the requests that are being answered.
     pub(super) async fn finish(mut self) {
         let answered = async { while self.senders.join_next().await.is_some() {} };
         _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
     }
 
-    /// The next notification that was let in, as the event it is.
+    /// The next accepted notification, as a stream event.
     pub(super) async fn next(&mut self) -> Result<String, Stop> {
         loop {
             tokio::select! {
@@ -87,7 +87,7 @@ impl NotificationReceiver {
                         let mut server = auto::Builder::new(TokioExecutor::new());
                         server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
                         let connection = server.serve_connection(TokioIo::new(stream), service);
-                        // How a stranger's connection ends is the stranger's business.
+                        // A failed connection of an unknown sender is not reported.
                         _ = tokio::time::timeout(SENDER_PATIENCE, connection).await;
                     });
                 }
@@ -111,12 +111,12 @@ async fn answer(
     };
     let mut response = Response::new(Empty::new());
     *response.status_mut() = status;
-    // The last notification must be answered before we go, and nobody shall wait for another on this connection.
+    // The command ends after the last answer, so no sender may keep its connection for another notification.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     Ok(response)
 }
 
-/// A notification, or why it is not one of ours.
+/// The notification in a request, or the status that refuses it.
 async fn take(request: Request<Incoming>, rules: &NotificationRules) -> Result<String, StatusCode> {
     if *request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);

@@ -16,9 +16,9 @@ use std::path::PathBuf;
 ///
 /// Cancelling what is cancelled already is fine.
 ///
-/// A task that agents opened other tasks for takes those with it. --tree is for whoever runs the server: it ends the whole
-/// family of a task, from the one that a caller sent down to the last, whichever of them is named and whoever owns them.
-/// It looks for the server in its files, on this machine, and asks no agent.
+/// Subtasks that agents opened for the task are cancelled with it. --tree is for the operator of the server: it ends
+/// the whole family of a task, from the one that a caller sent down to the last, whichever of them is named and
+/// whichever caller owns them. It looks for the server in its files, on this machine, and asks no agent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir task cancel 0198c0de-… -a https://agents.example\n  \

@@ -1,7 +1,7 @@
 //! `sabir task download`.
 //!
-//! Names come from a stranger. Nothing is written outside the directory, nothing is overwritten unasked, and a file
-//! appears under its name only when it is whole.
+//! The agent chooses the names of files, so they are not trusted. Nothing is written outside the directory, nothing is
+//! overwritten unasked, and a file appears under its name only when it is whole.
 
 mod names;
 mod write;
@@ -17,7 +17,8 @@ use clap::Args;
 use names::FileNames;
 use std::path::{Path, PathBuf};
 
-/// Where a saved part says where it was saved: an entry of `metadata`, which the protocol leaves to everybody.
+/// The member of a part's `metadata` that names the file it was saved to. The protocol leaves `metadata` to all
+/// parties.
 const SAVED: &str = "urn:sabir:ext:saved:v1";
 /// The largest file that is fetched unless something else is said, in bytes.
 const FETCH_BYTES_MAX: u64 = 1 << 30;

@@ -12,7 +12,7 @@ use sabir_proto::{GetTask, Tenant};
 
 /// Read a task: its state, artifacts and history.
 ///
-/// With --wait, asks again until the task is settled or needs somebody.
+/// With --wait, asks again until the task is settled or waits for input or credentials.
 #[derive(Debug, Args)]
 pub(crate) struct TaskGet {
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl TaskGet {
             Waiting::Leave => read().await?,
             Waiting::Stay => {
                 let settled = agent.wait(id.clone(), session.pace()).await.map_err(|error| session.failed(error))?;
-                // Waiting asks for no particular history; whoever wants one gets it in the end.
+                // The calls that wait ask for no history; a history that was asked for is read once at the end.
                 if history_length.is_some() { read().await? } else { settled }
             }
         };

@@ -124,7 +124,7 @@ fn state(name: &str) -> Option<TaskState> {
 /// Every page, as one list.
 struct PagedListing<'a> {
     session: &'a Session,
-    /// Whose tasks are kept; all of them without one.
+    /// Keeps only tasks of this job.
     job: Option<u64>,
     pages_max: usize,
     /// What is printed at the end, where it is one document.

@@ -11,8 +11,8 @@ use clap::Args;
 
 /// Join a running task and follow it to its end.
 ///
-/// With --stream, shows every event as it comes; otherwise the task when it is settled or needs somebody. A connection
-/// that breaks is taken up again.
+/// With --stream, shows every event as it comes; otherwise the task when it is settled or waits for input or
+/// credentials. A connection that breaks is taken up again.
 #[derive(Debug, Args)]
 pub(crate) struct TaskSubscribe {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The shelf: which recorded exchange answers a request.
+//! The index of a cassette: finds the recorded exchange that answers a request.
 
 use crate::cassette::compare::{NameMap, differences};
 use crate::cassette::{Cassette, CassetteHead, RecordedExchange};
@@ -31,7 +31,7 @@ pub(super) struct CassetteIndex {
     groups: Mutex<Vec<RecordedAnswers>>,
 }
 
-/// What is there instead of an answer.
+/// Why there is no recorded answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoMatch {
     /// Nothing of that operation.
@@ -75,7 +75,7 @@ impl CassetteIndex {
         Self { head, exchanges, groups: Mutex::new(groups) }
     }
 
-    /// How an interface of the card is spoken to.
+    /// The binding of an interface of the card.
     pub(super) fn binding(&self, interface: usize) -> Option<Binding> {
         let card: Value = serde_json::from_str(self.head.card.get()).ok()?;
         card["supportedInterfaces"][interface]["protocolBinding"].as_str()?.parse().ok()

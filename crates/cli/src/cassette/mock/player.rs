@@ -1,4 +1,4 @@
-//! The player: answers requests from the shelf, in the time they took.
+//! The player: answers requests from the index of a cassette, in the time they took.
 
 use super::index::{CassetteIndex, NoMatch, RequestKey};
 use crate::cassette::card::{below, rewritten};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Plays an agent.
+/// Answers requests with recorded answers.
 pub(super) struct Player {
     index: Arc<CassetteIndex>,
     card: String,
@@ -72,7 +72,7 @@ impl Player {
         let Some(frames) = &told.frames else {
             return response.map(|()| Content::Whole(answering(told.body.as_str(), id.as_ref()).into()));
         };
-        // Written out beforehand: the shelf is not needed while a stream goes on.
+        // Encoded beforehand: the stream must not borrow from the index.
         let written: Vec<(u64, Bytes)> = frames
             .iter()
             .map(|frame| {
@@ -115,7 +115,7 @@ impl Play for Player {
     }
 }
 
-/// Pieces, each when its time has come.
+/// A body in pieces, each sent when its time has come.
 fn in_time(pieces: Vec<(u64, Result<Bytes, Broken>)>, fast: bool) -> Pieces {
     let begun = Instant::now();
     let timed = stream::iter(pieces).then(move |(at, piece)| async move {

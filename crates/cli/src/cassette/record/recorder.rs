@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
-/// How long a stream may be silent. It is the client's to lose patience; this only ends what nobody reads.
+/// The longest silence of a stream. The client decides when to give up; this only ends streams that no client reads.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// How long what is under way when the recording ends has to be written down.
+/// The time that exchanges under way get to end when the recording ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Headers that are written down. All others may hold something that is nobody's business.
+/// Headers that are written down. Any other header may hold a secret.
 const REQUEST_HEADERS: [&str; 5] = ["content-type", "accept", "a2a-version", "a2a-extensions", "last-event-id"];
 const RESPONSE_HEADERS: [&str; 5] = ["content-type", "cache-control", "etag", "retry-after", "a2a-extensions"];
 
@@ -155,7 +155,7 @@ impl Recorder {
         }
     }
 
-    /// What clients show the agent is a secret as much as what we show it.
+    /// Tells the redactor the credentials of the client, which are secrets as much as our own.
     fn learn(&self, headers: &HeaderMap) {
         for (name, value) in headers {
             let Ok(text) = value.to_str() else { continue };
@@ -247,7 +247,8 @@ impl PendingExchange {
     }
 }
 
-/// A stream that is passed on as it comes, and written down when it ends: also when the client leaves, and with it this.
+/// A stream that is passed on as it comes. It is written down when it ends, or when it is dropped because the client
+/// left.
 struct StreamRecording {
     pending: Option<PendingExchange>,
     answer: Exchange,

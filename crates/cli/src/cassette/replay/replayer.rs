@@ -1,4 +1,4 @@
-//! Asking again: a recorded request in today's names, and what comes back.
+//! Asks the agent again: sends recorded requests with today's names, and reads the answers.
 
 use crate::call::{Session, TrustedCard};
 use crate::cassette::compare::{Difference, NameMap, differences};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How long an agent may be silent.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came of one exchange.
+/// The result of one exchange.
 pub(super) enum ReplayOutcome {
     /// The answers were compared.
     Compared(Vec<Difference>),
@@ -81,7 +81,7 @@ impl<'a> Replayer<'a> {
         Ok(ReplayOutcome::Compared(found))
     }
 
-    /// A line over this binding, if the agent has one.
+    /// The agent over this binding, if its card has it.
     async fn agent(&mut self, binding: Binding) -> Result<Option<Agent>, Stop> {
         if let Some((_, agent)) = self.agents.iter().find(|(known, _)| *known == binding) {
             return Ok(Some(agent.clone()));
@@ -123,7 +123,7 @@ impl<'a> Replayer<'a> {
         let path = segments.join("/");
         written.url = if path.is_empty() { at.to_owned() } else { format!("{}{path}", at.trim_end_matches('/')) };
         for (name, value) in &asked.headers {
-            // Where to go on is said in the words of the server that was recorded.
+            // This is an event id of the recorded server, which means nothing today.
             if name == "last-event-id" {
                 continue;
             }

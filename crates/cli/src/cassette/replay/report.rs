@@ -1,4 +1,4 @@
-//! What was compared, as text and as JSON.
+//! The result of a replay, as text and as JSON.
 
 use super::replayer::ReplayOutcome;
 use crate::cassette::RecordedExchange;
@@ -63,7 +63,7 @@ impl<'a> ReplayReport<'a> {
         Ok(())
     }
 
-    /// Whether everything is as it was.
+    /// Prints the sums. Returns whether no answer differs.
     pub(super) fn finish(self) -> Result<bool, Stop> {
         self.out.text(|fields| {
             fields.field("Same", &self.same.to_string());

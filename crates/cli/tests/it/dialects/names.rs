@@ -75,7 +75,7 @@ fn an_answer_shows_the_name_in_01_and_xpr_and_the_id_elsewhere() {
     let id = sabir.id_of(DESK, &name);
     assert_eq!(sabir.look(V01, DESK, &name).id, name);
     assert_eq!(sabir.look(Xpr, DESK, &name).id, name);
-    // Who asks by the id is answered by the id.
+    // A caller that asks by the id is answered by the id.
     assert_eq!(sabir.look(V01, DESK, &id).id, id);
     assert_eq!(sabir.look(Xpr, DESK, &id).id, id);
     let frames = sabir.tell_streaming(V01, DESK, say("Monday").to(&name)).rest();

@@ -184,7 +184,7 @@ fn a_version_must_belong_to_the_family_of_its_method() {
             ("0.1", "GetTask", -32009),
             ("2.0", "GetTask", -32009),
             ("nonsense", "GetTask", -32009),
-            // Everybody else's.
+            // The methods of the other dialects.
             ("1.0", "message/send", -32004),
             ("1.0", "tasks/get", -32004),
             ("1.0", "tasks/send", -32004),
@@ -316,7 +316,7 @@ fn the_json_of_json_rpc_is_understood_on_the_rest_of_03() {
 #[test]
 fn xpr_members_inside_words_are_no_members() {
     let sabir = office();
-    // Who writes about XPR does not speak it.
+    // A text about XPR does not make its sender a caller of XPR.
     let params = json!({"message": {"role": "user", "parts": [{"type": "text", "text": "what is \"xpr:jobId\"?"}]}});
     let task = result(&sabir, "/", "", "message/send", &params);
     assert_eq!(spoken(&task), "agent-native", "{task}");

@@ -5,7 +5,7 @@ use super::tongue::{ALL, CONTINUING, FOLLOWING, Seen, Tongue, say, told_state, u
 use super::{DESK, office};
 use crate::sabir::{Sabir, eventually};
 
-/// Opens a task, and tells its id: the server's own, which is everybody's.
+/// Opens a task, and returns the server's own id, which is the same in every dialect.
 #[track_caller]
 fn opened(sabir: &Sabir, tongue: Tongue, text: &str) -> (String, Seen) {
     let name = unique("together");

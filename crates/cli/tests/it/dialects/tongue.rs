@@ -1,4 +1,4 @@
-//! The same words in each dialect: what a client of it writes, and what it reads out of the answer.
+//! The same messages in each dialect: what a client of it writes, and what it reads out of the answer.
 
 use crate::http::{Frame, Reply, Request, Stream};
 use crate::sabir::Sabir;
@@ -20,18 +20,18 @@ pub(crate) enum Tongue {
 
 use Tongue::{Native, Rest1, Rest03, V01, V1, V02, V03, Xpr};
 
-/// All of them.
+/// Every dialect with every binding.
 pub(crate) const ALL: [Tongue; 8] = [V1, Rest1, V03, V02, Rest03, V01, Native, Xpr];
-/// Those whose messages continue a task.
+/// The dialects whose messages continue a task.
 pub(crate) const CONTINUING: [Tongue; 7] = [V1, Rest1, V03, V02, Rest03, V01, Xpr];
-/// Those that take a stream up again.
+/// The dialects that take a stream up again.
 pub(crate) const FOLLOWING: [Tongue; 6] = [V1, Rest1, V03, V02, Rest03, V01];
-/// Those whose clients name tasks.
+/// The dialects whose clients name tasks.
 pub(crate) const NAMING: [Tongue; 2] = [V01, Xpr];
-/// Those whose messages have names.
+/// The dialects whose messages have names.
 pub(crate) const MESSAGE_NAMING: [Tongue; 5] = [V1, Rest1, V03, V02, Rest03];
 
-/// What is sent.
+/// A message that a test sends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Say<'a> {
     pub(crate) text: &'a str,
@@ -74,14 +74,14 @@ impl<'a> Say<'a> {
 pub(crate) struct Seen {
     pub(crate) id: String,
     pub(crate) context: Option<String>,
-    /// In the words of 0.3.
+    /// The state in the words of 0.3.
     pub(crate) state: String,
-    /// The whole of it.
+    /// The whole task as it was received.
     pub(crate) raw: Value,
 }
 
 impl Seen {
-    /// What the agent said with the status.
+    /// The text of the agent in the status.
     pub(crate) fn words(&self) -> Option<&str> {
         let message = &self.raw["status"]["message"];
         let parts = message.get("parts").or_else(|| message.get("content"))?;
@@ -95,7 +95,7 @@ impl Seen {
     }
 }
 
-/// A name nobody else uses.
+/// A name that no other test uses.
 pub(crate) fn unique(what: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{what}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
@@ -117,7 +117,7 @@ impl Tongue {
         matches!(self, V01 | Xpr)
     }
 
-    /// Where it is spoken, below an agent's path.
+    /// The path of the dialect's endpoint, below an agent's path.
     pub(crate) fn endpoint(self, agent: &str) -> String {
         let agent = agent.trim_end_matches('/');
         match self {
@@ -129,7 +129,7 @@ impl Tongue {
         }
     }
 
-    /// Says no more about the version than its clients do.
+    /// Sets the version header as clients of the dialect do.
     fn dress(self, request: Request) -> Request {
         match self {
             V1 | Rest1 => request,
@@ -139,7 +139,7 @@ impl Tongue {
         }
     }
 
-    /// A bare `tasks/get` under a name is taken for 0.1; who means 0.3 says so.
+    /// A bare `tasks/get` under a name is taken for 0.1, so a client of 0.3 sends its version.
     fn sure(self, request: Request) -> Request {
         if self == V03 { request.with("A2A-Version", "0.3") } else { request }
     }
@@ -203,7 +203,7 @@ impl Tongue {
         params
     }
 
-    /// A send.
+    /// The request that sends a message.
     pub(crate) fn send(self, agent: &str, said: &Say<'_>) -> Request {
         let params = self.params(said);
         if self.is_rest() {
@@ -237,7 +237,7 @@ impl Tongue {
         }
     }
 
-    /// Takes a stream up again.
+    /// The request that takes a stream up again.
     pub(crate) fn follow(self, agent: &str, id: &str) -> Request {
         match self {
             V1 => self.rpc(agent, "SubscribeToTask", &json!({"id": id})),
@@ -264,7 +264,7 @@ impl Tongue {
         }
     }
 
-    /// A task.
+    /// Reads a task in this dialect.
     #[track_caller]
     pub(crate) fn task(self, task: &Value) -> Seen {
         let text = |member: &str| task[member].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Bad input: every row of it is refused with its own status and code, and everybody else is served.
+//! Bad input: every row of it is refused with its own status and code, and other callers are served.
 
 use super::{envelope, expect, home, key, network, post, request, stamp, verdict};
 use crate::http::Request;
@@ -70,7 +70,7 @@ fn what_is_no_envelope_is_refused_by_name() {
         let error = &reply.json()["payload"]["error"];
         assert!(error["message"].is_string() && error["retryable"] == false, "{what}: {error}");
     }
-    // One who is refused is answered by name where that could be read.
+    // A refused caller is answered by name where the name could be read.
     let reply = sabir.ask(&request(&key, with("ttl_ms", json!("x")))).json();
     assert_eq!((&reply["to"], &reply["intent"]), (&json!("my_agent_001"), &json!("network.ping")));
     let reply = sabir.ask(&request(&key, "{")).json();

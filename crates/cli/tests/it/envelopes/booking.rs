@@ -1,4 +1,4 @@
-//! What an envelope gets done, once.
+//! The effects of an envelope, which happen once.
 
 use super::{envelope, expect, home, key, network, post, stamp};
 use crate::http::Request;
@@ -227,7 +227,7 @@ fn both_tongues_meet_the_same_lines() {
         say(Some(&free), Some("network.ping"), json!({"data": {}})).json()["message"]["parts"][0]["data"]["tier"],
         "free"
     );
-    // Words say what they ask for, so whoever may only look can look.
+    // A text says what it asks for, so a key that may only look can look.
     assert_eq!(say(Some(&free), None, json!({"text": "venues in Canggu"})).status, 200);
     assert_eq!(say(Some(&free), None, json!({"text": "book warung"})).status, 403);
     assert_eq!(say(Some(&pro), None, json!({"text": "book warung for 2"})).status, 200);

@@ -1,4 +1,4 @@
-//! Who comes through the door, and over what.
+//! Which keys may send envelopes, and over which connections.
 
 use super::{envelope, expect, home, key, network, post, request};
 use crate::authority::{Authority, section};

@@ -21,7 +21,7 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A payload with these members, signed by whoever has the key.
+/// A payload with these members, signed with the key.
 pub(super) fn signed(members: &Value, from: &str, key: &str) -> Value {
     let mut members = members.clone();
     members["_from"] = from.into();
@@ -64,7 +64,7 @@ fn a_signature_that_is_there_must_be_right_and_some_keys_must_have_one() {
     let bound = json!({"_to": "network:agnt", "_intent": "booking.search", "_nonce": "00ff"});
     expect(&send(&plain, signed(&bound, from, SIGNING_KEY)), 200, "ok");
     expect(&send(&plain, signed(&json!({}), "mallory", SIGNING_KEY)), 403, "agent_mismatch");
-    // All refusals in the same words: nobody learns which check it was.
+    // All refusals have the same words, so no caller learns which check failed.
     let words = |reply: crate::http::Reply| reply.json()["payload"]["error"]["message"].clone();
     let late = signed(&json!({"_ts": seconds() - 1000}), from, SIGNING_KEY);
     let forged = signed(&json!({}), from, "another key of thirty-two bytes or more");

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// How a server treats a connection after it has answered on it.
+/// What the test server does with a connection after its answer.
 #[derive(Clone, Copy)]
 enum After {
     /// It waits for the next request.
     Stays,
-    /// It hangs up without a word.
+    /// It closes the connection.
     HangsUp,
 }
 
@@ -18,7 +18,7 @@ struct Seen {
     requests: AtomicUsize,
 }
 
-/// Serves `answer` to everything that is asked.
+/// Serves `answer` to every request.
 async fn server(answer: &'static str, after: After) -> (Url, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}/rpc?x=1", listener.local_addr().unwrap())).unwrap();
@@ -99,7 +99,7 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced_and_nothing_is_asked
     let plain = plain();
     for _ in 0..5 {
         assert_eq!(ask(&plain, &url).await.unwrap(), "200 hi");
-        // Until the end of the connection has arrived.
+        // Waits until the close of the connection has arrived.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!((seen.connections.load(Ordering::SeqCst), seen.requests.load(Ordering::SeqCst)), (5, 5));

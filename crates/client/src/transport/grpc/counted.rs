@@ -1,7 +1,7 @@
-//! Counting what answers over gRPC hold before they are whole.
+//! Counts the bytes of incomplete gRPC messages against the capacity.
 //!
-//! tonic reads on only when it has no whole message left, so what it holds is the message that is still on its way: the
-//! frames of gRPC say how long each one is.
+//! tonic reads more only when it has no complete message left, so it holds only the incomplete message. The gRPC frames
+//! contain the length of each message.
 
 use crate::Share;
 use crate::door::Door;
@@ -13,10 +13,10 @@ use std::task::{Context, Poll};
 use tonic::transport::Channel;
 use tower::Service;
 
-/// A flag and the length of what follows.
+/// The length of a frame prefix: a flag byte and a 32-bit message length.
 const PREFIX_BYTES: usize = 5;
 
-/// A connection whose answers are counted.
+/// A channel that counts the bytes of its answers.
 #[derive(Clone)]
 pub(super) struct Counted {
     channel: Channel,
@@ -44,12 +44,12 @@ impl Service<Request<tonic::body::Body>> for Counted {
     }
 }
 
-/// There was no room for an answer beside the others.
+/// The capacity is used up by other answers.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", crate::Error::Crowded)]
 pub(super) struct Crowded;
 
-/// The body of an answer.
+/// The body of an answer, with its bytes counted.
 pub(super) struct Counting {
     body: tonic::body::Body,
     pending: Pending,
@@ -81,12 +81,12 @@ impl Body for Counting {
     }
 }
 
-/// The message that is on its way.
+/// The message that is incomplete.
 #[derive(Debug, Default)]
 struct Pending {
-    /// As much of its prefix as has come.
+    /// The received bytes of the prefix.
     prefix: [u8; PREFIX_BYTES],
-    /// How much of it has come, prefix included.
+    /// The number of received bytes, including the prefix.
     held: usize,
 }
 

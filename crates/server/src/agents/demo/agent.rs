@@ -40,7 +40,8 @@ impl Agent for Player {
     }
 
     fn nature(&self) -> Nature {
-        // Instant, or a direct reply would be a task first. An injected fault does no harm if its task is never committed.
+        // Instant, or a direct reply would be a task first. An injected fault does no harm if its task is never
+        // committed.
         Nature { instant: true, recovery: Recovery::Fail, ..Nature::default() }
     }
 }

@@ -1,14 +1,16 @@
-//! What the agent asks of the interceptor: faults to inject into answers, which it recognises by an id that they contain.
+//! What the agent asks of the interceptor: faults to inject into answers, which it recognises by an id that they
+//! contain.
 //!
-//! Ids are the same bytes in JSON and in protobuf, so one search serves every binding. A task with an id that its caller
-//! chose, as in 0.1, is not recognised; its answers pass unchanged.
+//! Ids are the same bytes in JSON and in protobuf, so one search serves every binding. A task with an id that its
+//! caller chose, as in 0.1, is not recognised; its answers pass unchanged.
 
 use super::desk::Grant;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::mpsc;
 
-/// Most faults that are registered at a time. The oldest is dropped first: its scenario then looks like an ordinary task.
+/// Most faults that are registered at a time. The oldest is dropped first: its scenario then looks like an ordinary
+/// task.
 const WISHES_MAX: usize = 1024;
 /// Most tasks that wait for a delayed authorisation.
 const GRANTS_MAX: usize = 1024;
@@ -109,7 +111,7 @@ impl Edge {
     }
 }
 
-/// Whether these bytes have this text in them.
+/// Whether the bytes contain the text.
 pub(super) fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }

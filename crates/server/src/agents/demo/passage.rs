@@ -28,7 +28,7 @@ pub(super) struct Passage {
     inner: Body,
     edge: Arc<Edge>,
     script: Script,
-    /// Only streams break.
+    /// Whether it is a stream; only streams break.
     streams: bool,
     /// The first frame, where `peek` has taken it out of `inner`.
     first: Option<Result<Frame<Bytes>, BodyError>>,
@@ -121,8 +121,8 @@ fn blur_json(data: &Bytes, tasks: &[Arc<str>]) -> Bytes {
     Bytes::from(blurred.into_owned())
 }
 
-/// `Task` and `TaskStatusUpdateEvent` begin alike, in 1.0 as in 0.3: id (1), context (2), status (3), whose first member
-/// is the state. It is overwritten in place, so that no length changes.
+/// `Task` and `TaskStatusUpdateEvent` begin alike, in 1.0 as in 0.3: id (1), context (2), status (3), whose first
+/// member is the state. It is overwritten in place, so that no length changes.
 fn blur_protobuf(data: &Bytes, tasks: &[Arc<str>]) -> Bytes {
     const CONTEXT: u8 = 0x12;
     const STATUS: u8 = 0x1a;

@@ -2,12 +2,13 @@
 
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Part};
 
-/// Colour, title, cursor, screen, hyperlink, C1 and carriage return: what a client must not print to a terminal unfiltered.
+/// Colour, title, cursor, screen, hyperlink, C1 and carriage return: what a client must not print to a terminal
+/// unfiltered.
 pub(super) const ESCAPES: &str = "plain \u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{1b}[2J\u{1b}[H up\u{1b}[1A \
     \u{1b}]8;;http://example.com\u{1b}\\link\u{1b}]8;;\u{1b}\\ \u{9b}32mgreen \u{8}\u{7f} right-to-left \u{202e}txt.exe\
     \u{202c} over\rwritten end";
 
-/// One white pixel.
+/// A PNG picture of one white pixel.
 const PIXEL: [u8; 67] = [
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0, 1, 8,
     0, 0, 0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 0x0a, b'I', b'D', b'A', b'T', 0x78, 0xda, 0x63, 0xf8, 0x0f, 0, 1, 1,

@@ -6,7 +6,7 @@ use crate::agents::mention::MENTION;
 use sabir_proto::{Event, Json, Message, Object, TaskState, ToolMode};
 use serde_json::{Value, json};
 
-/// A ledger agent, a travel agent that asks back, a clerk as the fallback, and a private agent.
+/// A ledger agent, a travel agent that asks back, a clerk agent as the fallback, and an agent with rules of its own.
 const OTHERS: &str = r#"
 [[agent]]
 name = "ledger"

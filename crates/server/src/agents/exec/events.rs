@@ -1,19 +1,19 @@
-//! What a line on descriptor 3 means.
+//! The meaning of a line on descriptor 3.
 //!
-//! Each line is one JSON object with one member that says what it is. Anything else fails the turn: a misspelt event
-//! that was skipped would be an answer the caller never gets, and nobody would know.
+//! Each line is one JSON object with one member that says what it is. Any other line fails the turn: if the server
+//! skipped a misspelt event, the caller would lose a part of the answer and not know it.
 
 use base64::Engine as _;
 use sabir_proto::transfer::Handover;
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Part};
 use serde::{Deserialize, Deserializer};
 
-/// The artifact that standard output becomes; events cannot speak for it.
+/// The artifact that holds standard output. Events may not use its id.
 pub(super) const STDOUT: &str = "stdout";
 /// Characters of a refused line that are quoted: enough to find it, and no second copy of a large one.
 const QUOTED_CHARS_MAX: usize = 120;
 
-/// What a command reports.
+/// An event that a command reports.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Status(String),
@@ -76,7 +76,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Event>, String> {
     event.map(Some).map_err(|problem| refused(line, &problem))
 }
 
-/// What the caller is told about a line that means nothing.
+/// The error text for a line that is not an event.
 pub(super) fn refused(line: &[u8], problem: &str) -> String {
     let start = &line[..line.len().min(4 * QUOTED_CHARS_MAX)];
     let text = String::from_utf8_lossy(start);
@@ -105,7 +105,7 @@ fn artifact(line: ArtifactLine) -> Result<Event, String> {
     let part = Part { content, metadata: None, filename: line.filename, media_type: line.media_type };
     let mut artifact = Artifact::new(id, vec![part]);
     artifact.name = line.name;
-    // A line that speaks of no chunks is the whole artifact.
+    // A line without `append` and `lastChunk` is the whole artifact.
     let whole = line.append.is_none() && line.last_chunk.is_none();
     Ok(Event::Artifact { artifact, append: line.append == Some(true), last_chunk: line.last_chunk.unwrap_or(whole) })
 }

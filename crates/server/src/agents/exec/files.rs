@@ -1,8 +1,8 @@
-//! What a file becomes that a command left in `A2A_OUT_DIR`.
+//! How a file that a command left in `A2A_OUT_DIR` becomes an artifact.
 //!
-//! Only regular files are taken. A link would let whatever the command unpacked or copied name any file the server can
-//! read, so each file is opened relative to the directory we made, without following links, and judged by what was
-//! opened. What cannot be delivered fails the turn: a result with a part missing would pass for the whole.
+//! Only regular files are taken. A link could name any file that the server can read, so each file is opened relative
+//! to the private directory, without following links, and the opened file is checked. A file that cannot be delivered
+//! fails the turn, because a result without one of its parts would look complete.
 
 use super::events::STDOUT;
 use super::room::OUT;
@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Files of one turn. Each is an event; somebody with more wants an archive.
+/// Files of one turn. Each is an event; a command with more files should make an archive.
 const FILES_MAX: usize = 64;
 /// Bytes of one file. It becomes one event, a third larger in JSON.
 const FILE_BYTES_MAX: usize = 8 << 20;
@@ -55,7 +55,7 @@ const MEDIA_TYPES: [(&str, &str); 26] = [
     ("zip", "application/zip"),
 ];
 
-/// The files of a room as artifacts, by name. Does blocking I/O.
+/// The files of a turn as artifacts, by name. Does blocking I/O.
 pub(super) fn collect(room: BorrowedFd<'_>) -> Result<Vec<Artifact>, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(room, OUT, flags, Mode::empty()) {
@@ -99,9 +99,9 @@ fn names(directory: &OwnedFd) -> Result<Vec<CString>, Failure> {
     Ok(names)
 }
 
-/// Reads one file; the error goes on after its name.
+/// Reads one file. The error text continues after the name of the file.
 fn read(directory: &OwnedFd, name: &CString) -> Result<Vec<u8>, String> {
-    // Without waiting: opening a named pipe would last until somebody writes to it.
+    // Without waiting: to open a named pipe would block until another process writes to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let unreadable = |e: io::Error| format!("cannot be read: {e}");
     let irregular = || String::from("is not a regular file; only those can become artifacts");
@@ -141,12 +141,12 @@ fn media_type(extension: Option<&str>) -> &'static str {
 /// A file's name as text that is legal as an id and harmless in a message.
 fn display(name: &CString) -> String {
     let mut text: String = name.to_string_lossy().chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-    // Room for a number; names have at most 255 bytes, but those that are no text grow when they become one.
+    // Leaves room for a number. Names have at most 255 bytes, but a name that is not UTF-8 grows when it becomes text.
     text.truncate(text.floor_char_boundary(ID_BYTES_MAX - 8));
     text
 }
 
-/// An id of its own for every file, also where two names became the same text.
+/// A distinct id for every file, also where two names became the same text.
 fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     let mut free = std::iter::once(name.to_owned()).chain(numbered).filter(|id| !taken.contains(id));

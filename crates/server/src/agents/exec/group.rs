@@ -1,16 +1,15 @@
 //! The processes of one turn: how they start, and that none of them outlives the turn.
 //!
-//! A command gets a process group of its own, and the whole group is ended with it: when the turn ends, when it is
-//! canceled, when the server stops. Ending is SIGTERM, then SIGKILL after the grace if anything of the group still
-//! lives. It happens on a thread and not in a task, because a future that is dropped cannot wait, and a runtime that
-//! is shutting down runs no new tasks.
+//! A command gets a process group of its own. The server ends the whole group when the turn ends, when it is canceled
+//! and when the server stops: SIGTERM first, then SIGKILL after the grace time if a process still lives. This runs on a
+//! thread and not in a task, because a dropped future cannot wait, and a runtime that shuts down runs no new tasks.
 //!
-//! A group's number is that of its first process, and the kernel may give it away once no process of the group is
-//! left. Every look at the group is at most one pause old; the kernel hands numbers out in turn, so within that time
-//! none comes back.
+//! The number of a group is that of its first process. The kernel may reuse it when no process of the group is left.
+//! Each check of the group is at most one pause old, and the kernel assigns numbers in turn, so no number is reused
+//! within that time.
 //!
-//! Out of reach are processes that leave the group (`setsid`). If the server itself is killed, the next one ends them all;
-//! see `ledger`.
+//! Processes that leave the group (`setsid`) are out of reach. If the server itself is killed, the next one ends all
+//! processes of its commands; see `journal`.
 
 use super::room::Room;
 use rustix::io::Errno;
@@ -24,16 +23,16 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::oneshot;
 
-/// Gives the command its descriptors. Rust hands a child only three, and a fourth takes `unsafe`; so the pipe for
-/// events comes in as standard input, and the shell puts it where it belongs. Standard input itself is a file: a
-/// command that does not read it keeps nobody waiting. Bound to the command and not to the shell, because some shells
-/// keep descriptors above 2 to themselves. The command is an argument, never spliced into this text.
+/// Gives the command its descriptors. Rust passes only three to a child, and a fourth takes `unsafe`. So the pipe for
+/// events comes in as standard input, and the shell moves it to descriptor 3. Standard input is a file, so a command
+/// that does not read it blocks no writer. The descriptor is bound to the command and not to the shell, because some
+/// shells keep descriptors above 2 to themselves. The command is an argument, never spliced into this text.
 const LAUNCH: &str = r#"exec /bin/sh -c "$1" 3>&0 <"$2""#;
-/// Between two looks at a group that is being ended.
+/// The pause between two checks of a group that is being ended.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Every so many looks it is asked whether those who are left are dead already, which takes reading about everybody.
+/// After so many checks the state of the remaining processes is read too, which takes reading all of `/proc`.
 const LOOKS_PER_CENSUS: u32 = 8;
-/// How long killed processes get to disappear. Nothing can hurry them; this bounds how long anybody waits.
+/// How long the server waits for killed processes to disappear.
 const KILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A running command and everything it started.
@@ -48,7 +47,7 @@ pub(super) struct Group {
     reaper: Arc<Reaper>,
 }
 
-/// Where a command speaks.
+/// The outputs of a command.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdout: ChildStdout,
@@ -57,7 +56,7 @@ pub(super) struct Pipes {
 }
 
 impl Group {
-    /// Starts a command in its room, with these variables and no others.
+    /// Starts a command in its directory, with these variables and no others.
     pub(super) fn start(
         command: &str,
         variables: Vec<(OsString, OsString)>,
@@ -70,7 +69,7 @@ impl Group {
         shell.env_clear().envs(variables).process_group(0);
         shell.stdin(ours.into_blocking_fd()?).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn()?;
-        // It holds a writing end of the events, which would never end.
+        // The shell command holds a writing end of the events. While that is open, reading them never ends.
         drop(shell);
         let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let (Some(id), Some(stdout), Some(stderr)) = (id, child.stdout.take(), child.stderr.take()) else {
@@ -78,13 +77,13 @@ impl Group {
         };
         let group = Self { id, child: Some(child), ending: None, room: room.clone(), reaper: reaper.clone() };
         if let Err(error) = room.started(id) {
-            // Its directory is written down, by which it is found as well.
+            // The journal has its directory already, and the next server finds the processes by that too.
             tracing::warn!(%error, "cannot write down which process a command has");
         }
         Ok((group, Pipes { stdout, stderr, events }))
     }
 
-    /// Waits for the command itself; what it left in the background may go on. May be dropped and asked again.
+    /// Waits for the command itself; processes that it left in the background may go on. Cancel-safe.
     pub(super) async fn exited(&mut self) -> io::Result<ExitStatus> {
         match &mut self.child {
             Some(child) => child.wait().await,
@@ -92,11 +91,11 @@ impl Group {
         }
     }
 
-    /// Ends whatever of the group still lives, and waits for that. May be dropped and asked again.
+    /// Ends the living processes of the group, and waits until they are gone. Cancel-safe.
     pub(super) async fn ended(&mut self) {
         self.end();
         if let Some(ending) = &mut self.ending {
-            // An error is a thread that broke down, and there is nobody else to wait for.
+            // An error means that the thread panicked; there is nothing else to wait for.
             drop(ending.await);
             self.ending = None;
         }
@@ -117,7 +116,7 @@ impl Drop for Group {
     }
 }
 
-/// Ends groups, one thread each while it takes. Shared by all turns of an agent.
+/// Ends groups, with one thread for each. Shared by all turns of an agent.
 #[derive(Debug)]
 pub(super) struct Reaper {
     grace: Duration,
@@ -130,7 +129,8 @@ impl Reaper {
         Arc::new(Self { grace, busy: Mutex::new(0), idle: Condvar::new() })
     }
 
-    /// Ends a group; the answer comes when it has. The room stays until then, however soon the turn lets go of it.
+    /// Ends a group. The receiver completes when it is gone. The directory is kept until then, also if the turn drops
+    /// it.
     fn take(self: &Arc<Self>, mut child: Child, id: Pid, room: Arc<Room>) -> oneshot::Receiver<()> {
         signal(id, Signal::TERM);
         let (done, ending) = oneshot::channel();
@@ -142,7 +142,7 @@ impl Reaper {
                     tracing::warn!(group = id.as_raw_nonzero(), "processes of a command do not end, although killed");
                 }
             }
-            // Nobody listens any more when the turn was dropped.
+            // The receiver is gone if the turn was dropped.
             let _ = done.send(());
             drop(room);
             drop(work);
@@ -154,16 +154,16 @@ impl Reaper {
         ending
     }
 
-    /// Waits until nothing is being ended any more, but not for ever.
+    /// Waits until no group is being ended any more, with a time limit.
     pub(super) fn wait(&self) {
         let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let time_max = self.grace + 2 * KILL_TIME_MAX;
-        // Whether in time or not, there is nothing more to be done.
+        // Nothing more can be done after the time limit.
         drop(self.idle.wait_timeout_while(busy, time_max, |busy| *busy > 0));
     }
 }
 
-/// One ending under way; counted until dropped, also when its thread never started or broke down.
+/// Counts a group that is being ended, until this is dropped: also if its thread never started or panicked.
 struct Work(Arc<Reaper>);
 
 impl Work {
@@ -180,14 +180,14 @@ impl Drop for Work {
     }
 }
 
-/// Whether all of the group is gone within this time.
+/// Waits until the whole group is gone. False if that takes longer than `time`.
 fn disappears(child: &mut Child, id: Pid, time: Duration) -> bool {
     let start = Instant::now();
     for look in 1_u32.. {
-        // An error means that the child is no longer ours to wait for.
+        // An error means that this process is no longer the parent of the child.
         let reaped = !matches!(child.try_wait(), Ok(None));
         if reaped {
-            // Orphans of the group are ours if we are the first process of a container; nobody else would bury them.
+            // If the server is the first process of a container, it is the parent of orphans and must reap them.
             while matches!(waitpgid(id, WaitOptions::NOHANG), Ok(Some(_))) {}
             if !exists(id) || (look.is_multiple_of(LOOKS_PER_CENSUS) && is_dead(id)) {
                 return true;
@@ -201,8 +201,8 @@ fn disappears(child: &mut Child, id: Pid, time: Duration) -> bool {
     false
 }
 
-/// Whether the group has only dead processes, which somebody else has yet to bury: for the kernel they are still of
-/// the group. The first process of a container often takes long to, or never does.
+/// Whether the group has only dead processes that their parent has not reaped: the kernel still counts them. The first
+/// process of a container often reaps late, or never.
 #[cfg(target_os = "linux")]
 fn is_dead(id: Pid) -> bool {
     let state = |entry: std::fs::DirEntry| {
@@ -217,18 +217,18 @@ fn is_dead(id: Pid) -> bool {
     !states.is_empty() && states.iter().all(|state| state == "Z" || state == "X")
 }
 
-/// Elsewhere nobody tells; it takes the whole grace, which is harmless.
+/// Other systems do not tell. Then the whole grace time passes, which is harmless.
 #[cfg(not(target_os = "linux"))]
 fn is_dead(_id: Pid) -> bool {
     false
 }
 
 fn exists(id: Pid) -> bool {
-    // Not being allowed to is no proof of absence.
+    // A missing permission does not prove that the group is gone.
     !matches!(test_kill_process_group(id), Err(Errno::SRCH))
 }
 
 fn signal(id: Pid, signal: Signal) {
-    // The only errors are that nobody is left, which is what we want, and that we may not, which we cannot change.
+    // The only errors: the group is gone, which is the goal, or a missing permission, which cannot be changed here.
     let _ = kill_process_group(id, signal);
 }

@@ -1,16 +1,17 @@
-//! Which commands run, written down for whoever comes after a crash.
+//! The journal of running commands, for the server that starts after a crash.
 //!
-//! A server that is killed cannot end its commands. So every turn has an entry in a directory beside the store: where its
-//! private directory is, and which process came first. It is written before the directory is made and goes after the
-//! directory is gone, however long that takes: without it nothing would lead to what the caller wrote. Entries that the
-//! next server finds, which by then has the store to itself, are of commands that outlived theirs, and it ends them.
+//! A killed server cannot end its commands. So every turn has an entry in a directory beside the store: its private
+//! directory and its first process. The entry is written before the directory is made, and removed after the directory
+//! is gone, however long that takes: without it no server would find what the caller wrote. The next server, which by
+//! then holds the lock of the store, finds the entries that are left and ends those commands.
 //!
-//! Numbers of processes are used again, and no process is ever signalled that is not surely one of those. It is one if it
-//! was given the private directory of the turn, whose name is random, in its environment; or if it has the number *and* the
-//! moment of birth that were written down, since the machine was started; or if it is in the group of such a process. It
-//! is looked at once more after it is held on to (by a descriptor, which a number that is used again does not follow).
+//! The kernel reuses process numbers, so the server signals only a process that certainly belongs to such a turn: its
+//! environment names the private directory, whose name is random; or it has the recorded number *and* the recorded
+//! start time, since the last boot; or it is in the group of such a process. After the server has opened a descriptor
+//! of the process, which does not follow a reused number, it checks the process once more.
 //!
-//! Entries are not synced: they need to outlive the process and not the machine, with which all commands end.
+//! Entries are not synced: they must outlive the process but not the machine, because all commands end with the
+//! machine.
 
 #[cfg(target_os = "linux")]
 mod processes;
@@ -30,14 +31,14 @@ pub(crate) struct Ledger {
     directory: PathBuf,
 }
 
-/// One turn's entry.
+/// The entry of one turn in the journal.
 #[derive(Debug)]
 pub(super) struct Entry {
     path: PathBuf,
     room: PathBuf,
 }
 
-/// What the last server left behind.
+/// The result of ending what the last server left.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// Processes that were ended.
@@ -49,14 +50,14 @@ pub(crate) struct Ended {
 }
 
 impl Ledger {
-    /// The ledger beside a store.
+    /// The journal beside a store.
     pub(crate) fn beside(store: &Path) -> Self {
         let mut directory = store.as_os_str().to_owned();
         directory.push(".exec");
         Self { directory: directory.into() }
     }
 
-    /// Writes down that a turn begins in this directory.
+    /// Records that a turn begins in this directory.
     pub(super) fn enter(&self, room: &Path) -> io::Result<Entry> {
         let made = fs::DirBuilder::new().mode(0o700).create(&self.directory);
         made.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })?;
@@ -66,8 +67,8 @@ impl Ledger {
         Ok(entry)
     }
 
-    /// Ends what the last server left behind; only for whoever has the store to itself. Blocks for the grace at most, and
-    /// a moment.
+    /// Ends the commands that the last server left. The caller must hold the lock of the store. Blocks for the grace
+    /// time and a moment at most.
     pub(crate) fn end_leftovers(&self, grace: Duration) -> Ended {
         let Ok(entries) = fs::read_dir(&self.directory) else { return Ended::default() };
         let entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -100,12 +101,12 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Writes down which process came first.
+    /// Records the first process of the turn.
     pub(super) fn started(&self, leader: Pid) -> io::Result<()> {
         self.write(Some(leader.as_raw_nonzero().get()))
     }
 
-    /// Removes it, once the directory is gone.
+    /// Removes the entry, after the directory is gone.
     pub(super) fn remove(self) {
         remove_entry(&self.path);
     }
@@ -118,7 +119,7 @@ impl Entry {
         if let Some((leader, born)) = born {
             text.extend(format!("\n{leader} {born}").as_bytes());
         }
-        // A new file in the place of the old one, so that nobody ever finds half of one.
+        // A new file replaces the old one, so that no reader finds half of an entry.
         let fresh = self.path.with_extension("new");
         let mut options = fs::OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -127,22 +128,22 @@ impl Entry {
     }
 }
 
-/// Removes an entry. One that stays is looked at after the next start, and leads to nothing.
+/// Removes an entry. An entry that stays is read after the next start, and finds nothing.
 fn remove_entry(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove the entry of a command");
     }
 }
 
-/// An entry of another life.
+/// An entry that the last server left.
 struct Left {
     room: PathBuf,
-    /// The first process and when it was born, if it was written down since the machine was started.
+    /// The first process and its start time, if both were recorded since the last boot.
     leader: Option<(i32, u64)>,
 }
 
 impl Left {
-    /// Nothing where the file is no entry of ours.
+    /// `None` where the file is no entry of a server.
     fn read(path: &Path) -> io::Result<Option<Self>> {
         fs::read(path).map(|text| Self::parse(path, &text))
     }
@@ -153,18 +154,18 @@ impl Left {
         let same_boot = lines.next()? == boot().as_bytes() && !boot().is_empty();
         let leader = lines.next().and_then(|line| std::str::from_utf8(line).ok()).and_then(|line| line.split_once(' '));
         let leader = leader.and_then(|(pid, born)| Some((pid.parse().ok()?, born.parse().ok()?)));
-        // Whatever was written there, only a directory like those we make is one of ours.
+        // Only a directory like those that the server makes is accepted, whatever the file says.
         let is_ours = room.is_absolute() && room.file_name() == path.file_name();
         is_ours.then(|| Self { room, leader: leader.filter(|_| same_boot) })
     }
 }
 
-/// Names the time since the machine was started; empty where nobody tells.
+/// The id of the current boot; empty where the system has none.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// Elsewhere nobody tells which process was started with what, and none is ended on a guess.
+/// Other systems do not tell the environment of a process, so no process is ended on a guess.
 #[cfg(not(target_os = "linux"))]
 mod processes {
     pub(super) fn end(_: &[super::Left], _: std::time::Duration) -> super::Ended {

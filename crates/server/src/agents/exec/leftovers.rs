@@ -1,8 +1,8 @@
 //! Private directories that could not be removed at the end of their turn.
 //!
-//! They hold what callers wrote, so each is tried again whenever a turn begins or ends: what was missing, such as a
-//! descriptor, is there again later. Until a directory is gone its entry in the ledger stays, and the next start of the
-//! server tries as well.
+//! They hold what callers wrote, so each removal is tried again when a turn begins or ends: the cause, such as a lack
+//! of descriptors, may be gone then. The entry in the journal stays until its directory is gone, and the next start of
+//! the server tries again too.
 
 use super::ledger::Entry;
 use super::room::remove;
@@ -17,11 +17,11 @@ const RETRIES_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Leftovers(Mutex<VecDeque<PrivateDirectory>>);
 
-/// A private directory on the disk, and what the ledger says about it.
+/// A private directory on the disk, with its entry in the journal.
 #[derive(Debug)]
 pub(super) struct PrivateDirectory {
     pub(super) path: PathBuf,
-    /// What is written down about it; goes after the directory.
+    /// The entry, which is removed after the directory.
     pub(super) entry: Option<Entry>,
 }
 
@@ -30,7 +30,7 @@ impl Leftovers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a directory and its entry, now or later; and after it others that are left.
+    /// Removes a directory and its entry, now or later; then retries the others.
     pub(super) fn remove(&self, directory: PrivateDirectory) {
         match remove(&directory.path) {
             Ok(_) => {
@@ -45,11 +45,11 @@ impl Leftovers {
         }
     }
 
-    /// Tries again to remove what is left.
+    /// Tries again to remove the directories that are left.
     pub(super) fn retry(&self) {
         let left = self.lock().len();
         for _ in 0..left.min(RETRIES_AT_ONCE) {
-            // Not under the lock: removing takes its time.
+            // Not under the lock, because a removal takes time.
             let Some(directory) = self.lock().pop_front() else { return };
             match remove(&directory.path) {
                 Ok(_) => directory.forget(),

@@ -1,17 +1,18 @@
 //! How many commands run at the same time, and which turn is next.
 //!
 //! A turn holds a slot from before its private directory is made until the directory and all processes of the turn are
-//! gone. A turn that finds no slot waits in the lane of its caller, and lanes are served in rotation: a caller with four
-//! hundred messages delays one with a single message by one command. A turn that is dropped, because its task was canceled
-//! or the server stops, leaves its lane. How many turns wait is bounded by `limits.live_tasks_max`.
+//! gone. A turn that finds no slot waits in the lane of its caller, and lanes are served in rotation: a caller with
+//! four hundred messages delays one with a single message by one command. A turn that is dropped, because its task was
+//! canceled or the server stops, leaves its lane. How many turns wait is bounded by `limits.live_tasks_max`.
 //!
-//! There are two limits: that of the agent, with a lane for each caller, and that of the server, with a lane for each agent.
+//! There are two limits: that of the agent, with a lane for each caller, and that of the server, with a lane for each
+//! agent.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Commands that may run at the same time.
+/// A limit on the commands that run at the same time.
 #[derive(Debug)]
 pub(crate) struct ProcessLimit {
     processes_max: usize,
@@ -21,7 +22,7 @@ pub(crate) struct ProcessLimit {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// Turns ever queued; numbers them.
+    /// The number of turns that were ever queued; the number of the next turn.
     queued: u64,
     lanes: HashMap<Arc<str>, BTreeMap<u64, oneshot::Sender<()>>>,
     /// The lanes that are not empty; the first is served next.
@@ -34,7 +35,7 @@ pub(crate) struct Slot {
     limit: Arc<ProcessLimit>,
 }
 
-/// A turn in a lane.
+/// A turn that waits in a lane.
 struct QueuedTurn {
     limit: Arc<ProcessLimit>,
     lane: Arc<str>,
@@ -68,7 +69,7 @@ impl ProcessLimit {
     /// Waits for a slot in this lane.
     pub(super) async fn acquire(self: &Arc<Self>, lane: &Arc<str>) -> Slot {
         let (mut queued, granted) = {
-            // Looked at and queued under one lock, or a slot could be given back in between and go to no turn.
+            // Checked and queued under one lock: a slot that is given back in between would go to no turn.
             let mut state = self.lock();
             if state.running < self.processes_max {
                 state.running += 1;
@@ -78,7 +79,7 @@ impl ProcessLimit {
             let number = state.enqueue(lane, sender);
             (QueuedTurn { limit: self.clone(), lane: lane.clone(), number, has_slot: false }, granted)
         };
-        // The sender goes only with the slot: the limit is held here, and this turn takes itself out of its lane.
+        // The sender is dropped only with the slot: this turn holds the limit, and removes itself from its lane.
         drop(granted.await);
         queued.has_slot = true;
         Slot { limit: self.clone() }
@@ -87,7 +88,7 @@ impl ProcessLimit {
     fn release(&self) {
         let mut state = self.lock();
         match state.dequeue() {
-            // It listens: a turn that is dropped leaves its lane under the same lock first.
+            // The receiver exists: a dropped turn leaves its lane under the same lock first.
             Some(next) => drop(next.send(())),
             None => state.running -= 1,
         }
@@ -105,7 +106,7 @@ impl State {
         self.queued
     }
 
-    /// The turn that has waited longest in the lane whose turn it is.
+    /// The turn that has waited longest in the lane that is next.
     fn dequeue(&mut self) -> Option<oneshot::Sender<()>> {
         let lane = self.rotation.pop_front()?;
         let turns = self.lanes.get_mut(&lane)?;
@@ -118,7 +119,7 @@ impl State {
         next
     }
 
-    /// Takes a turn out of its lane; false if it is no longer there.
+    /// Removes a turn from its lane; false if it is no longer there.
     fn leave(&mut self, lane: &Arc<str>, number: u64) -> bool {
         let Some(turns) = self.lanes.get_mut(lane) else { return false };
         let was_there = turns.remove(&number).is_some();
@@ -136,7 +137,7 @@ impl Drop for QueuedTurn {
             return;
         }
         let is_queued = self.limit.lock().leave(&self.lane, self.number);
-        // It was given a slot, and was dropped before it could take it.
+        // The turn got a slot, and was dropped before it could take it.
         if !is_queued {
             self.limit.release();
         }
@@ -197,7 +198,7 @@ mod tests {
         {
             let mut late = pin!(limit.acquire(&lane));
             assert!(poll(late.as_mut()).is_none());
-            // Given the slot, and dropped before it looks.
+            // Given the slot, and dropped before it is polled again.
             drop(held);
         }
         assert!(limit.try_acquire().is_some());

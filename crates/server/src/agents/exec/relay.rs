@@ -1,12 +1,12 @@
-//! What a command says while it runs, and in which order it is passed on.
+//! Relays the output of a running command to the caller, in a defined order.
 //!
-//! Standard output and descriptor 3 are two pipes, and nothing tells which of two simultaneous lines was first. Text
-//! that was printed before an event was heard goes out before it; more cannot be promised. Whoever reads slowly slows
-//! the command down: nothing is read from a pipe while the engine takes no more reports.
+//! Standard output and descriptor 3 are two pipes, and no one can tell which of two simultaneous lines came first. Text
+//! that was printed before an event was read goes out before that event; more is not promised. A caller that reads
+//! slowly slows the command down: no pipe is read while the engine takes no more reports.
 //!
-//! Three phases: the command runs; the command has exited and what it left running is ended; nothing lives any more
-//! and the pipes are emptied. A process that left the group may hold a pipe open for ever, so the last phase does not
-//! insist on an end.
+//! Three phases: the command runs; the command has exited, and the processes that it left are ended; all processes are
+//! gone, and the pipes are emptied. A process that left the group may hold a pipe open for ever, so the last phase has
+//! a time limit.
 
 use super::events::{self, Ask, Event, STDOUT};
 use super::group::{Group, Pipes};
@@ -22,29 +22,29 @@ use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::sleep;
 
-/// Bytes of one event. An artifact that is larger belongs into a file.
+/// Bytes of one event. A larger artifact belongs in a file.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a line of standard error in the log.
 const LOG_BYTES_MAX: usize = 4 << 10;
-/// Bytes asked for in one reading.
+/// Bytes that one read asks for.
 const READ_BYTES: usize = 16 << 10;
-/// How long a pipe may be silent, after all processes are gone, before nothing more is expected of it.
+/// How long a pipe may be silent after all processes are gone; then it counts as ended.
 const SILENCE_MAX: Duration = Duration::from_millis(200);
-/// Bytes read after all processes are gone. A pipe holds at most 1 MiB; more comes from somebody who ran away.
+/// Bytes read after all processes are gone. A pipe holds at most 1 MiB; more comes from a process that left the group.
 const LATE_BYTES_MAX: usize = 4 << 20;
 
-/// What is known of a command that has ended.
+/// The result of a command that has ended.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) status: ExitStatus,
     pub(super) asked: Option<Ask>,
     /// The last line it printed.
     pub(super) last_line: String,
-    /// The end of what it said on standard error.
+    /// The end of its standard error.
     pub(super) stderr: String,
 }
 
-/// Passes everything on until the command and all it started are gone.
+/// Relays all output until the command and the processes it started are gone.
 pub(super) async fn relay(
     cx: &Context,
     group: &mut Group,
@@ -65,7 +65,8 @@ pub(super) async fn relay(
     };
     let outcome = relay.run(group).await;
     if outcome.is_err() {
-        // What was printed before the turn failed is the caller's; a task that is over takes nothing, and needs nothing.
+        // The caller gets what was printed before the turn failed. The call fails if the task has ended, which is
+        // harmless.
         drop(relay.chunks.flush().await);
         group.ended().await;
     }
@@ -84,12 +85,12 @@ struct Relay<'a> {
     asked: Option<Ask>,
     /// The end of standard output was reached and reported.
     is_printed: bool,
-    /// The end of what it printed.
+    /// The end of its standard output.
     printed: Tail,
     tail: Tail,
 }
 
-/// How far a command has come.
+/// The progress of a command.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
@@ -112,8 +113,8 @@ impl Relay<'_> {
                 self.finish().await?;
                 return Ok(status);
             }
-            // In this order: the end of a command is noticed however much its children print, what it reports comes
-            // before what it prints if both are there, and gathered text goes in time however much follows.
+            // In this order: the end of a command is noticed however much its children print, an event goes before the
+            // text if both are there, and gathered text is reported in time however much follows.
             let read = tokio::select! {
                 biased;
                 next = advance(phase, group) => { phase = next?; 0 }
@@ -132,7 +133,7 @@ impl Relay<'_> {
         self.stdout.is_open() || self.stderr.is_open() || self.events.is_open()
     }
 
-    /// Takes what is left where a pipe was not read to its end.
+    /// Handles the rest where a pipe was not read to its end.
     async fn finish(&mut self) -> Result<(), Failure> {
         self.hear(0).await?;
         self.gather(0).await?;
@@ -140,7 +141,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Takes what was read from descriptor 3; nothing is the end.
+    /// Handles bytes read from descriptor 3; zero is the end.
     async fn hear(&mut self, read: usize) -> Result<(), Failure> {
         let buffer = &mut self.events.buffer;
         let ready = match buffer.iter().rposition(|b| *b == b'\n') {
@@ -170,8 +171,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Takes what was read from standard output; nothing is the end. A character of which only the beginning was read
-    /// waits for the rest.
+    /// Handles bytes read from standard output; zero is the end. An incomplete character waits for its other bytes.
     async fn gather(&mut self, read: usize) -> Result<(), Failure> {
         let buffer = &mut self.stdout.buffer;
         let ready = buffer.len() - if read == 0 { 0 } else { text::unfinished(buffer) };
@@ -189,7 +189,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Takes what was read from standard error.
+    /// Handles bytes read from standard error.
     fn note(&mut self, read: usize) {
         let buffer = &mut self.stderr.buffer;
         self.tail.push(&buffer[buffer.len() - read..]);
@@ -205,7 +205,7 @@ impl Relay<'_> {
     }
 }
 
-/// Waits for the next phase. May be dropped and asked again, which begins a silence anew.
+/// Waits for the next phase. Cancel-safe; a cancel begins a silence anew.
 async fn advance(phase: Phase, group: &mut Group) -> Result<Phase, Failure> {
     match phase {
         Phase::Running => Ok(Phase::Ending(group.exited().await?)),
@@ -220,7 +220,7 @@ async fn advance(phase: Phase, group: &mut Group) -> Result<Phase, Failure> {
     }
 }
 
-/// One end of a pipe, and what was read from it but not taken yet.
+/// One end of a pipe, with the bytes that were read and not handled yet.
 struct Pipe<R> {
     source: Option<R>,
     buffer: Vec<u8>,
@@ -235,15 +235,15 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         self.source.is_some()
     }
 
-    /// Waits for more, up to so many bytes in the buffer, and says how much came: nothing at the end, once. May be
-    /// dropped and asked again.
+    /// Waits for more, up to `bytes_max` bytes in the buffer. Returns the number of new bytes: zero once, at the end.
+    /// Cancel-safe.
     async fn fill(&mut self, bytes_max: usize) -> usize {
         let Some(source) = &mut self.source else { return std::future::pending().await };
         let wanted = bytes_max.saturating_sub(self.buffer.len()).clamp(1, READ_BYTES);
         self.buffer.reserve(wanted);
         match source.take(wanted as u64).read_buf(&mut self.buffer).await {
             Ok(read) if read > 0 => read,
-            // A pipe that cannot be read has nothing more to say either.
+            // A pipe that cannot be read counts as ended.
             Ok(_) | Err(_) => {
                 self.source = None;
                 0

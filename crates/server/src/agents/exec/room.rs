@@ -1,6 +1,6 @@
-//! The private directory of one turn: what the command finds there, and that nothing of it stays.
+//! The private directory of one turn: what the command finds in it, and its complete removal.
 //!
-//! The ledger knows of the directory before it is there, so that it is found again whatever happens to this process.
+//! The journal records the directory before it is made, so that it is found again if this process is killed.
 //!
 //! | Entry | What it is |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | `parts/` | the message's parts as files, and `parts.json` about them; after a question also `task.json` |
 //! | `out/` | where the command leaves files that become artifacts |
 //!
-//! The command itself starts where the server was started, so that `python3 bot.py` means what it says.
+//! The command itself starts in the working directory of the server, so that `python3 bot.py` works.
 //!
-//! All names are ours. A name that a caller wrote is a value inside `parts.json` and never a path.
+//! The server chooses all names. A name that a caller wrote is a value inside `parts.json` and never a path.
 
 use super::Slots;
 use super::ledger::Ledger;
@@ -31,10 +31,10 @@ const PARTS: &str = "parts";
 /// The directory that [`super::files`] collects from, relative to [`Room::handle`].
 pub(super) const OUT: &str = "out";
 
-/// A directory that is removed when this is dropped, and after that the slots of its turn are free.
+/// A directory that is removed when this is dropped. After that the slots of its turn are free.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Held from before the command runs: whatever it does to the path, this stays the directory we made.
+    /// Opened before the command runs: it refers to this directory whatever the command does to the path.
     handle: OwnedFd,
     directory: RemovedOnDrop,
     _slots: Slots,
@@ -48,7 +48,7 @@ struct RemovedOnDrop {
     leftovers: Arc<Leftovers>,
 }
 
-/// What `parts.json` says about a part.
+/// The entry of a part in `parts.json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Description<'a> {
@@ -62,7 +62,7 @@ struct Description<'a> {
 }
 
 impl Room {
-    /// Makes the directory and puts the message into it. Does blocking I/O.
+    /// Makes the directory and writes the message into it. Does blocking I/O.
     pub(super) fn furnish(
         message: &Message,
         before: Option<&Task>,
@@ -72,7 +72,7 @@ impl Room {
     ) -> io::Result<Self> {
         leftovers.retry();
         let directory = RemovedOnDrop { directory: Some(make(ledger)?), leftovers: leftovers.clone() };
-        // The mask may have taken bits away.
+        // The umask may have cleared some bits.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::open(directory.path(), flags, Mode::empty())?;
@@ -109,23 +109,23 @@ impl Room {
         self.path().join(STDIN)
     }
 
-    /// `A2A_PARTS_DIR`
+    /// The directory of the message's parts, `A2A_PARTS_DIR`.
     pub(super) fn parts(&self) -> PathBuf {
         self.path().join(PARTS)
     }
 
-    /// `A2A_OUT_DIR`
+    /// The directory for new artifacts, `A2A_OUT_DIR`.
     pub(super) fn out(&self) -> PathBuf {
         self.path().join(OUT)
     }
 
-    /// The command runs, and this is its first process.
+    /// Records the first process of the command in the journal.
     pub(super) fn started(&self, leader: rustix::process::Pid) -> io::Result<()> {
         let entry = self.directory.directory.as_ref().and_then(|directory| directory.entry.as_ref());
         entry.map_or(Ok(()), |entry| entry.started(leader))
     }
 
-    /// The directory itself.
+    /// A descriptor of the directory.
     pub(super) fn handle(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
@@ -145,7 +145,7 @@ impl Drop for RemovedOnDrop {
     }
 }
 
-/// Makes an empty directory under a random name, after its entry.
+/// Makes an empty directory under a random name, after its journal entry.
 fn make(ledger: Option<&Ledger>) -> io::Result<PrivateDirectory> {
     let parent = std::path::absolute(std::env::temp_dir())?;
     let made = tempfile::Builder::new().prefix("sabir-exec-").make_in(parent, |path| {
@@ -164,12 +164,12 @@ fn make(ledger: Option<&Ledger>) -> io::Result<PrivateDirectory> {
     Ok(PrivateDirectory { path, entry })
 }
 
-/// Removes such a directory with everything in it; whether it was there. An error says that it still is.
+/// Removes such a directory with all its content. Returns whether it existed. After an error it still exists.
 pub(super) fn remove(path: &Path) -> io::Result<bool> {
     let removed = std::fs::remove_dir_all(path).or_else(|e| match e.kind() {
         io::ErrorKind::NotFound => Err(e),
         _ => {
-            // Commands leave directories nobody may enter or change, such as caches of build tools.
+            // Commands leave directories without write permission, such as the caches of build tools.
             unlock(path);
             std::fs::remove_dir_all(path)
         }
@@ -181,7 +181,7 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A part as `parts.json` calls it, as its file's name ends, and as bytes.
+/// The kind of a part in `parts.json`, the extension of its file, and its bytes.
 fn content(part: &Part) -> (&'static str, &'static str, &[u8]) {
     match &part.content {
         Content::Text(text) => ("text", "txt", text.as_bytes()),
@@ -191,18 +191,18 @@ fn content(part: &Part) -> (&'static str, &'static str, &[u8]) {
     }
 }
 
-/// Writes a new file that only its owner reads.
+/// Writes a new file that only its owner can read.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Lets the owner into every directory below. Errors show again when removing.
+/// Gives the owner access to every directory below. Errors show again in the removal.
 fn unlock(path: &Path) {
     let mut open = vec![path.to_owned()];
     while let Some(directory) = open.pop() {
         drop(std::fs::set_permissions(&directory, Permissions::from_mode(0o700)));
         let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-        // The type of an entry is that of a link itself, so links are not followed out of the directory.
+        // The type of an entry is the type of a link itself, so links are not followed out of the directory.
         open.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }
 }

@@ -1,4 +1,4 @@
-//! Promises of the exec agent, kept by real commands behind the real engine.
+//! Promises of the exec agent, tested with real commands and the real engine.
 
 mod bounds;
 mod lifetime;
@@ -65,7 +65,7 @@ impl World {
         self.stream_with(message, |_| {}).await
     }
 
-    /// All events; `seen` is told how many came after the first, each time one comes.
+    /// All events. After each, `seen` gets the number of events after the first.
     async fn stream_with(&self, message: Message, seen: impl Fn(usize)) -> Vec<Event> {
         let request = request(message, false);
         let mut watch =
@@ -172,7 +172,7 @@ fn chunks(events: &[Event]) -> Vec<(String, bool, bool)> {
     events.iter().filter_map(chunk).collect()
 }
 
-/// Runs a command that waits, with `seen N`, until we have seen N events.
+/// Runs a command that waits at `seen N` until the test has read N events.
 async fn step_by_step(command: &str) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
@@ -243,7 +243,7 @@ async fn events_are_passed_on_in_their_order() {
         "stdout Text(\"\") true",
         "Completed ",
     ];
-    // The end of standard output and the last event are not ordered among each other.
+    // The end of standard output and the last event have no defined order.
     let sorted = |seen: &[String]| {
         let mut seen = seen.to_vec();
         seen[4..6].sort();
@@ -322,7 +322,7 @@ async fn a_caller_without_a_credential_does_not_read_standard_error() {
 
 #[tokio::test]
 async fn the_servers_environment_is_not_seen() {
-    // Cargo sets these for every test; they stand for the secrets of a server.
+    // Cargo sets these variables for every test; they stand for the secrets of a server.
     let secret = "CARGO_PKG_NAME";
     assert!(std::env::var_os(secret).is_some() && std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let names = |task: &Task| -> Vec<String> {

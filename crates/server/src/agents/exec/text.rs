@@ -1,9 +1,9 @@
-//! Cutting bytes into chunks, lines and tails.
+//! Cuts bytes into chunks, lines and tails.
 
 /// Bytes of standard error that are shown with a failure: the end, where programs say what went wrong.
 const TAIL_BYTES_MAX: usize = 2 << 10;
 
-/// How many bytes at the end are the beginning of a character that is not all there.
+/// The number of bytes at the end that are the beginning of an incomplete character.
 pub(super) fn unfinished(bytes: &[u8]) -> usize {
     let length = |lead: u8| match lead {
         0xc2..=0xdf => 2,
@@ -15,7 +15,7 @@ pub(super) fn unfinished(bytes: &[u8]) -> usize {
     lead.map(|back| back + 1).filter(|held| length(bytes[bytes.len() - held]) > *held).unwrap_or(0)
 }
 
-/// The last line with something on it; cut if it is long.
+/// The last line that is not blank; cut if it is long.
 pub(super) fn last_line(text: &str) -> Option<&str> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(&line[..line.floor_char_boundary(TAIL_BYTES_MAX)])
@@ -26,7 +26,7 @@ pub(super) fn harmless(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// The end of something long.
+/// The last bytes of a long output.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
@@ -43,7 +43,7 @@ impl Tail {
         }
     }
 
-    /// What is kept, without half a line at its beginning if there is a whole one.
+    /// The text that was kept, without a cut line at its beginning if a whole line follows.
     pub(super) fn text(&self) -> String {
         let whole = self.bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
         let start = if self.cut && whole < self.bytes.len() { whole } else { 0 };
@@ -64,7 +64,7 @@ mod tests {
             (b"a\xe6", 1),
             (b"\xf0\x9f\xa6", 3),
             (b"a\xe6\x97\xa5", 0),
-            // Not text anyway: nothing is held back for what cannot become a character.
+            // Not UTF-8: bytes that cannot become a character are not held back.
             (b"\x80\x80\x80\x80", 0),
             (b"a\xff", 0),
         ] {

@@ -1,6 +1,6 @@
-//! The agents to whom tasks are handed: those of this server in process, and those elsewhere as they are called otherwise.
+//! The agents to which tasks are handed over: those of this server, called in process, and remote agents.
 //!
-//! Agents are made before all of them are there, so whoever hands tasks over asks for the other one when it is time.
+//! An agent is made before all others exist, so it looks up the target when it hands a task over.
 
 use crate::directory::{Directory, Served};
 use crate::route::Route;
@@ -10,18 +10,19 @@ use sabir_gateway::{Error, RemoteAgent};
 use sabir_proto::{AgentCard, AgentName, Fault, Message, TaskId, TaskRef};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Who is here, and the way to their tasks. Neither is held: agents are in the directory, and the directory is on the way.
+/// The directory and the route to the engine. Both references are weak: the directory holds the agents, and the route
+/// holds the directory.
 #[derive(Default)]
 pub(crate) struct Neighbours(OnceLock<(Weak<Directory>, Weak<Route>)>);
 
 impl Neighbours {
-    /// Says where to look. Only the first time counts.
+    /// Sets the directory and the route. Only the first call has an effect.
     pub(crate) fn tell(&self, directory: &Arc<Directory>, route: &Arc<Route>) {
-        // Whoever tells it twice tells it the same.
+        // A second call would set the same values.
         drop(self.0.set((Arc::downgrade(directory), Arc::downgrade(route))));
     }
 
-    /// Those who are elsewhere.
+    /// The remote agents of this server.
     pub(crate) fn elsewhere(&self) -> Vec<(AgentName, Arc<RemoteAgent>)> {
         let directory = self.0.get().and_then(|(directory, _)| directory.upgrade());
         let all = directory.map(|directory| directory.all()).unwrap_or_default();
@@ -45,7 +46,7 @@ fn away(words: &str) -> Error {
     Fault::Unavailable(words.into()).into()
 }
 
-/// One of them.
+/// One agent to which tasks are handed over.
 pub(super) struct Neighbour {
     pub(super) name: String,
     pub(super) all: Arc<Neighbours>,
@@ -86,13 +87,13 @@ impl Peer for Neighbour {
     }
 }
 
-/// What an agent of this server says of itself. All of them hold tasks, and know a handoff again.
+/// The card properties of an agent of this server. All of them hold tasks, and recognise a repeated handoff.
 fn face(served: &Served) -> Face {
     let card = AgentCard { skills: served.skills.clone(), ..served.card.clone() };
     let (endpoint, binding) = match served.card.supported_interfaces.first() {
         Some(interface) => (&*interface.url, &*interface.protocol_binding),
         None => ("", ""),
     };
-    // Whoever is sent there has come to this very server before.
+    // An agent that is sent here reaches this same server.
     Face { holds: true, recognises: true, followed: true, here: true, ..Face::of(&card, endpoint, binding) }
 }

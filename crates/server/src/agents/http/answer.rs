@@ -1,9 +1,9 @@
-//! What an endpoint may answer, and what it means.
+//! The answers that an endpoint may send, and their meaning.
 //!
-//! A JSON object with one of our members is read as ours: `text` or `parts` is the answer, `artifacts` are whole ones
-//! beside it, `state` says how it ends. Everything else is the answer itself: text as text, other JSON as data, other
-//! bytes as a file. An object that has one of our members and cannot be read fails the turn, because what is skipped
-//! silently is an answer that the caller never gets.
+//! A JSON object with one of our members is a document of ours: `text` or `parts` is the answer, `artifacts` are
+//! further artifacts, `state` says how the turn ends. Any other body is the answer itself: text as text, other JSON as
+//! data, other bytes as a file. An object that has one of our members and cannot be read fails the turn: if it were
+//! skipped, the caller would lose that answer without a sign of it.
 
 use super::answer_id;
 use sabir_engine::Ending;
@@ -13,25 +13,25 @@ use sabir_wire::sse::Frame;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Members that make an object ours.
+/// The members that make an object a document of ours.
 const MEMBERS: [&str; 5] = ["text", "parts", "state", "artifacts", "status"];
-/// Characters of an endpoint's complaint that are passed on.
+/// Characters of an endpoint's error text that the caller gets.
 const COMPLAINT_CHARS_MAX: usize = 500;
 
-/// A whole answer.
+/// An answer that arrived in one body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) made: Vec<Artifact>,
     pub(super) ending: Ending,
 }
 
-/// What one event of a stream says.
+/// The content of one event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Progress(String),
-    /// More of the answer.
+    /// The next part of the answer.
     More(Vec<Part>),
-    /// A whole artifact beside it.
+    /// A whole artifact in addition to the answer.
     Made(Artifact),
     End(Ending),
 }
@@ -47,7 +47,7 @@ struct Document {
     status: Option<String>,
 }
 
-/// How an answer ends, in the words of every dialect.
+/// How an answer ends, in the words of all dialects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Working,
@@ -59,7 +59,7 @@ enum State {
     AuthRequired,
 }
 
-/// Reads an answer that came whole. The error is for the caller to read.
+/// Reads an answer that arrived in one body. The error is for the caller to read.
 pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Answer, String> {
     if body.trim_ascii().is_empty() {
         return Ok(Answer { made: Vec::new(), ending: Ending::complete() });
@@ -69,7 +69,7 @@ pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Answer, String> {
     match text {
         Some(text) if is_json => json(text),
         None if is_json || media_type.starts_with("text/") => Err(unreadable("it is not UTF-8")),
-        // An endpoint that names no type has most often printed something.
+        // An endpoint without a content type has most often printed text.
         Some(text) if media_type.starts_with("text/") || media_type.is_empty() => {
             let mut part = Part::text(text);
             part.media_type = (!matches!(media_type, "" | "text/plain")).then(|| media_type.to_owned());
@@ -103,7 +103,7 @@ fn json(text: &str) -> Result<Answer, String> {
 /// Reads one event of a stream.
 pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
     let data = frame.data.as_str();
-    // Some streams open with an event that says nothing; those of OpenAI's kind end with this word.
+    // Some streams begin with an empty event; those of OpenAI's kind end with this word.
     if data.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -142,8 +142,8 @@ pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// What an endpoint says about its own failure, where it says it for people: never a page, a trace, a whole document or a
-/// secret of ours.
+/// The endpoint's text about its own failure, if it is meant for people: never a page, a trace, a whole document or a
+/// secret of the server.
 pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     let words = match serde_json::from_str::<serde_json::Value>(text) {
@@ -173,7 +173,7 @@ fn document(text: &str) -> Result<Option<Document>, String> {
     }
 }
 
-/// JSON that is not ours: words as text, and the rest as data.
+/// JSON that is not a document of ours: a string as text, other JSON as data.
 fn plain(text: &str) -> Result<Part, String> {
     match serde_json::from_str::<String>(text) {
         Ok(words) => Ok(Part::text(words)),
@@ -204,7 +204,7 @@ fn state_named(name: &str) -> Result<State, String> {
     })
 }
 
-/// An answer is what was made, and passes as it is; what is said about the work loses the secrets that it repeats.
+/// An artifact passes unchanged. Words about the work lose the secrets that they repeat.
 fn ending(state: State, mut said: Vec<Part>) -> Ending {
     if state != State::Completed {
         said.redact(redact::process());
@@ -243,7 +243,7 @@ mod tests {
             let body = format!(r#"{{"state":"{state}","text":"saw endpoint-secret-TOK-1"}}"#);
             check("application/json", &body, Vec::new(), ending);
         }
-        // The answer itself passes as it is.
+        // The answer itself passes unchanged.
         check(
             "application/json",
             r#"{"text":"made of endpoint-secret-TOK-1"}"#,

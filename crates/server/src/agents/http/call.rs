@@ -1,4 +1,4 @@
-//! One request to an endpoint, with the attempts that it takes and what our caller is told of them.
+//! One request to an endpoint, with its attempts, and what the caller learns about them.
 
 use super::answer;
 use http::StatusCode;
@@ -10,9 +10,9 @@ use std::pin::pin;
 use std::time::Duration;
 use url::Url;
 
-/// How long to wait before the second attempt; each later one waits twice as long as the one before.
+/// The wait before the second attempt; each later wait is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// The longest wait before an attempt, whatever the endpoint asks for.
+/// The longest wait before an attempt, also if the endpoint asks for a longer one.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Requests of one turn to one endpoint.
@@ -21,26 +21,26 @@ pub(in crate::agents) struct EndpointCall<'a> {
     pub(in crate::agents) cx: &'a Context,
     pub(in crate::agents) endpoint: &'a Endpoint,
     pub(in crate::agents) url: &'a Url,
-    /// Bytes of one answer.
+    /// Maximum size of one answer, in bytes.
     pub(in crate::agents) bytes_max: usize,
-    /// How often a request is made.
+    /// Maximum number of attempts for one request.
     pub(in crate::agents) attempts_max: u32,
 }
 
-/// What a request may be repeated after, besides what kept it from arriving.
+/// Which failures a request is repeated after, besides those that kept it from arriving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::agents) enum RepeatAfter {
-    /// Nothing.
+    /// After no other failure.
     Nothing,
     /// An answer that the endpoint is busy.
     Busy,
-    /// The same, and any failure that may pass.
+    /// `Busy`, and any failure that may pass.
     AnyFailure,
 }
 
 impl EndpointCall<'_> {
-    /// Makes the request, and again where that is safe, until an answer has begun. Our caller is told of each attempt that
-    /// failed while there is another one.
+    /// Sends the request, and repeats it where that is safe, until an answer begins. The caller is told of each failed
+    /// attempt that is followed by another one.
     pub(in crate::agents) async fn send(&self, asking: Asking, repeat: RepeatAfter) -> Result<Arriving, Failure> {
         let (mut pause, mut told) = (PAUSE_MIN, false);
         for attempt in 1.. {
@@ -54,7 +54,7 @@ impl EndpointCall<'_> {
             };
             if !again || attempt >= self.attempts_max {
                 if told && asked.is_ok() {
-                    // What our caller was told last is no longer true.
+                    // The last status that the caller got is no longer true.
                     self.cx.status("").await?;
                 }
                 return asked.map_err(|error| self.failed(&error));
@@ -68,7 +68,7 @@ impl EndpointCall<'_> {
         Err(Failure("the endpoint behind this agent was not asked".into()))
     }
 
-    /// Waits for an answer to begin, and tells our caller where that takes long.
+    /// Waits for an answer to begin. If that takes long, the caller is told.
     async fn answered<T>(&self, call: impl Future<Output = T>, told: &mut bool) -> Result<T, Failure> {
         let mut call = pin!(call);
         if let Ok(answer) = tokio::time::timeout(SILENCE_TOLD_AFTER, call.as_mut()).await {
@@ -99,7 +99,7 @@ impl EndpointCall<'_> {
         Ok(self.cx.status(words).await?)
     }
 
-    /// Our caller is told what happened; where it happened is for our log.
+    /// The caller is told what happened. The log also says with which endpoint.
     pub(in crate::agents) fn failed(&self, error: &Error) -> Failure {
         let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
         tracing::warn!(%agent, %task, url, %error, "an endpoint behind an agent did not answer as it should");
@@ -122,7 +122,7 @@ impl EndpointCall<'_> {
         })
     }
 
-    /// How a turn ends whose request was refused: with the endpoint's own words, where it has some for people.
+    /// The end of a turn whose request was refused: with the endpoint's own error text, if it is meant for people.
     pub(in crate::agents) async fn refused(&self, answer: Arriving) -> Ending {
         let (status, code) = (answer.status(), answer.status().as_u16());
         let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
@@ -141,7 +141,7 @@ impl EndpointCall<'_> {
     }
 }
 
-/// Whether the endpoint has said that it is not the time.
+/// Whether the endpoint says that it is busy or broken for the moment.
 fn is_busy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
 }

@@ -1,4 +1,4 @@
-//! Promises of the http agent, kept by an endpoint on this machine behind the real engine.
+//! Promises of the http agent, tested with an endpoint on this machine and the real engine.
 
 use super::super::stand_in::{Line, StandIn, World, agent_config, artifact, made, said, words};
 use sabir_engine::Recovery;
@@ -120,7 +120,7 @@ async fn cancel_closes_the_request() {
 
 #[tokio::test]
 async fn the_policy_for_addresses_holds_here_too() {
-    // What is written down as an address may be called. A name may not lead to what hands out credentials.
+    // A configured address may be called. A host name may not resolve to a service that hands out credentials.
     let task = World::of(&agent_config("http", "http://metadata.google.internal/", "")).await.say("hello").await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert!(words(&task).contains("may not be called"), "{}", words(&task));

@@ -1,18 +1,18 @@
-//! The words of chat completions: what is asked, and what comes back in pieces.
+//! The JSON of chat completions: the request, and the answer, which arrives in pieces.
 //!
-//! Endpoints differ in what they leave out, so everything that comes is optional here, and what is not there says nothing.
+//! Endpoints differ in what they leave out, so every received member is optional.
 
 use sabir_proto::{Content, Message, NonText, Part, Role, encode_base64};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Bytes of the arguments of one call. More is a model that does not stop.
+/// Bytes of the arguments of one call. A model that writes more does not stop.
 const ARGUMENTS_BYTES_MAX: usize = 1 << 20;
-/// Calls that one answer may begin, whatever is done with them.
+/// Calls that one answer may begin. A call past this is an error, before any is run.
 const CALLS_MAX: usize = 256;
 
-/// One message of the conversation, as the endpoint knows it.
+/// One message of the conversation, in the form of the endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) role: String,
@@ -24,7 +24,7 @@ pub(super) struct Said {
     pub(super) tool_call_id: Option<String>,
 }
 
-/// A use of a tool that the model wants.
+/// A use of a tool that the model asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ToolCall {
     pub(super) id: String,
@@ -36,7 +36,7 @@ pub(super) struct ToolCall {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// JSON, as text, written by the model: it may be anything.
+    /// JSON as text, written by the model; not checked.
     pub(super) arguments: String,
 }
 
@@ -45,13 +45,13 @@ impl Said {
         Self { role: role.into(), content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
 
-    /// What a tool has found.
+    /// The result of a tool.
     pub(super) fn found(call: &ToolCall, result: String) -> Self {
         Self { tool_call_id: Some(call.id.clone()), ..Self::new("tool", result) }
     }
 }
 
-/// A message as the model is told it.
+/// A message in the form of the endpoint.
 pub(super) fn told(message: &Message) -> Said {
     let role = match message.role {
         Role::User => "user",
@@ -64,7 +64,7 @@ pub(super) fn told(message: &Message) -> Said {
     Said::new(role, message.parts.iter().map(piece).collect::<Vec<_>>())
 }
 
-/// A part as one piece of content: pictures are shown.
+/// A part as one piece of content: pictures are sent as pictures.
 fn piece(part: &Part) -> Value {
     let picture = part.media_type.as_deref().filter(|t| t.starts_with("image/"));
     let shown = match (&part.content, picture) {
@@ -78,7 +78,7 @@ fn piece(part: &Part) -> Value {
     }
 }
 
-/// One chunk of an answer, or a whole one: the two differ in a word.
+/// One chunk of an answer, or a whole answer: they differ in one member name.
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk {
     #[serde(default)]
@@ -125,7 +125,7 @@ struct FunctionDelta {
     arguments: Option<String>,
 }
 
-/// Tokens, as the endpoint counts them.
+/// Tokens as the endpoint counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
@@ -134,7 +134,7 @@ pub(super) struct Usage {
     pub(super) completion_tokens: u64,
 }
 
-/// What one answer has come to.
+/// The answer of the model so far.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub(super) text: String,
@@ -144,7 +144,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// Takes a chunk, and gives the text that it brings. The error is for the caller to read.
+    /// Reads a chunk, and returns its text. The error is for the caller to read.
     pub(super) fn take(&mut self, data: &str) -> Result<String, String> {
         let chunk: Chunk = serde_json::from_str(data).map_err(|e| format!("the model's answer cannot be read: {e}"))?;
         if chunk.error.is_some() {
@@ -155,7 +155,7 @@ impl Heard {
             self.usage = usage;
         }
         let mut text = String::new();
-        // Others than the first are drafts that nobody asked for.
+        // All choices after the first are drafts that no one asked for.
         let Some(choice) = chunk.choices.into_iter().next() else { return Ok(text) };
         if let Some(delta) = choice.delta {
             text.extend(delta.content);
@@ -171,15 +171,15 @@ impl Heard {
         Ok(text)
     }
 
-    /// Whether the answer ended in the middle of a use of a tool: the endpoint says nothing of an end, and what the model
-    /// wrote last is half a document.
+    /// Whether the answer ended in the middle of a use of a tool: the endpoint gave no reason for the end, and the last
+    /// arguments are incomplete JSON.
     pub(super) fn is_cut_off(&self) -> bool {
         let arguments = self.calls.last().map_or("", |call| call.function.arguments.trim());
         self.finish.is_none() && !arguments.is_empty() && serde_json::from_str::<IgnoredAny>(arguments).is_err()
     }
 
     fn call(&mut self, delta: CallDelta) -> Result<(), String> {
-        // Some endpoints send whole calls and number none of them.
+        // Some endpoints send whole calls without numbers.
         let at = match delta.index {
             Some(at) => at,
             None if delta.id.is_some() => self.calls.len(),

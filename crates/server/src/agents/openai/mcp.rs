@@ -1,7 +1,7 @@
-//! Servers that offer tools, by the official SDK.
+//! MCP servers that offer tools, through the official SDK.
 //!
-//! A server is started or connected to when it is first needed and kept. One that has gone is started again the next
-//! time; what was in progress has failed. A command sees no more of our surroundings than those of `exec` do.
+//! A server is started or connected to on its first use, and kept. One that has gone is started again on the next use;
+//! requests in progress have failed. A command gets no more of the server's environment than those of `exec` do.
 
 mod web;
 
@@ -22,12 +22,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Tools of one server. More do not fit into what a model is told.
+/// Tools of one server. More do not fit into the model's context.
 const TOOLS_MAX: usize = 128;
 
 type Running = RunningService<RoleClient, ()>;
 
-/// A server that offers tools.
+/// An MCP server that offers tools.
 pub(super) struct Server {
     name: String,
     way: Way,
@@ -35,7 +35,7 @@ pub(super) struct Server {
     running: Mutex<Option<Arc<Running>>>,
 }
 
-/// How it is reached.
+/// The transport to the server.
 enum Way {
     Command { line: String, env: Vec<String> },
     Web(Web),
@@ -64,7 +64,7 @@ impl Server {
         &self.name
     }
 
-    /// What it offers. The error is for the caller to read.
+    /// The tools that it offers. The error is for the caller to read.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
         let running = self.running().await?;
         let listed = tokio::time::timeout(self.patience, running.list_all_tools());
@@ -116,14 +116,14 @@ impl Server {
         begun.map_err(|e| e.to_string())
     }
 
-    /// Our log is told what happened, and whoever asks that it did.
+    /// Logs the cause. The caller learns only that the tools cannot be used.
     fn gone(&self, error: &dyn std::fmt::Display) -> String {
         tracing::warn!(server = %self.name, %error, "an MCP server cannot be used");
         format!("the tools of {} cannot be used now", self.name)
     }
 }
 
-/// What a tool has found, as a model is told it.
+/// The result of a tool, as text for the model.
 fn text(result: &CallToolResult) -> String {
     let block = |block: &ContentBlock| match block {
         ContentBlock::Text(text) => text.text.clone(),

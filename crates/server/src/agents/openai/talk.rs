@@ -1,7 +1,8 @@
-//! How far a turn has come: what was said, and the uses of tools that are left of this round.
+//! The progress of a turn: its messages, and the tool calls of this round that have no result yet.
 //!
-//! An agent that is used as a tool may ask something. The turn then ends with its question, and the next one goes on in the
-//! middle of the round, where the answer to the question is the result of the tool. So the whole of it is put aside.
+//! An agent that is used as a tool may ask a question. The turn then ends with that question, and the next turn goes on
+//! in the middle of the round: the answer to the question is the result of the tool. So the progress is stored as a
+//! checkpoint.
 
 use super::chat::{Heard, Said, ToolCall, Usage};
 use super::memory::{ToolExchange, messages_before};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Bytes of a conversation that can be put aside: it is kept with the task, and read again for the next turn.
+/// Bytes of a checkpoint: it is stored with the task, and read again for the next turn.
 const ASIDE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,11 +20,11 @@ pub(super) struct Talk {
     pub(super) left: Vec<ToolCall>,
     pub(super) round: u32,
     pub(super) spent: Usage,
-    /// The turn that it began in, for the keys of children.
+    /// The number of the turn in which it began, for the keys of children.
     begun: u64,
-    /// What the model was told before this turn: everything after it was said in it.
+    /// The number of messages before this turn; all later ones belong to it.
     told: usize,
-    /// How many messages of the history came before what is said in this turn.
+    /// The number of messages in the task's history before this turn.
     after: usize,
 }
 
@@ -33,7 +34,7 @@ impl Talk {
         Self { said, left: Vec::new(), round: 0, spent: Usage::default(), begun: number(cx), told, after }
     }
 
-    /// What was put aside, where the caller answers the very question that it was put aside for.
+    /// The stored progress, if the caller answers the question for which it was stored.
     pub(super) fn paused(cx: &Context) -> Option<Self> {
         let talk: Self = serde_json::from_slice(cx.checkpoint()?).ok()?;
         let key = talk.key(talk.left.first()?);
@@ -50,13 +51,13 @@ impl Talk {
         Ok(bytes)
     }
 
-    /// Takes an answer that wants tools.
+    /// Adds an answer that asks for tools.
     pub(super) fn wants(&mut self, heard: Heard) {
         self.said.push(Said { tool_calls: heard.calls.clone(), ..Said::new("assistant", heard.text) });
         self.left = heard.calls;
     }
 
-    /// The uses of tools in this turn that have all their results, if there were any.
+    /// The tool calls of this turn that have all their results, if there are any.
     pub(super) fn exchange(&self) -> Option<ToolExchange> {
         let mut said = &self.said[self.told..];
         if !self.left.is_empty() {
@@ -66,13 +67,13 @@ impl Talk {
         (!said.is_empty()).then(|| ToolExchange::new(self.after, said.to_vec()))
     }
 
-    /// Takes what the first tool that is left has found.
+    /// Adds the result of the first tool call that is left.
     pub(super) fn found(&mut self, call: &ToolCall, result: String) {
         self.said.push(Said::found(call, result));
         self.left.remove(0);
     }
 
-    /// What a use of a tool is called: the same in the next turn, and for the same words after a crash.
+    /// The key of a tool call: the same in the next turn, and for the same arguments after a crash.
     pub(super) fn key(&self, call: &ToolCall) -> String {
         let digest = Sha256::digest(format!("{}\n{}", call.function.name, call.function.arguments));
         let mut key = format!("tool/{}/{}.{}/", self.begun, self.round, self.left.len());

@@ -1,4 +1,4 @@
-//! Promises of the openai agent, kept by a scripted endpoint on this machine behind the real engine.
+//! Promises of the openai agent, tested with a scripted endpoint on this machine and the real engine.
 
 use super::super::stand_in::{Line, StandIn, World, agent_config, artifact, made, said, words};
 use super::USAGE;
@@ -21,7 +21,7 @@ fn usage(input: u64, output: u64) -> String {
     json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output}}).to_string()
 }
 
-/// An answer in words, as it streams.
+/// An answer as text, as it streams.
 fn says(pieces: &[&str]) -> Line {
     let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
     frames.extend(pieces.iter().map(|piece| delta(json!({"content": piece}))));
@@ -29,7 +29,7 @@ fn says(pieces: &[&str]) -> Line {
     Line::Streams(frames)
 }
 
-/// An answer that wants a tool.
+/// An answer that asks for a tool.
 fn wants(tool: &str, arguments: &str) -> Line {
     let call =
         json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}});
@@ -47,7 +47,7 @@ fn spent(task: &Task) -> Value {
     task.artifacts[0].metadata.as_ref().and_then(|metadata| metadata.get(USAGE)).unwrap_or_else(|| panic!("{task:?}"))
 }
 
-/// An MCP server on standard streams that writes down every use of a tool.
+/// An MCP server on standard input and output that records every use of a tool.
 fn mcp_command(calls: &Path) -> String {
     let tool = |name: &str, hint: &str| {
         format!(r#"{{"name":"{name}","description":"d","inputSchema":{{"type":"object"}}{hint}}}"#)

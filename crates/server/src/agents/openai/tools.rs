@@ -1,4 +1,4 @@
-//! What a model may use on this turn, and what comes of using it.
+//! The tools that a model may use on this turn, and the result of each use.
 //!
 //! One place decides what is offered, and the same place decides again when something is used: a model writes whatever
 //! it likes, also the name of a tool that it was not offered.
@@ -14,12 +14,12 @@ use sabir_proto::{AgentName, NonText, Part, ToolMode};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The longest name of a tool that endpoints take.
+/// The longest tool name that endpoints accept.
 const NAME_BYTES_MAX: usize = 64;
 /// The tool with which a model asks its caller.
 const ASK: &str = "ask_user";
 
-/// Everything an agent of this kind has.
+/// All the tools that an agent of this kind may offer.
 pub(super) struct Tools {
     asks: bool,
     agents: Vec<AgentName>,
@@ -36,29 +36,29 @@ pub(super) struct Offer {
     what: What,
 }
 
-/// What stands behind a tool.
+/// What a tool of the model calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    /// The caller.
+    /// The caller, with a question.
     Caller,
-    /// Another agent.
+    /// Another agent of this server.
     Agent(AgentName),
     /// A tool of one of the servers.
     Mcp { server: usize, tool: String },
 }
 
-/// What came of using a tool.
+/// The result of using a tool.
 pub(super) enum Outcome {
-    /// Something to tell the model.
+    /// The text goes to the model.
     Found(String),
-    /// The turn ends with a question of the model's own. The answer is a message like any other.
+    /// The turn ends with a question of the model. The answer is a message like any other.
     Asks(Ending),
-    /// The turn ends with the question of an agent, whose answer is the result of this use.
+    /// The turn ends with the question of an agent. The answer of that agent is the result of this use.
     Waits(Ending),
 }
 
 impl Offer {
-    /// As the endpoint wants it.
+    /// The definition in the form of the endpoint.
     pub(super) fn definition(&self) -> Value {
         let Self { name, description, parameters, .. } = self;
         json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
@@ -77,8 +77,8 @@ impl Tools {
         })
     }
 
-    /// What may be used on a turn. A server that cannot be asked fails the turn: a model that lacks the tools it was made
-    /// for would make something up.
+    /// The tools for this turn. A server that does not answer fails the turn: without its tools a model would make
+    /// something up.
     pub(super) async fn offered(&self, mode: ToolMode) -> Result<Vec<Offer>, String> {
         let mut offers = Vec::new();
         if self.asks {
@@ -91,7 +91,7 @@ impl Tools {
                 "Asks the user something that only they can know. Their answer comes as their next message.";
             offers.push(Offer { name: ASK.into(), description: description.into(), parameters, what: What::Caller });
         }
-        // What another agent does nobody can tell from its name, so where nothing may change it is not asked.
+        // The name of an agent does not show what it changes, so agents are offered only where changes are allowed.
         if mode == ToolMode::Full {
             offers.extend(self.agents.iter().filter_map(|name| self.roster.find(name)).map(peer));
         }
@@ -175,7 +175,7 @@ fn peer(peer: Peer) -> Offer {
     }
 }
 
-/// Arguments as a model has written them; nothing at all stands for none.
+/// The arguments as the model wrote them; empty text means no arguments.
 fn read_arguments(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
@@ -183,14 +183,14 @@ fn read_arguments(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|e| format!("the arguments are not a JSON object: {e}"))
 }
 
-/// A name that every endpoint takes.
+/// A name that every endpoint accepts.
 fn plain_name(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let name = format!("{server}__{tool}");
     name.chars().map(plain).take(NAME_BYTES_MAX).collect()
 }
 
-/// As much of a text as a model is told, and that there was more.
+/// The first bytes of a text for the model, with a note if there was more.
 pub(super) fn shortened(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let whole = text.len();

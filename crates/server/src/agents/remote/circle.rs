@@ -1,7 +1,7 @@
-//! The agents elsewhere of this server, for one of them that hands its tasks over.
+//! The remote agents of this server, for one that hands over its tasks to another.
 //!
-//! Nobody is reached in this way by a caller who could not reach them directly: what an agent of ours is shown there would
-//! otherwise be anybody's to use who gets a task handed over.
+//! A caller reaches no agent in this way that it could not call directly. Otherwise every caller whose task is handed
+//! over could use the credentials that this server sends to that agent.
 
 use crate::agents::Neighbours;
 use crate::agents::peers::Roster;
@@ -11,7 +11,7 @@ use sabir_proto::{AgentName, Caller};
 use std::sync::Arc;
 use url::Url;
 
-/// Who is here, and who may call them.
+/// The remote agents, and the check of who may call them.
 #[derive(Clone)]
 pub(crate) struct Circle {
     pub(crate) neighbours: Arc<Neighbours>,
@@ -33,7 +33,7 @@ impl Acquaintances for Circle {
                     there.push(name);
                 }
             }
-            // Where there are several, nobody knows whom it was handed to.
+            // If several agents have this endpoint, no one can tell which one is meant.
             let [name] = <[AgentName; 1]>::try_from(there).ok()?;
             let open = self.roster.open_to(caller, None).await;
             open.iter().any(|peer| peer.name == name).then_some(name)

@@ -1,4 +1,4 @@
-//! What an agent elsewhere is shown, from configuration.
+//! The credentials for a remote agent, from configuration.
 
 use super::written_down;
 use crate::config::agent::AgentConfig;
@@ -12,7 +12,7 @@ use sabir_proto::Secret;
 use std::sync::Arc;
 use url::Url;
 
-/// What is shown, where to, and how the connection is made.
+/// The credentials, the origins that get them, and the TLS settings of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) credentials: Credentials,
@@ -20,7 +20,7 @@ pub(super) struct Shown {
     pub(super) tls: Tls,
 }
 
-/// Looks up everything that the configuration refers to. The error names the key and never the secret.
+/// Resolves all references of the configuration. The error names the key and never the secret.
 pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -> Result<Shown, String> {
     let find = |key: &str, reference: &Reference| -> Result<Secret, String> {
         secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))

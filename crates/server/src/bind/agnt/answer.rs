@@ -1,4 +1,4 @@
-//! From what the agent says to what the envelope says.
+//! Turns the reply of an agent into the response to an envelope.
 
 use super::internal;
 use sabir_proto::agnt::{Aside, Problem, ProblemCode, data};
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-/// What became of an envelope.
+/// The result of an envelope.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     /// The result, or why there is none.
     pub(super) said: Result<Object, Problem>,
-    /// It was said before.
+    /// Whether an earlier envelope produced it.
     pub(super) replay: bool,
-    /// It was done now, and is in the log.
+    /// Whether this envelope caused an effect that is in the log.
     done: bool,
-    /// The agent has kept the record of it, with what it did.
+    /// Whether the agent has stored the record of the envelope with its effect.
     pub(super) recorded: bool,
 }
 
@@ -25,18 +25,18 @@ impl Outcome {
         Self { said: Err(problem), replay: false, done: false, recorded: false }
     }
 
-    /// What was found, now or when the same was asked before.
+    /// The result of a search, new or from the cache.
     pub(super) const fn found(said: Result<Object, Problem>, replay: bool) -> Self {
         Self { said, replay, done: false, recorded: false }
     }
 
-    /// Whether something was done for it that was not done before.
+    /// Whether the envelope had an effect that is new.
     pub(super) const fn is_first(&self) -> bool {
         self.done && !self.replay && self.said.is_ok()
     }
 }
 
-/// What an agent's reply comes to. `number` is that of the passage that is answered.
+/// The result of an agent's reply. `number` is the number of this envelope.
 pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome {
     match reply {
         Ok(Reply::Sent(Sent::Message(message))) => {
@@ -53,7 +53,7 @@ pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome
     }
 }
 
-/// What a task comes to that has left data, which most do: nothing else of it is read.
+/// The result of a completed task with data, which is the usual case. The rest of the task is not decoded.
 fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
     #[derive(Deserialize)]
     struct Seen<'a> {
@@ -97,7 +97,7 @@ fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
 }
 
 fn of_task(number: u64, task: &TheirTask) -> Outcome {
-    // Whoever gets an answer to somebody else's passage has asked again.
+    // A different number belongs to an earlier envelope: the sender has sent this one again.
     let passage = task.history.first().and_then(Aside::of).and_then(|aside| aside.passage);
     let replay = passage != Some(number);
     let words = task.status.message.as_ref().map(|message| &*message.parts).unwrap_or_default();
@@ -124,7 +124,7 @@ fn of_task(number: u64, task: &TheirTask) -> Outcome {
     Outcome { said, replay, done: true, recorded: false }
 }
 
-/// Data, or else what was said in words: whoever is reached through the network need not know its ways.
+/// Data, or else the text as data: agents that the network reaches need not know its formats.
 fn said(parts: &[Part]) -> Result<Object, Problem> {
     if let Some(data) = data(parts) {
         return object(data);
@@ -134,7 +134,7 @@ fn said(parts: &[Part]) -> Result<Object, Problem> {
     text.filter(|_| !words.is_empty()).ok_or_else(|| nonsense("it said nothing that is data"))
 }
 
-/// A result, unless it is an error as data.
+/// The result, unless the data is an error.
 fn object(json: &Json) -> Result<Object, Problem> {
     #[derive(Deserialize)]
     struct Failed {
@@ -165,7 +165,7 @@ fn nonsense(why: &str) -> Problem {
     Problem::new(ProblemCode::Internal, format!("the network's agent did not answer as it should: {why}"))
 }
 
-/// A fault of the engine in the words of the envelope.
+/// An engine fault as a problem of the envelope.
 pub(super) fn refusal_of(fault: &Fault) -> Problem {
     let code = match fault {
         Fault::Booking(problem) => return (**problem).clone(),

@@ -1,4 +1,4 @@
-//! What operators see of envelopes. Nothing that a caller wrote is ever a label.
+//! The metrics of envelopes. No text that a caller wrote is ever a label.
 
 use super::answer::Outcome;
 use super::record;
@@ -33,7 +33,7 @@ struct Delivery {
     outcome: &'static str,
 }
 
-/// Counters of the envelope's door.
+/// Metrics of the envelope endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvelopeMetrics {
     requests: Family<Request, Counter>,
@@ -79,17 +79,17 @@ impl EnvelopeMetrics {
         self.deliveries.get_or_create(&Delivery { outcome: kind }).inc();
     }
 
-    /// It has passed every check.
+    /// The envelope has passed every check.
     pub(super) fn checked(&self, took: Duration) {
         self.checks.observe(took.as_secs_f64());
     }
 
-    /// It has been told that there was no time; this is what it came to after that.
+    /// Counts the result of an envelope whose sender was told before that the time had run out.
     pub(super) fn answered_late(&self, visit: &Visit, outcome: &Outcome) {
         self.count(visit, outcome);
     }
 
-    /// Somebody was told that there was no time.
+    /// Counts an envelope whose sender was told that the time had run out.
     pub(super) fn undelivered(&self) {
         self.deliveries.get_or_create(&Delivery { outcome: "late" }).inc();
     }
@@ -113,7 +113,7 @@ impl EnvelopeMetrics {
     }
 }
 
-/// Only names of ours: what a caller wrote could be anything.
+/// Only known names: a caller could have written any text.
 fn intent(visit: &Visit) -> &'static str {
     let named = || visit.sketch.intent.as_deref().and_then(Intent::parse);
     visit.intent.or_else(named).map_or("unknown", Intent::name)

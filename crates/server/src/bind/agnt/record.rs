@@ -1,4 +1,4 @@
-//! What is kept of every envelope: a row, without secrets.
+//! The stored record of an envelope: one row, without secrets.
 
 use super::answer::Outcome;
 use super::visit::Visit;
@@ -7,11 +7,11 @@ use sabir_proto::{Object, TaskId};
 use sabir_store::Interaction;
 use serde_json::Value;
 
-/// Where envelopes come from.
+/// The source of envelopes.
 const SOURCE: &str = "external_agent";
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
-/// Members whose values pay or sign, wherever they stand.
+/// Members whose values pay or sign, at any depth.
 const SECRET_MEMBERS: [&str; 9] = [
     "_sig",
     "token",
@@ -23,13 +23,13 @@ const SECRET_MEMBERS: [&str; 9] = [
     "authorization",
     "password",
 ];
-/// What keys begin with, in small letters: ours, and those of processors.
+/// Prefixes of keys in lower case: those of this network, and those of payment processors.
 const KEY_PREFIXES: [&str; 9] =
     ["agnt_live_", "agnt_test_", "sabir_", "whsec_", "whsk_", "sk_live_", "sk_test_", "rk_live_", "bearer "];
-/// Characters of what a caller knows an envelope by.
+/// Maximum characters of a correlation id.
 const CORRELATION_CHARS_MAX: usize = 256;
 
-/// The record of an envelope that ended like this.
+/// The complete record of an envelope.
 pub(super) fn of(visit: &Visit, outcome: &Outcome, http_status: u16) -> Interaction {
     Interaction {
         status: status(outcome).into(),
@@ -42,7 +42,7 @@ pub(super) fn of(visit: &Visit, outcome: &Outcome, http_status: u16) -> Interact
     }
 }
 
-/// The record of an envelope as far as it is known before its answer, as if it went well.
+/// The record of an envelope before its result is known, as if it succeeded.
 pub(super) fn so_far(visit: &Visit) -> Interaction {
     let sketch = &visit.sketch;
     let known = visit.key.is_some();
@@ -59,7 +59,7 @@ pub(super) fn so_far(visit: &Visit) -> Interaction {
         correlation_id: correlation(&sketch.context),
         timestamp_claimed: visit.sent.map(|moment| moment.to_string()),
         ttl_ms: i64::try_from(visit.ttl_ms).ok(),
-        // Of strangers nothing is kept but that they came.
+        // Of senders without a valid key, the content is not stored.
         payload: visit.payload.as_ref().filter(|_| known).map(|payload| redacted(payload).as_str().to_owned()),
         agent_context: known.then(|| redacted(&sketch.context).as_str().to_owned()),
         signed: visit.signed.map(|slot: Slot| slot.name().to_owned()),
@@ -70,7 +70,7 @@ pub(super) fn so_far(visit: &Visit) -> Interaction {
     }
 }
 
-/// How an envelope ended, in a word.
+/// The status of an envelope: `ok`, `duplicate` or the code of a problem.
 pub(super) fn status(outcome: &Outcome) -> &'static str {
     match &outcome.said {
         Ok(_) if outcome.replay => "duplicate",
@@ -86,7 +86,7 @@ fn booking(result: &Object) -> Option<TaskId> {
     TaskId::parse(result.get("booking_id")?.as_str()?)
 }
 
-/// What the caller knows an envelope by.
+/// The id by which the sender identifies the envelope.
 pub(super) fn correlation(context: &Object) -> Option<String> {
     if !context.as_str().contains("correlation_id") {
         return None;
@@ -95,13 +95,13 @@ pub(super) fn correlation(context: &Object) -> Option<String> {
     Some(id.as_str()?.chars().filter(|c| !c.is_control()).take(CORRELATION_CHARS_MAX).collect())
 }
 
-/// An object without what pays, signs or opens doors.
+/// An object without the members and values that pay, sign or authenticate.
 pub(super) fn redacted(object: &Object) -> Object {
     if object.as_str() == "{}" {
         return object.clone();
     }
     let text = object.as_str().to_ascii_lowercase();
-    // Names may be written with escapes; a text without any is told by a look at it.
+    // Names may contain escapes; a text without any is decided by this search.
     let suspicious = text.contains("\\u")
         || SECRET_MEMBERS.iter().any(|name| text.contains(name))
         || KEY_PREFIXES.iter().any(|prefix| text.contains(prefix));

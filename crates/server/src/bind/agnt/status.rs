@@ -1,4 +1,4 @@
-//! `GET /a2a/v1/status`: whether the network can be reached, and what it offers. For everybody, and not counted.
+//! `GET /a2a/v1/status`: whether the network is available, and what it offers. Public, and not counted.
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
@@ -10,7 +10,7 @@ use sabir_engine::Host as _;
 use sabir_proto::agnt::PROTOCOL;
 use serde_json::json;
 
-/// How long others may keep it.
+/// How long caches may keep the response.
 const KEPT: &str = "public, max-age=5";
 
 pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &Request<B>) -> Response<Body> {

@@ -38,7 +38,7 @@ fn an_envelope_is_good_from_a_minute_before_its_time_to_five_after_it() {
     assert_eq!(judge("2026-04-02T10:21:03.5Z"), Ok(()));
     assert_eq!(judge("2026-04-02T10:21:03.499999999Z"), stale);
     assert_eq!(check_time(None, sent), Ok(()));
-    // As far apart as two moments can be.
+    // The largest possible distance between two times.
     let ends = [Moment::from_nanos(i64::MIN), Moment::from_nanos(i64::MAX)];
     assert!(check_time(Some(ends[0]), ends[1]).is_err() && check_time(Some(ends[1]), ends[0]).is_err());
 }
@@ -66,7 +66,7 @@ fn data(text: &str) -> Part {
     Part::data(Json::parse(text).unwrap())
 }
 
-/// A task of the passage with this number, which said or made this.
+/// A task of the envelope with this number, with this status message and this artifact.
 fn task(number: u64, state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Reply<()> {
     let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));
     let mut asked = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
@@ -113,7 +113,7 @@ fn an_error_as_data_is_a_refusal_wherever_it_stands() {
     assert_eq!(code(Reply::Sent(Sent::Message(Box::new(direct)))), Err((ProblemCode::CircuitOpen, after)));
     let rejected = task(7, TaskState::Rejected, vec![data(REFUSED)], Vec::new());
     assert_eq!(code(rejected), Err((ProblemCode::SlotUnavailable, None)));
-    // What is no answer is a failure of ours.
+    // A reply that is no valid answer is an internal error.
     for reply in [
         task(7, TaskState::Failed, vec![Part::text("it broke")], Vec::new()),
         task(7, TaskState::Rejected, vec![data("{}")], Vec::new()),
@@ -124,10 +124,10 @@ fn an_error_as_data_is_a_refusal_wherever_it_stands() {
     ] {
         assert_eq!(code(reply).unwrap_err().0, ProblemCode::Internal);
     }
-    // An agent that knows nothing of networks answers in words.
+    // An agent that does not know the network's formats answers with text.
     let worded = task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]);
     assert_eq!(outcome(7, Ok(worded)).said.unwrap().as_str(), r#"{"text":"done"}"#);
-    // A venue may be called that.
+    // A venue may have this name.
     let named = task(7, TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
     assert!(code(named).is_ok());
 }
@@ -160,7 +160,7 @@ fn the_retry_key_is_the_instant_and_not_its_spelling() {
     };
     let key = read("2026-04-02T10:22:03Z", "network:agnt");
     assert_eq!(read("2026-04-02T10:22:03.000+00:00", "network:agnt"), key);
-    // To whom is part of the content: the same tuple with another recipient is a conflict.
+    // The addressee is part of the content: the same key with another addressee is a conflict.
     assert_eq!(read("2026-04-02T10:22:03Z", "elsewhere"), key);
     assert_ne!(read("2026-04-02T10:22:03.000001Z", "network:agnt"), key);
 }

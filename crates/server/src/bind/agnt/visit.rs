@@ -1,4 +1,4 @@
-//! One envelope from its arrival to its answer: what is known of it, and what is kept of it.
+//! One envelope from its arrival to its response: its facts, and its record.
 
 use super::answer::Outcome;
 use super::{allow, left, record, too_late};
@@ -20,20 +20,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells an answer that was given before.
+/// Marks the result of an earlier envelope.
 const REPLAY: HeaderName = HeaderName::from_static("a2a-idempotent-replay");
 
-/// What is known of an envelope, as far as it came.
+/// What is known of an envelope so far.
 pub(super) struct Visit {
     pub(super) app: Arc<App>,
     pub(super) network: Arc<Network>,
-    /// Its number.
+    /// Its number in this process.
     pub(super) number: u64,
     arrived: Instant,
     pub(super) received: Timestamp,
     pub(super) remote: IpAddr,
     pub(super) sketch: Sketch,
-    /// When it was sent, as it says.
+    /// When it was sent, according to its sender.
     pub(super) sent: Option<Moment>,
     pub(super) ttl_ms: u64,
     pub(super) key: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Visit {
     pub(super) agent_id: Option<String>,
     pub(super) intent: Option<Intent>,
     pub(super) signed: Option<Slot>,
-    /// What it says, once that is known to be its sender's.
+    /// Its payload, after its signature was verified.
     pub(super) payload: Option<Object>,
 }
 
@@ -66,7 +66,7 @@ impl Visit {
         }
     }
 
-    /// Its key is known.
+    /// Sets the key of the sender, once it is authenticated.
     pub(super) fn know(&mut self, identity: &Identity) {
         let key = identity.key();
         self.key = key.map(|key| key.id.to_string());
@@ -77,27 +77,27 @@ impl Visit {
         };
     }
 
-    /// Its members are known.
+    /// Sets the members of the envelope, once it is decoded.
     pub(super) fn read(&mut self, envelope: &Envelope) {
         (self.sketch, self.sent, self.ttl_ms) = (envelope.sketch(), envelope.timestamp, envelope.ttl_ms);
     }
 
-    /// Lets it in to whoever writes its record with what is done for it.
+    /// Hands the record to the pending records, so that it is stored in one step with the effect of the envelope.
     pub(super) fn enter(&self) -> Ticket {
         self.network.passages.enter(self.number, self.arrived, record::so_far(self))
     }
 
-    /// How much time is left for the answer.
+    /// The time that is left for the response.
     pub(super) fn left(&self) -> Duration {
         left(self.arrived, self.ttl_ms)
     }
 
-    /// How long it took.
+    /// The time since the envelope arrived.
     pub(super) fn took(&self) -> Duration {
         self.arrived.elapsed()
     }
 
-    /// Answers, and keeps the record.
+    /// Builds the response, and stores the record.
     pub(super) fn end(self, outcome: Outcome) -> Response<Body> {
         let status = match &outcome.said {
             Ok(_) => StatusCode::OK,
@@ -106,12 +106,12 @@ impl Visit {
         self.finish(outcome, status)
     }
 
-    /// Answers what only HTTP has a status for.
+    /// Responds with an HTTP status that the problem does not imply.
     pub(super) fn turn_back(self, problem: &Problem, status: StatusCode) -> Response<Body> {
         self.finish(Outcome::refused(problem.clone()), status)
     }
 
-    /// Answers that there was no time; the record is for whoever goes on with it.
+    /// Responds that the time has run out. The background task that finishes the work stores the record.
     pub(super) fn late(self) -> Response<Body> {
         self.network.metrics.undelivered();
         self.respond(&Outcome::refused(too_late()), StatusCode::GATEWAY_TIMEOUT)
@@ -124,7 +124,7 @@ impl Visit {
     }
 
     fn keep(&self, outcome: &Outcome, status: StatusCode) {
-        // What changed anything was recorded with it.
+        // The engine has stored the record together with the effect.
         if !outcome.recorded {
             self.network.record(record::of(self, outcome, status.as_u16()));
         }
@@ -146,14 +146,14 @@ impl Visit {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Err(Problem { retry_after: Some(wait), .. }) = &outcome.said {
-            // Whole seconds, and never so few that the next attempt comes too early.
+            // Whole seconds, rounded up, so that the next attempt does not come too early.
             let seconds = u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1);
             headers.insert(RETRY_AFTER, seconds.into());
         }
         response
     }
 
-    /// Lets somebody else wait for what comes of it: it is counted and recorded as what it comes to.
+    /// Finishes the work in a background task, which counts and records the final result.
     pub(super) fn leave(&self, work: impl Future<Output = Outcome> + Send + 'static) {
         let behind = self.copy();
         TokioHost.spawn(Box::pin(async move {
@@ -185,7 +185,7 @@ fn http_status(problem: &Problem) -> StatusCode {
     status
 }
 
-/// Now, to the microsecond.
+/// The present time in microseconds.
 fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);

@@ -1,13 +1,13 @@
-//! `/a2a/v1/webhooks`: holders of `full` keys see to their own subscriptions.
+//! `/a2a/v1/webhooks`: holders of keys with the scope `full` manage their own subscriptions.
 //!
-//! | Request | What |
+//! | Request | Effect |
 //! |---|---|
-//! | `POST /a2a/v1/webhooks` | `{"url", "events"?}`: subscribes; the secret is in the answer, and in no other |
-//! | `GET /a2a/v1/webhooks` | the subscriptions of the key |
-//! | `POST /a2a/v1/webhooks/{id}/rotate` | another secret; the present one signs as well for a day |
-//! | `DELETE /a2a/v1/webhooks/{id}` | no more |
+//! | `POST /a2a/v1/webhooks` | `{"url", "events"?}`: subscribes; the secret is only in this response |
+//! | `GET /a2a/v1/webhooks` | lists the subscriptions of the key |
+//! | `POST /a2a/v1/webhooks/{id}/rotate` | makes another secret; the present one signs too for a day |
+//! | `DELETE /a2a/v1/webhooks/{id}` | removes the subscription |
 //!
-//! Somebody else's subscription is one that does not exist.
+//! A subscription of another key is answered like one that does not exist.
 
 use super::Head;
 use crate::app::App;
@@ -25,14 +25,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For how long two secrets sign.
+/// How long two secrets sign after a rotation.
 const OVERLAP: Duration = Duration::from_secs(24 * 3600);
-/// Bytes of what is asked for.
+/// Bytes of a request body.
 const WISH_BYTES_MAX: usize = 16 << 10;
-/// The scope that it takes.
+/// The scope that a key needs.
 const SCOPE: &str = "full";
 
-/// What can be subscribed to.
+/// The body of a subscribe request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wish {
@@ -41,7 +41,7 @@ struct Wish {
     events: Vec<String>,
 }
 
-/// What is asked for.
+/// The action that a request asks for.
 enum Ask<'a> {
     List,
     Subscribe,
@@ -49,12 +49,12 @@ enum Ask<'a> {
     Remove(&'a str),
 }
 
-/// Whether a path is one of these, below that of the envelope.
+/// Whether a path below that of the envelope belongs to the webhooks.
 pub(super) fn is_here(rest: &str) -> bool {
     rest == "/webhooks" || rest.starts_with("/webhooks/")
 }
 
-/// Serves one request.
+/// Serves one request about webhooks.
 pub(super) async fn serve(
     app: &Arc<App>,
     network: &Network,
@@ -81,7 +81,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Why nothing was done.
+/// Why a request was refused.
 enum Turned {
     Method,
     Away(Problem),
@@ -150,7 +150,7 @@ fn asked<'a>(method: &Method, path: &'a str) -> Result<Ask<'a>, Turned> {
     }
 }
 
-/// The id of the key that is shown, if it may see to webhooks.
+/// The id of the authenticated key, if it may manage webhooks.
 async fn holder(app: &Arc<App>, network: &Network, parts: &Parts, peer: &Peer) -> Result<String, Problem> {
     let served = app.agent(&network.agent);
     let served = served.ok_or_else(|| Problem::new(ProblemCode::Internal, "the network is not here at present"))?;

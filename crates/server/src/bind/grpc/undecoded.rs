@@ -1,12 +1,12 @@
-//! What happens to a gRPC request before its message is decoded.
+//! Admits a gRPC request before its message is decoded.
 //!
 //! ```text
 //! collect (no longer than announced, no longer than allowed) → tenant → authenticate, rate → count members → decode
 //! ```
 //!
-//! A message of 16 MiB can become a gigabyte when it is decoded, so nothing is decoded for a caller that shows no
-//! credential, and nothing that has more members than allowed. Which agent's rules count, the tenant inside says; the
-//! walk over the wire format finds it without decoding.
+//! A message of 16 MiB can become a gigabyte when it is decoded. So nothing is decoded for a caller that presents no
+//! credential, and no message with more members than allowed. The tenant inside the message selects the agent whose
+//! rules apply; a walk over the encoded message finds it without decoding.
 
 use super::Package;
 use crate::app::App;
@@ -23,11 +23,11 @@ use sabir_proto::Fault;
 use sabir_wire::wire_format::{MemberCount, RequestShape, WalkError};
 use std::time::Instant;
 
-/// What stands before a message: whether it is compressed, and its length.
+/// The prefix of a message: whether it is compressed, and its length.
 const FRAME_BYTES: usize = 5;
-/// Copies of a message's bytes that exist while it is decoded: as it came, in the decoder's buffer, and decoded.
+/// Copies of a message's bytes that exist while it is decoded: as received, in the decoder's buffer, and decoded.
 const COPIES: usize = 3;
-/// What a member costs beside its bytes, in bytes: the largest generated struct, in a list that grew by doubling.
+/// The bytes that a member costs besides its content: the largest generated struct, in a list that grew by doubling.
 const MEMBER_BYTES: usize = 256;
 
 /// A caller whose message may be decoded.
@@ -35,18 +35,18 @@ pub(super) struct Admission {
     pub(super) started: Instant,
     /// `None` for the method that gives the public card.
     pub(super) admitted: Option<Admitted>,
-    /// What the message counts for until it is decoded.
+    /// The share of the budget that the message holds until it is decoded.
     pub(super) held: Share,
 }
 
 impl Admission {
-    /// For a method that is called without one, which no method is.
+    /// For a method that runs without an admission; no method does.
     pub(super) fn none(app: &App) -> Self {
         Self { started: Instant::now(), admitted: None, held: app.inflight.share() }
     }
 }
 
-/// Collects one message, authenticates its caller, and counts what decoding it will cost. Returns the message in its
+/// Receives one message, authenticates its caller, and reserves the cost of decoding it. Returns the message in its
 /// frame.
 pub(super) async fn check(
     app: &App,
@@ -61,9 +61,9 @@ pub(super) async fn check(
     let collected = collect(&mut arriving, most).await;
     let framed = collected.map_err(|trouble| package.untaken(app, trouble))?;
     let mut admission = Admission { started: Instant::now(), admitted: None, held: arriving.into_held() };
-    // A path that is no method is refused by the generated service, which reads nothing.
+    // The generated service refuses a path that is no method, and reads no body.
     let Some(shape) = RequestShape::of_path(parts.uri.path()) else { return Ok((framed, admission)) };
-    // A compressed message is refused there, too.
+    // It refuses a compressed message too.
     let message = framed.get(FRAME_BYTES..).filter(|_| framed[0] == 0).unwrap_or_default();
     let checked = async {
         let tenant = shape.tenant(message);
@@ -81,14 +81,14 @@ pub(super) async fn check(
         app.metrics.request("unknown", package.name(), Err(&fault), admission.started.elapsed());
         package.refuse(&fault)
     })?;
-    // One message finds room if it is alone, whatever it costs.
+    // A single message always fits, whatever it costs.
     if !admission.held.hold(cost.min(Capacity::for_large(app.limits.inflight_bytes_max))) {
         return Err(package.untaken(app, Trouble::Crowded));
     }
     Ok((framed, admission))
 }
 
-/// Whether a method is answered without authentication: that of 0.3 for *the* card, where there is only a public one.
+/// Whether a method is answered without authentication: the card method of 0.3, if there is only a public card.
 fn is_public_method(app: &App, package: Package, path: &str) -> bool {
     matches!(package, Package::V03)
         && path.ends_with("/GetAgentCard")
@@ -106,7 +106,7 @@ fn refuse(error: WalkError) -> Fault {
     }
 }
 
-/// The bytes of one message in its frame. A length that is over the limit is refused when it is announced.
+/// Receives one message in its frame. A length over the limit is refused as soon as it is announced.
 async fn collect(arriving: &mut Arriving, most: usize) -> Result<Bytes, Trouble> {
     let mut collected = MessageBytes::default();
     while let Some(frame) = arriving.frame().await {
@@ -121,13 +121,13 @@ async fn collect(arriving: &mut Arriving, most: usize) -> Result<Bytes, Trouble>
     Ok(collected.finish())
 }
 
-/// How long a message says it is.
+/// The length that the frame announces.
 fn announced(framed: &[u8]) -> Option<usize> {
     let length = framed.get(1..FRAME_BYTES)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(length)).ok()
 }
 
-/// What has arrived. A message that comes in one piece, as nearly all do, is not copied.
+/// The received bytes. A message that arrives in one piece, as nearly all do, is not copied.
 #[derive(Default)]
 struct MessageBytes {
     first: Bytes,

@@ -14,21 +14,20 @@ pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
     A2aServiceServer::new(methods)
 }
 
-/// 0.3 says on the last event of a stream that it is the last, and not all its peers mean the same by the bytes of a
-/// file.
+/// 0.3 marks the last event of a stream, and its clients differ in how they encode the bytes of a file.
 #[derive(Clone, Copy)]
 pub(super) struct V03 {
     files: Form,
 }
 
 impl V03 {
-    /// What the sender of a request can read.
+    /// The form of files that the client reads.
     fn of<Q>(request: &tonic::Request<Q>) -> Self {
-        // The library it calls with tells.
+        // The user agent names its library.
         Self { files: Form::of(header(request.metadata().as_ref(), USER_AGENT.as_str())) }
     }
 
-    /// Reads a request with files in it.
+    /// Decodes a request, and the files in it.
     fn read<Q>(
         self,
         read: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
@@ -40,7 +39,7 @@ impl V03 {
         }
     }
 
-    /// A reply in full.
+    /// A reply with all its content.
     fn answer(self, reply: &Reply<Watched>) -> Result<Answer, Fault> {
         let mut answer = Answer::of(reply).ok_or_else(damaged)?;
         self.files.write_answer(&mut answer);

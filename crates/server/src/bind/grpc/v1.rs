@@ -12,7 +12,7 @@ pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
     A2aServiceServer::new(methods)
 }
 
-/// 1.0 writes its events as they are.
+/// 1.0 encodes the events without changes.
 pub(super) struct V1;
 
 impl Encode for V1 {
@@ -24,7 +24,7 @@ impl Encode for V1 {
     }
 }
 
-/// 1.0 is canonical, so reading it loses nothing.
+/// 1.0 is the canonical form, so decoding loses nothing.
 fn whole<Q>(read: impl FnOnce(Q) -> Result<Call, Fault>) -> impl FnOnce(Q, &mut Losses) -> Result<Call, Fault> {
     |request, _| read(request)
 }

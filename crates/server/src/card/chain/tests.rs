@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-/// A chain that knows one agent, and may be away or hang.
+/// A chain that knows one agent, and may fail or hang.
 #[derive(Clone, Default)]
 struct Node {
     away: Arc<AtomicBool>,
@@ -75,9 +75,9 @@ async fn what_is_left_open_comes_from_the_chain() {
     assert_eq!(card["skills"], json!([skill]));
     assert_eq!((&card["xpr:account"], &card["xpr:protocol"]), (&json!("myagent"), &json!("wss")));
     assert_eq!((&card["xpr:owner"], &card["xpr:registeredAt"]), (&json!("carol"), &json!(1_704_067_200)));
-    // Twenty points for KYC and ten for age; nobody has staked anything or said anything.
+    // Twenty points for KYC and ten for age; the agent has no stake and no feedback.
     assert_eq!((&card["xpr:trustScore"], &card["xpr:kycLevel"]), (&json!(30), &json!(2)));
-    // The other forms say who it is too, and where we know ourselves to be.
+    // The other forms have the identity too, with our own address.
     let hybrid = shown(&cards, WellKnown::AgentCard).await;
     assert_eq!((&hybrid["name"], &hybrid["url"]), (&json!("Chained"), &json!("http://127.0.0.1:4000/")));
     assert_eq!(cards.public().name, "Chained");

@@ -1,4 +1,4 @@
-//! The registry, in memory.
+//! The agent registry, in memory.
 
 use super::MemoryGuard;
 use crate::{

@@ -1,4 +1,4 @@
-//! What was counted, its batches, and payments.
+//! Usage, its batches, and payments.
 
 use super::{MemoryLog, Rows, Undo};
 use crate::Answer;
@@ -63,7 +63,7 @@ impl Rows {
     }
 }
 
-/// Whether a booking was more than held.
+/// Whether a booking was more than a hold.
 fn is_real(booking: &Booking) -> bool {
     !booking.was_held || booking.moves.iter().any(|moved| moved.to == BookingStatus::Pending)
 }

@@ -1,4 +1,4 @@
-//! Subscriptions, and records of other networks.
+//! Webhook subscriptions, and records of other networks.
 
 use super::MemoryLog;
 use crate::Answer;

@@ -1,10 +1,10 @@
-//! The audit as rows: a chain that any process with the file may continue.
+//! The audit as rows: a chain that any process with the file may extend.
 
 use crate::audit::{Chained, Checker, entry_of, link};
 use crate::{Hash, Known, Linked, Record, StoreError, Verified};
 use rusqlite::{Connection, Row, params};
 
-/// Appends entries, inside the caller's transaction. The end is read there and not remembered, since another process may
+/// Appends entries, inside the caller's transaction. It reads the end of the chain there, since another process may
 /// have appended in between.
 pub(super) fn append(connection: &Connection, records: &[Record]) -> rusqlite::Result<u64> {
     let mut at = end(connection)?;
@@ -23,7 +23,7 @@ pub(super) fn append(connection: &Connection, records: &[Record]) -> rusqlite::R
     Ok(at.seq)
 }
 
-/// Where the chain ends.
+/// The end of the chain.
 pub(super) fn end(connection: &Connection) -> rusqlite::Result<Known> {
     connection.prepare_cached("SELECT seq, hash FROM audit_end")?.query_row([], |row| {
         let hash: String = row.get(1)?;
@@ -35,7 +35,7 @@ fn number(row: &Row<'_>) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0))
 }
 
-/// A row as it stands, whatever somebody may have put there.
+/// A row as it is stored, even if it was tampered with.
 fn chained(row: &Row<'_>) -> rusqlite::Result<Chained> {
     let text = |at: usize| -> rusqlite::Result<String> {
         Ok(row.get_ref(at)?.as_bytes_or_null().ok().flatten().map(String::from_utf8_lossy).unwrap_or_default().into())

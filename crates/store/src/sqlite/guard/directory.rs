@@ -1,8 +1,8 @@
-//! Keys and organisations as they stand, in memory, and the thread that notices when somebody changed them.
+//! A cache of all keys and organisations, and the thread that refreshes it.
 //!
-//! A number in the file rises with every change, whoever makes it. It is read four times a second, which costs a few
-//! microseconds; only when it has risen is everything read again. So requests never touch the file, and a key that
-//! another process revoked is out within a second.
+//! A number in the file rises with every change, by whichever process. The thread reads it four times a second, which
+//! costs a few microseconds; only when it has risen is everything read again. So requests never touch the file, and a
+//! key that another process revoked is refused within a second.
 
 use super::super::{lock, schema};
 use super::queue::{Queue, Task, Weight};
@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the number is looked at.
+/// How often the number is read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Looks between two writings of when keys were used: five seconds.
+/// Refreshes between two writes of key uses: five seconds.
 const LOOKS_PER_WRITE: u32 = 20;
-/// How long what is in memory counts although the file could not be asked. After that, nobody knows who was revoked.
+/// How long the cache is valid while the file cannot be read. After that, revocations may be missing.
 const BLIND_MAX: Duration = Duration::from_secs(10);
 
-/// Everything, as of one moment.
+/// The content of the cache, as of one moment.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     generation: i64,
@@ -34,11 +34,11 @@ pub(super) struct Book {
     pub(super) organisations: HashMap<Domain, Arc<Organisation>>,
 }
 
-/// The book, and when it was last compared with the file.
+/// The cache, and the time of its last comparison with the file.
 #[derive(Debug)]
 pub(super) struct Directory {
     book: RwLock<Arc<Book>>,
-    /// The number of agents and their cards.
+    /// The generation of the agents and their cards.
     agents: AtomicU64,
     opened: Instant,
     looked_ms: AtomicU64,
@@ -53,9 +53,9 @@ impl Directory {
         Self { book: RwLock::default(), agents: AtomicU64::new(0), opened, looked_ms: AtomicU64::new(0) }
     }
 
-    /// Brings the book up to date, if there was a change.
+    /// Reads the content again, if there was a change.
     pub(super) fn look(&self, connection: &Connection) -> rusqlite::Result<()> {
-        // As of before the look: what changes during it may be missed.
+        // The time before the read: it may miss changes made during it.
         let now_ms = self.now_ms();
         let known = self.with(|book| book.generation);
         let (now, agents) = generations(connection)?;
@@ -63,7 +63,7 @@ impl Directory {
         if now != known {
             let book = Arc::new(read(connection)?);
             let mut current = self.book.write().unwrap_or_else(PoisonError::into_inner);
-            // Two may look at once; the later state stays.
+            // Two threads may refresh at once; the later state stays.
             if book.generation > current.generation {
                 *current = book;
             }
@@ -72,12 +72,12 @@ impl Directory {
         Ok(())
     }
 
-    /// The number of agents and their cards, as of the last look.
+    /// The generation of the agents and their cards, as of the last refresh.
     pub(super) fn agents(&self) -> u64 {
         self.agents.load(Ordering::Acquire)
     }
 
-    /// Looks something up in the book; fails when the book may have been wrong for too long.
+    /// Reads from the cache; fails when the cache may have been stale for too long.
     pub(super) fn ask<T>(&self, question: impl FnOnce(&Book) -> T) -> Result<T, StoreError> {
         let blind_ms = self.now_ms().saturating_sub(self.looked_ms.load(Ordering::Acquire));
         if Duration::from_millis(blind_ms) > BLIND_MAX {
@@ -100,8 +100,7 @@ fn generations(connection: &Connection) -> rusqlite::Result<(i64, u64)> {
     connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))
 }
 
-/// All of it, on one view of the file. A row that makes no sense is left out: whoever has that key is refused, and
-/// nobody else.
+/// Reads everything, on one view of the file. An unreadable row is left out: only requests with that key are refused.
 fn read(connection: &Connection) -> rusqlite::Result<Book> {
     let view = connection.unchecked_transaction()?;
     let mut book = Book { generation: generations(&view)?.0, ..Book::default() };
@@ -126,7 +125,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
     Ok(book)
 }
 
-/// When keys were last used, until it is written.
+/// The last uses of keys that are not yet written.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<HashMap<KeyId, Timestamp>>);
 
@@ -144,7 +143,7 @@ impl Uses {
         lock(&self.0).get(id).copied()
     }
 
-    /// The job of writing them; `None` if there are none. They are lost if it fails, which is what uses are.
+    /// The job that writes the uses; `None` if there are none. They are lost if it fails, which is acceptable for uses.
     pub(super) fn job(&self) -> Option<Box<dyn super::queue::Job>> {
         let uses = std::mem::take(&mut *lock(&self.0));
         if uses.is_empty() {
@@ -155,7 +154,7 @@ impl Uses {
     }
 }
 
-/// The thread that looks.
+/// The thread that refreshes the cache.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Option<Sender<()>>,

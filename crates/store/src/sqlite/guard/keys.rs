@@ -1,4 +1,4 @@
-//! API keys as rows.
+//! API keys, as rows of the guard's file.
 
 use super::audit;
 use crate::{About, ApiKey, By, ChangeError, Hash, Imprint, KEYS_MAX, KeyId, KeyTerms, Record, Retiring};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 const COLUMNS: &str = "api_key.id, hash, prefix, owner, name, tier, scopes, agents, require_signature, relay, customer,
                        created_at, expires_at, revoked_at, at";
 
-/// All keys, the oldest first; in place of one that makes no sense, what is wrong with it.
+/// All keys, the oldest first; in place of an unreadable one, the problem.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<Result<ApiKey, String>>> {
     let sql = format!("SELECT {COLUMNS} FROM api_key LEFT JOIN key_use USING (id) ORDER BY created_at, api_key.id");
     let mut statement = connection.prepare(&sql)?;
@@ -19,7 +19,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<Result<ApiKe
     let mut statement = connection.prepare("SELECT id, hash, prefix, until FROM retiring ORDER BY id, place")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        // A text that makes no sense is no text.
+        // An unreadable secret is skipped.
         if let Ok((id, old)) = replaced(row) {
             retiring.entry(id).or_default().push(old);
         }
@@ -48,7 +48,7 @@ fn one(connection: &Connection, id: &KeyId) -> rusqlite::Result<Result<ApiKey, C
     Ok(Ok(key))
 }
 
-/// Whatever is wrong with a row is said with the id of its key.
+/// Reads a key; a problem names the id of the key.
 fn key(row: &Row<'_>) -> Result<ApiKey, String> {
     let id: String = row.get(0).map_err(|e| e.to_string())?;
     let damaged = |what: &str| format!("key {id:?}: {what}");
@@ -91,7 +91,7 @@ fn replaced(row: &Row<'_>) -> rusqlite::Result<(String, Retiring)> {
     Ok((row.get(0)?, Retiring { imprint, until: Timestamp::from_millis(row.get(3)?) }))
 }
 
-/// Writes a key as it is to be, and who made it so.
+/// Writes a key as it is to be, with an audit entry.
 fn put(connection: &Connection, key: ApiKey, operation: &'static str, by: &By) -> rusqlite::Result<ApiKey> {
     let (list, ms) =
         (|list: &[String]| serde_json::json!(list).to_string(), |time: Option<Timestamp>| time.map(Timestamp::millis));

@@ -1,11 +1,11 @@
-//! Organisations as rows.
+//! Organisations, as rows of the guard's file.
 
 use super::audit;
 use crate::{About, By, ChangeError, Domain, ORGANISATIONS_MAX, Organisation, Record, SecretRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::Timestamp;
 
-/// All of them by domain; in place of one that makes no sense, what is wrong with it.
+/// All organisations by domain; in place of an unreadable one, the problem.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<Result<Organisation, String>>> {
     let mut statement = connection.prepare("SELECT domain, secret, added_at FROM organisation ORDER BY domain")?;
     let rows = statement.query_map([], organisation)?;
@@ -18,7 +18,7 @@ fn organisation(row: &Row<'_>) -> rusqlite::Result<Result<Organisation, String>>
     Ok(match (Domain::parse(&domain), SecretRef::parse(&secret)) {
         (Some(domain), Ok(secret)) => Ok(Organisation { domain, secret, added_at }),
         (None, _) => Err(format!("organisation {domain:?}: its domain is not one")),
-        // What stands there instead may be a secret.
+        // The invalid text may be a secret, so the message leaves it out.
         (_, Err(problem)) => Err(format!("organisation {domain:?}: {problem}")),
     })
 }

@@ -1,8 +1,8 @@
-//! The writer of the guard's file: one thread, and everything that waited is one transaction.
+//! The writer of the guard's file: one thread, and all waiting jobs are one transaction.
 //!
-//! A job is refused alone, behind a savepoint; what the engine below cannot do fails the whole group. A group is synced
-//! to disk only if somebody in it was promised that, and refusals for the audit ride along with whatever is written, or
-//! alone once they have waited long enough.
+//! A refused job is rolled back alone, behind a savepoint; an error of the engine fails the whole group. A group is
+//! synced to disk only if one of its jobs requires that. Refusals for the audit are written together with other jobs,
+//! or alone once they have waited long enough.
 
 use super::super::{Durability, lock, schema};
 use super::audit;
@@ -18,30 +18,30 @@ use tokio::sync::oneshot;
 
 /// Jobs in one transaction at most; bounds how long the first of them waits for the last.
 const GROUP_JOBS_MAX: usize = 1024;
-/// How long refusals wait for others that say the same.
+/// How long refusals wait for equal ones.
 const REFUSALS_WAIT: Duration = Duration::from_secs(1);
 
-/// What a job asks of the writer beyond being written.
+/// The requirements of a job beyond being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// Nothing: it survives the process, and losing it with the machine is no harm.
+    /// None: it survives the process, and losing it with the machine does no harm.
     Light,
-    /// That it is on disk before it is answered.
+    /// It is on disk before its caller gets the answer.
     Durable,
-    /// The same, that refusals which came before it are written before it, and that its changes are seen at once.
+    /// As `Durable`; refusals that came before it are written before it, and its changes are visible at once.
     Audited,
 }
 
-/// Something to write.
+/// A write that a caller waits for.
 pub(super) trait Job: Send {
     fn weight(&self) -> Weight;
-    /// Does it; false if it was refused and must leave no trace.
+    /// Runs it; false if it was refused and must leave no trace.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
-    /// Answers, once it is known what became of the group.
+    /// Sends the answer, once the result of the group is known.
     fn settle(self: Box<Self>, committed: &Result<(), StoreError>);
 }
 
-/// A job made of a function, an answer, and something to do before answering.
+/// A job made of a function, a reply channel, and a function to run before the reply.
 pub(super) struct Task<T, E, W, A> {
     weight: Weight,
     work: Option<W>,
@@ -87,12 +87,12 @@ where
             Err(error) => Err(error.clone().into()),
         };
         (self.after)(&outcome);
-        // Whoever asked may no longer wait; what was committed is committed all the same.
+        // The caller may no longer wait; what was committed stays committed.
         drop(self.reply.send(outcome));
     }
 }
 
-/// The one connection that writes.
+/// The connection that writes, and its state.
 #[derive(Debug)]
 pub(super) struct Writer {
     connection: Connection,
@@ -115,7 +115,7 @@ impl Writer {
         Self { connection, path: path.into(), durability, is_synced, metrics, pending, directory }
     }
 
-    /// Commits a group and answers everybody in it.
+    /// Commits a group and answers all its callers.
     pub(super) fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>, are_refusals_due: bool) {
         let is_audited = jobs.iter().any(|job| job.weight() == Weight::Audited);
         let refusals = if is_audited || are_refusals_due { self.take_refusals() } else { Vec::new() };
@@ -133,7 +133,7 @@ impl Writer {
             self.metrics.audit_dropped.inc_by(lock(&self.pending).give_back(&refusals));
             tracing::error!(%error, jobs = jobs.len(), "what the guard keeps could not be written");
         } else if is_audited && let Err(error) = self.directory.look(&self.connection) {
-            // Whoever watches the file will see the change, a moment later.
+            // The refresher thread will see the change a moment later.
             tracing::warn!(%error, "a change of keys is not seen at once");
         }
         jobs.into_iter().for_each(|job| job.settle(&committed));
@@ -148,7 +148,7 @@ impl Writer {
     fn attempt(&mut self, jobs: &mut [Box<dyn Job>], refusals: &[Record], is_durable: bool) -> rusqlite::Result<()> {
         let is_synced = is_durable && self.durability == Durability::Full;
         if self.is_synced != is_synced {
-            // Not a cached statement: SQLite obeys this one when it is prepared.
+            // Not a cached statement: SQLite applies this pragma when it is prepared.
             self.connection.pragma_update(None, "synchronous", if is_synced { "FULL" } else { "NORMAL" })?;
             self.is_synced = is_synced;
         }
@@ -165,7 +165,7 @@ impl Writer {
         Ok(())
     }
 
-    /// How much SQLite syncs at present: 1 for nothing at a commit, 2 for all of it.
+    /// SQLite's sync level: 1 syncs nothing at a commit, 2 everything.
     #[cfg(test)]
     pub(super) fn synchronous(&self) -> i64 {
         self.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
@@ -177,7 +177,7 @@ impl Writer {
     }
 }
 
-/// The way to a writer on a thread of its own.
+/// The queue in front of a writer thread.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: Arc<Waiting>,
@@ -193,7 +193,7 @@ struct Waiting {
 #[derive(Default)]
 struct State {
     jobs: Vec<Box<dyn Job>>,
-    /// When the refusals that wait must be written.
+    /// When the waiting refusals must be written.
     refusals_due: Option<Instant>,
     pages_max: Option<u32>,
     closed: bool,
@@ -232,7 +232,7 @@ impl Queue {
         }
     }
 
-    /// The first refusal waits.
+    /// Sets the time by which the first waiting refusal is written.
     pub(super) fn expect_refusals(&self) {
         self.waiting.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
         self.waiting.wake.notify_one();
@@ -249,13 +249,14 @@ impl Drop for Queue {
         self.waiting.lock().closed = true;
         self.waiting.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already answered `Closed` to everybody.
+            // A writer that panicked has already answered `Closed` to all callers.
             drop(thread.join());
         }
     }
 }
 
-/// The writer's way out, whether it was told to go or broke down: nobody may wait for an answer that will not come.
+/// Closes the queue when the writer thread ends, also after a panic: no caller may wait for an answer that does not
+/// come.
 struct Leaving<'a>(&'a Waiting);
 
 impl Drop for Leaving<'_> {
@@ -287,11 +288,11 @@ impl Waiting {
                 self.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
             }
         }
-        // Whatever came while it was told to go.
+        // Refusals that came while the queue was being closed.
         writer.commit(Vec::new(), true);
     }
 
-    /// Waits for something to do; `None` once the queue is closed and empty.
+    /// Waits for work; `None` once the queue is closed and empty.
     fn next(&self, writer: &Writer) -> Option<(Vec<Box<dyn Job>>, bool)> {
         let mut state = self.lock();
         loop {
@@ -322,7 +323,7 @@ impl Waiting {
     }
 }
 
-/// The connection of a writer.
+/// Opens the connection of the writer.
 pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, crate::OpenError> {
     schema::open_writer(path, &schema::GUARD, durability)
 }

@@ -1,8 +1,8 @@
-//! Quotas as rows: the file counts, and memory remembers who has none left.
+//! Quotas as rows: the file counts, and memory holds the keys that have used up theirs.
 //!
-//! A large quota is taken from the file in small lots, and counted down in memory: most requests then wait for no write. A
-//! crash loses what is left of a lot, at most a thousandth of the day's quota, to the key's disadvantage. Nobody ever gets
-//! more than the quota.
+//! A large quota is reserved in the file in small lots, and counted down in memory: most requests then wait for no
+//! write. A crash loses what is left of a lot, at most a thousandth of the day's quota, to the key's disadvantage. No
+//! key ever gets more than its quota.
 
 use super::super::lock;
 use crate::counters::Day;
@@ -11,14 +11,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// How many lots a day's quota is taken in, at least.
+/// Lots in a day's quota, at least.
 const LOTS_A_DAY: u64 = 1000;
 /// The largest lot.
 const LOT_MAX: u64 = 100;
-/// Days that are kept: this one and the one before.
+/// Days that are stored: this one and the one before.
 const DAYS_KEPT: i64 = 2;
 
-/// Keys that have used up the quota of a day, and how much that was: whoever goes on asking is not written down.
+/// Keys that have used up the quota of a day, and the amount: their further requests cause no writes.
 #[derive(Debug, Default)]
 pub(super) struct Exhausted(Mutex<HashMap<KeyId, (Day, u64)>>);
 
@@ -38,11 +38,11 @@ impl Exhausted {
     }
 }
 
-/// Requests that the file has counted and that have not come yet.
+/// Requests that the file has counted already and that have not come yet.
 #[derive(Debug, Default)]
 pub(super) struct Lots(Mutex<HashMap<KeyId, Lot>>);
 
-/// What is left of a lot: after `used` requests, up to and including the one with the number `end`.
+/// The rest of a lot: after `used` requests, up to and including the one with the number `end`.
 #[derive(Debug, Clone, Copy)]
 struct Lot {
     day: Day,
@@ -51,7 +51,7 @@ struct Lot {
 }
 
 impl Lots {
-    /// Counts one down, if there is one that is within the quota.
+    /// Uses one request of a lot, if there is one within the quota.
     pub(super) fn take(&self, key: &KeyId, day: Day, limit: u64) -> Option<Spent> {
         let mut lots = lock(&self.0);
         let lot = lots.get_mut(key).filter(|lot| lot.day == day && lot.used < lot.end && lot.used < limit)?;
@@ -71,18 +71,19 @@ impl Lots {
         }
     }
 
-    /// What was not written was not counted.
+    /// Removes a lot whose write failed.
     pub(super) fn forget(&self, key: &KeyId) {
         lock(&self.0).remove(key);
     }
 
-    /// How many have been counted and have not come yet.
+    /// The number of requests that are reserved and have not come yet.
     pub(super) fn left(&self, key: &KeyId, day: Day) -> u64 {
         lock(&self.0).get(key).filter(|lot| lot.day == day).map_or(0, |lot| lot.end - lot.used)
     }
 }
 
-/// Counts one, unless that would be one too many. Where a lot is at hand it is from that; otherwise a new one is taken.
+/// Counts one request, unless the quota is used up. It is taken from a lot if there is one; otherwise a new lot is
+/// reserved.
 pub(super) fn spend(
     connection: &Connection,
     lots: &Lots,
@@ -104,7 +105,7 @@ pub(super) fn spend(
     if lot > 1 { count(connection, key, day, limit, 1) } else { Ok(spent) }
 }
 
-/// Counts so many, unless that would be too many; tells how many that makes.
+/// Counts a lot, unless it exceeds the limit; returns the new count.
 fn count(connection: &Connection, key: &KeyId, day: Day, limit: u64, lot: u64) -> rusqlite::Result<Spent> {
     let sql = "INSERT INTO quota (day, id, used) SELECT ?1, ?2, ?4 WHERE ?3 >= ?4
                ON CONFLICT (day, id) DO UPDATE SET used = used + ?4 WHERE used + ?4 <= ?3
@@ -115,7 +116,7 @@ fn count(connection: &Connection, key: &KeyId, day: Day, limit: u64, lot: u64) -
         .query_row(params![day.0, key.as_str(), number(limit), number(lot)], |row| row.get::<_, i64>(0))
         .optional()?;
     if used == Some(number(lot)) {
-        // The first of this key today, so about as often as there are rows to forget.
+        // The first lot of this key today, so about as often as there are rows to delete.
         connection.prepare_cached("DELETE FROM quota WHERE day <= ?1")?.execute([day.0 - DAYS_KEPT])?;
     }
     Ok(match used {

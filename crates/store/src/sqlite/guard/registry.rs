@@ -1,4 +1,4 @@
-//! The registry as rows.
+//! The agent registry, as rows of the guard's file.
 
 use super::audit;
 use crate::{
@@ -15,7 +15,7 @@ const AGENT: &str = "SELECT name, url, profile, settings, enabled, added_at FROM
 const CARD: &str = "SELECT agent, number, at, url, card, digest, binding, address, version, signer, changes, standing
                     FROM agent_card";
 
-/// All agents by name; in place of one that makes no sense, what is wrong with it.
+/// All agents by name; in place of an unreadable one, the problem.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<Damaged<Enlisted>>> {
     connection.prepare(&format!("{AGENT} ORDER BY name"))?.query_map([], enlisted)?.collect()
 }
@@ -49,7 +49,7 @@ pub(super) fn enlist(connection: &Connection, new: &Enlisted, card: Option<Notic
     let sql = "INSERT INTO agent (name, url, profile, settings, enabled, added_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let Enlisted { name, url, profile, settings, enabled, added_at } = new;
     connection.execute(sql, params![name.as_str(), url, profile, settings, enabled, added_at.millis()])?;
-    // Cards of an agent of the same name that was in the configuration once are not this one's.
+    // Cards of a former agent of the same name in the configuration do not belong to this one.
     connection.execute("DELETE FROM agent_card WHERE agent = ?1", [name.as_str()])?;
     if let Some(card) = card {
         notice(connection, card)?;
@@ -173,7 +173,7 @@ pub(super) fn approve(connection: &Connection, name: &AgentName, by: &By) -> Cha
     Ok(Ok(Some(held)))
 }
 
-/// Damage is an error where somebody asked for all of it.
+/// Turns the first unreadable row into an error, for queries that return everything.
 pub(super) fn whole<T>(rows: Vec<Damaged<T>>) -> Result<Vec<T>, StoreError> {
     rows.into_iter().map(|row| row.map_err(StoreError::Corrupt)).collect()
 }

@@ -1,14 +1,14 @@
-//! Replay marks as rows: what memory decided on, so that a restart forgets none.
+//! Replay marks as rows: what memory decided, so that a restart forgets none.
 
 use crate::replay::{Mark, Marks, SLACK_MS};
 use crate::{Digest, Seen};
 use rusqlite::{Connection, params};
 use sabir_proto::Timestamp;
 
-/// Expired rows removed with every mark that is made, so that they go faster than they come.
+/// Expired rows deleted with every new mark, so that they go faster than they come.
 const PURGED_PER_MARK: i64 = 4;
 
-/// Keeps a mark. Memory has found it to be the first; if the file knows better, another process made it.
+/// Stores a mark that memory found to be new; if the file has it already, another process made it.
 pub(super) fn keep(
     connection: &Connection,
     mark: &Mark,
@@ -30,7 +30,7 @@ pub(super) fn keep(
     Ok(if known == *meaning { Seen::Again } else { Seen::Different })
 }
 
-/// All marks in the file; those that have expired are purged from memory as any others.
+/// All marks in the file; expired ones are purged from memory like any others.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Marks> {
     let mut marks = Marks::default();
     let mut statement = connection.prepare("SELECT mark, scope, until, meaning FROM replay")?;

@@ -1,4 +1,4 @@
-//! What only a file can be asked: what survives, what other processes see, and what was done to it behind our back.
+//! Tests of what only a file can show: what survives, what other processes see, and tampering.
 
 use super::*;
 use crate::sqlite::Durability;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Where the child of `a_killed_writer_leaves_a_whole_chain` finds its file.
+/// The variable with the file of `child_that_writes_until_it_is_killed`.
 const CHILD_FILE: &str = "SABIR_TEST_GUARD_FILE";
 
 fn wait<T, E: From<StoreError>>(mut answer: Answer<T, E>) -> Result<T, E> {
@@ -85,7 +85,7 @@ fn a_change_by_another_process_is_seen_within_a_second() {
     let (domain, secret) = (Domain::parse("a.org").unwrap(), SecretRef::parse("env:A").unwrap());
     wait(command.add(domain, secret, by(2))).unwrap();
     within_a_second(|| server.organisation("A.ORG").unwrap().is_some());
-    // What the server does is seen by commands, and by itself at once.
+    // Commands see the server's changes, and the server sees its own at once.
     create(&server, "s");
     assert!(is_valid(&server, "s") && is_valid(&command, "s"));
     assert_eq!(wait(server.verify(None)).unwrap(), wait(command.verify(None)).unwrap());
@@ -113,7 +113,7 @@ fn any_number_may_begin_at_once() {
     }
 }
 
-/// Two servers on one file are not meant to be, and yet a replay at the other one is a replay.
+/// Two servers on one file are not supported, and yet a replay at the other one is detected.
 #[test]
 fn of_two_processes_one_is_first() {
     let (_dir, path) = place();
@@ -147,10 +147,10 @@ fn a_large_quota_is_taken_in_lots_and_is_exact_all_the_same() {
     assert!(matches!(wait(guard.spend(&key, limit, at(0))), Ok(Spent::Exhausted { .. })));
     let tomorrow = at(24 * 60 * 60 * 1000);
     assert_eq!(wait(guard.spend(&key, limit, tomorrow)), Ok(Spent::Within { used: 1 }));
-    // A lower limit counts at once, and what a lot has left beyond it is not given.
+    // A lower limit applies at once, and the rest of a lot beyond it is not used.
     assert!(matches!(wait(guard.spend(&key, 1, tomorrow)), Ok(Spent::Exhausted { .. })));
     drop(guard);
-    // What was left of a lot is lost with the process, and no more than that.
+    // The rest of a lot is lost with the process, and no more than that.
     let again = open(&path, Writing::Threaded);
     let Ok(Spent::Within { used }) = wait(again.spend(&key, limit, tomorrow)) else {
         panic!("the quota is not used up")
@@ -180,7 +180,7 @@ fn a_damaged_row_opens_nothing_and_hurts_no_neighbour() {
         create(&guard, name);
     }
     let hand = Connection::open(&path).unwrap();
-    // With its scopes gone, a key must not be good for everything.
+    // With its scopes unreadable, a key must not be valid for everything.
     hand.execute("UPDATE api_key SET scopes = 'x' WHERE id = 'a'", []).unwrap();
     hand.execute("UPDATE api_key SET hash = 'y' WHERE id = 'b'", []).unwrap();
     within_a_second(|| !is_valid(&guard, "a") && !is_valid(&guard, "b"));
@@ -250,7 +250,7 @@ fn what_was_done_to_the_audit_is_found() {
     }
 }
 
-/// Writes until it is killed. Not a test of its own.
+/// Writes until it is killed. Run by `a_killed_writer_leaves_a_whole_chain`.
 #[test]
 #[ignore = "the other half of a_killed_writer_leaves_a_whole_chain"]
 fn child_that_writes_until_it_is_killed() {
@@ -285,7 +285,7 @@ fn a_killed_writer_leaves_a_whole_chain() {
             if let (Some(seq), Some(n)) = (words.next(), words.next()) {
                 told.push((seq.parse().unwrap(), n.parse().unwrap()));
             }
-            // Not at the same point each time.
+            // Kills at a different point in each round.
             if told.len() == 40 + round {
                 child.kill().unwrap();
             }
@@ -325,7 +325,7 @@ fn a_full_disk_refuses_and_forgets_nothing() {
     }
     let refused = wait(guard.record(refusal("y", 0)));
     assert_eq!(refused, Err(StoreError::Full));
-    // Reads go on.
+    // Reads still work.
     assert!(is_valid(&guard, "k"));
     guard.set_pages_max(1_000_000).unwrap();
     assert_eq!(wait(guard.seen(&"scope".repeat(100), [kept; 16], at(0), at(1000))), Ok(Seen::First));
@@ -394,7 +394,7 @@ fn only_what_was_promised_is_synced() {
     assert_eq!(level(), 2, "a key");
 }
 
-/// Opening is refused in these words, naming the file, and it stays as it is.
+/// Checks that opening fails with these words and the file's name, and leaves the file unchanged.
 #[track_caller]
 fn check_refused(path: &Path, words: &str) {
     let before = fs::read(path).unwrap();
@@ -415,7 +415,7 @@ fn a_file_that_is_damaged_or_not_ours_is_named_and_left_alone() {
     }
     drop(guard);
     let whole = fs::read(&path).unwrap();
-    // Every page but the first, which says what the file is.
+    // All pages but the first, which identifies the file.
     let mut damaged = whole.clone();
     damaged[4096..].fill(0xa5);
     fs::write(&path, damaged).unwrap();
@@ -445,7 +445,7 @@ fn damage_that_comes_later_is_named_too() {
     drop(guard);
     let whole = fs::read(&path).unwrap();
     let guard = open(&path, Writing::Inline);
-    // The last pages are the audit's, which nobody reads at the start.
+    // The last pages are the audit's, which no query reads at the start.
     let mut damaged = whole.clone();
     let end = damaged.len() - 5 * 4096;
     damaged[end..].fill(0xa5);

@@ -1,4 +1,4 @@
-//! Bookings, and what is counted for them: written in the step of their task.
+//! Bookings and their usage: written in the step of their task.
 
 use super::super::writer::Writer;
 use super::super::{key, salt, task_id};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{TaskId, Timestamp};
 
 impl Writer {
-    /// Makes a booking of this name, unless the venue or the slot refuses.
+    /// Makes the booking of a task, unless the venue or the slot is not available.
     pub(in super::super) fn book(&self, id: TaskId, new: &NewBooking) -> rusqlite::Result<Result<(), Refusal>> {
         let NewBooking { booked, .. } = new;
         let has_room = match &booked.slot {
@@ -49,7 +49,7 @@ impl Writer {
             new.held_until.map(Timestamp::millis),
         ])?;
         if added == 0 {
-            // A task books once.
+            // A task makes one booking.
             return Ok(Err(Refusal::BookingMoved));
         }
         if let Some(usage) = &new.usage {
@@ -79,7 +79,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves a booking, if it stands where it was seen.
+    /// Moves a booking, if it is in the status that the caller saw.
     pub(in super::super) fn move_booking(
         &self,
         id: TaskId,
@@ -96,7 +96,7 @@ impl Writer {
         let sql = "UPDATE booking SET status = ?2, moves = ?3, held_until = NULL WHERE k = ?1";
         self.connection.prepare_cached(sql)?.execute((key(id.stamp()), to.name(), moves))?;
         if let (BookingStatus::Cancelled, Some(slot)) = (to, &booking.booked.slot) {
-            // A slot that an import took away has nothing to give back.
+            // A slot that an import withdrew has nothing to give back.
             let sql = "UPDATE slot SET taken = taken - 1 WHERE venue = ?1 AND id = ?2 AND taken > 0";
             if self.connection.prepare_cached(sql)?.execute([&booking.booked.venue, slot])? == 1 {
                 self.slot_moved(&booking.booked.venue, slot, false);

@@ -1,4 +1,4 @@
-//! Records of envelopes. Those that nobody waits for ride on the next commit.
+//! Records of envelopes. Those of envelopes that changed nothing are written with the next commit.
 
 use super::super::writer::Writer;
 use super::super::{key, salt, task_id};
@@ -40,10 +40,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes records along with the next commit.
+    /// Queues records for the next commit.
     pub(in super::super) fn take_along(&mut self, records: impl IntoIterator<Item = Interaction>) {
         self.riding.extend(records);
-        // Only where commits have failed for a long time.
+        // Happens only where commits have failed for a long time.
         if self.riding.len() > INTERACTIONS_WAITING_MAX {
             let excess = self.riding.len() - INTERACTIONS_WAITING_MAX;
             self.riding.drain(..excess);
@@ -58,7 +58,7 @@ impl Writer {
         self.riding.is_empty()
     }
 
-    /// Writes what rides, by itself; what cannot be written goes on riding.
+    /// Writes the queued records by themselves; those that cannot be written stay queued.
     pub(in super::super) fn flush(&mut self) {
         if self.riding.is_empty() {
             return;

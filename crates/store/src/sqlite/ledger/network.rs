@@ -1,4 +1,4 @@
-//! Records of other networks.
+//! Signed records of other networks.
 
 use super::super::{SqliteLog, unsigned};
 use crate::Answer;
@@ -28,7 +28,7 @@ fn find(connection: &Connection, network: &str) -> rusqlite::Result<Option<Netwo
     connection.prepare_cached(&sql)?.query_row([network], read).optional()
 }
 
-/// The number of a change that is being made.
+/// Takes the number of the next change.
 fn next_change(connection: &Connection) -> rusqlite::Result<i64> {
     let sql = "UPDATE network_change SET number = number + 1 RETURNING number";
     connection.prepare_cached(sql)?.query_row([], |row| row.get(0))

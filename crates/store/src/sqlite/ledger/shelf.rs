@@ -1,18 +1,17 @@
-//! What every order asks for, in memory: the venue with its slots, and who is told of the bookings of a key.
+//! A cache of what every booking reads: the venue with its slots, and the subscribers of a key.
 //!
-//! The writer is the only one that changes any of it, so the shelf is brought up to date where the writes go through: after
-//! a commit, and before anybody is told of it. Bookings are followed one by one. Whatever else changes the ledger empties
-//! the shelf, which is rare and cannot be forgotten.
+//! Only the writer changes this data, so it updates the cache after each commit, before it replies. Bookings are
+//! applied one by one. All other changes of the ledger clear the cache, which is rare and cannot be forgotten.
 //!
-//! Somebody may be reading while a commit returns. What was read says as of which commit, so that no booking is counted
-//! twice; and it is kept only if nothing was changed here since the reading began, so that none is missed.
+//! A reader may read while a commit returns. The entry carries the commit it was read at, so that no booking is counted
+//! twice; and it is cached only if nothing has changed here since the read began, so that none is missed.
 
 use super::super::lock;
 use crate::ledger::{Bookable, Slot, Subscriber, Venue, VenueName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Venues, slots and subscribers kept at most, all counted; some megabytes. One more, and the shelf is begun anew.
+/// Venues, slots and subscribers in the cache, all counted; some megabytes. When it is full, it is cleared.
 const ENTRIES_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -22,11 +21,10 @@ pub(in super::super) struct Shelf {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// How often anything was changed.
+    /// The number of changes so far.
     age: u64,
     entries: usize,
     by_id: HashMap<String, Shelved>,
-    /// Ids by slug, and by agent.
     by_slug: HashMap<String, String>,
     by_agent: HashMap<String, String>,
     subscribers: HashMap<String, Arc<Vec<Subscriber>>>,
@@ -35,21 +33,21 @@ struct Inner {
 #[derive(Debug)]
 struct Shelved {
     bookable: Bookable,
-    /// The last commit that is in it.
+    /// The last commit that the entry contains.
     as_of: u64,
 }
 
-/// What a commit did to a slot.
+/// The effect of a commit on a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct SlotMove {
     pub(in super::super) venue: String,
     pub(in super::super) slot: String,
-    /// One booking more, or one less.
+    /// Whether there is one booking more, or one less.
     pub(in super::super) taken: bool,
 }
 
 impl Shelf {
-    /// To be asked before something is read that may be kept then.
+    /// The age to pass to `keep`; taken before the read.
     pub(super) fn age(&self) -> u64 {
         lock(&self.inner).age
     }
@@ -68,7 +66,7 @@ impl Shelf {
         lock(&self.inner).subscribers.get(key).cloned()
     }
 
-    /// Keeps a venue that was read at this age, and is as it was after that commit.
+    /// Caches a venue that was read at this age, and is as of that commit.
     pub(super) fn keep(&self, bookable: &Bookable, as_of: u64, age: u64) {
         let mut inner = lock(&self.inner);
         if inner.has_room(age, 1 + bookable.slots.len()) {
@@ -79,7 +77,7 @@ impl Shelf {
         }
     }
 
-    /// Keeps the subscribers of a key that were read at this age.
+    /// Caches the subscribers of a key that were read at this age.
     pub(super) fn keep_subscribers(&self, key: &str, subscribers: &Arc<Vec<Subscriber>>, age: u64) {
         let mut inner = lock(&self.inner);
         if inner.has_room(age, 1 + subscribers.len()) {
@@ -87,7 +85,7 @@ impl Shelf {
         }
     }
 
-    /// This commit has moved these slots.
+    /// Applies the slot changes of this commit.
     pub(in super::super) fn follow(&self, moves: &[SlotMove], commit: u64) {
         if moves.is_empty() {
             return;
@@ -96,7 +94,7 @@ impl Shelf {
         inner.age += 1;
         for SlotMove { venue, slot, taken } in moves {
             let Some(shelved) = inner.by_id.get_mut(venue).filter(|shelved| shelved.as_of < commit) else { continue };
-            // Copied only where somebody is looking at it this moment.
+            // Copied only while a reader holds the slots.
             let slots: &mut Vec<Slot> = Arc::make_mut(&mut shelved.bookable.slots);
             if let Some(slot) = slots.iter_mut().find(|known| known.id == *slot) {
                 slot.taken = if *taken { slot.taken.saturating_add(1) } else { slot.taken.saturating_sub(1) };
@@ -104,7 +102,7 @@ impl Shelf {
         }
     }
 
-    /// Something else was changed.
+    /// Clears the cache after any other change.
     pub(in super::super) fn clear(&self) {
         let mut inner = lock(&self.inner);
         *inner = Inner { age: inner.age + 1, ..Inner::default() };
@@ -112,7 +110,7 @@ impl Shelf {
 }
 
 impl Inner {
-    /// Whether something that was read at this age may be kept; there is room for it then.
+    /// Whether an entry that was read at this age may be cached; makes room for it.
     fn has_room(&mut self, age: u64, entries: usize) -> bool {
         if self.age != age || entries > ENTRIES_MAX {
             return false;

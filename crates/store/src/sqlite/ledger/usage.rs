@@ -1,4 +1,4 @@
-//! What was counted, and the batches it is billed in.
+//! Usage, and the batches it is billed in.
 
 use super::super::{SqliteLog, key, salt, task_id, unsigned};
 use crate::Answer;
@@ -6,7 +6,7 @@ use crate::ledger::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, Tally, Usa
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{TaskId, Timestamp};
 
-/// What is in no batch and has a payer, before some time; by payer and day.
+/// Usage that is in no batch and has a payer, before some time; in order of the bookings.
 const CLAIMABLE: &str = "SELECT k, salt, customer, at FROM usage INDEXED BY usage_unsynced
     WHERE synced_at IS NULL AND batch IS NULL AND customer IS NOT NULL AND at < ?1 ORDER BY k";
 
@@ -75,7 +75,7 @@ fn mark(connection: &Connection, id: &str, mark: &BatchMark) -> rusqlite::Result
     }
 }
 
-/// Bookings that should have been counted: all but those that were only ever held.
+/// Bookings that should have been metered: all but those that were only ever held.
 const BOOKINGS: &str = r#"SELECT count(*) FROM booking
     WHERE held = 0 OR moves LIKE '%"to":"pending"%'"#;
 

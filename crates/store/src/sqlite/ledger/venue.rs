@@ -1,8 +1,8 @@
 //! Venues, in the order of their keys.
 //!
-//! A venue's key is its place among all venues, so whatever is found by its words comes in the right order and reading
-//! stops when there is enough. There is room between keys for those that come later; where it is used up, all places are
-//! given anew. Which words a query means is the business of [`words`](super::words).
+//! A venue's key is its rank among all venues, so the index returns matches in the right order and reading stops when
+//! there are enough. There are gaps between keys for later venues; when a gap is used up, all keys are assigned anew.
+//! [`words`](super::words) finds the words that a query matches.
 
 use super::words::{self, Meant, Vocabulary};
 use crate::ledger::{
@@ -11,9 +11,9 @@ use crate::ledger::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
 
-/// The room between two keys, when places are given anew.
+/// The gap between two keys, when all keys are assigned anew.
 const GAP: i64 = 1 << 20;
-/// From this many venues in one import on, all places are given anew.
+/// From this many venues in one import on, all keys are assigned anew.
 const ANEW_FROM: usize = 1000;
 const COLUMNS: &str =
     "v.id, v.slug, v.name, v.agent_id, v.category, v.description, v.area, v.city, v.tags, v.price_range,
@@ -101,7 +101,7 @@ pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Ve
     connection.prepare_cached(sql)?.query_map([venue], slot)?.collect()
 }
 
-/// A venue with its slots, and the last commit that is in them. To be asked on one view of the file.
+/// A venue with its slots, and the last commit in them. To be called on one view of the file.
 pub(super) fn bookable(connection: &Connection, name: VenueName<'_>) -> rusqlite::Result<Option<(Bookable, u64)>> {
     let Some(venue) = find(connection, name)? else { return Ok(None) };
     let slots = Arc::new(slots(connection, &venue.id)?);
@@ -120,7 +120,7 @@ pub(super) fn import(
     if let Some(twice) = twice(&listings) {
         return Ok(Err(twice));
     }
-    // Those that are replaced go first, or two venues could not change names with each other.
+    // Replaced venues are deleted first, or two venues could not swap names.
     for listing in &mut listings {
         let sql = "SELECT n, id FROM venue WHERE slug = ?1";
         let known = connection
@@ -161,7 +161,7 @@ pub(super) fn import(
     Ok(Ok(imported))
 }
 
-/// What two venues of one import both have.
+/// A name that two venues of one import share.
 fn twice(listings: &[VenueListing]) -> Option<ImportError> {
     let mut seen = std::collections::HashSet::new();
     for VenueListing { venue, .. } in listings {
@@ -174,7 +174,7 @@ fn twice(listings: &[VenueListing]) -> Option<ImportError> {
     None
 }
 
-/// What another venue has that this one wants.
+/// A name of this venue that another venue has.
 fn taken(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<ImportError>> {
     for (what, text) in [("id", &venue.id), ("agent_id", &venue.agent_id)] {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM venue WHERE {what} = ?1)");
@@ -185,7 +185,7 @@ fn taken(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<Impo
     Ok(None)
 }
 
-/// A key between those of its neighbours; none where there is no room.
+/// A key between those of its neighbours; `None` where there is no gap.
 fn place(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<i64>> {
     let neighbour = |sql: &str| {
         let place = params![venue.below(), venue.name, venue.id];
@@ -237,7 +237,7 @@ fn put(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
 
 fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::Result<()> {
     let names = serde_json::to_string(&slots.iter().map(|slot| &*slot.id).collect::<Vec<_>>()).unwrap_or_default();
-    // One that has bookings stays, so that it is not booked anew should it come back.
+    // A slot that has bookings stays, so that it is not booked twice should a later import name it again.
     let sql = "UPDATE slot SET capacity = 0 WHERE venue = ?1 AND id NOT IN (SELECT value FROM json_each(?2))";
     connection.prepare_cached(sql)?.execute([venue, &names])?;
     let sql = "DELETE FROM slot WHERE venue = ?1 AND taken = 0 AND id NOT IN (SELECT value FROM json_each(?2))";
@@ -251,9 +251,9 @@ fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::
     Ok(())
 }
 
-/// Gives every venue a new key, and the index new rows.
+/// Assigns a new key to every venue, and rebuilds the index.
 fn give_places_anew(connection: &Connection) -> rusqlite::Result<()> {
-    // Out of the way first: a key that is wanted may be another's.
+    // The old keys are made negative first: a new key may equal another venue's old one.
     connection.execute_batch(
         "UPDATE venue SET n = -n; INSERT INTO venue_text (venue_text) VALUES ('delete-all'); DELETE FROM venue_word;
          INSERT INTO venue_word_text (venue_word_text) VALUES ('delete-all');",

@@ -1,29 +1,29 @@
-//! Words of venues: each is kept once, and a venue says which of them it says.
+//! The vocabulary of venues: each word is stored once, and a venue refers to the words in its texts.
 //!
-//! A term is part of a venue's texts if it is part of one of their words, since neither has spaces. So a search first asks
-//! which words there are with the term in them, and then for venues that say one of those: both are short lists, however
-//! many venues there are. A location may have spaces; areas and cities count as words of their own kind.
+//! A search term is part of a venue's texts if it is part of one of their words, since neither has spaces. So a search
+//! first finds the words that contain the term, and then the venues that have one of those: both are short lists,
+//! however many venues there are. A location may have spaces; areas and cities are words of their own kind.
 //!
-//! What is found may be too much, where letters count as the same here that do not elsewhere. Whoever reads it compares.
+//! The index may return too many venues, because it treats more letters as equal. The caller compares each of them.
 
 use crate::ledger::{Venue, Wanted, folded};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// Words that one term may mean. One that means more says next to nothing, and is not asked for.
+/// Words that one term may match. A term that matches more narrows the search too little, and is not used.
 const MEANINGS_MAX: usize = 512;
-/// Characters of a text that the index of parts knows.
+/// Characters that a text needs for the index of parts.
 const INDEXED_CHARS_MIN: usize = 3;
 
-/// What a query means.
+/// The words that a query matches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meant {
-    /// As far as words tell, everything.
+    /// The words do not narrow the search.
     Anything,
-    /// There is no such word.
+    /// No word matches.
     Nothing,
-    /// Venues that say these; a question to `venue_text`.
+    /// Venues with these words; a query for `venue_text`.
     These(String),
 }
 
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The letter of its tokens.
+    /// The first letter of its tokens.
     const fn letter(self) -> char {
         match self {
             Self::Word => 'w',
@@ -63,9 +63,9 @@ impl Kind {
     }
 }
 
-/// Asks which words a query means.
+/// Finds the words that a query matches.
 pub(super) fn meant(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<Meant> {
-    // A term with a space in it is part of no word; whoever reads compares.
+    // A term with a space is part of no word; the caller compares it.
     let terms = wanted.terms.iter().filter(|term| !term.contains(char::is_whitespace)).map(|term| (Kind::Word, term));
     let places = wanted.location.iter().map(|place| (Kind::Place, place));
     let mut question = String::new();
@@ -76,7 +76,7 @@ pub(super) fn meant(connection: &Connection, wanted: &Wanted) -> rusqlite::Resul
             ids => and(&mut question, kind, &ids),
         }
     }
-    // By itself the category has a better index.
+    // A category alone has a better index.
     if let Some(category) = wanted.category.as_ref().filter(|_| !question.is_empty()) {
         let sql = "SELECT id FROM venue_word WHERE kind = ?1 AND text = ?2";
         let asked = params![Kind::Category.number(), category];
@@ -98,13 +98,13 @@ fn and(question: &mut String, kind: Kind, ids: &[i64]) {
     question.push(')');
 }
 
-/// The words that a text is part of; one more than may be meant where there are more.
+/// The words that contain a text, up to one more than the limit.
 fn meanings(connection: &Connection, kind: Kind, text: &str) -> rusqlite::Result<Vec<i64>> {
     let limit = i64::try_from(MEANINGS_MAX + 1).unwrap_or(i64::MAX);
     let is_indexed = text.chars().count() >= INDEXED_CHARS_MIN && !text.contains('\0');
     match kind.column().filter(|_| is_indexed) {
         Some(column) => {
-            // Quoted: words of a caller are not words of a language.
+            // Quoted, so that the caller's text is not parsed as query syntax.
             let question = format!("{column} : \"{}\"", text.replace('"', "\"\""));
             let sql = "SELECT rowid FROM venue_word_text WHERE venue_word_text MATCH ?1 LIMIT ?2";
             connection.prepare_cached(sql)?.query_map(params![question, limit], |row| row.get(0))?.collect()
@@ -117,12 +117,12 @@ fn meanings(connection: &Connection, kind: Kind, text: &str) -> rusqlite::Result
     }
 }
 
-/// The words that were met while venues are put in.
+/// The ids of the words met during one import.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary(HashMap<(Kind, String), i64>);
 
 impl Vocabulary {
-    /// Puts what an active venue says into the index.
+    /// Indexes the words of an active venue.
     pub(super) fn index(&mut self, connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
         if !venue.active {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The audit: one chain, whoever writes, and refusals that cost little and are never lost in silence.
+//! Promises about the audit: one chain for all writers, and refusals that are cheap and never lost silently.
 
 use super::{GuardBench, ann, at, at_once, entries};
 use crate::wait::wait;
@@ -121,7 +121,7 @@ pub(super) fn a_flood_of_refusals_is_cheap(bench: &mut dyn GuardBench) {
     assert!(began.elapsed() < Duration::from_secs(5), "ten seconds' worth took {:?}", began.elapsed());
     let said = said(bench);
     assert_eq!(said.iter().map(|e| e.count).sum::<u64>(), 10_000);
-    // Thirty, unless a writing in between cut a second in two.
+    // Thirty, unless a write in between split a second.
     assert!(said.len() <= 60, "{} entries", said.len());
 }
 

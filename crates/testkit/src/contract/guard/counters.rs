@@ -1,4 +1,4 @@
-//! Counters: windows that slide, and quotas that last a day.
+//! Promises about counters: sliding windows and daily quotas.
 
 use super::{GuardBench, at, at_once};
 use crate::wait::wait;
@@ -21,7 +21,7 @@ fn refused(ms: u64) -> Hit {
 }
 
 pub(super) fn a_window_slides(bench: &mut dyn GuardBench) {
-    // The account of a chain: twenty a minute, a second apart.
+    // Twenty requests in a minute, one second apart.
     for n in 0..20 {
         let left = u32::try_from(19 - n).expect("a small number");
         assert_eq!(hit(bench, "alice", 20, n * 1000), Hit::Admitted { left });

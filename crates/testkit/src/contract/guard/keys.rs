@@ -1,4 +1,4 @@
-//! API keys: found by their texts, good for as long as they say, and changed by nobody in secret.
+//! Promises about API keys: found by their texts, valid for their term, and never changed without an audit entry.
 
 use super::{GuardBench, ann, at, changes};
 use crate::wait::wait;
@@ -13,7 +13,7 @@ fn terms(owner: &str) -> KeyTerms {
     KeyTerms { owner: owner.into(), ..KeyTerms::default() }
 }
 
-/// A key named like its text.
+/// Creates a key whose id is its text.
 fn create(bench: &dyn GuardBench, text: &str, ms: i64) -> ApiKey {
     wait(bench.store().create(id(text), Imprint::of(text), terms("o"), ann(ms))).expect("a key is created")
 }
@@ -22,7 +22,7 @@ fn standing(bench: &dyn GuardBench, text: &str, now: Timestamp) -> Standing {
     bench.store().find(&Imprint::hash(text), now).expect("keys can be found")
 }
 
-/// Which key a text opens the door with.
+/// The id of the key for which a text is valid.
 fn opens(bench: &dyn GuardBench, text: &str, ms: i64) -> Option<String> {
     match standing(bench, text, at(ms)) {
         Standing::Valid(key) => Some(key.id.to_string()),
@@ -100,7 +100,7 @@ pub(super) fn a_revoked_key_stays_revoked(bench: &mut dyn GuardBench) {
     assert_eq!(refused, Err(ChangeError::Revoked(id("k"))));
     for _ in 0..2 {
         for text in ["k", "k2"] {
-            // Also for a clock that went back: a revocation is no matter of time.
+            // Also after the clock went back: a revocation does not depend on the time.
             for ms in [0, 6] {
                 assert!(matches!(standing(bench, text, at(ms)), Standing::Revoked(key) if key.id == id("k")), "{text}");
             }
@@ -126,7 +126,7 @@ pub(super) fn a_rotated_key_has_two_texts_for_a_while(bench: &mut dyn GuardBench
         assert_eq!(opens(bench, "new", 5000).as_deref(), Some("old"));
         bench.reopen();
     }
-    // With no time left the old one is out at once.
+    // Without a grace time the old text is invalid at once.
     wait(bench.store().rotate(id("old"), Imprint::of("newer"), at(2000), ann(2000))).expect("rotated");
     assert_eq!(standing(bench, "new", at(2000)), Standing::Unknown);
     assert_eq!(opens(bench, "newer", 2000).as_deref(), Some("old"));

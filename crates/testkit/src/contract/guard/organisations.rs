@@ -1,4 +1,4 @@
-//! Organisations: where the secret of a domain is found.
+//! Promises about organisations: where the secret of a domain is stored.
 
 use super::{GuardBench, ann, at, changes};
 use crate::wait::wait;

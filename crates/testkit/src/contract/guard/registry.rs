@@ -1,4 +1,4 @@
-//! The registry: agents that were added, and the cards they showed.
+//! Promises about the registry: added agents, and their observed cards.
 
 use super::{GuardBench, ann, at, changes};
 use crate::wait::wait;
@@ -64,7 +64,7 @@ pub(super) fn an_agent_is_kept_as_it_was_added(bench: &mut dyn GuardBench) {
 }
 
 pub(super) fn a_name_is_taken_once(bench: &mut dyn GuardBench) {
-    // A card of an agent of the configuration, which had this name before.
+    // A card of a configured agent that had this name before.
     notice(bench, card("a", "d0", CardStanding::Used));
     wait(bench.store().enlist(agent("a"), Some(card("a", "d1", CardStanding::Used)), ann(0))).expect("added");
     assert_eq!(standings(bench, "a"), [(1, "d1".to_owned(), "used")]);
@@ -97,7 +97,7 @@ pub(super) fn of_the_cards_of_an_agent_one_is_used(bench: &mut dyn GuardBench) {
     assert_eq!(notice(bench, card("a", "d2", CardStanding::Used)), Notice::New(2));
     bench.reopen();
     assert_eq!(standings(bench, "a"), [(1, "d1".to_owned(), "past"), (2, "d2".to_owned(), "used")]);
-    // The same words in another's name are another card.
+    // The same content with another signer is another card.
     let mut signed = card("a", "d2", CardStanding::Used);
     signed.pin.signer = Some("k1".into());
     assert_eq!(notice(bench, signed.clone()), Notice::New(3));
@@ -118,7 +118,7 @@ pub(super) fn a_held_card_waits_to_be_approved(bench: &mut dyn GuardBench) {
     assert_eq!((approved.number, approved.seen.standing), (3, CardStanding::Used));
     let after = [(1, "d1".to_owned(), "past"), (2, "d2".to_owned(), "past"), (3, "d3".to_owned(), "used")];
     assert_eq!(standings(bench, "a"), after);
-    // Nothing is held any more, and nothing is asked where nothing is held.
+    // No card is held any more, so none needs approval.
     assert_eq!(notice(bench, card("a", "d4", CardStanding::Held)), Notice::New(4));
     assert_eq!(notice(bench, card("a", "d4", CardStanding::Used)), Notice::New(5));
     assert_eq!(standings(bench, "a").last(), Some(&(5, "d4".to_owned(), "used")));

@@ -1,4 +1,4 @@
-//! Replay marks: one first, and no second until the end.
+//! Promises about replay marks: only the first request is new until its mark expires.
 
 use super::{GuardBench, at, at_once};
 use crate::wait::wait;

@@ -1,13 +1,13 @@
-//! The agent card, but for its security schemes.
+//! The agent card in protobuf, without its security schemes.
 //!
 //! A 0.3 card has one preferred address and a list of further ones, all of which speak the version on the card. So it
-//! shows those interfaces of ours that speak 0.3, and is refused where there is none: a client would call an address
-//! that does not understand it.
+//! lists only our interfaces of 0.3. Without any, writing fails: a client would call an address that does not
+//! understand it.
 //!
-//! Signatures go in neither direction. They cover the JSON of one form, and a signature that cannot be checked any more
-//! is worse than none.
+//! Signatures are neither read nor written. They cover the JSON of one form, and a signature that can no longer be
+//! checked is worse than none.
 //!
-//! Reading is generous: what a 0.3 card requires may be empty, since most of it is text for people.
+//! Reading is lenient: the members that a 0.3 card requires may be empty, since most of them are text for people.
 
 use super::lost::{Lost, Numbers};
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
@@ -18,9 +18,9 @@ use crate::v1::grpc::value::{read_optional_struct, write_struct};
 use sabir_proto::card::{Capabilities, Extension, Interface, OAuthFlows, Provider, SecurityScheme, Skill};
 use sabir_proto::{AgentCard, Fault};
 
-/// What `preferred_transport` is when it is not set.
+/// The default of `preferred_transport`.
 const TRANSPORT_DEFAULT: &str = "JSONRPC";
-/// What `protocol_version` is when it is not set.
+/// The default of `protocol_version`.
 const VERSION_DEFAULT: &str = "0.3.0";
 
 /// The addresses on a 0.3 card.
@@ -29,16 +29,16 @@ pub(in crate::v03) struct Interfaces {
     pub(in crate::v03) url: String,
     pub(in crate::v03) preferred_transport: String,
     pub(in crate::v03) protocol_version: String,
-    /// Address and transport of each.
+    /// The address and transport of each further interface.
     pub(in crate::v03) additional: Vec<(String, String)>,
 }
 
-/// A card, less what 0.3 cannot show, with what it shows elsewhere pulled out.
+/// A card without the members that 0.3 does not have, and with those taken out that 0.3 has elsewhere.
 pub(in crate::v03) struct Shown {
     pub(in crate::v03) interfaces: Interfaces,
-    /// `supports_authenticated_extended_card`
+    /// The value of `supports_authenticated_extended_card`.
     pub(in crate::v03) extended: bool,
-    /// The rest.
+    /// The rest of the card.
     pub(in crate::v03) card: AgentCard,
 }
 
@@ -63,8 +63,8 @@ impl Shown {
     }
 }
 
-/// 0.3 has no device code, and nowhere to say that a code needs its proof key. A requirement that names a scheme which
-/// is gone stays: whoever cannot read how to authenticate still learns that it must.
+/// Whether 0.3 can have a scheme. It has no device code, and no member for a required proof key. A requirement of a
+/// dropped scheme stays: a client that cannot read how to authenticate still learns that it must.
 fn keep_scheme(scheme: &mut SecurityScheme, path: &Path<'_>, losses: &mut Losses) -> bool {
     let SecurityScheme::OAuth2 { flows, .. } = scheme else { return true };
     match flows {
@@ -118,7 +118,7 @@ impl Interfaces {
         shown.ok_or_else(|| Fault::VersionNotSupported("this agent's card has no interface of A2A 0.3".into()))
     }
 
-    /// The same address twice is one: 0.3 suggests to repeat the preferred one among the others.
+    /// Adds a further interface, each only once: 0.3 suggests repeating the preferred one among them.
     pub(in crate::v03) fn add(&mut self, url: String, transport: String) {
         let preferred = self.url == url && self.preferred_transport == transport;
         let interface = (url, transport);
@@ -127,7 +127,7 @@ impl Interfaces {
         }
     }
 
-    /// As 1.0 lists them.
+    /// Converts to the list of interfaces of 1.0.
     pub(in crate::v03) fn told(mut self) -> Vec<Interface> {
         if self.preferred_transport.is_empty() {
             TRANSPORT_DEFAULT.clone_into(&mut self.preferred_transport);
@@ -197,7 +197,7 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losse
     })
 }
 
-/// proto3 cannot tell "no" from "not said".
+/// `None` for `false`: proto3 cannot tell it from an unset member.
 pub(in crate::v03) fn offered(yes: bool) -> Option<bool> {
     yes.then_some(true)
 }

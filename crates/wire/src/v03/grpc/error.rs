@@ -1,35 +1,36 @@
-//! A fault as a gRPC status, and what 0.3 calls it.
+//! Faults as gRPC statuses of 0.3.
 //!
-//! | Who | What it reads |
+//! | Client | What it reads |
 //! |---|---|
 //! | Python 0.3 | nothing: its callers get the status as it is |
 //! | Python 1.x, speaking 0.3 | the class of the error, in the text before the first `: ` |
 //! | JavaScript 0.3 | the code, together with the method |
 //! | JavaScript 1.x, speaking 0.3 | the details, as in 1.0 |
 //!
-//! What we send is all of it at once. The servers of the Python SDK write the text in the same way.
+//! We send all of it at once. The servers of the Python SDK write the text in the same way.
 
 use crate::Dialect;
 use crate::codes;
 use crate::v1::grpc::{read_status_as, status_as};
 use sabir_proto::{Code, Fault};
 
-/// The status of a fault.
+/// The gRPC status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
     let code = shown(fault.code());
     status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", codes::name(code)), fault)
 }
 
-/// Reads the status of a call that failed. What a server of the SDKs says is told by its details, its words or its code.
+/// Reads the status of a call that failed. The details decide the code, then the text, then the status code, as the
+/// SDKs write them.
 pub fn read_status(status: &tonic::Status) -> Fault {
     read_status_as(status, |status| match status {
-        // Nothing else has it in 0.3.
+        // No other error has this status in 0.3.
         tonic::Code::FailedPrecondition => Code::TaskNotCancelable,
         other => codes::by_status(other).1,
     })
 }
 
-/// 0.3 knows no numbers past -32007.
+/// The code that 0.3 has for a fault: it has no numbers past -32007.
 pub(in crate::v03) const fn shown(code: Code) -> Code {
     match code {
         Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,

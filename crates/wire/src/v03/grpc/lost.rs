@@ -1,6 +1,6 @@
-//! What 0.3 has no place for on the way out: one file, for gRPC and REST alike.
+//! Notes what 0.3 cannot carry when a value is written, for gRPC and REST alike.
 //!
-//! The writers themselves only write; this walk beside them says what they leave out. Paths are those of 1.0.
+//! The writers only write; this module walks the same value and notes what they leave out. Paths are those of 1.0.
 
 use crate::losses::{LossKind, Losses};
 use crate::path::Path;
@@ -12,7 +12,7 @@ use sabir_proto::{
 };
 use serde_json::Value;
 
-/// How free JSON writes its numbers.
+/// How a binding writes the numbers of free JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::v03) enum Numbers {
     /// As text, with all their digits.
@@ -21,11 +21,11 @@ pub(in crate::v03) enum Numbers {
     Doubles,
 }
 
-/// Notes what is lost.
+/// Walks a value and notes what 0.3 cannot carry.
 pub(in crate::v03) struct Lost<'a> {
     losses: &'a mut Losses,
     numbers: Numbers,
-    /// Whether a file's name has a place.
+    /// Whether the binding carries a file's name.
     names: bool,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Lost<'a> {
         Self { losses, numbers, names: true }
     }
 
-    /// For REST: text, and names of files only for the peers that know them.
+    /// The recorder for REST: numbers as text, and names of files only for peers that read them.
     pub(in crate::v03) fn rest(files: Form, losses: &'a mut Losses) -> Self {
         Self { losses, numbers: Numbers::Text, names: files.has_names() }
     }
@@ -47,7 +47,7 @@ impl<'a> Lost<'a> {
             Call::Send(send) | Call::Stream(send) => self.send(send),
             Call::Get(get) => self.none_of_history(get.history_length, "historyLength"),
             Call::Cancel(cancel) if cancel.metadata.is_some() => self.losses.note(LossKind::Metadata, "metadata"),
-            // The server will name it, after the task.
+            // The server will give it an id, that of the task.
             Call::CreatePush { config, .. } if config.id.is_none() => self.losses.note(LossKind::PushConfigId, "id"),
             Call::ListPush(list) if list.page_size == Some(0) => self.losses.note(LossKind::Paging, "pageSize"),
             Call::Cancel(_)
@@ -70,7 +70,7 @@ impl<'a> Lost<'a> {
         }
     }
 
-    /// Zero is "no limit" in 0.3 and "none" in 1.0.
+    /// Notes a history length of zero, which is "no limit" in 0.3 and "none" in 1.0.
     fn none_of_history(&mut self, length: Option<i32>, path: &str) {
         if length == Some(0) {
             self.losses.note(LossKind::Configuration, path);
@@ -155,7 +155,7 @@ impl<'a> Lost<'a> {
         }
     }
 
-    /// Free parameters on a card.
+    /// Notes the free parameters on a card.
     pub(super) fn params(&mut self, object: Option<&Object>, path: &Path<'_>) {
         if let Some(object) = object {
             self.free(object.as_json(), LossKind::CardMember, path);
@@ -175,17 +175,18 @@ impl<'a> Lost<'a> {
     }
 }
 
-/// Whether the mark for wrapped data gets in the way of a part's own metadata: a member of the same name is taken for
-/// it, and an object that holds nothing beside it is taken for none.
+/// Whether the mark for wrapped data hides a part's own metadata: a reader takes a member of the same name for the
+/// mark, and drops an object that is empty beside it.
 fn is_hidden_by_mark(part: &Part) -> bool {
     let (Content::Data(json), Some(metadata)) = (&part.content, &part.metadata) else { return false };
     let text = metadata.as_str();
     (text == "{}" && !is_object(json)) || (text.contains(WRAPPED) && metadata.to_map().contains_key(WRAPPED))
 }
 
-/// Whether a number of this value is not the same any more as a double.
+/// Whether a number of this value changes as a double.
 fn is_rounded(json: &Json) -> bool {
-    // Fifteen digits always survive. Hardly any value has a longer number, and the others need not be parsed for this.
+    // A double keeps any fifteen digits. Hardly any value has a longer number, and the others need not be parsed for
+    // this.
     let digits = |a: &u8, b: &u8| a.is_ascii_digit() && b.is_ascii_digit();
     let has_long_number = json.as_str().as_bytes().chunk_by(digits).any(|run| run.len() > 15);
     has_long_number && json.read().is_ok_and(|value: Value| has_rounded(&value))
@@ -195,7 +196,7 @@ fn has_rounded(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)).unwrap_or(0);
-            // The bits between the first and the last that is set; a double keeps 53 of them.
+            // The bits from the first to the last that is set; a double keeps 53 of them.
             magnitude != 0 && 64 - magnitude.leading_zeros() - magnitude.trailing_zeros() > 53
         }
         Value::Array(items) => items.iter().any(has_rounded),

@@ -1,4 +1,4 @@
-//! Messages, artifacts and their parts.
+//! Messages, artifacts and their parts in protobuf.
 
 use crate::path::{Path, Wrong, unset};
 use crate::pb::a2a_v03 as pb;
@@ -63,7 +63,7 @@ fn read_part(part: pb::Part, path: &Path<'_>) -> Result<Part, Wrong> {
     let mut read = match part.part {
         Some(Kind::Text(text)) => Part::text(text),
         Some(Kind::File(file)) => read_file(file, &path.member("file"))?,
-        // A data part that holds nothing holds the empty object.
+        // An unset value in a data part is the empty object.
         Some(Kind::Data(data)) => {
             let object = read_struct(&data.data.unwrap_or_default(), &path.member("data"))?;
             Part::data(object.as_json().clone())
@@ -101,7 +101,7 @@ fn write_part(part: &Part) -> pb::Part {
     pb::Part { metadata: marked(part).as_deref().map(write_struct), part: Some(kind) }
 }
 
-/// An object as it is; anything else as the only member of one.
+/// Writes an object as it is, and any other value as the only member of an object.
 fn write_data(json: &Json, metadata: Option<&Object>) -> Struct {
     let value = write_value(json);
     match value.kind {
@@ -126,7 +126,7 @@ const fn write_role(role: Role) -> pb::Role {
     }
 }
 
-/// proto3 has no absent strings: an empty one is none.
+/// Reads a context id; proto3 has no absent strings, so an empty one is unset.
 pub(super) fn read_context(text: &str, path: &Path<'_>) -> Result<Option<ContextId>, Wrong> {
     if text.is_empty() {
         return Ok(None);

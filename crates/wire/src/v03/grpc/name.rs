@@ -1,6 +1,6 @@
 //! Resource names: `tasks/{id}` and `tasks/{id}/pushNotificationConfigs/{id}`.
 //!
-//! Ids stand in them as they are, without any escaping, so an id with a slash has no name.
+//! Ids are not escaped in them, so an id with a slash has no resource name.
 
 use crate::path::{Path, Wrong};
 use sabir_proto::{Fault, TaskRef};
@@ -8,7 +8,7 @@ use sabir_proto::{Fault, TaskRef};
 const TASKS: &str = "tasks/";
 const CONFIGS: &str = "/pushNotificationConfigs/";
 
-/// Reads the name of a task.
+/// Reads the resource name of a task in a request.
 pub(super) fn task(name: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
     match name.strip_prefix(TASKS) {
         Some(id) if !id.contains('/') => read_task(id, path),
@@ -16,7 +16,7 @@ pub(super) fn task(name: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
     }
 }
 
-/// Reads the name of a push configuration.
+/// Reads the resource name of a push configuration in a request.
 pub(super) fn push(name: &str, path: &Path<'_>) -> Result<(TaskRef, String), Wrong> {
     let parts = name.strip_prefix(TASKS).and_then(|rest| rest.split_once(CONFIGS));
     match parts {
@@ -30,8 +30,8 @@ pub(super) fn push(name: &str, path: &Path<'_>) -> Result<(TaskRef, String), Wro
     }
 }
 
-/// Reads the name of a push configuration in a reply: whatever stands on either side of the middle, since it is the
-/// server's own affair how it names things. No configuration's id is an empty one.
+/// Reads the resource name of a push configuration in a reply. The ids may have any form, since the server chooses its
+/// names. A configuration whose id is empty has none.
 pub(in crate::v03) fn told_push(name: &str) -> Result<(TaskRef, Option<String>), Wrong> {
     let path = Path::Root.member("name");
     let (task, config) = name
@@ -45,28 +45,28 @@ fn read_task(id: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
     TaskRef::parse(id).map_err(|e| path.wrong(format_args!("task id {e}")))
 }
 
-/// A name is quoted in an error, but not at any length.
+/// The part of a name that an error quotes.
 fn brief(name: &str) -> &str {
     &name[..name.floor_char_boundary(128)]
 }
 
-/// The name of a task.
+/// The resource name of a task.
 pub(in crate::v03) fn of_task(task: &TaskRef) -> String {
     format!("{TASKS}{task}")
 }
 
-/// The name of a push configuration.
+/// The resource name of a push configuration.
 pub(in crate::v03) fn of_push(task: &TaskRef, config: Option<&str>) -> String {
     format!("{TASKS}{task}{CONFIGS}{}", config.unwrap_or_default())
 }
 
-/// The name of a task, to be sent; `member` is what 1.0 calls it.
+/// The resource name of a task for a request. Fails for an id that has none; `member` is the member in 1.0.
 pub(super) fn ask_task(task: &TaskRef, member: &str) -> Result<String, Fault> {
     let name = of_task(task);
     if name[TASKS.len()..].contains('/') { Err(unnamed(member)) } else { Ok(name) }
 }
 
-/// The name of a push configuration, to be sent.
+/// The resource name of a push configuration for a request. Fails for ids that have none.
 pub(super) fn ask_push(task: &TaskRef, config: &str) -> Result<String, Fault> {
     ask_task(task, "taskId")?;
     if config.is_empty() || config.contains('/') { Err(unnamed("id")) } else { Ok(of_push(task, Some(config))) }
@@ -113,7 +113,7 @@ mod tests {
         assert!(ask_push(&plain, "c/d").is_err());
         assert!(ask_push(&plain, "").is_err());
         assert_eq!(ask_push(&plain, "c").unwrap(), "tasks/a/pushNotificationConfigs/c");
-        // A reply says what it says.
+        // A name in a reply is read as it is.
         assert_eq!(told_push(&of_push(&slashed, Some("c/d"))).unwrap(), (slashed, Some("c/d".into())));
     }
 

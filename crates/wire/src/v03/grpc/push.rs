@@ -1,4 +1,4 @@
-//! Push notification configurations.
+//! Push notification configurations in protobuf.
 
 use super::name;
 use crate::losses::{LossKind, Losses};
@@ -6,7 +6,7 @@ use crate::path::{Path, Wrong, unset};
 use crate::pb::a2a_v03 as pb;
 use sabir_proto::{Authentication, PushConfig, TaskRef};
 
-/// Reads a configuration. `at` is where it stands in 0.3, `canonical` where it stands in 1.0.
+/// Reads a configuration. `at` is its path in 0.3, `canonical` its path in 1.0.
 pub(super) fn read_push(
     config: pb::PushNotificationConfig,
     at: &Path<'_>,
@@ -34,7 +34,7 @@ fn read_authentication(
     let credentials = unset(info.credentials);
     let mut schemes = info.schemes.into_iter().filter(|scheme| !scheme.is_empty());
     match (schemes.next(), credentials) {
-        // It says nothing at all.
+        // The member is there but empty.
         (None, None) => Ok(None),
         (None, Some(_)) => Err(at.member("schemes").wrong("is required")),
         (Some(scheme), credentials) => {
@@ -59,7 +59,7 @@ pub(super) fn write_push(config: &PushConfig) -> pb::PushNotificationConfig {
     }
 }
 
-/// Reads a configuration with the task it belongs to. Its own id counts, and else the one in its name.
+/// Reads a configuration with its task. The id is its own, or else the one in its name.
 pub(super) fn read_task_push(
     config: pb::TaskPushNotificationConfig,
     at: &Path<'_>,

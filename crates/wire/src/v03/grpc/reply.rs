@@ -1,7 +1,7 @@
-//! What the methods of the service answer: written by servers, `read_…` by clients.
+//! The replies of the methods: written by servers, `read_…` by clients.
 //!
-//! Writing fails only for a card that no 0.3 client could use. Reading fails where the other side broke the rules, as
-//! [`Fault::InvalidAgentResponse`].
+//! Writing fails only for a card that no 0.3 client could use. Reading fails with [`Fault::InvalidAgentResponse`] where
+//! the server broke the rules.
 
 use super::card::{read_card as read_card_at, write_card};
 use super::lost::{Lost, Numbers};
@@ -14,12 +14,12 @@ use crate::pb::a2a_v03 as pb;
 use pb::send_message_response::Payload;
 use sabir_proto::{AgentCard, Answer, Fault, Message, PushConfig, PushPage, TaskRef, TheirEvent, TheirTask};
 
-/// An event of a stream, as a client hears it.
+/// An event of a stream, as a client receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The event.
+    /// The event, in canonical form.
     pub event: TheirEvent,
-    /// The server says that nothing follows. Some keep the connection open all the same.
+    /// Whether the server says that no event follows. Some keep the connection open all the same.
     pub last: bool,
 }
 
@@ -33,7 +33,7 @@ impl Heard {
     }
 }
 
-/// To *get* and *cancel*.
+/// Writes the reply to *get* and *cancel*.
 pub fn task(task: &TheirTask, losses: &mut Losses) -> pb::Task {
     Lost::new(Numbers::Doubles, losses).task(task, &Path::Root);
     write_task(task)
@@ -44,13 +44,13 @@ pub fn read_task(task: pb::Task, losses: &mut Losses) -> Result<TheirTask, Fault
     read_task_at(task, &Path::Root, losses).map_err(Wrong::in_reply)
 }
 
-/// To *send*: a task, as far as it got.
+/// Writes the reply to *send*: the task in its present state.
 pub fn sent_task(task: &TheirTask, losses: &mut Losses) -> pb::SendMessageResponse {
     Lost::new(Numbers::Doubles, losses).task(task, &Path::Root.member("task"));
     pb::SendMessageResponse { payload: Some(Payload::Task(write_task(task))) }
 }
 
-/// To *send*: a direct reply.
+/// Writes the reply to *send*: a message without a task.
 pub fn sent_message(message: &Message, losses: &mut Losses) -> pb::SendMessageResponse {
     Lost::new(Numbers::Doubles, losses).message(message, &Path::Root.member("message"));
     pb::SendMessageResponse { payload: Some(Payload::Msg(write_message(message))) }
@@ -68,7 +68,7 @@ pub fn read_sent(response: pb::SendMessageResponse, losses: &mut Losses) -> Resu
     response.payload.ok_or_else(missing).and_then(&mut read).map_err(Wrong::in_reply)
 }
 
-/// To *stream* and *subscribe*: one event. `last` says that nothing follows it; 0.3 clients wait for that word.
+/// Writes one event of *stream* and *subscribe*. `last` says that no event follows; 0.3 clients wait for that.
 pub fn event(event: &TheirEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
     Lost::new(Numbers::Doubles, losses).event(event);
     write_event(event, last)
@@ -79,7 +79,7 @@ pub fn read_event(response: pb::StreamResponse, losses: &mut Losses) -> Result<H
     read_event_at(response, &Path::Root, losses).map_err(Wrong::in_reply)
 }
 
-/// To creating and reading a push configuration.
+/// Writes the reply to creating and reading a push configuration.
 pub fn push(task: &TaskRef, config: &PushConfig) -> pb::TaskPushNotificationConfig {
     write_task_push(task, config)
 }
@@ -89,7 +89,7 @@ pub fn read_push(config: pb::TaskPushNotificationConfig, losses: &mut Losses) ->
     read_task_push(config, &Path::Root, &Path::Root, losses).map_err(Wrong::in_reply)
 }
 
-/// To listing push configurations.
+/// Writes the reply to listing push configurations.
 pub fn pushes(task: &TaskRef, page: &PushPage) -> pb::ListTaskPushNotificationConfigResponse {
     pb::ListTaskPushNotificationConfigResponse {
         configs: page.configs.iter().map(|config| write_task_push(task, config)).collect(),
@@ -97,7 +97,7 @@ pub fn pushes(task: &TaskRef, page: &PushPage) -> pb::ListTaskPushNotificationCo
     }
 }
 
-/// Reads the reply to listing push configurations. The task is the one that was asked about.
+/// Reads the reply to listing push configurations. The caller knows the task from its request.
 pub fn read_pushes(
     response: pb::ListTaskPushNotificationConfigResponse,
     losses: &mut Losses,
@@ -108,12 +108,12 @@ pub fn read_pushes(
     Ok(PushPage { configs: configs.map_err(Wrong::in_reply)?, next_page_token: response.next_page_token })
 }
 
-/// To asking for the extended card.
+/// Writes the extended card.
 pub fn card(card: &AgentCard, losses: &mut Losses) -> Result<pb::AgentCard, Fault> {
     write_card(card, losses)
 }
 
-/// Reads a card.
+/// Reads the extended card.
 pub fn read_card(card: pb::AgentCard, losses: &mut Losses) -> Result<AgentCard, Fault> {
     read_card_at(card, &Path::Root, losses).map_err(Wrong::in_reply)
 }

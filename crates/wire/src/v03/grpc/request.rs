@@ -1,6 +1,7 @@
-//! What the methods of the service are sent: one function per method for servers, [`Request`] for callers.
+//! The requests of the methods: one function per method for servers, one enum of requests for clients.
 //!
-//! The functions are alike, so that a server can treat the methods alike, although few of them can lose anything.
+//! All functions take the same arguments, so that a server can treat the methods alike, although few of them can lose
+//! anything.
 
 use super::lost::{Lost, Numbers};
 use super::message::{read_message, write_message};
@@ -15,17 +16,17 @@ use sabir_proto::{
     Subscribe, TaskRef, Tenant,
 };
 
-/// `SendMessage`
+/// Reads the request of `SendMessage`.
 pub fn send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<Call, Fault> {
     Ok(Call::Send(Box::new(read_send(request, losses)?)))
 }
 
-/// `SendStreamingMessage`
+/// Reads the request of `SendStreamingMessage`.
 pub fn stream(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<Call, Fault> {
     Ok(Call::Stream(Box::new(read_send(request, losses)?)))
 }
 
-/// `GetTask`
+/// Reads the request of `GetTask`.
 pub fn get_task(request: pb::GetTaskRequest, _: &mut Losses) -> Result<Call, Fault> {
     Ok(Call::Get(GetTask {
         tenant: Tenant::none(),
@@ -34,33 +35,33 @@ pub fn get_task(request: pb::GetTaskRequest, _: &mut Losses) -> Result<Call, Fau
     }))
 }
 
-/// `CancelTask`
+/// Reads the request of `CancelTask`.
 pub fn cancel_task(request: pb::CancelTaskRequest, _: &mut Losses) -> Result<Call, Fault> {
     let id = name::task(&request.name, &Path::Root.member("name"))?;
     Ok(Call::Cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }))
 }
 
-/// `TaskSubscription`
+/// Reads the request of `TaskSubscription`.
 pub fn subscribe(request: pb::TaskSubscriptionRequest, _: &mut Losses) -> Result<Call, Fault> {
     let id = name::task(&request.name, &Path::Root.member("name"))?;
     Ok(Call::Subscribe(Subscribe { tenant: Tenant::none(), id }))
 }
 
-/// `CreateTaskPushNotificationConfig`
+/// Reads the request of `CreateTaskPushNotificationConfig`.
 pub fn create_push(request: pb::CreateTaskPushNotificationConfigRequest, losses: &mut Losses) -> Result<Call, Fault> {
     let task = name::task(&request.parent, &Path::Root.member("parent"))?;
     let at = Path::Root.member("config");
     let inner = at.member("pushNotificationConfig");
-    // The name in `config` is the server's to give; SDKs send it half filled, or with the word "None" in it.
+    // The server chooses the name in `config`; SDKs send it half filled, or with the word "None" in it.
     let config = inner.required(at.required(request.config)?.push_notification_config)?;
     let config = read_push(config, &inner, &Path::Root, losses)?;
     create(task, unset(request.config_id), config)
 }
 
-/// The call that creates a push configuration, whose id may stand beside it or in it.
+/// Makes the call that creates a push configuration. Its id may stand beside the configuration or in it.
 ///
-/// Where it stands nowhere, the configuration is named after its task, as the SDKs do: a client that sets its webhook
-/// twice means to replace it.
+/// Without an id, the configuration gets the id of its task, as in the SDKs: a client that sets its webhook twice means
+/// to replace it.
 pub(in crate::v03) fn create(task: TaskRef, beside: Option<String>, config: PushConfig) -> Result<Call, Fault> {
     let id = match (beside, config.id) {
         (Some(beside), Some(inside)) if beside != inside => {
@@ -71,13 +72,13 @@ pub(in crate::v03) fn create(task: TaskRef, beside: Option<String>, config: Push
     Ok(Call::CreatePush { tenant: Tenant::none(), task, config: PushConfig { id: Some(id), ..config } })
 }
 
-/// `GetTaskPushNotificationConfig`
+/// Reads the request of `GetTaskPushNotificationConfig`.
 pub fn get_push(request: pb::GetTaskPushNotificationConfigRequest, _: &mut Losses) -> Result<Call, Fault> {
     let (task_id, id) = name::push(&request.name, &Path::Root.member("name"))?;
     Ok(Call::GetPush(GetPush { tenant: Tenant::none(), task_id, id }))
 }
 
-/// `ListTaskPushNotificationConfig`
+/// Reads the request of `ListTaskPushNotificationConfig`.
 pub fn list_push(request: pb::ListTaskPushNotificationConfigRequest, _: &mut Losses) -> Result<Call, Fault> {
     Ok(Call::ListPush(ListPush {
         tenant: Tenant::none(),
@@ -87,18 +88,18 @@ pub fn list_push(request: pb::ListTaskPushNotificationConfigRequest, _: &mut Los
     }))
 }
 
-/// `DeleteTaskPushNotificationConfig`
+/// Reads the request of `DeleteTaskPushNotificationConfig`.
 pub fn delete_push(request: pb::DeleteTaskPushNotificationConfigRequest, _: &mut Losses) -> Result<Call, Fault> {
     let (task_id, id) = name::push(&request.name, &Path::Root.member("name"))?;
     Ok(Call::DeletePush(DeletePush { tenant: Tenant::none(), task_id, id }))
 }
 
-/// `GetAgentCard`: despite its name, the card for callers who have shown who they are.
+/// Reads the request of `GetAgentCard`: despite its name, the card for authenticated callers.
 pub fn extended_card(_: pb::GetAgentCardRequest, _: &mut Losses) -> Result<Call, Fault> {
     Ok(Call::ExtendedCard { tenant: Tenant::none() })
 }
 
-/// proto3 numbers without presence: zero is unset.
+/// `None` for zero, the unset value of a proto3 number.
 fn set(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }
@@ -118,9 +119,9 @@ fn read_send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<Sen
     })
 }
 
-/// Reads a configuration that was sent. One that was not means: wait for the task, in every SDK. In one that was, an
-/// unset `blocking` is a `false` that was written, since proto3 writes no `false`; clients of all SDKs fill the member
-/// in, and their servers return at once when it is not set.
+/// Reads the configuration of a send. Without one, every SDK waits for the task. In one that was sent, an unset
+/// `blocking` is `false`, since proto3 does not write `false`; clients of all SDKs set the member, and their servers
+/// return at once when it is not set.
 fn read_configuration(
     configuration: pb::SendMessageConfiguration,
     losses: &mut Losses,
@@ -141,7 +142,7 @@ fn read_configuration(
     })
 }
 
-/// A call as the request of its method.
+/// A call as the protobuf request of its method.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "named like the variants of `Call`")]
 pub enum Request {
@@ -158,7 +159,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Writes a call. Fails for the one that 0.3 does not have, and for ids that cannot be named.
+    /// Writes a call. Fails for a list of tasks, which 0.3 does not have, and for ids that have no resource name.
     pub fn of(call: &Call, losses: &mut Losses) -> Result<Self, Fault> {
         let request = match call {
             Call::Send(send) => Self::Send(write_send(send)),
@@ -191,7 +192,7 @@ impl Request {
     }
 }
 
-/// Asking a 0.3 peer for a list of tasks.
+/// The fault of a list of tasks, which 0.3 does not have.
 pub(in crate::v03) fn no_list() -> Fault {
     Fault::UnsupportedOperation("A2A 0.3 cannot list tasks".into())
 }
@@ -200,7 +201,7 @@ fn write_send(send: &SendMessage) -> pb::SendMessageRequest {
     let configuration = &send.configuration;
     pb::SendMessageRequest {
         request: Some(write_message(&send.message)),
-        // Always, so that no server has to guess whether we wait.
+        // Always written, so that no server has to guess whether we wait.
         configuration: Some(pb::SendMessageConfiguration {
             accepted_output_modes: configuration.accepted_output_modes.clone(),
             push_notification: configuration.task_push_notification_config.as_ref().map(write_push),

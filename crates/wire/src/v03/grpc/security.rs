@@ -1,4 +1,4 @@
-//! How a card says callers may authenticate: schemes, flows, requirements.
+//! The security of a card in protobuf: schemes, flows, requirements.
 
 use crate::path::unset;
 use crate::pb::a2a_v03 as pb;
@@ -16,7 +16,7 @@ pub(super) fn write_requirement(requirement: SecurityRequirement) -> pb::Securit
     pb::Security { schemes: schemes.collect() }
 }
 
-/// `None` for a kind of scheme or flow that is newer than this code, or none at all.
+/// Reads a scheme. `None` for a kind of scheme or flow that this code does not know, or for none at all.
 pub(super) fn read_scheme(scheme: pb::SecurityScheme) -> Option<SecurityScheme> {
     Some(match scheme.scheme? {
         Scheme::ApiKeySecurityScheme(s) => {
@@ -96,7 +96,7 @@ fn read_flows(flows: pb::OAuthFlows) -> Option<OAuthFlows> {
     })
 }
 
-/// `None` for the flow that 0.3 does not have; cards that are shown have lost it before they come here.
+/// Writes a flow. `None` for device code, which 0.3 does not have; the card has been rid of it before.
 fn write_flow(flows: OAuthFlows) -> Option<Flow> {
     Some(match flows {
         OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, scopes, pkce_required: _ } => {

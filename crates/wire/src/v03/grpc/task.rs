@@ -1,4 +1,4 @@
-//! Tasks, their states, and the events that report on them.
+//! Tasks, their states, and their events in protobuf.
 
 use super::message::{
     read_artifact, read_context, read_message, read_task_ref, write_artifact, write_context, write_message,
@@ -56,7 +56,7 @@ fn read_state(number: i32, path: &Path<'_>, losses: &mut Losses) -> TaskState {
         pb::TaskState::Unspecified
     });
     match state {
-        // How 0.3 writes its `unknown`.
+        // 0.3 writes its `unknown` like this.
         pb::TaskState::Unspecified => TaskState::Unspecified,
         pb::TaskState::Submitted => TaskState::Submitted,
         pb::TaskState::Working => TaskState::Working,
@@ -73,7 +73,7 @@ const fn write_state(state: TaskState) -> pb::TaskState {
     match state {
         TaskState::Submitted => pb::TaskState::Submitted,
         TaskState::Working => pb::TaskState::Working,
-        // `Transferred` is ours alone; to a reader of 0.3 the work here is done.
+        // Only we have `Transferred`; for a reader of 0.3 the work here is done.
         TaskState::Completed | TaskState::Transferred => pb::TaskState::Completed,
         TaskState::Failed => pb::TaskState::Failed,
         TaskState::Canceled => pb::TaskState::Cancelled,

@@ -1,7 +1,8 @@
-//! The card over REST: the same as over gRPC, in JSON.
+//! The extended card over REST: the same as over gRPC, in JSON.
 //!
-//! Its security schemes are wrapped as in 1.0 (`{"httpAuthSecurityScheme": …}`). The well-known card of 0.3, and what
-//! some servers answer here, has the OpenAPI form (`{"type": "http"}`) instead; that is recognised, and not read here.
+//! Its security schemes are wrapped as in 1.0 (`{"httpAuthSecurityScheme": …}`). The well-known card of 0.3, and the
+//! answers of some servers here, have the OpenAPI form (`{"type": "http"}`) instead; this module recognises it and does
+//! not read it.
 
 use super::super::grpc::{Interfaces, Numbers, Shown, offered};
 use super::read::Only;
@@ -17,7 +18,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Writes a card.
+/// Writes the extended card.
 pub(super) fn write(card: &AgentCard, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -286,7 +287,8 @@ impl SkillIn {
     }
 }
 
-/// `Security`. In the OpenAPI form the schemes are its members, and to read that as "no scheme at all" would be bad.
+/// `Security`. In the OpenAPI form the schemes are its members; reading that as "no scheme at all" would hide that
+/// callers must authenticate.
 #[derive(Deserialize)]
 struct Requirement {
     #[serde(default)]
@@ -323,7 +325,7 @@ struct Scheme {
     mtls_security_scheme: Option<Words>,
 }
 
-/// The members of all kinds of schemes; each kind looks at its own.
+/// The members of all kinds of schemes; each kind uses its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Words {
@@ -346,7 +348,7 @@ struct Words {
 }
 
 impl Scheme {
-    /// `None` for a kind that is newer than this code, or none at all.
+    /// `None` for a kind that this code does not know, or for none at all.
     fn told(self, path: &Path<'_>, losses: &mut Losses) -> Option<SecurityScheme> {
         if let Some(Words { description, location, name, .. }) = self.api_key_security_scheme {
             return Some(SecurityScheme::ApiKey { description, location, name });
@@ -393,7 +395,7 @@ struct Flow {
 }
 
 impl Flows {
-    /// The safest of those that are there; 1.0 has one only.
+    /// The safest of the flows; 1.0 has only one.
     fn told(self, path: &Path<'_>, losses: &mut Losses) -> Option<OAuthFlows> {
         let code = self.authorization_code.map(|f| OAuthFlows::AuthorizationCode {
             authorization_url: f.authorization_url,

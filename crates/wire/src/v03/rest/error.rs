@@ -1,14 +1,14 @@
-//! Errors. 0.3 never said what an error looks like over REST, so each SDK has its own idea.
+//! Errors of 0.3 over REST. 0.3 does not define the body of an error, so each SDK has its own.
 //!
-//! | Who | What it sends and reads |
+//! | SDK | What it sends and reads |
 //! |---|---|
-//! | JavaScript | `{"code": -32001, "message": …}`: the JSON-RPC number and the words |
-//! | Python 0.3 | `{"message": …}`: the words; the HTTP status says the rest |
+//! | JavaScript | `{"code": -32001, "message": …}`: the JSON-RPC number and the text |
+//! | Python 0.3 | `{"message": …}`: the text; the HTTP status tells the rest |
 //! | Python 1.x, speaking 0.3 | sends the `error` object of 1.0, reads `{"type": "TaskNotFoundError", "message": …}` |
 //!
-//! What we send is all of it at once, and also where a stream was asked for: JavaScript and Python 1.x read it there,
-//! and Python 0.3 tells its caller that there is no stream, where an event with an error in it would fail to parse.
-//! What we read is whichever of it is there, the most telling first.
+//! We send all of it at once, also in place of a stream: JavaScript and Python 1.x read it there, and Python 0.3
+//! reports that there is no stream, while it would fail to parse an error as an event. We read whichever of it is
+//! there, the most specific first.
 
 use super::super::grpc::shown;
 use crate::codes;
@@ -16,7 +16,7 @@ use crate::v1::http::{Told, write_error_as};
 use sabir_proto::{Code, Fault};
 use serde::Serialize;
 
-/// Writes an error body; the HTTP status goes with it.
+/// Writes an error body and returns the HTTP status for it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     #[derive(Serialize)]
     struct Head<'a> {
@@ -26,13 +26,13 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     }
     let code = shown(fault.code());
     let status = match code {
-        // 0.3's own servers say so, and the Python client shows its user nothing but the status.
+        // The SDK's servers of 0.3 send it, and the Python client shows its user only the status.
         Code::TaskNotCancelable => 409,
         _ => codes::numbers(fault.code()).http,
     };
     let head = Head { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string() };
     serde_json::to_writer(&mut *out, &head).expect("strings and numbers serialise");
-    // One object out of two: a comma in place of the brace that closes the first and the one that opens the second.
+    // Joins two objects: a comma replaces the brace that closes the first and the one that opens the second.
     out.pop();
     out.push(b',');
     let mut error = Vec::with_capacity(256);
@@ -41,15 +41,15 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     status
 }
 
-/// Reads the answer to a call that failed, whatever its body is.
+/// Reads the response to a call that failed, with any body.
 pub fn read_error(status: u16, body: &[u8]) -> Fault {
     let told = Told::read(body);
     let code = told.code.unwrap_or_else(|| by_status(status, told.words.is_some()));
     told.fault_of(status, code)
 }
 
-/// What an HTTP status means. One with words is an agent's, by the table of the Python SDK; one without may as well be
-/// a proxy's or a missing route's.
+/// The code for an HTTP status. With a text it comes from an agent, by the table of the Python SDK; without one it may
+/// come from a proxy or a missing route.
 const fn by_status(status: u16, has_words: bool) -> Code {
     match status {
         401 => Code::Unauthenticated,

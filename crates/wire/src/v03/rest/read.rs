@@ -1,7 +1,7 @@
-//! 0.3's messages as they are read from JSON: camel case or snake case, enums by name or number, `null` for unset.
+//! The messages of 0.3 as they are read from JSON: camel case or snake case, enums by name or number, `null` for unset.
 //!
-//! Ids, roles, parts and times become the vocabulary's own while they are parsed, so that an error names the member it
-//! is about. What may lose something on the way is a type of its own here, and `told` makes the rest of it.
+//! Ids, roles, parts and times become canonical types while they are parsed, so that an error names their member.
+//! Messages that can lose something have types of their own here, with a method `into_canonical`.
 
 use super::super::grpc::reply::Heard;
 use super::super::grpc::told_push;
@@ -18,17 +18,17 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An element of a list that must be an object; see [`object`].
+/// An element of a list that must be an object; see [`object`] for the reason.
 #[derive(Deserialize)]
 #[serde(transparent, bound = "T: Deserialize<'de>")]
 pub(super) struct Only<T>(#[serde(deserialize_with = "object")] pub(super) T);
 
-/// A text that must be there.
+/// Deserializes a text that must not be empty.
 fn required_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     from_text(d, |text| if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) })
 }
 
-/// `SendMessageRequest`
+/// `SendMessageRequest`, the body of a send.
 #[derive(Deserialize)]
 pub(super) struct Send {
     #[serde(alias = "request", deserialize_with = "object")]
@@ -40,7 +40,7 @@ pub(super) struct Send {
 }
 
 impl Send {
-    /// Whether the message has `parts` instead of `content`: it is of another shape.
+    /// Whether the message has `parts` instead of `content`, the mark of the JSON-Schema shape.
     pub(super) const fn has_parts(&self) -> bool {
         self.message.parts.is_some() && self.message.content.is_none()
     }
@@ -62,7 +62,7 @@ impl Send {
 struct Configuration {
     #[serde(alias = "accepted_output_modes", default, deserialize_with = "null_default")]
     accepted_output_modes: Vec<String>,
-    /// Also by the name it has in JSON-RPC.
+    /// Also accepted under the name it has in JSON-RPC.
     #[serde(
         alias = "push_notification",
         alias = "pushNotificationConfig",
@@ -84,10 +84,10 @@ impl Configuration {
         SendConfiguration {
             accepted_output_modes: self.accepted_output_modes,
             task_push_notification_config: self.push_notification.map(|push| push.told(&path, losses)),
-            // Zero is "no limit", as on the proto side.
+            // Zero is "no limit", as in the proto.
             history_length: self.history_length.filter(|n| *n != 0),
-            // The JSON of protobuf leaves a `false` out, and that is how clients of all SDKs say that they do not wait.
-            // Whoever waits says so, or sends no configuration at all.
+            // The JSON of protobuf leaves out a `false`, so clients of all SDKs that do not wait send no `blocking`. A
+            // client that waits sets it, or sends no configuration at all.
             return_immediately: !self.blocking.unwrap_or(false),
         }
     }
@@ -105,7 +105,7 @@ pub(super) struct Message {
     role: Role,
     #[serde(default)]
     content: Option<Vec<Part>>,
-    /// Not of this shape.
+    /// A member of the JSON-Schema shape.
     #[serde(default)]
     parts: Option<IgnoredAny>,
     #[serde(default)]
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Part {
             data: Option<Data>,
             metadata: Option<Object>,
         }
-        // Objects only: a data part that forgot its inner `data` is refused rather than read as empty.
+        // Only an object with this member: a data part without its inner `data` is refused rather than read as empty.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Data {
@@ -241,7 +241,7 @@ impl Status {
     fn told(self, path: &Path<'_>, losses: &mut Losses) -> TaskStatus {
         let state = match self.state {
             State::Known(state) => state,
-            // How 0.3 writes its `unknown`.
+            // 0.3 writes its `unknown` like this.
             State::Unspecified => TaskState::Unspecified,
             State::Unknown => {
                 losses.note(LossKind::State, path.member("state"));
@@ -252,25 +252,25 @@ impl Status {
     }
 }
 
-/// What is said about a state.
+/// A state as it is read.
 #[derive(Default)]
 enum State {
     /// The enum's zero value.
     #[default]
     Unspecified,
     Known(TaskState),
-    /// A name or number of the right form that is none of 0.3's.
+    /// A name or number of the right form that 0.3 does not have.
     Unknown,
 }
 
-/// A state by name or number.
+/// Deserializes a state by name or number.
 fn state<'de, D: Deserializer<'de>>(d: D) -> Result<State, D::Error> {
     let text = Box::<RawValue>::deserialize(d)?;
     let name = text.get().trim_matches('"');
     match name {
         "null" | "0" | "" | "TASK_STATE_UNSPECIFIED" => Ok(State::Unspecified),
         "TASK_STATE_CANCELLED" => Ok(State::Known(TaskState::Canceled)),
-        // Including the spelling of 1.0.
+        // Also reads the spelling of 1.0.
         _ => match TaskState::of_peer(name) {
             Some(TaskState::Unspecified | TaskState::Transferred) => Ok(State::Unknown),
             Some(state) => Ok(State::Known(state)),
@@ -308,7 +308,7 @@ impl Task {
     }
 }
 
-/// `SendMessageResponse` and `StreamResponse`; the former has no more than the first two.
+/// `SendMessageResponse` and `StreamResponse`; the former has only the first two members.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Response {
@@ -355,7 +355,7 @@ struct ArtifactChunk {
 }
 
 impl Response {
-    /// `None` unless it has exactly one of its members.
+    /// Converts to the canonical event. `None` unless exactly one member is set.
     pub(super) fn told(self, losses: &mut Losses) -> Option<Heard> {
         Some(match (self.task, self.message, self.status_update, self.artifact_update) {
             (Some(task), None, None, None) => Heard::more(Event::Task(task.told(&Path::Root.member("task"), losses))),
@@ -383,7 +383,7 @@ impl Response {
     }
 }
 
-/// `PushNotificationConfig`
+/// `PushNotificationConfig`, as it is read.
 #[derive(Deserialize)]
 pub(super) struct Push {
     #[serde(default, deserialize_with = "empty_none")]
@@ -406,7 +406,7 @@ impl Push {
     }
 }
 
-/// `AuthenticationInfo`
+/// `AuthenticationInfo`: its first scheme, and whether there are more.
 struct Schemes {
     first: Option<Authentication>,
     several: bool,
@@ -424,7 +424,7 @@ impl<'de> Deserialize<'de> for Schemes {
         let Members { schemes, credentials } = object(d)?;
         let mut schemes = schemes.into_iter().filter_map(unset);
         match (schemes.next(), credentials) {
-            // It says nothing at all.
+            // The member is there but empty.
             (None, None) => Ok(Self { first: None, several: false }),
             (None, Some(_)) => Err(D::Error::custom("credentials need one of schemes")),
             (Some(scheme), credentials) => {
@@ -435,7 +435,7 @@ impl<'de> Deserialize<'de> for Schemes {
     }
 }
 
-/// `TaskPushNotificationConfig`
+/// `TaskPushNotificationConfig`, as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPush {
@@ -446,7 +446,7 @@ pub(super) struct TaskPush {
 }
 
 impl TaskPush {
-    /// Its own id counts, and else the one in its name.
+    /// Converts to the canonical configuration. Its id is its own, or else the one in its name.
     pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> Result<(TaskRef, PushConfig), Fault> {
         let (task, id) = told_push(&self.name).map_err(|wrong| wrong.in_reply())?;
         let mut config = self.push_notification_config.told(path, losses);
@@ -455,7 +455,7 @@ impl TaskPush {
     }
 }
 
-/// `ListTaskPushNotificationConfigResponse`
+/// `ListTaskPushNotificationConfigResponse`, as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPushes {
@@ -479,7 +479,8 @@ pub(super) struct Create {
 }
 
 impl Create {
-    /// The id beside the configuration, and the configuration. What either is named is the server's to say.
+    /// The id beside the configuration, and the configuration. Names in the body are ignored, because the server
+    /// chooses them.
     pub(super) fn told(self, losses: &mut Losses) -> Result<(Option<String>, PushConfig), Fault> {
         let push = match (self.config, self.push_notification_config) {
             (Some(config), None) => config.push_notification_config,

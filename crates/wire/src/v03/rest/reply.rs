@@ -1,4 +1,4 @@
-//! Answers and events: written by servers, read by clients.
+//! Answers and events over REST: written by servers, read by clients.
 
 use super::super::files::Form;
 use super::super::grpc::reply::Heard;
@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Writes the body of an answer. Fails for a list of tasks, which 0.3 does not have, and for a card that no 0.3 client
-/// could use. `files` is what the client means by the bytes of a file.
+/// could use. `files` is the client's encoding of files.
 pub fn write_answer(answer: &Answer, files: Form, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     match answer {
         Answer::SentTask(task) => {
@@ -39,14 +39,14 @@ pub fn write_answer(answer: &Answer, files: Form, losses: &mut Losses, out: &mut
     Ok(())
 }
 
-/// Writes one event of a stream. `last` says that nothing follows it; 0.3 clients wait for that word.
+/// Writes one event of a stream. `last` says that no event follows; 0.3 clients wait for that.
 pub fn write_event(event: &TheirEvent, last: bool, files: Form, losses: &mut Losses, out: &mut Vec<u8>) {
     Lost::rest(files, losses).event(event);
     write::json(&write::Response::of(event, last, files), out);
 }
 
-/// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send. `files` is what the
-/// server means by the bytes of a file in the shape of the proto. A refusal that comes as a success is the fault it is.
+/// Reads the body of the answer to a call. A stream that is answered in one piece reads as a send. `files` is the
+/// server's encoding of files in the shape of the proto. An error in a successful response is read as the fault it is.
 pub fn read_answer(
     call: &Call,
     body: &[u8],
@@ -64,7 +64,7 @@ pub fn read_answer(
             Ok(Answer::Push(task, config))
         }),
         Call::ListPush(list) => pushes(body, losses).map(|page| Answer::Pushes(list.task_id.clone(), page)),
-        // Whatever is in it: some servers send nothing, some an empty object.
+        // Any body will do: some servers send nothing, some an empty object.
         Call::DeletePush(_) => return Ok(Answer::Deleted),
         Call::ExtendedCard { .. } => match card::read(body, losses)? {
             Some(card) => Ok(Answer::Card(Box::new(card))),
@@ -100,7 +100,7 @@ fn pushes(body: &[u8], losses: &mut Losses) -> Result<PushPage, Fault> {
     Ok(PushPage { configs, next_page_token: page.next_page_token })
 }
 
-/// Reads one event of a stream. A stream that fails ends in an error, which is read as the fault it is.
+/// Reads one event of a stream. An error that ends the stream is read as its fault.
 pub fn read_event(
     data: &[u8],
     files: Form,
@@ -123,7 +123,7 @@ fn event(body: &[u8], losses: &mut Losses) -> Result<Heard, Fault> {
     parse::<read::Response>(body)?.told(losses).ok_or_else(|| Fault::InvalidAgentResponse(one.into()))
 }
 
-/// Reads what a server sent; what is wrong with it is the server's fault.
+/// Reads what a server sent; an error in it is the server's fault.
 pub(super) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
     text(body).and_then(read_body).map_err(|fault| {
         Fault::InvalidAgentResponse(match fault {
@@ -136,8 +136,8 @@ pub(super) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Faul
     })
 }
 
-/// Whether something that could not be read has a mark of the JSON-Schema shape: `kind`, the task of a webhook by its
-/// id, or a list without an object around it.
+/// Whether a body that could not be read has a mark of the JSON-Schema shape: `kind`, the task id of a push
+/// configuration, or a list without an object around it.
 fn has_marks(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,7 +1,7 @@
-//! 0.3's messages as they are written to JSON: camel case, enum names, and nothing that the proto does not have. A file's
-//! name is written to the peers whose proto has it, and the bytes of a file as the peer means them.
+//! The messages of 0.3 as they are written to JSON: camel case, enum names, and only members of the proto. A file's
+//! name is written to peers whose proto has it, and files in the encoding of the peer.
 //!
-//! What is left out is noted beside, by [`Lost`](super::super::grpc::Lost).
+//! [`Lost`](super::super::grpc::Lost) notes what is left out.
 
 use super::super::grpc::{of_push, of_task};
 use crate::tagged::part::{DataOut, marked};
@@ -23,11 +23,11 @@ pub(super) fn body(value: &impl Serialize) -> Vec<u8> {
     out
 }
 
-/// `SendMessageRequest`
+/// `SendMessageRequest`, the body of a send.
 #[derive(Serialize)]
 pub(super) struct Send<'a> {
     message: Message<'a>,
-    /// Always, so that no server has to guess whether we wait.
+    /// Always written, so that no server has to guess whether we wait.
     configuration: Configuration<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Object>,
@@ -186,9 +186,9 @@ impl<'a> Status<'a> {
 
 const fn state(state: TaskState) -> &'static str {
     match state {
-        // Two Ls here, one in 1.0.
+        // Spelled with two Ls here, with one in 1.0.
         TaskState::Canceled => "TASK_STATE_CANCELLED",
-        // `Transferred` is ours alone; to a reader of 0.3 the work here is done.
+        // Only we have `Transferred`; for a reader of 0.3 the work here is done.
         TaskState::Transferred => TaskState::Completed.name(),
         TaskState::Submitted
         | TaskState::Working
@@ -229,7 +229,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// `SendMessageResponse` and `StreamResponse`: the former has the first two.
+/// `SendMessageResponse` and `StreamResponse`; the former has only the first two variants.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Response<'a> {
@@ -240,7 +240,7 @@ pub(super) enum Response<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         context_id: Option<&'a ContextId>,
         status: Status<'a>,
-        /// Also where it is false: to 0.3's JSON Schema it is required.
+        /// Also written if it is false, because the JSON Schema of 0.3 requires it.
         r#final: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<&'a Object>,
@@ -283,7 +283,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// `PushNotificationConfig`
+/// `PushNotificationConfig`, as it is written.
 #[derive(Serialize)]
 struct Push<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -316,7 +316,7 @@ impl<'a> Push<'a> {
     }
 }
 
-/// `TaskPushNotificationConfig`
+/// `TaskPushNotificationConfig`, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPush<'a> {
@@ -331,7 +331,7 @@ impl<'a> TaskPush<'a> {
     }
 }
 
-/// `ListTaskPushNotificationConfigResponse`
+/// `ListTaskPushNotificationConfigResponse`, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPushes<'a> {
@@ -349,7 +349,7 @@ impl<'a> TaskPushes<'a> {
     }
 }
 
-/// `CreateTaskPushNotificationConfigRequest`
+/// `CreateTaskPushNotificationConfigRequest`, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Create<'a> {

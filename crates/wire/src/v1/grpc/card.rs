@@ -1,8 +1,8 @@
-//! The agent card, but for its security schemes.
+//! The agent card in protobuf, without its security schemes.
 //!
-//! A card is read more generously than a request: members that the specification requires may be empty, since all of
-//! that is text for people and the agent behind a sloppy card may still be of use. What is required here is only what
-//! [`AgentCard`] cannot be without.
+//! A card is read more leniently than a request: members that the specification requires may be empty, since most are
+//! text for people and the agent behind a sloppy card may still be of use. Reading requires only what [`AgentCard`]
+//! cannot be without.
 
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
 use super::value::{read_optional_struct, write_struct};

@@ -1,7 +1,9 @@
-//! A fault as a gRPC status and back: the code of the table in [`crate::codes`], and the details as `google.rpc.Status`.
+//! Faults as gRPC statuses, and back: the code of the table in [`crate::codes`], and the details as
+//! `google.rpc.Status`.
 //!
-//! What a server means is decided by the reason in its details. Where it gives none, some begin their words with the name of
-//! the error. The code is looked at last: several errors share one, and 1.0.0 and 1.0.1 disagree about three of them.
+//! A client finds the code of an error by the reason in its details. Without a reason, some servers begin the text with
+//! the name of the error. The status code decides last: several errors share one, and 1.0.0 and 1.0.1 disagree about
+//! three of them.
 
 use crate::codes::{self, Detail, Grpc, named, numbers};
 use crate::pb::google_rpc::{BadRequest, ErrorInfo, Status, bad_request::FieldViolation};
@@ -13,24 +15,24 @@ use std::collections::BTreeMap;
 
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 
-/// A status travels in trailers, and many peers take no more than 8 KiB of them: the text twice (once escaped, which may
-/// triple it) and the details once (in base64, a third longer). A fault may quote what a caller sent, so it is cut.
+/// A status is sent in trailers, and many peers take no more than 8 KiB of them: the text twice (once escaped, which
+/// may triple it) and the details once (in base64, a third longer). A fault may quote a request, so it is cut.
 mod limits {
-    /// Bytes of the text.
+    /// The bytes of the text.
     pub(super) const TEXT_BYTES_MAX: usize = 512;
-    /// Bytes of each string in a detail.
+    /// The bytes of each string in a detail.
     pub(super) const DETAIL_BYTES_MAX: usize = 256;
-    /// How many wrong fields are named.
+    /// The number of wrong fields that are named.
     pub(super) const VIOLATIONS_MAX: usize = 8;
 }
 
-/// The status of a fault.
+/// The gRPC status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
     status_as(codes::numbers(fault.code()).grpc, &fault.to_string(), fault)
 }
 
-/// The same with a code and a text of another dialect. Both stand in the details as well: the Python library for rich
-/// errors refuses details that differ from the status around them.
+/// The gRPC status of a fault, with a code and a text of another dialect. Both stand in the details too: the Python
+/// library for rich errors refuses details that differ from the status around them.
 pub(crate) fn status_as(code: Grpc, text: &str, fault: &Fault) -> tonic::Status {
     let code = code.number();
     let message = cut(text, limits::TEXT_BYTES_MAX);
@@ -44,7 +46,7 @@ pub fn read_status(status: &tonic::Status) -> Fault {
     read_status_as(status, |status| codes::by_status(status).1)
 }
 
-/// The same with what codes stand for in another dialect.
+/// Reads the status of a call that failed; `by_status` has the meaning of status codes in another dialect.
 pub(crate) fn read_status_as(status: &tonic::Status, by_status: impl Fn(tonic::Code) -> Code) -> Fault {
     let info = error_info(status.details());
     let by_reason = info.as_ref().and_then(|info| named(|code| numbers(code).reason, &info.reason));
@@ -61,7 +63,7 @@ pub(crate) fn read_status_as(status: &tonic::Status, by_status: impl Fn(tonic::C
     Fault::Peer { code, message, task }
 }
 
-/// The first `ErrorInfo` that is about A2A. A reason of another domain is somebody else's.
+/// The first `ErrorInfo` of A2A. A reason of another domain is not ours to interpret.
 fn error_info(details: &[u8]) -> Option<ErrorInfo> {
     let infos = Status::decode(details).ok()?.details.into_iter().filter(|detail| detail.type_url == ERROR_INFO);
     infos

@@ -1,5 +1,5 @@
-//! What servers leave out, filled in before it is read: the same as [`crate::v1::mend`] does in JSON, where it can happen.
-//! proto3 leaves out what is empty, so an agent that forgets to name its message sends one without a name.
+//! Fills in what servers leave out of protobuf messages, before they are read; [`crate::v1::mend`] does the same for
+//! JSON. proto3 leaves out empty members, so an agent that forgets the id of a message sends one without an id.
 
 use crate::pb::lf_a2a_v1 as pb;
 use crate::v1::mend::UNNAMED;
@@ -9,7 +9,7 @@ use pb::stream_response::Payload;
 use prost_types::Value;
 use prost_types::value::Kind;
 
-/// An event.
+/// Repairs an event of a stream.
 pub(super) fn event(response: &mut pb::StreamResponse) {
     match &mut response.payload {
         Some(Payload::Task(whole)) => task(whole),
@@ -20,7 +20,7 @@ pub(super) fn event(response: &mut pb::StreamResponse) {
     }
 }
 
-/// The answer to a send.
+/// Repairs the answer to a send.
 pub(super) fn sent(response: &mut pb::SendMessageResponse) {
     match &mut response.payload {
         Some(Sent::Task(whole)) => task(whole),
@@ -29,7 +29,7 @@ pub(super) fn sent(response: &mut pb::SendMessageResponse) {
     }
 }
 
-/// A task.
+/// Repairs a task, its messages and artifacts.
 pub(super) fn task(task: &mut pb::Task) {
     task.status.iter_mut().for_each(status);
     task.history.iter_mut().for_each(message);
@@ -53,7 +53,7 @@ fn artifact(artifact: &mut pb::Artifact) {
     artifact.parts.iter_mut().for_each(part);
 }
 
-/// Content of a kind that we do not know is not kept by protobuf; what is said about it is.
+/// Protobuf drops content of an unknown kind but keeps the rest of the part.
 fn part(part: &mut pb::Part) {
     part.content.get_or_insert(Content::Data(Value { kind: Some(Kind::NullValue(0)) }));
 }

@@ -1,4 +1,4 @@
-//! Messages, artifacts and their parts.
+//! Messages, artifacts and their parts in protobuf.
 
 use super::value::{read_optional_struct, read_value, write_struct, write_value};
 use crate::path::{Path, Wrong, unset};

@@ -1,10 +1,10 @@
-//! Push notification configurations.
+//! Push notification configurations in protobuf.
 
 use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{Authentication, PushConfig};
 
-/// Reads a configuration; which task and tenant it belongs to is the caller's to read.
+/// Reads a configuration; the caller reads its task and tenant.
 pub(super) fn read_push(config: pb::TaskPushNotificationConfig, path: &Path<'_>) -> Result<PushConfig, Wrong> {
     let authentication = path.member("authentication");
     Ok(PushConfig {

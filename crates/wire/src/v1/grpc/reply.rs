@@ -1,7 +1,7 @@
-//! What the methods of the service answer: written by servers, `read_…` by clients.
+//! The replies of the methods: written by servers, `read_…` by clients.
 //!
-//! Writing fails only where a stored record is damaged. Reading fails where the other side broke the rules, as
-//! [`Fault::InvalidAgentResponse`].
+//! Writing fails only if a stored record is damaged. Reading fails with [`Fault::InvalidAgentResponse`] where the
+//! server broke the rules.
 
 use super::mend;
 use super::message::read_task_ref;
@@ -16,11 +16,11 @@ use sabir_proto::{
     View,
 };
 
-/// The reference in the fault of a record that cannot be read any more. The same for all of them: this is pure
-/// translation, so the log line with the record's key is the caller's to write.
+/// The reference in the fault of a record that can no longer be read. It is the same for all records: this is pure
+/// translation, so the caller writes the log line with the key of the record.
 const DAMAGED: &str = "damaged-record";
 
-/// To *get* and *cancel*: a task as `view` wants it.
+/// Writes the reply to *get* and *cancel*: the task, cut to `view`.
 pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
     let damaged = || Fault::Internal(DAMAGED.into());
     // Cutting panics on offsets that lie outside the text.
@@ -28,7 +28,7 @@ pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
     if history_at > artifacts_at || artifacts_at > task.json.len() {
         return Err(damaged());
     }
-    // Cut first and parse then: a page of tasks without their artifacts costs nothing for the artifacts.
+    // Cut before parsing: a page of tasks without artifacts then costs nothing for the artifacts.
     let mut json = Vec::with_capacity(task.json.len());
     task.write(view, &mut json);
     let task: TheirTask = serde_json::from_slice(&json).map_err(|_| damaged())?;
@@ -41,7 +41,7 @@ pub fn read_task(mut task: pb::Task) -> Result<TheirTask, Fault> {
     read_task_at(task, &Path::Root).map_err(Wrong::in_reply)
 }
 
-/// To *send*.
+/// Writes the reply to *send*.
 pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
     let payload = match sent {
         Sent::Task(frozen, view) => Payload::Task(task(&frozen, view)?),
@@ -63,13 +63,13 @@ pub fn read_sent(mut response: pb::SendMessageResponse) -> Result<Answer, Fault>
     response.payload.ok_or_else(missing).and_then(read).map_err(Wrong::in_reply)
 }
 
-/// To *list*.
+/// Writes the reply to *list*.
 pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
     Ok(pb::ListTasksResponse {
         tasks: page.tasks.iter().map(|frozen| task(frozen, page.view)).collect::<Result<_, _>>()?,
         next_page_token: page.next_page_token.clone(),
         page_size: i32::try_from(page.page_size).unwrap_or(i32::MAX),
-        // An int32 on the wire; nobody pages past two thousand million tasks.
+        // An int32 on the wire; no client pages past two thousand million tasks.
         total_size: i32::try_from(page.total_size).unwrap_or(i32::MAX),
     })
 }
@@ -77,7 +77,7 @@ pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
 /// Reads the reply to *list*.
 pub fn read_page(mut response: pb::ListTasksResponse) -> Result<Answer, Fault> {
     response.tasks.iter_mut().for_each(mend::task);
-    // Some say -1 for a total that they do not know.
+    // Some servers send -1 for a total that they do not know.
     let count = |number: i32| u32::try_from(number).unwrap_or_default();
     Ok(Answer::Tasks {
         tasks: Path::Root.member("tasks").each(response.tasks, read_task_at).map_err(Wrong::in_reply)?,
@@ -87,7 +87,7 @@ pub fn read_page(mut response: pb::ListTasksResponse) -> Result<Answer, Fault> {
     })
 }
 
-/// To creating and reading a push configuration.
+/// Writes the reply to creating and reading a push configuration.
 pub fn push(task: TaskId, config: PushConfig) -> pb::TaskPushNotificationConfig {
     write_push(String::new(), task.to_string(), config)
 }
@@ -98,7 +98,7 @@ pub fn read_push(config: pb::TaskPushNotificationConfig) -> Result<(TaskRef, Pus
     Ok((task, read_push_at(config, &Path::Root).map_err(Wrong::in_reply)?))
 }
 
-/// To listing push configurations.
+/// Writes the reply to listing push configurations.
 pub fn pushes(task: TaskId, page: PushPage) -> pb::ListTaskPushNotificationConfigsResponse {
     pb::ListTaskPushNotificationConfigsResponse {
         configs: page.configs.into_iter().map(|config| push(task, config)).collect(),
@@ -106,13 +106,13 @@ pub fn pushes(task: TaskId, page: PushPage) -> pb::ListTaskPushNotificationConfi
     }
 }
 
-/// Reads the reply to listing push configurations. The task is the one that was asked about.
+/// Reads the reply to listing push configurations. The caller knows the task from its request.
 pub fn read_pushes(response: pb::ListTaskPushNotificationConfigsResponse) -> Result<PushPage, Fault> {
     let configs = Path::Root.member("configs").each(response.configs, read_push_at).map_err(Wrong::in_reply)?;
     Ok(PushPage { configs, next_page_token: response.next_page_token })
 }
 
-/// To *stream* and *subscribe*: one event.
+/// Writes one event of *stream* and *subscribe*.
 pub fn event(event: TheirEvent) -> pb::StreamResponse {
     write_event(event)
 }
@@ -123,12 +123,12 @@ pub fn read_event(mut response: pb::StreamResponse) -> Result<TheirEvent, Fault>
     read_event_at(response, &Path::Root).map_err(Wrong::in_reply)
 }
 
-/// To asking for the extended card.
+/// Writes the extended card.
 pub fn card(card: &AgentCard) -> pb::AgentCard {
     super::card::write_card(card)
 }
 
-/// Reads a card.
+/// Reads the extended card.
 pub fn read_card(card: pb::AgentCard) -> Result<AgentCard, Fault> {
     super::card::read_card(card, &Path::Root).map_err(Wrong::in_reply)
 }

@@ -1,4 +1,4 @@
-//! What the methods of the service are sent: one function per method for servers, [`Request`] for callers.
+//! The requests of the methods: one function per method for servers, one enum of requests for clients.
 
 use super::message::{read_context, read_message, read_task_ref, write_message};
 use super::push::{read_push, write_push};
@@ -11,17 +11,17 @@ use sabir_proto::{
     Subscribe, TaskRef, Tenant,
 };
 
-/// `SendMessage`
+/// Reads the request of `SendMessage`.
 pub fn send(request: pb::SendMessageRequest) -> Result<Call, Fault> {
     Ok(Call::Send(Box::new(read_send(request)?)))
 }
 
-/// `SendStreamingMessage`
+/// Reads the request of `SendStreamingMessage`.
 pub fn stream(request: pb::SendMessageRequest) -> Result<Call, Fault> {
     Ok(Call::Stream(Box::new(read_send(request)?)))
 }
 
-/// `GetTask`
+/// Reads the request of `GetTask`.
 pub fn get_task(request: pb::GetTaskRequest) -> Result<Call, Fault> {
     Ok(Call::Get(GetTask {
         tenant: tenant(&request.tenant)?,
@@ -30,7 +30,7 @@ pub fn get_task(request: pb::GetTaskRequest) -> Result<Call, Fault> {
     }))
 }
 
-/// `ListTasks`
+/// Reads the request of `ListTasks`.
 pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
     let after = Path::Root.member("statusTimestampAfter");
     Ok(Call::List(ListTasks {
@@ -39,7 +39,7 @@ pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
             .map(|id| read_context(&id, &Path::Root.member("contextId")))
             .transpose()?,
         status: read_filter(request.status, &Path::Root.member("status"))?,
-        // The SDK for Go sets it always; 0 is its word for "no limit of mine", and no page has no tasks.
+        // The SDK for Go always sets it and writes 0 for "no limit of mine"; no page has zero tasks.
         page_size: request.page_size.filter(|size| *size != 0),
         page_token: request.page_token,
         history_length: request.history_length,
@@ -48,7 +48,7 @@ pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
     }))
 }
 
-/// `CancelTask`
+/// Reads the request of `CancelTask`.
 pub fn cancel_task(request: pb::CancelTaskRequest) -> Result<Call, Fault> {
     Ok(Call::Cancel(CancelTask {
         tenant: tenant(&request.tenant)?,
@@ -57,18 +57,18 @@ pub fn cancel_task(request: pb::CancelTaskRequest) -> Result<Call, Fault> {
     }))
 }
 
-/// `SubscribeToTask`
+/// Reads the request of `SubscribeToTask`.
 pub fn subscribe(request: pb::SubscribeToTaskRequest) -> Result<Call, Fault> {
     Ok(Call::Subscribe(Subscribe { tenant: tenant(&request.tenant)?, id: task(&request.id, "id")? }))
 }
 
-/// `CreateTaskPushNotificationConfig`, whose request is the configuration itself.
+/// Reads the request of `CreateTaskPushNotificationConfig`, which is the configuration itself.
 pub fn create_push(request: pb::TaskPushNotificationConfig) -> Result<Call, Fault> {
     let (tenant, task) = (tenant(&request.tenant)?, task(&request.task_id, "taskId")?);
     Ok(Call::CreatePush { tenant, task, config: read_push(request, &Path::Root)? })
 }
 
-/// `GetTaskPushNotificationConfig`
+/// Reads the request of `GetTaskPushNotificationConfig`.
 pub fn get_push(request: pb::GetTaskPushNotificationConfigRequest) -> Result<Call, Fault> {
     Ok(Call::GetPush(GetPush {
         tenant: tenant(&request.tenant)?,
@@ -77,18 +77,18 @@ pub fn get_push(request: pb::GetTaskPushNotificationConfigRequest) -> Result<Cal
     }))
 }
 
-/// `ListTaskPushNotificationConfigs`
+/// Reads the request of `ListTaskPushNotificationConfigs`.
 pub fn list_push(request: pb::ListTaskPushNotificationConfigsRequest) -> Result<Call, Fault> {
     Ok(Call::ListPush(ListPush {
         tenant: tenant(&request.tenant)?,
         task_id: task(&request.task_id, "taskId")?,
-        // Without presence, unlike the page size of `ListTasks`: zero is unset.
+        // This field has no presence, unlike the page size of `ListTasks`: zero is unset.
         page_size: (request.page_size != 0).then_some(request.page_size),
         page_token: request.page_token,
     }))
 }
 
-/// `DeleteTaskPushNotificationConfig`
+/// Reads the request of `DeleteTaskPushNotificationConfig`.
 pub fn delete_push(request: pb::DeleteTaskPushNotificationConfigRequest) -> Result<Call, Fault> {
     Ok(Call::DeletePush(DeletePush {
         tenant: tenant(&request.tenant)?,
@@ -97,7 +97,7 @@ pub fn delete_push(request: pb::DeleteTaskPushNotificationConfigRequest) -> Resu
     }))
 }
 
-/// `GetExtendedAgentCard`
+/// Reads the request of `GetExtendedAgentCard`.
 pub fn extended_card(request: pb::GetExtendedAgentCardRequest) -> Result<Call, Fault> {
     Ok(Call::ExtendedCard { tenant: tenant(&request.tenant)? })
 }
@@ -136,7 +136,7 @@ fn read_configuration(configuration: pb::SendMessageConfiguration) -> Result<Sen
     })
 }
 
-/// A call as the request of its method.
+/// A call as the protobuf request of its method.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "named like the variants of `Call`")]
 pub enum Request {
@@ -154,7 +154,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Writes a call.
+    /// Writes a call as its request.
     pub fn of(call: &Call) -> Self {
         call.clone().into()
     }
@@ -201,7 +201,7 @@ impl From<Call> for Request {
 fn write_send(tenant: String, call: SendMessage) -> pb::SendMessageRequest {
     let configuration = (call.configuration != SendConfiguration::default()).then(|| pb::SendMessageConfiguration {
         accepted_output_modes: call.configuration.accepted_output_modes,
-        // Task and tenant are those of the message.
+        // The task and tenant are those of the message.
         task_push_notification_config: call
             .configuration
             .task_push_notification_config

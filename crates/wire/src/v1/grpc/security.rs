@@ -1,4 +1,4 @@
-//! How a card says callers may authenticate: schemes, flows, requirements.
+//! The security of a card in protobuf: schemes, flows, requirements.
 
 use crate::path::{Path, Wrong, unset};
 use crate::pb::lf_a2a_v1 as pb;
@@ -19,7 +19,7 @@ pub(super) fn write_requirement(requirement: &SecurityRequirement) -> pb::Securi
 }
 
 pub(super) fn read_scheme(scheme: pb::SecurityScheme, path: &Path<'_>) -> Result<SecurityScheme, Wrong> {
-    // An unset oneof is also what a kind of scheme looks like that is newer than this code.
+    // A kind of scheme that this code does not know also reads as an unset oneof.
     let scheme = scheme.scheme.ok_or_else(|| path.wrong("is none of the security schemes of A2A 1.0"))?;
     Ok(match scheme {
         Scheme::ApiKeySecurityScheme(s) => {

@@ -1,4 +1,4 @@
-//! Tasks, their states, and the events that report on them.
+//! Tasks, their states, and their events in protobuf.
 
 use super::message::{read_artifact, read_context, read_message, read_task_ref, write_artifact, write_message};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
@@ -46,13 +46,13 @@ fn write_status(status: TaskStatus) -> pb::TaskStatus {
     }
 }
 
-/// Reads a filter; `None` for the enum's zero value, which means "any" in it.
+/// Reads a state to filter by; `None` for the enum's zero value, which means any state.
 pub(super) fn read_filter(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, Wrong> {
     let state = pb::TaskState::try_from(number).map_err(|_| path.wrong(format_args!("unknown task state {number}")))?;
     Ok(Some(read_state(state)).filter(|state| *state != TaskState::Unspecified))
 }
 
-/// Reads the state of another server's task, which may be one that we do not know.
+/// Reads the state of another server's task; an unknown state is unspecified.
 fn read_their_state(number: i32) -> TaskState {
     read_state(pb::TaskState::try_from(number).unwrap_or_default())
 }
@@ -75,7 +75,7 @@ pub(super) const fn write_state(state: TaskState) -> pb::TaskState {
     match state {
         TaskState::Submitted => pb::TaskState::Submitted,
         TaskState::Working => pb::TaskState::Working,
-        // `Transferred` is ours alone; to a reader of 1.0 the work here is done.
+        // Only we have `Transferred`; for a reader of 1.0 the work here is done.
         TaskState::Completed | TaskState::Transferred => pb::TaskState::Completed,
         TaskState::Failed => pb::TaskState::Failed,
         TaskState::Canceled => pb::TaskState::Canceled,
@@ -137,7 +137,7 @@ pub(super) fn write_event(event: TheirEvent) -> pb::StreamResponse {
     pb::StreamResponse { payload: Some(payload) }
 }
 
-/// proto3 has no absent strings: an empty one is none.
+/// Reads a context id; proto3 has no absent strings, so an empty one is unset.
 fn read_optional_context(text: &str, path: &Path<'_>) -> Result<Option<ContextId>, Wrong> {
     if text.is_empty() { Ok(None) } else { read_context(text, path).map(Some) }
 }

@@ -1,15 +1,15 @@
-//! JSON of which we do not know the shape, and time: our text against protobuf's trees.
+//! Free JSON and timestamps: converts between our text and the types of protobuf.
 //!
-//! Inward, a tree becomes compact text. The one thing a tree can hold and JSON cannot is a number that is not finite; it
-//! is refused. Outward, text becomes a tree, and that never fails: an integer that a double cannot hold becomes the
-//! nearest one that it can, because a stored task must stay readable whichever binding it came in by.
+//! Reading turns a tree into compact text. A tree can hold a number that is not finite, which JSON cannot; it is
+//! refused. Writing turns text into a tree, and never fails: an integer that a double cannot hold becomes the nearest
+//! double, because a stored task must stay readable over each binding, whichever it came in by.
 
 use crate::path::{Path, Wrong};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use sabir_proto::{JSON_DEPTH_MAX, Json, JsonFault, Object, Timestamp};
 
-/// From here on a double cannot tell neighbouring integers apart.
+/// From this value on a double cannot tell neighbouring integers apart.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a member that may be any JSON.
@@ -39,7 +39,7 @@ fn parse(text: &[u8], path: &Path<'_>) -> Result<Json, Wrong> {
 /// Writes a tree as compact text. `depth` counts the brackets that are open.
 fn print(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<(), JsonFault> {
     match &value.kind {
-        // A value without a kind is an error by the letter, but Python's protobuf takes and shows it as null.
+        // A value without a kind breaks the specification, but Python's protobuf reads it as null.
         None | Some(Kind::NullValue(_)) => out.extend_from_slice(b"null"),
         Some(Kind::BoolValue(true)) => out.extend_from_slice(b"true"),
         Some(Kind::BoolValue(false)) => out.extend_from_slice(b"false"),
@@ -76,7 +76,7 @@ fn print_members(object: &Struct, depth: usize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Also what keeps the recursion here bounded, whatever built the tree.
+/// Checks the depth, which also bounds the recursion here.
 const fn bound(depth: usize) -> Result<(), JsonFault> {
     if depth > JSON_DEPTH_MAX { Err(JsonFault::TooDeep) } else { Ok(()) }
 }
@@ -89,8 +89,8 @@ fn print_number(number: f64, out: &mut Vec<u8>) -> Result<(), JsonFault> {
     if !number.is_finite() {
         return Err(JsonFault::Syntax(format!("{number} is not a number that JSON can hold")));
     }
-    // Whoever sent 3 meant 3; that it travelled as a double is protobuf's affair. `Display` of a double has neither
-    // fraction nor exponent here, and keeps the sign of a negative zero.
+    // A sender of 3 means 3, although protobuf carries a double. `Display` of a double writes neither fraction nor
+    // exponent here, and keeps the sign of a negative zero.
     if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
         out.extend_from_slice(number.to_string().as_bytes());
     } else {
@@ -101,7 +101,7 @@ fn print_number(number: f64, out: &mut Vec<u8>) -> Result<(), JsonFault> {
 
 /// Writes any JSON. A number becomes the nearest double.
 pub(crate) fn write_value(json: &Json) -> Value {
-    // `Json` has checked its text: readable, and nested no deeper than the recursion below can bear.
+    // `Json` has checked its text: it parses, and is nested no deeper than the recursion below allows.
     json.read().map_or_else(|_| Kind::NullValue(0).into(), tree)
 }
 
@@ -119,7 +119,7 @@ fn tree(json: serde_json::Value) -> Value {
     kind.into()
 }
 
-/// Writes an object.
+/// Writes an object as a `Struct`.
 pub(crate) fn write_struct(object: &Object) -> Struct {
     match write_value(object.as_json()).kind {
         Some(Kind::StructValue(object)) => object,
@@ -127,7 +127,7 @@ pub(crate) fn write_struct(object: &Object) -> Struct {
     }
 }
 
-/// Reads an instant, to the millisecond; ours begin in 1970 and end with the year 9999, as on the JSON side.
+/// Reads a timestamp, to the millisecond; ours begin in 1970 and end with the year 9999, as in JSON.
 pub(crate) fn read_time(time: prost_types::Timestamp, path: &Path<'_>) -> Result<Timestamp, Wrong> {
     let within = (0..1_000_000_000).contains(&time.nanos);
     let millis = time.seconds.checked_mul(1000).map(|ms| ms.saturating_add(i64::from(time.nanos / 1_000_000)));
@@ -137,7 +137,7 @@ pub(crate) fn read_time(time: prost_types::Timestamp, path: &Path<'_>) -> Result
         .ok_or_else(|| path.wrong("not a timestamp between the years 1970 and 9999"))
 }
 
-/// Writes an instant.
+/// Writes a timestamp in seconds and nanoseconds.
 pub(crate) fn write_time(time: Timestamp) -> prost_types::Timestamp {
     let (seconds, millis) = (time.millis().div_euclid(1000), time.millis().rem_euclid(1000));
     prost_types::Timestamp { seconds, nanos: i32::try_from(millis * 1_000_000).unwrap_or(0) }
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(read_value(&write_value(&deepest), &PATH).unwrap(), deepest);
         assert!(read_value(&nest(JSON_DEPTH_MAX + 1), &PATH).is_err());
 
-        // The object around it is a level too.
+        // The object around it counts as a level.
         let object = |levels| Struct { fields: BTreeMap::from([("a".to_owned(), nest(levels))]) };
         assert!(read_struct(&object(JSON_DEPTH_MAX - 1), &PATH).is_ok());
         assert!(read_struct(&object(JSON_DEPTH_MAX), &PATH).is_err());

@@ -1,14 +1,15 @@
-//! Errors: the one body that 1.0 writes, and what is found in the field where one should be.
+//! Errors over HTTP: the one body that 1.0 writes, and the bodies that other servers send in its place.
 //!
-//! What a server means is decided by the most telling thing it says: the reason in its details, then a JSON-RPC number,
-//! then a name, and only then the HTTP status. The status alone is unsafe: several errors share one, and 1.0.0 and 1.0.1
-//! disagree about six of them. A status without an error of A2A around it may as well be a proxy's.
+//! A client finds the code of an error by the most specific thing in it: the reason in the details, then a JSON-RPC
+//! number, then a name, and only then the HTTP status. The status alone is unsafe: several errors share one, and 1.0.0
+//! and 1.0.1 disagree about six of them. A status without an A2A error may come from a proxy.
 
 use crate::codes::{self, Detail, by_status_name, named, numbers};
 use sabir_proto::{Code, Fault, TaskRef};
 use serde::{Deserialize, Serialize};
 
-/// Longest text of a peer that is passed on, in bytes. It goes into replies and logs, and a server may send a page.
+/// Longest text of a peer that is passed on, in bytes. It goes into replies and logs, and a server may send a whole
+/// page.
 pub(crate) const TEXT_BYTES_MAX: usize = 2048;
 
 /// The types of errors in the form of RFC 9457, which early examples of 1.0 showed: `…/task-not-found`.
@@ -17,14 +18,14 @@ const PROBLEMS: &str = "https://a2a-protocol.org/errors/";
 /// The package of the SDK for Java, whose class names are those of the specification.
 const JAVA_PACKAGE: &str = "io.a2a.spec.";
 
-/// Writes an error body; the HTTP status goes with it.
+/// Writes an error body and returns the HTTP status for it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     let status = numbers(fault.code()).http;
     write_error_as(status, fault, out);
     status
 }
 
-/// Writes an error body for an HTTP status that says more than the fault's own.
+/// Writes an error body with another HTTP status than that of the fault.
 pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -42,21 +43,21 @@ pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
     serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
 }
 
-/// Reads the answer to a call that failed, whatever its body is.
+/// Reads the response to a call that failed, with any body.
 pub fn read_error(status: u16, body: &[u8]) -> Fault {
     let told = Told::read(body);
     let code = told.code.unwrap_or_else(|| by_status(status, &told));
     told.fault_of(status, code)
 }
 
-/// Reads the body of a success that is an error all the same: one that names its kind. `None`: it is none.
+/// Reads an error from the body of a successful response. `None` if the body does not name a code.
 pub(crate) fn read_refusal(body: &[u8]) -> Option<Fault> {
     let told = Told::read(body);
     let code = told.code?;
     Some(told.fault(code, "the agent answered with an error"))
 }
 
-/// Reads a frame of a stream that is not an event: the error that ends it. `None`: it is not one either.
+/// Reads the error in a frame of a stream that is not an event. `None` if it is not an error either.
 pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
     let told = Told::read(data);
     let code = told.code.or_else(|| told.status.as_deref().and_then(by_status_name));
@@ -64,10 +65,10 @@ pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
     is_error.then(|| told.fault(code.unwrap_or(Code::Internal), "the agent ended the stream with an error"))
 }
 
-/// What an HTTP status means where nothing in the body says more: that of 1.0.0 where 1.0.1 gave it up, and the general
-/// one of several.
+/// The code for an HTTP status if the body does not tell it: that of 1.0.0 where 1.0.1 gave the status up, and the most
+/// general of several.
 fn by_status(status: u16, told: &Told) -> Code {
-    // That something went wrong inside, the status says better.
+    // For an internal error the HTTP status says more than the name.
     let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != Code::Internal);
     match status {
         401 => Code::Unauthenticated,
@@ -78,7 +79,7 @@ fn by_status(status: u16, told: &Told) -> Code {
         502 if told.status.is_some() => Code::InvalidAgentResponse,
         _ => by_name.unwrap_or(match status {
             400 | 422 => Code::InvalidParams,
-            // Of a task that is not there the agent itself would say so. This is a path that is not.
+            // For a missing task the agent would send an error body. This is a missing path.
             404 | 405 => Code::MethodNotFound,
             408 | 502..=504 => Code::Unavailable,
             400..=499 => Code::InvalidRequest,
@@ -89,12 +90,12 @@ fn by_status(status: u16, told: &Told) -> Code {
     }
 }
 
-/// What a body says about a failure.
+/// The contents of an error body.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// The kind, where it is told apart from the HTTP status.
+    /// The code, if the body names it by other means than the HTTP status.
     pub(crate) code: Option<Code>,
-    /// The words.
+    /// The text of the error.
     pub(crate) words: Option<String>,
     /// The name of a gRPC status.
     status: Option<String>,
@@ -102,7 +103,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Reads a body. One that is no error at all says nothing.
+    /// Reads a body. One that is no error gives the default.
     pub(crate) fn read(body: &[u8]) -> Self {
         let body: Body = serde_json::from_slice(body).unwrap_or_default();
         let (error, java_class) = match body.error {
@@ -115,7 +116,7 @@ impl Told {
         let by_reason = detail.and_then(|detail| named(|code| numbers(code).reason, detail.reason.as_deref()?));
         let number = [body.code, error.code].into_iter().flatten().find(|number| *number < 0);
         let by_number = || Code::ALL.into_iter().find(|code| Some(i64::from(numbers(*code).json_rpc)) == number);
-        // The SDK for Java says the class of its exception, with the package.
+        // The SDK for Java sends the class of its exception, with the package.
         let java_class = java_class.as_deref().and_then(|class| class.strip_prefix(JAVA_PACKAGE));
         let class = body.class.or_else(|| java_class.map(str::to_owned)).unwrap_or_default();
         let by_class = || named(codes::name, &class);
@@ -132,7 +133,7 @@ impl Told {
         }
     }
 
-    /// What was told as a fault, with a kind that was decided.
+    /// Converts to a fault with this code; the HTTP status replaces a missing text.
     pub(crate) fn fault_of(self, status: u16, code: Code) -> Fault {
         self.fault(code, &format!("the agent answered with HTTP status {status}"))
     }
@@ -144,7 +145,8 @@ impl Told {
     }
 }
 
-/// All that may be in an error. A member of another type makes the whole body unreadable, and then the status counts.
+/// All members that an error may have. A member of another type makes the whole body unreadable, and then the status
+/// decides.
 #[derive(Default, Deserialize)]
 struct Body {
     code: Option<i64>,
@@ -180,7 +182,7 @@ struct Info {
 }
 
 impl Info {
-    /// A reason of another domain is somebody else's.
+    /// Whether the reason is of A2A; one of another domain is not ours to interpret.
     fn is_a2a(&self) -> bool {
         self.domain.as_deref().is_none_or(|domain| domain == codes::DOMAIN)
     }

@@ -1,4 +1,4 @@
-//! The side of the client: calls to requests, and bodies and frames to what they mean.
+//! HTTP+JSON for clients: writes calls as requests, reads bodies and frames.
 
 use super::error::read_stream_error;
 use crate::hear::Asked;
@@ -14,10 +14,11 @@ use sabir_proto::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Writes a call. The tenant stands in the path and nowhere else, the names of what is asked about in path and body, as the
-/// SDKs have it: a server may look for them in either.
+/// Writes a call. The tenant is only in the path. The ids of the task and the configuration are in path and body, as in
+/// the SDKs: a server may read them from either.
 ///
-/// A server that answers a `POST …:subscribe` with 405 is one that wants a GET: the prose says the one, the proto the other.
+/// A server that answers a `POST …:subscribe` with 405 wants a GET: the prose asks for the one, the proto for the
+/// other.
 pub fn write_call(call: &Call) -> HttpRequest {
     let of_task = |id: &TaskRef| format!("/tasks/{}", encode(&id.to_string()));
     let of_pushes = |id: &TaskRef| format!("{}/pushNotificationConfigs", of_task(id));
@@ -56,7 +57,7 @@ pub fn write_call(call: &Call) -> HttpRequest {
     HttpRequest { method, path: format!("{tenant}{path}{}", query.as_str()), body, asked: Asked::by(call) }
 }
 
-/// `SendMessageRequest`, but for the tenant.
+/// `SendMessageRequest`, without the tenant.
 #[derive(Serialize)]
 struct Send<'a> {
     message: &'a Message,
@@ -71,7 +72,7 @@ impl<'a> Send<'a> {
     }
 }
 
-/// `CancelTaskRequest`, but for the tenant.
+/// `CancelTaskRequest`, without the tenant.
 #[derive(Serialize)]
 struct Cancel<'a> {
     id: &'a TaskRef,
@@ -99,7 +100,8 @@ fn add_list(query: &mut QueryOut, call: &ListTasks) {
     query.add("includeArtifacts", call.include_artifacts);
 }
 
-/// Reads the body of an answer. Of a deletion it may say anything: some servers send nothing, some an empty object.
+/// Reads the body of an answer. The answer to a deletion may have any body: some servers send nothing, some an empty
+/// object.
 pub fn read_answer(asked: Asked, body: &[u8]) -> Result<Answer, Fault> {
     match asked {
         Asked::Deletion => Ok(Answer::Deleted),
@@ -107,7 +109,7 @@ pub fn read_answer(asked: Asked, body: &[u8]) -> Result<Answer, Fault> {
     }
 }
 
-/// Reads one event of a stream: the data of a frame. A stream that fails ends in an error, which is read as the fault it is.
+/// Reads one event of a stream: the data of a frame. An error that ends the stream is read as its fault.
 pub fn read_event(data: &str) -> Result<TheirEvent, Fault> {
     json::read_event(raw(data.as_bytes())?).map_err(|fault| read_stream_error(data.as_bytes()).unwrap_or(fault))
 }

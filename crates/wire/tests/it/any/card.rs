@@ -1,4 +1,4 @@
-//! Arbitrary agent cards.
+//! Strategies for arbitrary agent cards.
 
 use super::{object, optional_text, text, texts};
 use proptest::collection::{btree_map, vec};

@@ -1,4 +1,4 @@
-//! Cards as they are found: from the specification, the documentation of the dialects, and servers.
+//! Reading cards as they are found: from the specification, the documentation of the dialects, and servers.
 
 use super::{lints, losses};
 use sabir_proto::card::{Interface, OAuthFlows, SecurityScheme};
@@ -20,7 +20,7 @@ fn interface(url: &str, binding: &str, version: &str) -> Interface {
     Interface { url: url.into(), protocol_binding: binding.into(), tenant: None, protocol_version: version.into() }
 }
 
-/// The four cards the specification would have for one agent.
+/// The four cards that the versions of the specification have for one agent.
 fn v01() -> Value {
     json!({"name":"Echo","description":"d","url":"https://x.example/a2a","version":"1.0.0",
         "capabilities":{"streaming":true,"pushNotifications":false,"stateTransitionHistory":false},
@@ -60,7 +60,7 @@ fn v1() -> Value {
         "skills":[{"id":"echo","name":"Echo","description":"d","tags":["t"]}]})
 }
 
-/// What agent-native serves.
+/// A card as agent-native serves it.
 fn native() -> Value {
     json!({"name":"Test Agent","description":"d","url":"http://127.0.0.1:9741/_agent-native/a2a","version":"1.0.0",
         "protocolVersion":"0.3",
@@ -71,7 +71,7 @@ fn native() -> Value {
         "security":[{"jwtBearer":[]},{"apiKey":[]}]})
 }
 
-/// What an XPR runner serves.
+/// A card as an XPR runner serves it.
 fn xpr() -> Value {
     json!({"name":"My Agent","description":"desc","url":"http://127.0.0.1:9713","version":"1.0.0",
         "capabilities":{"streaming":false,"pushNotifications":false,"stateTransitionHistory":false},
@@ -81,7 +81,7 @@ fn xpr() -> Value {
         "xpr:registeredAt":1_704_067_200,"xpr:owner":"carol"})
 }
 
-/// What the Python SDK serves when it speaks 0.3 as well.
+/// A card as the Python SDK serves it when it speaks 0.3 as well.
 fn python_hybrid() -> Value {
     let mut card = v1();
     card["supportedInterfaces"] = json!([
@@ -129,7 +129,7 @@ fn found_and_shown_again_it_is_the_same() {
     {
         let bytes = write(&found(&card).card, form, &mut Losses::new());
         let again: Value = serde_json::from_slice(&bytes).unwrap();
-        // Said by being left out.
+        // The default, which the form leaves out.
         for (pointer, value) in
             [("/capabilities", json!({"streaming": true, "pushNotifications": false, "stateTransitionHistory": false}))]
         {
@@ -155,7 +155,7 @@ fn found_and_shown_again_it_is_the_same() {
 fn a_1_0_card_is_read_by_the_letter() {
     for card in [v1(), python_hybrid()] {
         let by_the_letter: AgentCard = serde_json::from_str(&card.to_string()).unwrap_or_else(|_| {
-            // The type holds a scheme to one member.
+            // The type allows a scheme only one member.
             let mut card = card.clone();
             for scheme in card["securitySchemes"].as_object_mut().unwrap().values_mut() {
                 scheme.as_object_mut().unwrap().retain(|name, _| name.ends_with("Scheme"));
@@ -457,7 +457,7 @@ fn what_cannot_be_a_card_is_refused() {
     check(long(CARD_BYTES_MAX + 1), "1048577 bytes long");
 }
 
-/// The largest of what a stranger can send costs no more than time in proportion to its length.
+/// The largest card that a foreign server can send costs time in proportion to its length, and no more.
 #[test]
 fn a_hostile_card_stays_within_bounds() {
     let filled = |open: &str, item: &dyn Fn(usize) -> String, close: &str| {

@@ -1,4 +1,4 @@
-//! Whatever a card holds, a form either carries it or says that it does not.
+//! A form either carries each member of a card or notes its loss.
 
 use crate::any;
 use crate::mask::{difference, mask};
@@ -20,7 +20,7 @@ fn cases() -> Config {
     Config { cases, ..crate::cases() }
 }
 
-/// A card of which parts are wild and parts are what cards are really like.
+/// A card, partly arbitrary and partly like real cards.
 fn card() -> impl Strategy<Value = AgentCard> {
     let modes = || of(vec(select(&MODES[..]).prop_map(str::to_owned), 0..3));
     let interfaces = (of(vec(interface(), 0..4)), any::<bool>());
@@ -78,7 +78,7 @@ fn interface() -> impl Strategy<Value = Interface> {
     )
 }
 
-/// Schemes that some form has a name of its own for.
+/// Schemes with the names that some form gives them.
 fn schemes() -> impl Strategy<Value = std::collections::BTreeMap<String, SecurityScheme>> {
     let http = |scheme: &'static str, format: Option<&str>| SecurityScheme::HttpAuth {
         description: None,
@@ -97,7 +97,7 @@ fn hidden() -> impl Strategy<Value = (usize, &'static str)> {
     (0_usize..3, select(&["mcp__user_ab12_mail", "mcp__org_7_drive", "mcp__other"][..]))
 }
 
-/// What a card may have that a form may trip over.
+/// The properties of a card that a form may fail to carry.
 const VARIANTS: [&str; 37] = [
     "api key",
     "http",
@@ -198,7 +198,7 @@ fn variants(card: &AgentCard) -> Vec<&'static str> {
     seen
 }
 
-/// The kinds of things a form loses, all of them and no others.
+/// The kinds of losses of a form: all of them and no others.
 fn loses(form: Form) -> &'static [LossKind] {
     use LossKind::{CardMember, Extensions, Interface, Security, Signature, Tenant};
     match form {
@@ -210,7 +210,7 @@ fn loses(form: Form) -> &'static [LossKind] {
     }
 }
 
-/// The form in which a card is found again.
+/// The form that the reader recognises in a written card.
 fn expected_form(form: Form, written: &Value) -> Form {
     let url = written.get("url").and_then(Value::as_str);
     match form {
@@ -221,14 +221,14 @@ fn expected_form(form: Form, written: &Value) -> Form {
 }
 
 fn check(before: &AgentCard, written: &[u8], lost: &Losses, after: &Read) -> Result<(), TestCaseError> {
-    // Beyond their limit losses are only counted, and there is nothing to compare with.
+    // Losses beyond the limit are only counted, so there is nothing to compare.
     if lost.more() > 0 || after.losses.more() > 0 {
         return Ok(());
     }
-    // What we write keeps its form's rules, but for what the card itself does not have.
+    // A card that we write follows the rules of its form, except for what the card itself lacks.
     let is_its_own = |lint: &&Lint| match lint.id {
         "empty" | "mode-word" | "assumed" | "version" | "other-version" => true,
-        // 0.1 states no version; at an address of agent-native it is taken for that, which does.
+        // 0.1 states no version; at an agent-native address the reader takes the card for agent-native, which does.
         "missing" => lint.path == "protocolVersion",
         _ => false,
     };
@@ -237,7 +237,7 @@ fn check(before: &AgentCard, written: &[u8], lost: &Losses, after: &Read) -> Res
     }
     let mut masked = serde_json::to_value(before).unwrap();
     let losses = lost.notes().iter().chain(after.losses.notes()).map(|l| &l.path);
-    // Of all lints these alone are about something that was taken for something else.
+    // Only these lints are about a value that was taken for another.
     let words = after.lint.iter().filter(|l| l.id == "mode-word").map(|l| &l.path);
     for path in losses.chain(words) {
         mask(&mut masked, path);
@@ -267,7 +267,7 @@ fn survives(form: Form) {
     });
     outcome.unwrap_or_else(|e| panic!("{form:?}: {e}"));
     let (reached, kinds) = (reached.into_inner(), kinds.into_inner());
-    // The rarest comes up in two cards of a hundred.
+    // The rarest variant comes up in two cards of a hundred.
     if cases().cases >= 1000 {
         let missed: Vec<_> = VARIANTS.iter().filter(|v| !reached.contains(*v)).collect();
         assert!(missed.is_empty(), "never tried: {missed:?}");
@@ -323,7 +323,7 @@ fn identity() -> impl Strategy<Value = XprIdentity> {
     )
 }
 
-/// Names that mean something in some form, for values that do not.
+/// Member names that some form has, for values of wrong types.
 const NAMES: [&str; 44] = [
     "name",
     "description",
@@ -371,7 +371,7 @@ const NAMES: [&str; 44] = [
     "protocolBinding",
 ];
 
-/// Nearly a card: known names with whatever under them.
+/// Nearly a card: known names with arbitrary values.
 fn nearly() -> impl Strategy<Value = Value> {
     const TEXTS: [&str; 8] =
         ["n", "", "text", "0.3.0", "0.2.5", "oauth2", "http", "https://x.example/_agent-native/a2a"];
@@ -409,7 +409,7 @@ proptest! {
         }
     }
 
-    /// The canonical card a sloppy one amounts to is a card like any other.
+    /// The canonical card of a sloppy card is a valid card.
     #[test]
     fn what_is_nearly_a_card_is_read_or_refused(value in nearly()) {
         if let Ok(found) = read(value.to_string().as_bytes()) {

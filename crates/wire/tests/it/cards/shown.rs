@@ -1,4 +1,4 @@
-//! One card, shown in every form.
+//! Writing one card in every form.
 
 use super::losses;
 use sabir_proto::AgentCard;
@@ -6,7 +6,7 @@ use sabir_wire::Losses;
 use sabir_wire::card::{Form, XprIdentity, read, write, write_older, write_with};
 use serde_json::{Value, json};
 
-/// A card that has everything.
+/// A card with every member.
 fn whole() -> Value {
     json!({
         "name": "Echo", "description": "Says it again.",
@@ -46,19 +46,19 @@ fn whole() -> Value {
 
 fn card(value: Value) -> AgentCard {
     serde_json::from_value::<AgentCard>(value.clone())
-        // Free JSON is kept as text, which only a text can give.
+        // Free JSON is kept as text, so it must be read from text.
         .or_else(|_| serde_json::from_str(&value.to_string()))
         .unwrap()
 }
 
-/// The card in a form, and what it lost.
+/// Writes the card in a form, and returns the losses.
 fn shown(value: Value, form: Form) -> (Value, Vec<String>) {
     let mut lost = Losses::new();
     let bytes = write(&card(value), form, &mut lost);
     (serde_json::from_slice(&bytes).unwrap(), losses(&lost))
 }
 
-/// What 0.3 says where 1.0 wraps.
+/// The schemes of 0.3 that are wrapped in 1.0.
 fn typed_schemes() -> Value {
     json!({
         "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -70,7 +70,7 @@ fn typed_schemes() -> Value {
     })
 }
 
-/// What 0.3 cannot say of how a token is got, it says of how it is shown.
+/// The schemes of 0.3: where it cannot write how to get a token, it writes how to send it.
 fn schemes_in_03() -> Value {
     let mut schemes = typed_schemes();
     schemes["device"] = json!({"type": "http", "scheme": "bearer"});
@@ -138,7 +138,7 @@ fn as_a_hybrid_it_says_everything_twice() {
             scheme[member] = value.clone();
         }
     }
-    // The Python SDK reads these where it finds them, though it knows 1.0: they must not say less.
+    // The Python SDK reads these if they are there, though it knows 1.0, so they must be complete.
     for name in ["code", "device"] {
         let scheme = &mut expected["securitySchemes"][name];
         scheme["type"] = "oauth2".into();

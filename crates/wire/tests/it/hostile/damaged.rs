@@ -1,4 +1,4 @@
-//! What was captured, cut short and with bytes changed; and noise.
+//! Captures that are cut short or have bytes changed; and noise.
 
 use super::{all, bounded, heard, read, worded};
 use crate::fixtures::INDEX;
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// A capture, damaged in several ways.
+/// Damages a capture in several ways.
 fn damaged(bytes: &[u8], dice: &mut Dice) -> Vec<Vec<u8>> {
     let mut out = vec![bytes.to_vec()];
     if bytes.is_empty() {
@@ -42,7 +42,7 @@ fn damaged(bytes: &[u8], dice: &mut Dice) -> Vec<Vec<u8>> {
         }
         out.push(flipped);
     }
-    // A stretch that is there twice, and one that is not there.
+    // One range of bytes is repeated, another is left out.
     let (from, to) = (dice.throw(bytes.len()), dice.throw(bytes.len()));
     let (from, to) = (from.min(to), from.max(to));
     out.push([&bytes[..to], &bytes[from..]].concat());
@@ -50,7 +50,7 @@ fn damaged(bytes: &[u8], dice: &mut Dice) -> Vec<Vec<u8>> {
     out
 }
 
-/// The readers of one dialect, which is enough for what was captured in it.
+/// Runs the readers of one dialect, which is enough for its captures.
 fn poke(dialect: Dialect, bytes: &[u8]) {
     for facts in super::doors().into_iter().step_by(5) {
         if let Err(unheard) = hear(&facts, bytes, &mut mint) {

@@ -1,4 +1,4 @@
-//! Inputs made on purpose.
+//! Crafted inputs: deep, long, contradictory, of another dialect.
 
 use super::{all, bounded, heard, worded};
 use crate::mint;
@@ -9,7 +9,7 @@ fn nested(open: &str, close: &str, levels: usize) -> String {
     format!("{}null{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// What may stand where something else is expected.
+/// Values of types that a reader does not expect.
 fn values() -> Vec<String> {
     let mut values: Vec<String> = [
         "null",
@@ -54,7 +54,7 @@ fn values() -> Vec<String> {
     values
 }
 
-/// Texts with a place for each of them.
+/// Texts with a placeholder for such a value.
 const PLACES: [&str; 46] = [
     "@",
     r#"{"jsonrpc":@,"id":1,"method":"message/send","params":{}}"#,
@@ -126,7 +126,7 @@ fn refusal(facts: &Facts<'_>, body: &str) -> Fault {
     }
 }
 
-/// A send with this part is refused, and the member and the reason are named.
+/// Checks that a send with this part is refused with this member and this reason.
 #[track_caller]
 fn refused(facts: &Facts<'_>, params: &str, field: &str, words: &str) {
     let method = if facts.version == Some("1.0") { "SendMessage" } else { "message/send" };
@@ -186,7 +186,7 @@ fn words_of_another_dialect_are_not_guessed_at() {
     }
 }
 
-/// Derived readers take a list of an object's members in order, which nobody means.
+/// Derived readers accept a list of an object's members in order, which no sender means.
 #[test]
 fn a_list_is_not_an_object() {
     let request =

@@ -1,4 +1,4 @@
-//! Events, one at a time. A dialect may tell one event as several, or as the whole task; then the whole must be there.
+//! Events, one at a time. A dialect may send one event as several, or as the whole task; then they must hold all of it.
 
 use super::meaning::{lift, lift_loss, same, tidy, together};
 use super::replies::same_words;
@@ -30,14 +30,14 @@ fn compare(trip: &Trip) -> Result<(), TestCaseError> {
     }
     let mut said = lift(meant);
     if meant.get("task").is_some() {
-        // Where a task is told in pieces, the status brings its metadata, and every artifact is whole.
+        // If a task is sent in pieces, the status has its metadata, and every artifact is whole.
         if let Some(update) = got.as_object_mut().unwrap().remove("update")
             && let Some(metadata) = update.get("metadata")
         {
             got["metadata"] = metadata.clone();
         }
     } else if said.get("update").is_some() && got.get("update").is_none() {
-        // An update became a whole task: what only updates have must be among the losses.
+        // The update became a whole task: the members that only updates have must be among the losses.
         got["update"] = json!({});
     }
     losses.retain(|loss| loss.kind != AnswerPlace || !loss.path.is_empty());
@@ -76,7 +76,7 @@ fn check(event: &TheirEvent, tally: &Tally) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Dialects that say which event is the last say the same; of the others the state tells.
+/// Checks that dialects with a mark for the last event set the same mark; in the others the state tells.
 fn same_end(from: Dialect, by: Dialect, line: &str, told: &str) -> Result<(), TestCaseError> {
     let says = |dialect| matches!(dialect, Dialect::V03 | Dialect::V02 | Dialect::V01);
     let end = |text: &str| text.lines().filter_map(|line| parsed(line)["result"]["final"].as_bool()).next_back();
@@ -95,7 +95,7 @@ fn same_end(from: Dialect, by: Dialect, line: &str, told: &str) -> Result<(), Te
     Ok(())
 }
 
-/// An update is seen to be one wherever updates exist; a whole task looks like the reply to a get.
+/// Checks that an update is recognised as one in dialects with updates; a whole task looks like the reply to a get.
 fn recognised(dialect: Dialect, event: &TheirEvent, line: &str) -> Result<(), TestCaseError> {
     let update = matches!(event, TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_));
     let expected = match dialect {

@@ -1,10 +1,10 @@
-//! What a text of 1.0 means, so that two of them can be compared: free of what says nothing, and without what is lost.
+//! The meaning of a text of 1.0, for comparison: without empty members, and without what is lost.
 
 use proptest::prelude::*;
 use sabir_wire::{Loss, LossKind};
 use serde_json::{Map, Value, json};
 
-/// Removes what stands at a path such as `history[0].parts[1].data`. The empty path is everything.
+/// Removes the value at a path such as `history[0].parts[1].data`. The empty path is everything.
 pub(crate) fn mask(value: &mut Value, path: &str) {
     if path.is_empty() {
         *value = Value::Null;
@@ -25,7 +25,7 @@ pub(crate) fn mask(value: &mut Value, path: &str) {
     }
 }
 
-/// Leaves out metadata without members, which says as much as none. What is inside of free JSON stays as it is.
+/// Removes metadata without members, which means the same as none. Free JSON stays as it is.
 pub(crate) fn tidy(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -37,7 +37,7 @@ pub(crate) fn tidy(value: &mut Value) {
     }
 }
 
-/// Both mean the same, but for what was lost.
+/// Checks that both mean the same, except for the losses.
 #[track_caller]
 pub(crate) fn same(meant: &Value, got: &Value, losses: &[Loss]) -> Result<(), TestCaseError> {
     let (mut left, mut right) = (meant.clone(), got.clone());
@@ -55,7 +55,7 @@ pub(crate) fn has(losses: &[Loss], kind: LossKind, path: &str) -> bool {
     losses.iter().any(|loss| loss.kind == kind && loss.path == path)
 }
 
-/// A task, or as much of one as an update tells. What only updates have is below `update`.
+/// Makes a task of an event, with what the event says of it. Members that only updates have are below `update`.
 pub(crate) fn lift(event: &Value) -> Value {
     let about = |update: &Value| {
         let mut task = Map::new();
@@ -88,7 +88,7 @@ pub(crate) fn lift(event: &Value) -> Value {
     event.clone()
 }
 
-/// The path of a loss in an event, as it is after [`lift`].
+/// Converts the path of a loss in an event to the path after [`lift`].
 pub(crate) fn lift_loss(loss: &Loss) -> Loss {
     let path = &loss.path;
     let below = |prefix: &str| {
@@ -110,12 +110,12 @@ pub(crate) fn lift_loss(loss: &Loss) -> Loss {
     Loss { kind: loss.kind, path: lifted.trim_end_matches('.').to_owned() }
 }
 
-/// What the events tell together that one event was told as.
+/// Joins the events that one event was sent as.
 pub(crate) fn together<'a>(events: impl ExactSizeIterator<Item = &'a Value>) -> Value {
     let (in_pieces, mut whole) = (events.len() > 1, json!({}));
     for event in events {
         let Value::Object(members) = lift(event) else { continue };
-        // Every artifact is whole where a task is told in pieces; its metadata goes with the status.
+        // If a task is sent in pieces, every artifact is whole; its metadata comes with the status.
         let is_piece = in_pieces && members.contains_key("artifacts");
         for (name, value) in members {
             match (&*name, value) {

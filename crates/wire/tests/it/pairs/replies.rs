@@ -19,7 +19,7 @@ fn reply(result: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 7, "result": result }).to_string()
 }
 
-/// A dialect writes again what it reads, and has a place for all of it but the names we gave to messages.
+/// Checks that a dialect writes what it reads, and loses only the ids that we gave to messages.
 fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError> {
     let (mut read, mut written) = (parsed(text), parsed(&trip.told));
     if !text.contains("data_part_compat") {
@@ -32,7 +32,7 @@ fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Tries a reply on all pairs. `can`: whether a dialect has such a reply.
+/// Runs a reply on all pairs. `can`: whether a dialect has such a reply.
 fn check(
     original: &str,
     can: impl Fn(Dialect) -> bool,
@@ -97,7 +97,7 @@ fn a_task_means_the_same_in_every_dialect() {
     ]);
 }
 
-/// A direct reply, or the completed task that stands for it.
+/// Checks a direct reply, or the completed task that stands for it.
 pub(super) fn same_words(message: &Value, got: &Value, losses: &[Loss]) -> Result<(), TestCaseError> {
     prop_assert!(has(losses, AnswerPlace, ""), "a message became a task, and nobody said so: {:?}", losses);
     prop_assert_eq!(&got["status"]["state"], "TASK_STATE_COMPLETED");
@@ -154,7 +154,7 @@ fn push_configurations_mean_the_same_in_every_dialect() {
                 tally,
                 |_, by, trip| {
                     let (mut meant, got) = (trip.meant[0]["result"].clone(), &trip.got[0]["result"]);
-                    // A configuration without a name has the task's in 0.1.
+                    // A configuration without an id has that of the task in 0.1.
                     if by == Dialect::V01 && meant.get("id").is_none() {
                         meant["id"] = meant["taskId"].clone();
                     }
@@ -235,7 +235,7 @@ fn only_who_has_an_extended_card_is_answered_with_one() {
     }
 }
 
-/// Errors as 1.0 says them.
+/// Strategy for errors of 1.0.
 fn errors() -> BoxedStrategy<Fault> {
     let task = proptest::option::of(any::task_ref());
     let code = proptest::sample::select(&Code::ALL[..]);

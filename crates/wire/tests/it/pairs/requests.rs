@@ -1,4 +1,4 @@
-//! Requests.
+//! Requests: calls in every dialect, and the operations that a dialect has.
 
 use super::meaning::{has, same, tidy};
 use super::tally::{self, Tally};
@@ -13,7 +13,7 @@ use sabir_wire::LossKind::{
 use sabir_wire::{Asked, Dialect, Entry, Facts, Kind, LossKind, Losses, hear, write_call};
 use serde_json::{Value, json};
 
-/// Whether a dialect has an operation: `Dialect::reach`, in the words of the operations.
+/// Whether a dialect has an operation, by `Dialect::reach`.
 fn can_ask(dialect: Dialect, call: &Call) -> bool {
     let reach = dialect.reach();
     let goes_on = |message: &sabir_proto::Message| reach.continues || message.task_id.is_none();
@@ -34,7 +34,7 @@ fn spoken(call: &Call) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":"r-1","method":"{}","params":{}}}"#, request.method, request.params)
 }
 
-/// Where each dialect is heard.
+/// The endpoint and version of each dialect.
 fn facts(dialect: Dialect) -> Facts<'static> {
     let version = |version| Facts { version: Some(version), ..Facts::default() };
     match dialect {
@@ -47,7 +47,7 @@ fn facts(dialect: Dialect) -> Facts<'static> {
     }
 }
 
-/// What a server makes of a text, in the words of 1.0, and the caller's own name for the task.
+/// The call that a server decodes, as JSON of 1.0, and the caller's own id for the task.
 fn heard(dialect: Dialect, text: &str) -> Result<(String, Option<String>), TestCaseError> {
     let heard = hear(&facts(dialect), text.as_bytes(), &mut minting());
     let heard = heard.map_err(|e| TestCaseError::fail(format!("{dialect} was not heard: {}\n{text}", e.fault)))?;
@@ -59,10 +59,10 @@ fn heard(dialect: Dialect, text: &str) -> Result<(String, Option<String>), TestC
     Ok((spoken(&heard.call), alias))
 }
 
-/// What means the same in the two dialects although it is written otherwise, and is not worth a note.
+/// Removes differences between two dialects that mean the same and need no note.
 fn settle(meant: &mut Value, got: &mut Value, trip: &Trip) {
     let method = meant["method"].as_str().unwrap_or_default().to_owned();
-    // A get without a name asks for the first of the list.
+    // A get without an id asks for the first of the list.
     if method == "GetTaskPushNotificationConfig" && has(&trip.losses, LossKind::PushConfigId, "id") {
         meant["method"] = json!("ListTaskPushNotificationConfigs");
         meant["params"]["pageSize"] = json!(1);
@@ -71,7 +71,7 @@ fn settle(meant: &mut Value, got: &mut Value, trip: &Trip) {
     if method == "ListTaskPushNotificationConfigs" && meant["params"].get("pageSize").is_none() {
         got["params"].as_object_mut().unwrap().remove("pageSize");
     }
-    // A configuration without a name takes the task's.
+    // A configuration without an id takes that of the task.
     if method == "CreateTaskPushNotificationConfig" && meant["params"].get("id").is_none() {
         meant["params"]["id"] = meant["params"]["taskId"].clone();
         let given = got["params"].get("id").is_some();
@@ -100,7 +100,7 @@ fn check(call: &Call, tally: &Tally) -> Result<(), TestCaseError> {
         for (_, by) in pairs().filter(|(a, _)| *a == from) {
             let outcome = || translate(from, by, Kind::Request, &text);
             if !can_ask(by, call) && !first_of_a_list(by, call) {
-                // Dialects where callers name their tasks do not tell a further message from a first one.
+                // Dialects where callers choose the task ids do not tell a further message from a first one.
                 if !matches!(call, Call::Send(_) | Call::Stream(_)) || !from.reach().client_names_tasks {
                     refused(outcome(), &format!("{by} has no {}", call.operation()))?;
                     continue;
@@ -117,12 +117,12 @@ fn check(call: &Call, tally: &Tally) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// 0.1's only question about webhooks is for the first, which those who have lists can ask.
+/// The only request of 0.1 about webhooks is for the first, which dialects with lists can also ask for.
 fn first_of_a_list(by: Dialect, call: &Call) -> bool {
     matches!(call, Call::GetPush(_)) && by.reach().push_lists
 }
 
-/// What a client writes and what a translation writes is the same.
+/// Checks that a client and a conversion write the same request.
 fn written_alike(dialect: Dialect, call: &Call, text: &str) -> Result<(), TestCaseError> {
     let request = write_call(dialect, call, None, &mut minting(), &mut Losses::new()).unwrap();
     let written = parsed(text);
@@ -138,7 +138,7 @@ fn compare(from: Dialect, by: Dialect, text: &str, trip: &Trip) -> Result<(), Te
     if from == by {
         itself(from, text, trip)?;
     }
-    // What a server hears is what the translation reads.
+    // A server decodes what the conversion reads.
     let (spoken, name) = heard(from, text)?;
     prop_assert_eq!(&parsed(&spoken), &meant);
     let (_, shown) = heard(by, &trip.told)?;
@@ -152,7 +152,7 @@ fn compare(from: Dialect, by: Dialect, text: &str, trip: &Trip) -> Result<(), Te
         .map_err(|e| TestCaseError::fail(format!("{from} by {by}: {e}\n{text}\n{}", trip.told)))
 }
 
-/// A dialect writes again what it reads, and has a place for all of it.
+/// Checks that a dialect writes what it reads, without losses.
 fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError> {
     let (mut read, mut written) = (parsed(text), parsed(&trip.told));
     if read["method"] == "tasks/pushNotificationConfig/set"
@@ -160,13 +160,13 @@ fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError
     {
         read["params"]["pushNotificationConfig"]["id"] = read["params"]["taskId"].clone();
     }
-    // An object need not be wrapped, so it is only wrapped where a part bears the mark by itself.
+    // An object need not be wrapped, so it is wrapped only if its part has the mark of its own.
     if !text.contains("data_part_compat") {
         tidy(&mut read);
         tidy(&mut written);
         prop_assert_eq!(read, written, "{} does not write again what it reads", dialect);
     }
-    // But for the name we gave to a message that had none.
+    // Except for the id that we gave to a message without one.
     let lost: Vec<_> = trip.losses.iter().filter(|loss| loss.kind != LossKind::MessageId).collect();
     let named = dialect.reach().client_names_tasks;
     let lost: Vec<_> = lost.into_iter().filter(|loss| !named || loss.kind != LossKind::TaskId).collect();

@@ -1,11 +1,11 @@
-//! Values with members that mean something to somebody: names and marks that a dialect puts among free metadata.
+//! Values with reserved members: names and marks that a dialect puts into free metadata.
 
 use crate::any;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sabir_proto::{Call, Content, Json, Message, Object, Part, TheirEvent, TheirTask};
 
-/// What some dialect puts among the metadata of a message.
+/// Members that some dialect puts into the metadata of a message.
 const MESSAGE_MARKS: [&str; 5] = [
     r#"{"xpr:callerAccount":"alice","xpr:jobId":42}"#,
     r#"{"xpr:callerAccount":7}"#,

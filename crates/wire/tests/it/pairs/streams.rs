@@ -1,4 +1,4 @@
-//! Whole streams, as a server tells them: what a client folds from the frames is what happened.
+//! Whole streams, as a server encodes them: the task that a client folds from the frames is the task in the log.
 
 use super::meaning::{lift, lift_loss, mask, same, tidy, together};
 use super::tally::{self, Tally};
@@ -31,7 +31,7 @@ fn frames(bytes: &[u8]) -> Vec<Frame> {
     text.split("\n\n").filter(|block| !block.is_empty()).map(frame).collect()
 }
 
-/// The voice of a dialect that was asked for a stream.
+/// The responder for a request for a stream in a dialect.
 fn voice(dialect: Dialect) -> Voice {
     let part = |tag: &str| json!({ tag: "text", "text": "go" });
     let (version, entry, method, params) = match dialect {
@@ -63,7 +63,7 @@ fn voice(dialect: Dialect) -> Voice {
     hear(&facts, body.as_bytes(), &mut minting()).unwrap().voice
 }
 
-/// The log of a task: how it was opened, what happened, how it ended or what it asks. All states, ours included.
+/// The log of a task: its first event, its updates, its end or its question. All states, our own included.
 fn logs() -> BoxedStrategy<Vec<Event>> {
     let ids = || select(&["a", "b"][..]).prop_map(|id| ArtifactId::parse(id).unwrap());
     let steps = vec((any::event(0), ids()), 0..6);
@@ -103,7 +103,7 @@ fn of_task(
     }
 }
 
-/// What a client knows of the task after one more update, in JSON: `Task::apply`, written once more.
+/// Applies an update to a task in JSON, as a client does: `Task::apply`, written once more.
 fn apply(task: &mut Value, update: &Value) {
     let members = update.as_object().unwrap();
     if let Some(context) = members.get("contextId") {
@@ -144,7 +144,7 @@ fn apply(task: &mut Value, update: &Value) {
     }
 }
 
-/// Without what was lost.
+/// Removes what was lost.
 fn masked(mut lifted: Value, losses: &[Loss]) -> Value {
     losses.iter().for_each(|loss| mask(&mut lifted, &lift_loss(loss).path));
     tidy(&mut lifted);
@@ -156,7 +156,7 @@ fn read(dialect: Dialect, frame: &Frame, losses: &mut Losses) -> Value {
     json!(read_event(dialect, &result, &mut minting(), losses).unwrap())
 }
 
-/// Tells a log in a dialect that has updates, and folds it on both sides.
+/// Encodes a log in a dialect with updates, and folds it on both sides.
 fn check_updates(dialect: Dialect, log: &[Event], tally: &Tally) -> Result<(), TestCaseError> {
     let mut teller: Teller = voice(dialect).teller();
     let (mut happened, mut understood) = (json!({}), json!({}));
@@ -195,7 +195,7 @@ fn check_updates(dialect: Dialect, log: &[Event], tally: &Tally) -> Result<(), T
     prop_assert_eq!(last, Some(json!(true)), "the last frame is the last");
     prop_assert!(!ends.contains(&Some(json!(true))), "and no other is");
     if dialect == Dialect::V01 {
-        // The client's own name for the task; and the task's metadata came with its status.
+        // The task has the client's own id, and its metadata came with its status.
         happened["id"] = json!("mine");
         if let Some(update) = understood.as_object_mut().unwrap().remove("update")
             && let Some(metadata) = update.get("metadata")
@@ -212,7 +212,7 @@ fn log_id(log: &[Event]) -> sabir_proto::TaskId {
     task.id
 }
 
-/// Tells a log in agent-native, whose every frame is the task so far.
+/// Encodes a log in agent-native, where every frame is the task so far.
 fn check_wholes(log: &[Event]) -> Result<(), TestCaseError> {
     let mut teller = voice(Dialect::Native).teller();
     let mut task: Option<TheirTask> = None;
@@ -308,7 +308,7 @@ fn a_direct_reply_is_all_its_stream_carries() {
     });
 }
 
-/// A task that says `chunks` words, one at a time.
+/// A task whose answer has `chunks` words, one at a time.
 fn long_answer(chunks: usize, words_between: bool) -> (usize, usize) {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let task = proptest::strategy::ValueTree::current(&any::task(0).new_tree(&mut runner).unwrap());

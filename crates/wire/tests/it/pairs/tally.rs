@@ -1,11 +1,12 @@
-//! What the properties were tried on. A kind of value that was never made proves nothing, so it fails the test.
+//! Records the kinds of values that the properties were run on. A kind that never occurred proves nothing, so it fails
+//! the test.
 
 use sabir_proto::{Artifact, Call, Content, Message, Part, TaskRef, TaskStatus, TheirEvent, TheirTask};
 use sabir_wire::{Dialect, Loss, LossKind};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was seen, and how many of the translations of each pair lost nothing.
+/// The kinds of values, and how many of the conversions of each pair lost nothing.
 #[derive(Default)]
 pub(crate) struct Tally {
     seen: RefCell<BTreeSet<String>>,
@@ -20,7 +21,7 @@ impl Tally {
         }
     }
 
-    /// A translation into `to` that lost this.
+    /// Records a conversion into `to` with these losses.
     pub(crate) fn translated(&self, from: Dialect, to: Dialect, losses: &[Loss]) {
         let mut lost = self.lost.borrow_mut();
         lost.extend(losses.iter().map(|loss| (to, loss.kind)));
@@ -106,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Fails if something was never tried.
+    /// Fails if a kind of value never occurred.
     #[track_caller]
     pub(crate) fn must_have_seen(&self, groups: &[&[&str]]) {
         let seen = self.seen.borrow();
@@ -114,8 +115,8 @@ impl Tally {
         assert!(never.is_empty(), "never tried on {never:?}");
     }
 
-    /// Fails unless exactly these kinds of losses were met in each dialect: one that is missing was never tried, and one
-    /// that is new is not expected.
+    /// Fails unless exactly these kinds of losses occurred in each dialect: a missing one was never tried, and a new
+    /// one is not expected.
     #[track_caller]
     pub(crate) fn must_have_lost(&self, expected: &[(Dialect, &[LossKind])]) {
         let met = self.lost.borrow();
@@ -125,7 +126,7 @@ impl Tally {
         }
     }
 
-    /// Fails if a pair that can translate without loss never did.
+    /// Fails if a pair that can convert without loss never did.
     #[track_caller]
     pub(crate) fn must_have_been_whole(&self, pairs: impl IntoIterator<Item = (Dialect, Dialect)>) {
         let whole = self.whole.borrow();
@@ -136,7 +137,7 @@ impl Tally {
     }
 }
 
-/// Every content of a part, with and without everything else a part can have.
+/// Every content of a part, with and without each other member of a part.
 pub(crate) const PARTS: [&str; 30] = [
     "text with metadata",
     "text with filename",

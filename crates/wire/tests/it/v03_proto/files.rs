@@ -1,5 +1,5 @@
-//! The bytes of a file, which peers write in two ways. Requests are what the SDKs sent when they were told the same:
-//! a text, a file that holds `hello?>>>`, a link and data.
+//! The bytes of a file, which peers encode in two ways. The requests are those that the SDKs sent for the same input: a
+//! text, a file that holds `hello?>>>`, a link and data.
 
 use super::{call_value, cases};
 use crate::{any, mint};
@@ -112,12 +112,12 @@ fn a_file_comes_in_and_goes_out_as_its_peer_writes_files_over_rest() {
     }
 }
 
-/// The bytes that no text holds, and what peers write for them: the SDKs for Go, Java and Python the base64 text, the one
-/// for JavaScript the bytes.
+/// Bytes that are not text, and their encodings: the SDKs for Go, Java and Python write the base64 text, the one for
+/// JavaScript the bytes.
 const REAL_BYTES: [u8; 4] = [0, 1, 2, 255];
 const TEXT: &str = "AAEC/w==";
 
-/// Clients as they call themselves, and what they mean.
+/// Clients by their `User-Agent`, and the encoding of each.
 const CLIENTS: [(&str, Form); 7] = [
     ("grpc-go/1.76.0", Form::Base64),
     ("Go-http-client/1.1", Form::Base64),

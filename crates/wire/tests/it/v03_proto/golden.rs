@@ -1,4 +1,4 @@
-//! Bytes of others. The hexadecimal ones are what version 1.3.0 of the Python SDK writes when it speaks 0.3.
+//! Captures of other software. The hexadecimal ones are written by version 1.3.0 of the Python SDK when it speaks 0.3.
 
 use super::{call_value, send};
 use crate::{mint, target};
@@ -38,7 +38,7 @@ fn a_send_of_the_python_sdk_is_read_over_both() {
             "metadata": null,
         })
     };
-    // Waiting, and polling: proto3 does not write the `false` of the latter.
+    // A send that waits, and one that polls: proto3 does not write the `false` of the latter.
     let waiting = "0a0c0a026d3120012a040a026869120e0a0a746578742f706c61696e2001";
     let polling = "0a0c0a026d3120012a040a026869120c0a0a746578742f706c61696e";
     check_call(&request::send(decoded(waiting), &mut losses).unwrap(), &expected(false));
@@ -50,7 +50,7 @@ fn a_send_of_the_python_sdk_is_read_over_both() {
         &expected(false),
     );
 
-    // And the other way.
+    // The other direction: writing the request.
     let body = br#"{"message":{"messageId":"m1","role":"ROLE_USER","content":[{"text":"hi"}]}}"#;
     let call = rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut losses).unwrap();
     let written = rest::write_call(&call, Form::NamedBase64, &mut losses).unwrap();
@@ -85,7 +85,7 @@ fn who_does_not_say_that_it_waits_is_answered_at_once() {
         (r#","configuration":{"blocking":true}"#, false),
         (r#","configuration":{"blocking":false}"#, true),
         (r#","configuration":{"blocking":null}"#, true),
-        // What the SDKs for JavaScript send, and those for Python.
+        // The forms of the SDKs for JavaScript and for Python.
         (r#","configuration":{}"#, true),
         (r#","configuration":{"acceptedOutputModes":["text/plain","application/json"]}"#, true),
         (r#","configuration":{"accepted_output_modes":["text/plain","application/json"]}"#, true),
@@ -114,7 +114,7 @@ fn events_of_the_python_sdk_are_read_and_written() {
         assert_eq!(rest::read_event(json.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap(), heard);
         assert!(losses.is_empty());
     }
-    // Its own spelling of the same.
+    // The same event in the SDK's own spelling.
     let snake = br#"{"status_update": {"task_id": "t-1", "status": {"state": 5, "update": {"message_id": "m2",
         "role": 2, "content": [{"text": "x"}]}}, "final": null}}"#;
     let heard = rest::read_event(snake, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap();
@@ -159,7 +159,7 @@ fn a_webhook_is_set_in_every_form_and_named_after_its_task_when_it_has_no_name()
     let whole = r#"{"id":"p-1","url":"https://c.example/h","token":"tok","authentication":{"schemes":["Bearer"],"credentials":"xyz"}}"#;
     let name = r#""name":"tasks/t-1/pushNotificationConfigs/p-1""#;
     for body in [
-        // Python, JavaScript, and the former in camel case.
+        // The forms of Python, of JavaScript, and of Python in camel case.
         format!(r#"{{"parent":"tasks/t-1","config_id":"p-1","config":{{{name},"push_notification_config":{whole}}}}}"#),
         format!(r#"{{{name},"pushNotificationConfig":{whole}}}"#),
         format!(r#"{{"configId":"p-1","config":{{"pushNotificationConfig":{whole}}}}}"#),

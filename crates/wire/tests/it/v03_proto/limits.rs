@@ -1,4 +1,4 @@
-//! What is lost, what is refused, and what is understood all the same.
+//! Losses, refusals, and the deviations that are accepted.
 
 use super::{call_value, get};
 use crate::mint;
@@ -76,7 +76,7 @@ fn states_without_a_twin_are_shown_as_their_nearest() {
 
 #[test]
 fn states_that_nobody_knows_are_unspecified() {
-    // What 0.3 calls `unknown` is said in so many words; what is none of its words is lost.
+    // The `unknown` of 0.3 has a name there; a state that 0.3 does not have is lost.
     let (nothing, state) = ([], [(LossKind::State, "status.state")]);
     for (number, expected) in [(0, &nothing[..]), (9, &state), (-1, &state)] {
         let status = pb::TaskStatus { state: number, ..Default::default() };
@@ -179,7 +179,7 @@ fn a_wrong_request_is_told_which_member_is_wrong() {
             r#"{"message":{"messageId":"m","role":1},"configuration":{"pushNotification":{"url":""}}}"#,
             "configuration.pushNotification.url",
         ),
-        // The JSON-Schema shape, by its own rules.
+        // The JSON-Schema shape, read by its own rules.
         (r#"{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"text":"x"}]}}"#, "message.parts[0]"),
         (r#"{"message":{"messageId":"m","role":1,"parts":[]}}"#, "message.role"),
     ] {

@@ -24,7 +24,7 @@ fn descriptor(name: &str) -> prost_reflect::MessageDescriptor {
     POOL.get_message_by_name(&format!("a2a.v1.{name}")).unwrap()
 }
 
-/// What the oracle makes of our JSON; it refuses members, enum names and base64 that it does not know.
+/// Reads our JSON with the oracle, which refuses unknown members, enum names and bad base64.
 fn understood<M: prost::Message + Default>(name: &str, json: &[u8]) -> M {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let message = DynamicMessage::deserialize(descriptor(name), &mut reader)
@@ -35,7 +35,7 @@ fn understood<M: prost::Message + Default>(name: &str, json: &[u8]) -> M {
 /// A peer that knows every member of these messages.
 const FILES: Form = Form::NamedBase64;
 
-/// The oracle's JSON, in every manner that readers must take.
+/// The oracle's JSON, in every spelling that readers must accept.
 fn told(name: &str, message: &impl prost::Message) -> Vec<Vec<u8>> {
     let mut dynamic = DynamicMessage::new(descriptor(name));
     dynamic.transcode_from(message).unwrap();

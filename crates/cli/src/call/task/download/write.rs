@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// How parts are written.
+/// Writes parts to files in one directory.
 pub(super) struct PartWriter<'a> {
     pub(super) directory: &'a Path,
     pub(super) force: bool,
@@ -25,13 +25,13 @@ struct PartialFile {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // Gone already once it has its name.
+        // The file is already gone if it was renamed.
         _ = fs::remove_file(&self.path);
     }
 }
 
 impl PartWriter<'_> {
-    /// Saves one part.
+    /// Saves one part to its file.
     pub(super) async fn save(&self, session: &Session, part: Node<'_>, path: &Path) -> Result<(), Stop> {
         let mut draft = self.draft(path)?;
         let failed = |error: std::io::Error| cannot(path, &error);
@@ -61,7 +61,7 @@ impl PartWriter<'_> {
         Ok(PartialFile { path: beside, file })
     }
 
-    /// Gives a draft its name. A link fails where something is, so that nobody can slip a file in between.
+    /// Gives a draft its name. A link fails where a file exists, so no other process can slip one in between.
     fn name(&self, draft: &PartialFile, path: &Path) -> Result<(), Stop> {
         if self.force {
             return fs::rename(&draft.path, path).map_err(|error| cannot(path, &error).into());
@@ -77,7 +77,7 @@ impl PartWriter<'_> {
         }
     }
 
-    /// Fetches a file from where the agent says it is. Our credentials are for the agent and stay here.
+    /// Fetches a file from the URL that the agent gives. Our credentials are for the agent and are not sent.
     async fn fetch(&self, session: &Session, url: &str, file: &mut File, path: &Path) -> Result<(), Stop> {
         let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(url) = parsed else {
@@ -90,7 +90,7 @@ impl PartWriter<'_> {
             fetched += more;
             if fetched <= self.limit { Ok(()) } else { Err(too_large(path, self.limit)) }
         };
-        // What is announced as too large is not even begun.
+        // A file whose announced length is too large is not fetched.
         if download.length.is_some_and(|length| length > self.limit) {
             return Err(too_large(path, self.limit).into());
         }

@@ -1,4 +1,4 @@
-//! The processes that a dead server left behind: which they are, and their end.
+//! Finds and ends the processes that a killed server left.
 
 use super::super::room;
 use super::{Ended, Left};
@@ -9,12 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two looks at processes that are being ended.
+/// The pause between two checks of processes that are being ended.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long killed processes get to disappear.
+/// How long the server waits for killed processes to disappear.
 const KILL_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// When a process was born, in ticks since the machine was started.
+/// The start time of a process, in ticks since the last boot.
 pub(super) fn born(pid: i32) -> Option<u64> {
     Process::read(pid).map(|process| process.born)
 }
@@ -28,12 +28,12 @@ impl Left {
     }
 }
 
-/// A process, as the system tells it.
+/// A process as `/proc` describes it.
 #[derive(Debug, Clone, Copy)]
 struct Process {
     pid: i32,
     group: i32,
-    /// In ticks since the machine was started.
+    /// The start time, in ticks since the last boot.
     born: u64,
     is_dead: bool,
 }
@@ -53,7 +53,8 @@ impl Process {
         numbers.filter_map(Self::read).filter(|process| !process.is_dead).collect()
     }
 
-    /// Whether it was started with this private directory. Those of other users cannot be asked, and are not ours.
+    /// Whether it was started with this private directory. The environment of other users' processes cannot be read;
+    /// they are none of the server's.
     fn was_given(&self, room: &Path) -> bool {
         let mut variable = b"A2A_OUT_DIR=".to_vec();
         variable.extend(room.join(room::OUT).as_os_str().as_bytes());
@@ -61,7 +62,7 @@ impl Process {
         environment.split(|b| *b == 0).any(|one| one == variable)
     }
 
-    /// Something to signal it by, that never becomes another process.
+    /// Opens a descriptor that never refers to another process.
     fn hold(self) -> Option<Held> {
         let by = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         let same = Self::read(self.pid).is_some_and(|now| now.born == self.born);
@@ -69,7 +70,7 @@ impl Process {
     }
 }
 
-/// A process that is surely the one that was looked at.
+/// A process with a descriptor that refers to it alone.
 struct Held {
     process: Process,
     by: OwnedFd,
@@ -77,7 +78,8 @@ struct Held {
 
 impl Held {
     fn signal(&self, signal: Signal) {
-        // The only errors are that it is gone, which is what we want, and that we may not, which we cannot change.
+        // The only errors: the process is gone, which is the goal, or a missing permission, which cannot be changed
+        // here.
         let _ = pidfd_send_signal(&self.by, signal);
     }
 
@@ -86,7 +88,7 @@ impl Held {
     }
 }
 
-/// Ends the processes of these turns, those that are started meanwhile as well.
+/// Ends the processes of these turns, and those that start meanwhile.
 pub(super) fn end(left: &[Left], grace: Duration) -> Ended {
     let mut ended = Ended::default();
     if left.is_empty() {

@@ -1,4 +1,4 @@
-//! That commands are bounded in number, and what becomes of the messages that wait.
+//! The limit on running commands, and what happens to the messages that wait.
 
 use super::{World, chunk_limits, says, stdout, words};
 use crate::agents::exec::{Exec, ProcessLimit};
@@ -18,7 +18,7 @@ impl World {
         self.engine.get(&self.scope, &call).await.unwrap().0.thaw().unwrap()
     }
 
-    /// The task once this is so.
+    /// Waits until the task meets the condition.
     async fn task_when(&self, id: TaskId, is_so: impl Fn(&Task) -> bool) -> Task {
         for _ in 0..3000 {
             let task = self.get(id).await;
@@ -112,7 +112,7 @@ async fn a_directory_that_cannot_be_removed_keeps_its_entry_and_is_tried_again()
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
     let ledger = std::sync::Arc::new(super::super::Ledger::beside(&dir.path().join("sabir.db")));
-    // A file in its place is nothing that is removed as a directory, by whichever user.
+    // A file in its place cannot be removed as a directory, by any user.
     let command = format!(
         "d=${{A2A_OUT_DIR%/out}}; echo \"$d\" >>{at}/rooms; grep -q keep && mv \"$d\" {at}/moved && echo 1 >\"$d\"; exit 3"
     );
@@ -122,7 +122,7 @@ async fn a_directory_that_cannot_be_removed_keeps_its_entry_and_is_tried_again()
     let world = World::of(exec).await;
     let entries = || std::fs::read_dir(dir.path().join("sabir.db.exec")).map_or(0, Iterator::count);
     assert_eq!(world.send(says("keep")).await.status.state, TaskState::Failed);
-    // The thread that ends its processes may have it for a moment.
+    // The thread that ends its processes may hold it for a moment.
     for _ in 0..3000 {
         if !leftovers.paths().is_empty() {
             break;
@@ -131,9 +131,9 @@ async fn a_directory_that_cannot_be_removed_keeps_its_entry_and_is_tried_again()
     }
     let room = leftovers.paths().first().expect("it is left").clone();
     assert_eq!(entries(), 1);
-    // Also the next server does not forget it while it is there.
+    // The next server does not forget it either while it exists.
     assert_eq!((ledger.end_leftovers(Duration::ZERO).rooms, entries()), (0, 1));
-    // What was in the way is gone; the next turn removes both directories.
+    // The obstacle is gone; the next turn removes both directories.
     std::fs::remove_file(&room).unwrap();
     std::fs::rename(dir.path().join("moved"), &room).unwrap();
     assert_eq!(world.send(says("go")).await.status.state, TaskState::Failed);

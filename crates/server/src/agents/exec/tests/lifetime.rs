@@ -1,4 +1,4 @@
-//! That nothing of a command outlives its turn, however the turn ends.
+//! No process of a command outlives its turn, however the turn ends.
 
 use super::{World, run, says, stdout, words};
 use crate::config::agent::{AgentConfig, Kind};
@@ -7,7 +7,7 @@ use sabir_proto::TaskState;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Waits for a number that a command writes to a file.
+/// Waits for a process number that a command writes to a file.
 async fn number(path: &Path) -> Pid {
     for _ in 0..500 {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -19,7 +19,7 @@ async fn number(path: &Path) -> Pid {
     panic!("nobody wrote {}", path.display());
 }
 
-/// Whether a process runs. One that is dead and not yet buried by its parent does not.
+/// Whether a process runs. A dead process that its parent has not reaped does not.
 fn lives(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let dead = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));

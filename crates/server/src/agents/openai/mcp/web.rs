@@ -1,4 +1,4 @@
-//! MCP over HTTP, through the client's door: the SDK says what to send, and the door decides whether it may leave.
+//! MCP over HTTP with our HTTP client: the SDK builds the requests, and the client checks the addresses.
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -19,7 +19,7 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 type Fault = StreamableHttpError<Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// One server on the web.
+/// The connection to one MCP server over HTTP.
 #[derive(Clone)]
 pub(super) struct Web {
     endpoint: Endpoint,
@@ -37,7 +37,7 @@ impl Web {
         self.url.as_str().into()
     }
 
-    /// Sends to the one address we have: where the SDK thinks it sends to is the same.
+    /// Sends to the configured URL. The SDK has the same one.
     async fn send(&self, asking: Asking, session: Option<Arc<str>>, more: Headers) -> Result<Arriving, Fault> {
         let mut asking = asking;
         for (name, value) in more {
@@ -82,7 +82,7 @@ impl StreamableHttpClient for Web {
         }
         let body = answer.body().await.map_err(Fault::Client)?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-            // Also of a refusal: some servers say what is wrong in an answer of the protocol.
+            // Also in an error response: some servers answer with a message of the protocol.
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             Err(_) if status.is_success() && !is_request => Ok(StreamableHttpPostResponse::Accepted),
             Err(_) => Err(Fault::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())),
@@ -96,7 +96,7 @@ impl StreamableHttpClient for Web {
         _: Option<String>,
         more: Headers,
     ) -> Result<(), Fault> {
-        // Whether it forgets us is its own affair.
+        // The session ends here, whether or not the server forgets it.
         self.send(Asking::new(Method::DELETE, self.url.clone()), Some(session), more).await.map(drop)
     }
 
@@ -121,7 +121,7 @@ impl StreamableHttpClient for Web {
     }
 }
 
-/// The events of an answer, as the SDK knows them.
+/// The events of an answer, in the form of the SDK.
 fn events(answer: Arriving) -> BoxStream<'static, Result<Sse, SseError>> {
     let events = stream::unfold(Some(answer), |answer| async {
         let mut answer = answer?;

@@ -1,4 +1,4 @@
-//! Answers that come too late, through a real server with an agent that takes its time.
+//! Answers that come too late, tested with a real server and a slow agent.
 
 use crate::admin::{Admin, Expect, KeyOrder};
 use crate::app::Server;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// Books when it is told that it may.
+/// An agent that finishes a turn only with a permit of the test.
 struct Slow {
     may: Arc<Semaphore>,
     carried: bool,
@@ -112,7 +112,7 @@ async fn what_is_done_too_late_is_done_once_and_told_to_whoever_asks_again() {
         let (status, _, said) = world.post(&order).await;
         assert_eq!((status, &said["payload"]["error"]["code"]), (504, &json!("ttl_exceeded")), "{said}");
         assert_eq!(said["payload"]["error"]["retryable"], true);
-        // Somebody else's copy waits for the first one, and in vain.
+        // A second copy of the envelope waits for the first one until its own time has run out.
         let (status, ..) = world.post(&order).await;
         assert_eq!(status, 504);
         world.may.add_permits(10);
