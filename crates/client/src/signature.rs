@@ -7,12 +7,12 @@
 //! Whom we believe is in [`Trust`], and a key is looked for in this order, the surest first:
 //!
 //! 1. [`Trust::keys`]: pinned keys. A name that is among them is looked for nowhere else.
-//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the card's
-//! host.
+//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, where one of these vouches for the
+//!    card's host.
 //! 3. [`Trust::registry`]: the keys that a registry has for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both are URLs chosen by a stranger, so they are followed
-//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own host
-//! and    port.
+//!    only to places in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`], at the card's own
+//!    host and port.
 //!
 //! A verdict is about a signature. What of a card may be used because of it is for [`vouched`] to say: what was
 //! covered, read anew, and only if that tells where the agent is and what it asks for. How much of this somebody wants

@@ -411,8 +411,10 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
-    let options =
-        sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
+    let byte_counting =
+        if config.limits.stored_bytes_max == 0 { sqlite::ByteCounting::Off } else { sqlite::ByteCounting::On };
+    let durability = config.store.durability.into();
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics, byte_counting };
     let begun = Instant::now();
     let log = loop {
         match SqliteLog::open(&path, options.clone()) {

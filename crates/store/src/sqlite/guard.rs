@@ -75,7 +75,7 @@ impl SqliteGuard {
     /// [`Writing::Inline`] every change is written by its caller and every lookup asks the file, which is what a command
     /// uses that makes one change and ends; refusals are then written with the next record, or when it is closed.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let Options { durability, writing, metrics } = options;
+        let Options { durability, writing, metrics, .. } = options;
         let connection = queue::open(path, durability)?;
         let fail = |e: rusqlite::Error| open_error(path, &e);
         let directory = Arc::new(Directory::new());

@@ -41,7 +41,7 @@ fn refusal(caller: &str, ms: i64) -> Record {
 }
 
 fn options(writing: Writing) -> Options {
-    Options { durability: Durability::Normal, writing, metrics: Metrics::default() }
+    Options { durability: Durability::Normal, writing, ..Options::default() }
 }
 
 fn open(path: &Path, writing: Writing) -> SqliteGuard {
