@@ -3,7 +3,7 @@
 use crate::admin::{Bureau, GuardDesk};
 use crate::agents::Ledger;
 use crate::bind::agnt::EnvelopeMetrics;
-use crate::body::OutgoingBudget;
+use crate::body::{ClientBudget, OutgoingBudget};
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::cash;
@@ -19,6 +19,7 @@ use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::network::{self, Network};
 use crate::operator::Operator;
+use crate::peer::Peer;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
 use crate::route::Route;
@@ -342,6 +343,12 @@ impl App {
 
     pub(crate) fn default_agent(&self) -> Option<&Arc<Served>> {
         self.directory.default_agent()
+    }
+
+    /// The budget of answers on their way to a peer. A proxy that is believed is no client: where it named none, its answers
+    /// count in the whole budget alone.
+    pub(crate) fn outgoing_to(&self, peer: &Peer) -> ClientBudget {
+        self.outgoing.of_client(Some(peer.address).filter(|address| !self.proxies.trust(address)))
     }
 
     pub(crate) fn begin_stop(&self) {
