@@ -43,7 +43,12 @@ impl Capacity {
     /// The part that one peer may use: most of the capacity, never all of it.
     #[must_use]
     pub fn part(&self) -> Self {
-        let most = self.0.most - self.0.most / OTHERS;
+        self.part_of(self.0.most - self.0.most / OTHERS)
+    }
+
+    /// A part of at most `most` bytes. Its bytes count in the whole capacity as well.
+    #[must_use]
+    pub fn part_of(&self, most: usize) -> Self {
         Self(Arc::new(Count { most, used: AtomicUsize::new(0), whole: Some(self.clone()) }))
     }
 

@@ -89,6 +89,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) unsaid: Option<serde_json::Value>,
     /// Whether the caller supports the handoff extension.
     follows: bool,
+    /// An agent here sends it on behalf of a task of the same caller, whose own message was let in before.
+    is_internal: bool,
 }
 
 impl Engine {
@@ -186,7 +188,7 @@ impl Engine {
         birth: Box<Birth>,
     ) -> Result<TaskId, Fault> {
         let mut incoming = Incoming::new(self, to, scope, request, Shape::Stream, "");
-        incoming.birth = Some(birth);
+        (incoming.birth, incoming.is_internal) = (Some(birth), true);
         self.taken_in(incoming.begin(&Terms::default()).await?).await
     }
 
@@ -198,7 +200,8 @@ impl Engine {
         request: Box<SendMessage>,
         key: String,
     ) -> Result<(), Fault> {
-        let incoming = Incoming::new(self, to, scope.clone(), request, Shape::Stream, "");
+        let mut incoming = Incoming::new(self, to, scope.clone(), request, Shape::Stream, "");
+        incoming.is_internal = true;
         let terms = Terms { idempotency_key: Some(key), ..Terms::default() };
         match incoming.begin(&terms).await? {
             Begun::Repeat { id, heard } => self.appeared(&scope, id, heard).await.map(drop),
@@ -235,6 +238,7 @@ impl<'a> Incoming<'a> {
             lineage: None,
             unsaid: None,
             follows: false,
+            is_internal: false,
         }
     }
 
@@ -284,6 +288,8 @@ impl<'a> Incoming<'a> {
                 Seen::First(pending) => Some(pending),
             },
         };
+        // Behind the retry keys: a repeat stores nothing, and gets the answer that is stored.
+        self.check_stored_bytes()?;
         let mut pending = pending;
         let begun = match target {
             Target::Open(name) => match self.open(id, key, name, &mut pending).await? {
@@ -334,6 +340,24 @@ impl<'a> Incoming<'a> {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses what would be stored for a caller that has stored as much as it may. An agent that works for it may finish: what
+    /// it stores is bounded by the limits of its task.
+    fn check_stored_bytes(&self) -> Result<(), Fault> {
+        let max = self.core.limits.stored_bytes_max;
+        if max == 0 || self.is_internal {
+            return Ok(());
+        }
+        let stored = self.core.log.stored_bytes(&self.scope.caller);
+        if stored < max {
+            return Ok(());
+        }
+        self.core.metrics.sends_over_stored_bytes.inc();
+        Err(Fault::Exhausted(format!(
+            "your tasks have {stored} bytes stored here, and {max} are allowed; you can read and cancel them, and send again \
+             when the server has deleted old ones"
+        )))
     }
 
     /// Opens a task, inline or with a runner, as its agent declares.

@@ -13,6 +13,9 @@ pub struct Limits {
     pub task_events_max: u64,
     /// Bytes a folded task may have. It is held in memory while its agent runs, and written whole with every snapshot.
     pub task_bytes_max: usize,
+    /// Bytes that the tasks of one caller may have in the store before it opens and continues no more; 0 for no limit. The disk
+    /// belongs to all callers, and one must not be able to fill it.
+    pub stored_bytes_max: u64,
     /// Bytes of the tasks on one page of a list, as stored; a page has at least one task. A hundred large tasks in one
     /// answer are in memory together, and are more than most clients read at once.
     pub list_bytes_max: usize,
@@ -92,6 +95,7 @@ impl Default for Limits {
             live_tasks_max: 100_000,
             task_events_max: 1_000_000,
             task_bytes_max: 64 << 20,
+            stored_bytes_max: 0,
             // What gRPC clients take as one message unless they are told otherwise.
             list_bytes_max: 4 << 20,
             snapshot_small_bytes: 16 << 10,

@@ -14,6 +14,8 @@ pub struct Metrics {
     pub tasks_opened: Counter,
     /// Sends recognised as repeats.
     pub sends_repeated: Counter,
+    /// Sends refused because their caller has as many bytes stored as it may.
+    pub sends_over_stored_bytes: Counter,
     /// Reports of agents that came after their task had ended.
     pub late_reports: Counter,
     /// Turns resumed after a crash.
@@ -47,6 +49,7 @@ impl Default for Metrics {
         Self {
             tasks_opened: Counter::default(),
             sends_repeated: Counter::default(),
+            sends_over_stored_bytes: Counter::default(),
             late_reports: Counter::default(),
             turns_recovered: Counter::default(),
             turns_lost: Counter::default(),
@@ -69,6 +72,11 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_tasks_opened", "Tasks opened", self.tasks_opened.clone());
         registry.register("sabir_sends_repeated", "Sends recognised as repeats", self.sends_repeated.clone());
+        registry.register(
+            "sabir_sends_over_stored_bytes",
+            "Sends refused because their caller has as many bytes stored as it may",
+            self.sends_over_stored_bytes.clone(),
+        );
         registry.register(
             "sabir_late_reports",
             "Agent reports refused because the task had ended",

@@ -1,29 +1,29 @@
-//! Which of several places a conversation goes to: by weight, with a share for canaries.
+//! Chooses one of several replicas of an upstream for a conversation: by weight, with a share for canaries.
 //!
-//! The choice depends on the conversation alone, so that its tasks meet where the earlier ones were; and on who can be
-//! called at all, so that a place that is down takes nothing with it. Nothing here is remembered.
+//! The choice depends on the conversation alone, so that its tasks reach the replica where the earlier ones are, and on
+//! which replicas can be called, so that no conversation is lost to one that is down. This module stores nothing.
 
-/// A place to choose.
+/// A replica to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// How much of the work it gets, compared with the others; a canary's does not count.
+    /// The share of conversations, compared with the other weights; ignored for a canary.
     pub weight: u32,
-    /// Percent of all conversations, for a version on trial.
+    /// The percentage of all conversations, for a version on trial.
     pub canary: Option<u8>,
-    /// It can be called now.
+    /// Whether the replica can be called now.
     pub usable: bool,
 }
 
-/// Chooses by a number that is as good as random; `None` if nobody can be called.
+/// Chooses by a number that is as good as random; `None` if no candidate is usable.
 pub fn choose(candidates: &[Candidate], chance: u64) -> Option<usize> {
-    // Two dice from one number: which percent it is, and which share of the weights.
+    // One number serves two draws: the percentage for canaries, and the share of the weights.
     let (percent, share) = (chance % 100, chance / 100);
     let mut until = 0;
     for (at, candidate) in candidates.iter().enumerate() {
         let Some(canary) = candidate.canary else { continue };
         until += u64::from(canary);
         if percent < until {
-            // What was meant for a canary that cannot be called goes where it would go without.
+            // The share of a canary that cannot be called goes to the other replicas.
             if candidate.usable {
                 return Some(at);
             }
@@ -36,7 +36,7 @@ pub fn choose(candidates: &[Candidate], chance: u64) -> Option<usize> {
     };
     let total: u64 = usable(false).map(|(_, weight)| u64::from(weight)).sum();
     if total == 0 {
-        // Better a version on trial than none.
+        // Better a version on trial, or a replica of weight zero, than none.
         return usable(false).chain(usable(true)).map(|(at, _)| at).next();
     }
     let mut left = share % total;
@@ -71,7 +71,7 @@ mod tests {
     fn weights_and_canaries_get_their_share() {
         let all = [place(3, None, true), place(1, None, true), place(1, Some(10), true)];
         assert_eq!(shares(&all), [67_500, 22_500, 10_000]);
-        // What is down takes nothing with it.
+        // The share of a replica that is down goes to the others.
         let down = [place(3, None, false), place(1, None, true), place(1, Some(10), true)];
         assert_eq!(shares(&down), [0, 90_000, 10_000]);
         let no_canary = [place(3, None, true), place(1, None, true), place(1, Some(10), false)];

@@ -1,8 +1,8 @@
-//! Calling on behalf of our caller, among those who know each other's users: the apps of a workspace.
+//! Calls an upstream on behalf of our caller, where both servers know the same users: the apps of a workspace.
 //!
-//! All of them hold one secret, and whoever holds it says for which user a call is. A caller whom we know as such a user is
-//! named again, in a token of our own that is made for each request; what the caller showed us is not passed on. Whoever
-//! is known to us in another way is nobody there.
+//! All apps of a workspace share one secret, and an app that holds it names the user of a call. If our caller is such a
+//! user, each request carries a token of our own that names the user; the token that the caller sent is not passed on.
+//! For any other caller, no user is named.
 
 use sabir_client::Credentials;
 use sabir_client::native_token::{Issuer, Organisation};
@@ -11,17 +11,17 @@ use sabir_guard::authn::native_jwt::user_of;
 use sabir_proto::Secret;
 use std::sync::Arc;
 
-/// How users are named to others.
+/// How users are named to the other apps of a workspace.
 #[derive(Debug, Clone)]
 pub struct OnBehalf {
-    /// The secret that all share.
+    /// The secret that all apps of the workspace share.
     pub secret: Secret,
-    /// Our own address.
+    /// The address of this server, if it has one.
     pub address: Option<String>,
 }
 
 impl OnBehalf {
-    /// What is shown for a caller; none where the caller is no user.
+    /// The credentials that name a caller; `None` if the caller is no user.
     pub(crate) fn credentials(&self, caller: &str) -> Option<Credentials> {
         let (email, domain) = user_of(&Who::parse(caller)?)?;
         let mut issuer = Issuer::new(email, Some(self.secret.clone()));

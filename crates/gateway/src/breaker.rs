@@ -1,4 +1,4 @@
-//! Circuit breakers: who fails is left alone for a while, then asked once.
+//! Circuit breakers: after several failures calls are refused for a while, then one probe is let through.
 //!
 //! | State | What happens | Then |
 //! |---|---|---|
@@ -6,13 +6,13 @@
 //! | closed | a call fails, and too many did within the window | open |
 //! | open | a call, before the cool-down is over | refused, and no network is touched |
 //! | open | a call, after that | half-open: it is the probe |
-//! | half-open | another call | refused, unless the probe takes too long: then it is the next one |
+//! | half-open | another call | refused; if the probe takes too long, this call is the next probe |
 //! | half-open | the probe succeeds | closed, with a clean slate |
-//! | half-open | the probe fails | open, for a whole cool-down; where only silence counts, once enough upstreams have failed |
-//! | half-open | the probe is dropped and nobody knows | half-open; the next call is the probe |
-//! | any | news of a call that was let go in an earlier state | ignored |
+//! | half-open | the probe fails | open for a cool-down; if only silence counts, after failures of enough upstreams |
+//! | half-open | the probe is dropped without a result | half-open; the next call is the probe |
+//! | any | the result of a call from before the last state change | ignored |
 //!
-//! Time is an argument, counted from wherever the caller likes. Nothing here waits, locks or reads a clock.
+//! Time is an argument, counted from any fixed moment. Nothing here waits, locks or reads a clock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use std::time::Duration;
 /// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Failures within the window that open it.
+    /// The number of failures within the window that opens the breaker.
     pub failures: u32,
     /// How long a failure counts.
     pub window: Duration,
-    /// How long nobody is called.
+    /// How long an open breaker refuses calls.
     pub cooldown: Duration,
-    /// How many upstreams must be among those failures. More than one for the breaker that all of them share: one
-    /// upstream that is down must not take the others with it.
+    /// How many upstreams must be among those failures. More than one for the shared breaker: one upstream that is down
+    /// must not block the others.
     pub distinct: usize,
-    /// How long a probe keeps the others out. One that takes longer may still be right, but nobody waits for it.
+    /// How long a probe keeps other calls out. After that the next call is a probe too; the slow one may still succeed.
     pub probe: Duration,
     /// Which failures of upstreams count for the breaker that all of them share.
     pub counted: Counted,
@@ -39,16 +39,16 @@ pub struct Rules {
 /// Which failures of upstreams count for the breaker that all of them share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Only silence, which an upstream or the way to it may have caused. An answer of any upstream
-    /// shows that the way is there, and clears what counted; a probe that fails says nothing while it is the only one.
+    /// Only silence, which an upstream or the path to it may have caused. An answer of any upstream shows that the path
+    /// works, and clears what counted; a single failed probe does not open the breaker again.
     Silence,
-    /// Every failure: time-outs, refused connections, statuses of 500 and more, answers that cannot be read. An answer clears
-    /// nothing while the breaker is closed, and a probe that fails opens it again.
+    /// Every failure: time-outs, refused connections, statuses of 500 and more, answers that cannot be read. An answer
+    /// clears nothing while the breaker is closed, and a probe that fails opens it again.
     EveryFailure,
 }
 
 impl Rules {
-    /// For one upstream.
+    /// The rules for one upstream.
     pub const UPSTREAM: Self = Self {
         failures: 5,
         window: Duration::from_secs(600),
@@ -57,27 +57,28 @@ impl Rules {
         probe: Duration::MAX,
         counted: Counted::EveryFailure,
     };
-    /// For all of them together. Agents take minutes to answer; that one of them does must not hold up all others.
+    /// For all upstreams together. Agents take minutes to answer; a slow probe must not hold up the calls to the
+    /// others.
     pub const HUB: Self =
         Self { distinct: 3, probe: Duration::from_secs(5), counted: Counted::Silence, ..Self::UPSTREAM };
-    /// For all venues of the booking network together: the same state machine and thresholds as for one venue. Three venues must
-    /// be among the five failures, or a single venue that fails would open its own breaker and this one at the same moment.
+    /// For all venues of the booking network together: the thresholds of one venue. Three venues must be among the five
+    /// failures, or one failing venue would open its own breaker and this one at the same moment.
     pub const NETWORK: Self = Self { distinct: 3, probe: Duration::from_secs(15), ..Self::UPSTREAM };
 }
 
-/// Where a breaker stands.
+/// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Calls pass.
     Closed,
-    /// None does.
+    /// Calls are refused.
     Open,
-    /// One passes, to see.
+    /// One call passes, as a probe.
     HalfOpen,
 }
 
 impl State {
-    /// Its name.
+    /// The name, as reports show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -87,49 +88,49 @@ impl State {
     }
 }
 
-/// What became of a call.
+/// The result of a call, for a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// They answered, with whatever.
+    /// The upstream answered, with any content.
     Alive,
-    /// They did not, or nothing that makes sense.
+    /// The upstream did not answer, or not with anything readable.
     Down(Blame),
-    /// Nobody knows, or it says nothing about them.
+    /// The result is not known, or says nothing about the upstream.
     Unknown,
 }
 
-/// Whose failure it was.
+/// The part that a failure is attributed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blame {
-    /// This upstream's, or that of the way to it.
+    /// This upstream, or the path to it.
     Upstream(Arc<str>),
-    /// This upstream's alone: somebody was there.
+    /// This upstream alone: a host answered at its address.
     Theirs,
-    /// That of the way all of them share: our own sockets, our network.
+    /// Our side of the path that all upstreams share: our sockets, our network.
     Ours,
 }
 
-/// A call that was let go. What becomes of it is reported with it.
+/// Permission for one call; its holder reports the result with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
     epoch: u64,
 }
 
-/// No call now.
+/// The breaker refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
-    /// How long to stay away, in whole seconds.
+    /// How long to wait before the next call, in whole seconds.
     pub after: Duration,
 }
 
-/// A breaker.
+/// A circuit breaker, as the table above describes it.
 #[derive(Debug)]
 pub struct Breaker {
     rules: Rules,
     stage: Stage,
     /// Failures that count, oldest first.
     failures: VecDeque<(Duration, Blame)>,
-    /// How often the state has changed: what was let go before the last change is no longer heard.
+    /// The number of state changes. Results of calls from before the last change are ignored.
     epoch: u64,
     trips: u64,
 }
@@ -140,19 +141,19 @@ enum Stage {
     Open {
         since: Duration,
     },
-    /// Since when a probe is out, if one is.
+    /// When the probe began, if one is out.
     HalfOpen {
         probing: Option<Duration>,
     },
 }
 
 impl Breaker {
-    /// A closed one.
+    /// A breaker that is closed.
     pub const fn new(rules: Rules) -> Self {
         Self { rules, stage: Stage::Closed, failures: VecDeque::new(), epoch: 0, trips: 0 }
     }
 
-    /// Where it stands.
+    /// The current state of the breaker.
     pub const fn state(&self) -> State {
         match self.stage {
             Stage::Closed => State::Closed,
@@ -166,12 +167,12 @@ impl Breaker {
         self.rules.counted
     }
 
-    /// How often it has opened.
+    /// How often the breaker has opened.
     pub const fn trips(&self) -> u64 {
         self.trips
     }
 
-    /// Whether a call would be refused now; it is not made.
+    /// The refusal that a call would get now; no call is made.
     pub fn refusal(&self, now: Duration) -> Option<Refused> {
         match self.stage {
             Stage::Closed | Stage::HalfOpen { probing: None } => None,
@@ -186,7 +187,7 @@ impl Breaker {
         }
     }
 
-    /// Asks for a call. Whoever gets a pass must report.
+    /// Asks for permission to make a call. The caller must report the result with the pass.
     pub fn ask(&mut self, now: Duration) -> Result<Pass, Refused> {
         if let Some(refused) = self.refusal(now) {
             return Err(refused);
@@ -202,7 +203,7 @@ impl Breaker {
         Ok(Pass { epoch: self.epoch })
     }
 
-    /// A call has ended.
+    /// Records the result of a call.
     pub fn report(&mut self, pass: Pass, verdict: Verdict, now: Duration) {
         if pass.epoch != self.epoch {
             return;
@@ -216,7 +217,7 @@ impl Breaker {
             (Stage::HalfOpen { probing }, Verdict::Down(blame)) => {
                 *probing = None;
                 self.record(now, blame);
-                // Where only silence counts, one upstream that still fails says nothing about the way that all share.
+                // If only silence counts, one upstream that still fails says nothing about the shared path.
                 if self.rules.counted == Counted::EveryFailure || self.is_widespread() {
                     self.trip(now);
                 }
@@ -232,7 +233,7 @@ impl Breaker {
         }
     }
 
-    /// Somebody answered: whatever others did not, the way that all share is there.
+    /// Clears the failures of upstreams: one of them answered, so the shared path works.
     pub(crate) fn forgive_upstreams(&mut self) {
         self.failures.retain(|(_, blame)| *blame == Blame::Ours);
     }
@@ -240,7 +241,7 @@ impl Breaker {
     fn record(&mut self, now: Duration, blame: Blame) {
         let window = self.rules.window;
         self.failures.retain(|(at, _)| now.saturating_sub(*at) < window);
-        // More of one than would open the breaker say nothing new; this is what bounds the list.
+        // Further failures of one upstream say nothing new; dropping the oldest bounds the list.
         let same = self.failures.iter().filter(|(_, known)| *known == blame).count();
         if same >= usize::try_from(self.rules.failures).unwrap_or(usize::MAX)
             && let Some(oldest) = self.failures.iter().position(|(_, known)| *known == blame)
@@ -250,7 +251,7 @@ impl Breaker {
         self.failures.push_back((now, blame));
     }
 
-    /// Whether enough of them are concerned, or the fault is our own.
+    /// Whether the failures concern enough upstreams, or are our own.
     fn is_widespread(&self) -> bool {
         let mut upstreams: Vec<&Arc<str>> = Vec::new();
         let mut ours = 0_u32;
@@ -276,7 +277,7 @@ impl Breaker {
     }
 }
 
-/// Rounded up: whoever comes back a moment too early is refused again.
+/// Rounds up: a client that comes back a moment too early would be refused again.
 fn whole_seconds(left: Duration) -> Duration {
     Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0))
 }

@@ -1,20 +1,20 @@
-//! How much may be tried again: a share of what is tried at all.
+//! Limits retries to a share of all calls.
 //!
-//! When an upstream is in trouble every call is followed by others, and what was a trouble becomes a flood. So repetitions
-//! are paid for: each call that is no repetition puts a fraction aside, each that is one takes a whole. A little comes in
-//! with time, or those who wait would wait for ever where nobody calls any more.
+//! When an upstream fails, every call is retried, and the retries overload it. So each first call adds a fraction of a
+//! token and each retry takes a whole one. A little is added with time as well, or waiting tasks would never be retried
+//! when no new calls are made.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a first call puts aside.
+/// The tokens that a first call adds.
 const SHARE: f64 = 0.2;
-/// What comes in by itself, per second.
+/// The tokens that are added each second.
 const TRICKLE: f64 = 1.0;
-/// What can be put aside, and is there at the beginning.
+/// The most tokens a budget holds, and the number it starts with.
 const RESERVE: f64 = 10.0;
 
-/// The repetitions that an upstream has left.
+/// The retries that an upstream has left.
 #[derive(Debug)]
 pub struct Budget(Mutex<(f64, Instant)>);
 
@@ -25,12 +25,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A call that is no repetition.
+    /// Records a call that is no retry.
     pub fn first(&self) {
         self.change(|tokens| ((tokens + SHARE).min(RESERVE), ()));
     }
 
-    /// A repetition: whether it may be made now. Otherwise after how long.
+    /// Takes a token for a retry; without one, the error says after how long to ask again.
     pub fn again(&self) -> Result<(), Duration> {
         self.change(|tokens| match tokens {
             1.0.. => (tokens - 1.0, Ok(())),
@@ -56,7 +56,7 @@ mod tests {
     fn repetitions_are_a_share_of_the_calls() {
         let budget = Budget::default();
         let spend = |budget: &Budget| (0..1000).filter(|_| budget.again().is_ok()).count();
-        // What trickles in while this runs is not much.
+        // Few tokens are added while this runs.
         let spent = spend(&budget);
         assert!((10..15).contains(&spent), "{spent}");
         (0..25).for_each(|_| budget.first());

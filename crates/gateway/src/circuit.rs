@@ -1,9 +1,9 @@
-//! Two breakers before every call: that of the upstream, then the one that all upstreams share.
+//! Every call passes two breakers: that of the upstream, then the one that all upstreams share.
 //!
-//! Both must let a call go. If the second refuses, the first gets its pass back and learns nothing. What becomes of a call
-//! is told to both, once; a call whose caller vanished is given back by dropping its [`Passage`].
+//! Both must permit the call. If the second refuses, the first gets its pass back and learns nothing. The result is
+//! reported to both, once; when a caller vanishes, dropping the [`Passage`] reports an unknown result.
 //!
-//! Absent on purpose: what survives a restart. A hub that starts has called nobody yet, and finds out soon enough.
+//! Absent on purpose: state that survives a restart. A new hub has called no upstream yet, and soon learns their state.
 
 use crate::breaker::{Blame, Breaker, Counted, Pass, Refused, Rules, State, Verdict};
 use crate::metrics::{Metrics, SHARED};
@@ -13,10 +13,10 @@ use sabir_proto::{Code, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever had less time than this to answer is not to blame for not answering.
+/// An upstream that had less time than this is not blamed for not answering.
 const FAIR: Duration = Duration::from_secs(1);
 
-/// What all upstreams of a hub share: the way out.
+/// What all upstreams of a hub share: a breaker, metrics, the exchange log and the room for answers.
 #[derive(Debug)]
 pub struct Hub {
     breaker: Mutex<Breaker>,
@@ -30,18 +30,18 @@ pub struct Hub {
     ahead: Mutex<Duration>,
 }
 
-/// The breakers of one upstream.
+/// The breakers before the calls to one replica of an upstream.
 #[derive(Debug)]
 pub struct Circuit {
     name: Arc<str>,
-    /// Whose failure it is: several places may belong to one upstream.
+    /// The upstream that failures count for; several replicas may belong to one.
     upstream: Arc<str>,
     breaker: Mutex<Breaker>,
     shown: Shown,
     hub: Arc<Hub>,
 }
 
-/// The state that metrics show: to look a metric up costs more than a breaker does, and it hardly ever changes.
+/// The state that metrics show. Looking a metric up costs more than a breaker does, and the state rarely changes.
 #[derive(Debug, Default)]
 struct Shown(Mutex<Option<State>>);
 
@@ -51,7 +51,7 @@ impl Shown {
     }
 }
 
-/// A call that both breakers have let go.
+/// A call that both breakers have permitted.
 #[derive(Debug)]
 #[must_use = "what became of the call is to be reported"]
 pub struct Passage {
@@ -59,26 +59,26 @@ pub struct Passage {
     passes: Option<(Pass, Pass)>,
 }
 
-/// Where the breakers of an upstream stand.
+/// The state of the breakers of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Its own.
+    /// The state of the upstream's own breaker.
     pub upstream: State,
-    /// How often that has opened.
+    /// How often the upstream's own breaker has opened.
     pub trips: u64,
-    /// The one that all share.
+    /// The state of the breaker that all share.
     pub hub: State,
-    /// How long nobody is called, if nobody is.
+    /// How long calls are refused; `None` if they are not.
     pub refused: Option<Duration>,
 }
 
 impl Hub {
-    /// A way out that works as far as anybody knows.
+    /// A hub with the usual rules, without an exchange log.
     pub fn new(metrics: Metrics) -> Arc<Self> {
         Self::with(Rules::HUB, metrics, WireLog::off(), Capacity::default())
     }
 
-    /// The same with other rules, with what is said on it kept, and with so much room for what is answered.
+    /// A hub with other rules, an exchange log, and a limit for the memory of all answers.
     pub fn with(rules: Rules, metrics: Metrics, wire: WireLog, answers: Capacity) -> Arc<Self> {
         Arc::new(Self {
             wire,
@@ -92,7 +92,7 @@ impl Hub {
         })
     }
 
-    /// The breakers of one place of an upstream, and what to call it.
+    /// The breakers of one replica of an upstream; `name` is its name in metrics.
     pub fn circuit(self: &Arc<Self>, upstream: &str, name: &str, rules: Rules) -> Arc<Circuit> {
         let (name, upstream) = (name.into(), upstream.into());
         let (breaker, shown) = (Mutex::new(Breaker::new(rules)), Shown::default());
@@ -101,17 +101,17 @@ impl Hub {
         Arc::new(circuit)
     }
 
-    /// Where what is said is kept.
+    /// The log of exchanges with upstreams.
     pub(crate) const fn wire(&self) -> &WireLog {
         &self.wire
     }
 
-    /// Room for what all upstreams answer, together.
+    /// The memory that the answers of all upstreams may take together.
     pub const fn answers(&self) -> &Capacity {
         &self.answers
     }
 
-    /// Where the breaker that all share stands.
+    /// The state of the breaker that all share.
     pub fn state(&self) -> State {
         lock(&self.breaker).state()
     }
@@ -121,7 +121,7 @@ impl Hub {
         self.origin.elapsed()
     }
 
-    /// A clock that stands still until it is moved.
+    /// A clock that stands still until a test moves it.
     #[cfg(test)]
     fn now(&self) -> Duration {
         self.origin.duration_since(self.origin) + *lock(&self.ahead)
@@ -129,7 +129,7 @@ impl Hub {
 }
 
 impl Circuit {
-    /// Asks for a call. No network is touched by one that is refused.
+    /// Asks both breakers for a call. A refused call touches no network.
     pub fn pass(self: &Arc<Self>) -> Result<Passage, Refused> {
         let now = self.hub.now();
         let mut own = lock(&self.breaker);
@@ -149,7 +149,7 @@ impl Circuit {
         }
     }
 
-    /// How long nobody is called, if nobody is.
+    /// How long calls are refused; `None` if they are not.
     pub fn refusal(&self) -> Option<Duration> {
         let now = self.hub.now();
         let own = lock(&self.breaker).refusal(now);
@@ -157,12 +157,12 @@ impl Circuit {
         Some(refused.after)
     }
 
-    /// Whether it is the breaker that all share which lets nobody call.
+    /// Whether the breaker that all share refuses calls.
     pub fn is_refused_by_all(&self) -> bool {
         lock(&self.hub.breaker).refusal(self.hub.now()).is_some()
     }
 
-    /// Where the breakers stand.
+    /// The state of the breakers.
     pub fn standing(&self) -> Standing {
         let refused = self.refusal();
         let own = lock(&self.breaker);
@@ -171,7 +171,7 @@ impl Circuit {
         Standing { upstream, trips, hub: self.hub.state(), refused }
     }
 
-    /// Tells what became of a call, going by how it failed, if it did.
+    /// The verdict on a call, by its error, if it failed.
     pub(crate) fn judge(&self, error: Option<&Error>) -> Verdict {
         error.map_or(Verdict::Alive, |error| verdict(error, &self.upstream))
     }
@@ -180,7 +180,7 @@ impl Circuit {
         let now = self.hub.now();
         let mut breaker = lock(&self.breaker);
         let before = breaker.trips();
-        // What is our own fault says nothing about them.
+        // A failure of our own says nothing about the upstream.
         let of_them = match verdict {
             Verdict::Down(Blame::Ours) => Verdict::Unknown,
             Verdict::Down(Blame::Theirs) => Verdict::Down(Blame::Upstream(self.upstream.clone())),
@@ -195,7 +195,7 @@ impl Circuit {
             (Verdict::Down(Blame::Theirs), Counted::EveryFailure) => {
                 Verdict::Down(Blame::Upstream(self.upstream.clone()))
             }
-            // An upstream that answers, or refuses in person, shows that there is a way out.
+            // An upstream that answers, or refuses the connection itself, shows that the path works.
             (Verdict::Down(Blame::Theirs), Counted::Silence) => Verdict::Alive,
             (other, _) => other.clone(),
         };
@@ -227,18 +227,18 @@ impl Circuit {
 }
 
 impl Passage {
-    /// Tells what became of the call.
+    /// Reports the result of the call.
     pub fn report(mut self, verdict: &Verdict) {
         self.close(verdict);
     }
 
-    /// The same, going by how it failed, if it did.
+    /// Reports the result of the call, by its error, if it failed.
     pub(crate) fn judge(self, error: Option<&Error>) {
         let verdict = self.circuit.judge(error);
         self.report(&verdict);
     }
 
-    /// The same for a failure of what lies between us and everybody: nothing is held against this one.
+    /// Reports a failure of a part that all upstreams share, such as a gateway: this upstream is not blamed.
     pub(crate) fn blame_the_way(self, error: &Error) {
         let verdict = match self.circuit.judge(Some(error)) {
             Verdict::Down(_) => Verdict::Down(Blame::Ours),
@@ -261,14 +261,15 @@ impl Drop for Passage {
 }
 
 impl From<Refused> for Error {
-    /// As an agent would say it that cannot be called now. Nothing was sent.
+    /// The error of an agent that cannot be called now. Nothing was sent.
     fn from(refused: Refused) -> Self {
         let fault = Fault::Unavailable("the circuit breaker is open: the agent failed again and again".into());
         Self::Fault { fault, transport: None, retry_after: Some(refused.after) }
     }
 }
 
-/// What a failure says about the upstream, and perhaps about the way to it. An answer that says no is an answer; so is one that asks for credentials.
+/// What an error says about the upstream, and perhaps about the path to it. A refusal is an answer, and so is a request
+/// for credentials.
 fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
     let silent = || Verdict::Down(Blame::Upstream(name.clone()));
     let down = || Verdict::Down(Blame::Theirs);
@@ -279,10 +280,10 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
         Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
         Error::Timeout { .. } => silent(),
-        // Whatever number it came with: one caller's input must not take the agent away from all others.
+        // Whatever its status: one caller's input must not block the agent for all others.
         Error::Fault { fault, transport: Some(_), .. } if is_about_the_request(fault.code()) => Verdict::Alive,
         Error::Fault { fault, transport, .. } => match transport {
-            // That they cannot do it at all is an answer.
+            // "Not implemented" is an answer.
             Some(TransportCode::Http(501)) => Verdict::Alive,
             Some(TransportCode::Http(500..)) => down(),
             Some(TransportCode::Http(400..)) => Verdict::Alive,
@@ -299,12 +300,12 @@ fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
         | Error::CardNotFound { .. }
         | Error::Elsewhere { .. }
         | Error::NoInterface { .. } => Verdict::Alive,
-        // Our own refusals: nobody was asked, or what they said could not be taken for others' sake.
+        // Our own refusals: no request was sent, or other callers left no room for the answer.
         _ => Verdict::Unknown,
     }
 }
 
-/// Whether a refusal is about what was asked for. An agent that says so is there, and works.
+/// Whether a refusal is about the request. An agent that says so works.
 const fn is_about_the_request(code: Code) -> bool {
     match code {
         Code::TaskNotFound

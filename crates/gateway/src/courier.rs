@@ -1,10 +1,11 @@
-//! The engine's way out: its [`Courier`], over the client's door.
+//! Delivers to webhooks for the engine: its [`Courier`], over the HTTP client.
 //!
-//! One attempt is one POST: the body in the receiver's dialect, the credentials it registered, and our signatures. The
-//! name of its host is looked up once, what is found is judged, and what passed is dialled, so that a name which answers
-//! differently the next time gains nothing. Redirects are not followed. Only the status of the answer counts.
+//! One attempt is one POST: the body in the receiver's dialect, the credentials that the receiver registered, and our
+//! signatures. The host name is looked up once, the addresses are checked, and a checked one is dialled, so that a name
+//! which resolves differently the next time gains nothing. Redirects are not followed. Only the status of the answer
+//! counts.
 //!
-//! How an event looks in a dialect is [`Bodies`]' affair; when to try again is the engine's.
+//! [`Bodies`] encodes events in a dialect; the engine decides when to try again.
 
 use crate::destination::{destination, host_of};
 use bytes::Bytes;
@@ -23,50 +24,50 @@ use url::Url;
 /// How long one attempt may take, from the look-up of the name to the status of the answer.
 pub const ATTEMPT_TIME: Duration = Duration::from_secs(15);
 
-/// The header by which a receiver knows its own registration.
+/// The header by which a receiver recognises its own registration.
 const NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
-/// Where API keys are looked for.
+/// The header in which receivers look for API keys.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// How an event is written for a receiver.
+/// Encodes events for receivers.
 pub trait Bodies: Send + Sync + 'static {
-    /// What is sent, or what its absence means for the delivery.
+    /// The body to send, or the outcome of the delivery if there is none.
     fn body<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Result<Written, Outcome>>;
 }
 
 /// An event as it is sent.
 #[derive(Debug)]
 pub struct Written {
-    /// Its media type.
+    /// The media type of the body.
     pub media_type: &'static str,
-    /// The bytes.
+    /// The bytes of the encoded event.
     pub bytes: Vec<u8>,
-    /// The room it takes, given back when the attempt has ended.
+    /// The memory that the bytes take, given back when the attempt has ended.
     pub room: Option<OwnedSemaphorePermit>,
-    /// What the receiver alone shares with us, in place of what we share with all of them.
+    /// The secrets that only this receiver shares with us, in place of those that all receivers share.
     pub own: Option<OwnSecrets>,
 }
 
-/// Secrets of one receiver of what the booking network tells. The first is the present one and signs its headers; all of
-/// them sign those of *Standard Webhooks*, so that a receiver can change over when it likes.
+/// Secrets of one receiver of booking network events. The first is the current one and signs its headers; all of them
+/// sign those of *Standard Webhooks*, so that a receiver can change its secret at any time.
 #[derive(Debug)]
 pub struct OwnSecrets(pub Vec<Secret>);
 
-/// Who we are to receivers, and what we sign with.
+/// Signs deliveries: with shared secrets, and with tokens that name us.
 #[derive(Debug, Default)]
 pub struct Seal {
     /// Secrets that are shared with receivers; each signs.
     pub secrets: Vec<WebhookSecret>,
-    /// The key for tokens, and what is said in them.
+    /// The key for tokens, and what the tokens say.
     pub key: Option<SealKey>,
 }
 
 /// A key whose public half is published.
 #[derive(Debug)]
 pub struct SealKey {
-    /// The key.
+    /// The private key for tokens.
     pub key: Arc<SigningKey>,
-    /// Where its public half is.
+    /// The URL of the key set with its public half.
     pub keys_url: Url,
     /// Our own URL, without a slash at its end.
     pub issuer: String,
@@ -81,7 +82,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// A way out under a policy, with certificates to trust. An attempt has `patience` in all.
+    /// A sender under an address policy, with certificates to trust. An attempt takes at most `patience`.
     pub fn new(egress: Egress, tls: &Tls, patience: Duration, seal: Seal, bodies: impl Bodies) -> Result<Self, Error> {
         let documents = Documents::new(egress, tls, patience)?;
         Ok(Self { documents, bodies: Arc::new(bodies), seal: Arc::new(seal) })
@@ -112,7 +113,7 @@ impl Webhooks {
         }
     }
 
-    /// The request of an attempt, or why there can be none.
+    /// The request of an attempt, or the reason why there can be none.
     fn write(
         &self,
         parcel: &Parcel,
@@ -143,7 +144,7 @@ impl Courier for Webhooks {
         host_of(url).map_err(|fault| fault.to_string())
     }
 
-    /// By writing the headers that a delivery will have.
+    /// Writes the headers that a delivery will have, to find out whether they can be sent.
     fn check(&self, config: &PushConfig) -> Result<(), FieldViolation> {
         let wrong = |member: &str, description: String| FieldViolation { field: member.to_owned(), description };
         if let Some(token) = &config.token {
@@ -166,7 +167,7 @@ impl Courier for Webhooks {
 }
 
 impl Seal {
-    /// Puts id, time and signatures into the headers; gives the token, if there is a key for one.
+    /// Adds id, time and signatures to the headers; returns the token, if there is a key for one.
     fn sign(
         &self,
         attempt: &Attempt<'_>,
@@ -194,7 +195,7 @@ impl Seal {
 }
 
 impl OwnSecrets {
-    /// The headers of *Standard Webhooks* and of the booking network, side by side.
+    /// Adds the headers of *Standard Webhooks* and of the booking network, side by side.
     fn sign(&self, attempt: &Attempt<'_>, headers: &mut HeaderMap) -> Result<(), String> {
         let secrets = self.0.iter().map(WebhookSecret::read).collect::<Result<Vec<_>, _>>();
         let secrets = secrets.map_err(|fault| fault.to_string())?;
@@ -206,12 +207,12 @@ impl OwnSecrets {
     }
 }
 
-/// What the status of an answer means for the delivery.
+/// The outcome of a delivery that was answered with this status.
 fn verdict(Receipt { status, retry_after }: Receipt) -> Outcome {
     let code = status.as_u16();
     match status {
         status if status.is_success() => Outcome::Accepted { status: code },
-        // Only this one says that it is for good; behind proxies, 404 is also what a receiver says while it is replaced.
+        // Only this status is final; behind proxies, 404 is also the answer while a receiver is replaced.
         StatusCode::GONE => Outcome::Gone { status: code },
         _ => Outcome::Refused { status: code, retry_after },
     }
@@ -227,17 +228,18 @@ fn authenticate(given: &Authentication, token: Option<&str>, headers: &mut Heade
     }
     let credentials = match &given.credentials {
         Some(credentials) => credentials.as_str(),
-        // A bearer whom nobody gave a token shows one that says who it is, and the receiver finds our keys.
+        // A receiver that registered no credentials for `Bearer` gets our own token, and checks it with our published
+        // keys.
         None if is("bearer") => match token {
             Some(token) => token,
             None => return Ok(()),
         },
         None => return Ok(()),
     };
-    // A colon is in no base64, so these are name and password, which somebody still has to encode.
+    // A colon is in no base64, so these are name and password, still to be encoded.
     let encoded = if is("basic") && credentials.contains(':') { basic(credentials) } else { credentials.to_owned() };
     headers.insert(AUTHORIZATION, secret("credentials", &format!("{scheme} {encoded}"))?);
-    // Not an IANA scheme: receivers of API keys look for them where everybody else sends them.
+    // Not an IANA scheme: receivers look for API keys in the header in which other senders put them.
     if ["apikey", "api-key", "api_key", "x-api-key"].into_iter().any(is) {
         headers.insert(API_KEY, secret("credentials", credentials)?);
     }
@@ -253,7 +255,7 @@ fn plain(text: &str) -> Result<HeaderValue, String> {
     HeaderValue::from_str(text).map_err(|_| "the delivery has a name that no header can carry".into())
 }
 
-/// A value that is never shown. `what` is named if it cannot be sent, the value is not.
+/// A value that logs do not show. If it cannot be sent, the error names `what`, and not the value.
 fn secret(what: &str, value: &str) -> Result<HeaderValue, String> {
     let value = HeaderValue::from_bytes(value.as_bytes());
     let mut value = value
@@ -262,7 +264,7 @@ fn secret(what: &str, value: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// Receivers compare this with their own clocks.
+/// The current time; receivers compare it with their own clocks.
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

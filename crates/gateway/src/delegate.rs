@@ -1,20 +1,20 @@
-//! Our task stays, and another agent's is mirrored into it.
+//! Delegation: our task stays open, and another agent's task is mirrored into it.
 //!
-//! An agent that lets another one do the work passes on what that says: its progress and its artifacts where that is
-//! wanted, its question as our question, its end as our end. The next message of our caller answers the question. Which
-//! child asked, and up to where it was mirrored, is said beside the question itself, in the metadata of its parts: it is
-//! committed with the question, so a turn that is begun again after a crash knows as much as the first time.
+//! An agent that delegates passes on what the other agent reports: its progress and its artifacts if wanted, its
+//! question as our question, its end as our end. The next message of our caller answers the question. The metadata of
+//! the question's parts says which child asked, and up to where it was mirrored: it is committed with the question, so
+//! a turn that is repeated after a crash knows as much as the first time.
 //!
 //! | The child | Our task |
 //! |---|---|
-//! | reports progress, makes an artifact | the same, where it is wanted |
+//! | reports progress, makes an artifact | the same, if wanted |
 //! | asks for input or credentials | asks the same, and passes the answer on |
-//! | completes | the agent goes on with what was made |
+//! | completes | the agent goes on with the result |
 //! | fails, is rejected or canceled | the agent is told, and decides |
-//! | is not opened, since it may not have this work | the same |
+//! | is not opened, because this work is not granted | the same |
 //!
-//! After a crash what was mirrored before is said once more as a whole, so that nothing is missing and nothing is there
-//! twice. Canceling our task cancels the child, which is the engine's doing.
+//! After a crash, everything that was mirrored is reported again as a whole, so that nothing is missing or doubled.
+//! When our task is canceled, the engine cancels the child.
 
 use sabir_engine::{Child, Context, Ending, Failure, LINEAGE};
 use sabir_proto::{
@@ -23,51 +23,51 @@ use sabir_proto::{
 };
 use serde_json::{Map, Value, json};
 
-/// What is told to an agent elsewhere of what came before: a member for the metadata of the message to it, in place of
-/// whatever the caller claimed there.
+/// The metadata of a message to an agent elsewhere: the caller's, with our own claim about the lineage in place of the
+/// caller's.
 pub fn outgoing(cx: &Context, said: Option<&Object>) -> Option<Object> {
     let claim = cx.lineage_for_others();
     let Some(said) = said else { return claim };
     let mut members = said.to_map();
-    // How a task came to us is between us and whoever gave it away: somebody else would hold it again.
+    // How a task came to us is between us and its last holder: the next server would hold the task again.
     members.remove(HANDOFF);
-    // What our agents may do is said in names of ours.
+    // Our agents' scopes use names that only this server knows.
     members.remove(SCOPE);
-    // Anybody may write this; from us somebody might believe it.
+    // Any caller can write this member; a receiver might believe it if it came from us.
     members.remove(CALLER_ACCOUNT);
     let kept = members.clone();
     members.extend(claim.iter().flat_map(Object::to_map));
-    // What nests too deeply for anything beside it goes without.
+    // If the claim would make the object nest too deeply, the message goes without it.
     Object::from_map(&members).or_else(|_| Object::from_map(&kept)).ok()
 }
 
-/// How much of a child is seen in our task while it works.
+/// What of a child's work is reported in our task while the child works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
-    /// Its progress is ours.
+    /// Whether the child's progress is reported.
     pub progress: bool,
-    /// Its artifacts are ours.
+    /// Whether its artifacts are reported, and under which names.
     pub artifacts: Artifacts,
 }
 
-/// Whether a child's artifacts are ours.
+/// Whether a child's artifacts are reported, and under which names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Artifacts {
-    /// They are for the agent alone, which finds them in the child's task.
+    /// They are not; the agent finds them in the child's task.
     Hidden,
-    /// Under the names they have.
+    /// Under the names that the child gave them.
     Same,
-    /// Under their names with this before them, for agents with several children.
+    /// With this prefix before their names, for agents with several children.
     Under(String),
 }
 
 impl Mirror {
-    /// Nothing is seen before the child rests.
+    /// Reports nothing before the child rests.
     pub const QUIET: Self = Self { progress: false, artifacts: Artifacts::Hidden };
-    /// Everything is seen, as if the child were our task.
+    /// Reports everything, as if the child were our task.
     pub const WHOLE: Self = Self { progress: true, artifacts: Artifacts::Same };
 
-    /// Everything is seen, with this before the names of artifacts.
+    /// Reports everything, with this prefix before the names of artifacts.
     pub fn under(prefix: impl Into<String>) -> Self {
         Self { progress: true, artifacts: Artifacts::Under(prefix.into()) }
     }
@@ -78,26 +78,26 @@ impl Mirror {
             Artifacts::Same => return Some(artifact),
             Artifacts::Under(prefix) => ArtifactId::parse(&format!("{prefix}{}", artifact.artifact_id)),
         };
-        // A name that grows too long stays as it was.
+        // A name that would be too long stays as it was.
         Some(Artifact { artifact_id: artifact_id.unwrap_or(artifact.artifact_id.clone()), ..artifact })
     }
 }
 
-/// What a child came to.
+/// The result of a delegation.
 #[derive(Debug)]
 pub enum Mirrored {
-    /// It is done: the task, with all that was made and said.
+    /// The child completed: its task, with artifacts and messages.
     Done(Box<Task>),
-    /// It asks. The turn is to end with this, unchanged; in the next one, the same call passes the answer on.
+    /// The child asks. The turn must end with this, unchanged; in the next one, the same call passes the answer on.
     Asks(Ending),
-    /// It was not done: the task, with its words.
+    /// The child failed, or was rejected or canceled: its task, with its last message.
     Missed(Box<Task>),
-    /// There is no child: what is asked of it is not granted.
+    /// No child was opened: its work is not granted.
     Refused(Box<Unfit>),
 }
 
 impl Mirrored {
-    /// The end of a turn whose agent has nothing of its own to say.
+    /// The end of a turn whose agent adds nothing of its own.
     pub fn into_ending(self) -> Ending {
         let words = |task: Task| task.status.message.map(|message| message.parts).unwrap_or_default();
         match self {
@@ -113,7 +113,7 @@ impl Mirrored {
     }
 }
 
-/// Why something is not granted, in words and for programs.
+/// Why work is not granted, as text and as data.
 fn refusal(unfit: Unfit) -> Vec<Part> {
     let Unfit { reason, words, required, allowed, missing } = unfit;
     let body = json!({"code": reason, "required": required, "allowed": allowed, "missing": missing});
@@ -122,8 +122,8 @@ fn refusal(unfit: Unfit) -> Vec<Part> {
     parts
 }
 
-/// Has another agent answer `message` on behalf of the task at hand, under a key of this task; see
-/// [`Context::delegate`]. Comes back when the child has settled or asks.
+/// Has another agent answer `message` on behalf of the current task, under a key of this task; see
+/// [`Context::delegate`]. Returns when the child has settled or asks.
 pub async fn delegate(
     cx: &Context,
     to: &AgentName,
@@ -142,7 +142,7 @@ pub async fn delegate(
         child.answer(cx.message().parts.clone()).await?;
     }
     if cx.attempt() > 1 {
-        // How much of it was reported before the crash nobody knows, so all of it is, as a whole.
+        // It is not known how much of it was reported before the crash, so all of it is, as a whole.
         let task = child.look().await?.thaw().ok_or_else(damaged)?;
         artifacts(cx, mirror, task.artifacts).await?;
     }
@@ -177,7 +177,7 @@ async fn follow(cx: &Context, child: &mut Child, mirror: &Mirror) -> Result<(), 
     Ok(())
 }
 
-/// Reports artifacts as a whole, in place of what there was of them.
+/// Reports artifacts as a whole, in place of their earlier versions.
 async fn artifacts(cx: &Context, mirror: &Mirror, made: Vec<Artifact>) -> Result<(), Failure> {
     for artifact in made {
         if let Some(artifact) = mirror.name(artifact) {
@@ -187,7 +187,7 @@ async fn artifacts(cx: &Context, mirror: &Mirror, made: Vec<Artifact>) -> Result
     Ok(())
 }
 
-/// The words of a child that asks, with a note for the next turn.
+/// The parts of a child's question, with a note for the next turn.
 fn question(child: &Child, key: &str, task: Task) -> Vec<Part> {
     let mut parts = task.status.message.map(|message| message.parts).unwrap_or_default();
     if parts.is_empty() {
@@ -203,7 +203,7 @@ fn question(child: &Child, key: &str, task: Task) -> Vec<Part> {
     parts
 }
 
-/// Where the child of this key asked what our caller is answering now, if it did.
+/// Up to where the child of this key was mirrored when it asked the question that our caller answers now.
 fn asked(cx: &Context, key: &str) -> Option<Seq> {
     let question = cx.before()?.status.message.as_ref()?;
     question.parts.iter().filter_map(|part| part.metadata.as_ref()?.get(LINEAGE)).find_map(|note| {

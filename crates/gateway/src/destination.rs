@@ -1,16 +1,16 @@
-//! What can be told of a webhook's URL before anybody is called.
+//! Checks the URL of a webhook before any connection is made.
 //!
-//! Whoever registers a webhook decides where our server sends its next request, so the URL is read as narrowly as it can
-//! be. Addresses are not judged here: that is done where the connection is made, with the address that is dialled.
+//! A caller that registers a webhook decides where our server sends its next request, so the URL is read as strictly as
+//! possible. Addresses are not judged here: the HTTP client judges the address that it dials.
 
 use std::sync::Arc;
 use url::Url;
 
-/// The longest URL that is called.
+/// The longest accepted URL, in bytes.
 pub const URL_BYTES_MAX: usize = 2048;
 
-/// Ports whose services take the lines of an HTTP request for commands, or for mail: those that browsers refuse (the *port
-/// blocking* of the Fetch standard), and two that they forgot.
+/// Ports whose services take the lines of an HTTP request for commands, or for mail: those that browsers refuse (the
+/// *port blocking* of the Fetch standard), and two that browsers miss.
 const PORTS_REFUSED: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
     110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
@@ -18,7 +18,7 @@ const PORTS_REFUSED: &[u16] = &[
     5061, 6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080, 11211,
 ];
 
-/// Why a URL is not called. Nothing of it is repeated: it may hold a key.
+/// Why a URL is not called. Nothing of it is repeated, because it may hold a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlFault {
@@ -28,23 +28,23 @@ pub enum UrlFault {
     /// Not `http` or `https`.
     #[error("a webhook is called by http or https")]
     Scheme,
-    /// There is a name or a password before the host, which may be there to look like one.
+    /// There is a name or a password before the host; attackers make it look like the host.
     #[error("credentials do not belong in a webhook's URL; register them as its authentication")]
     UserInfo,
     /// There is no host.
     #[error("the webhook's URL has no host")]
     Host,
-    /// The port of something that is no web server.
+    /// The port of a service that is no web server.
     #[error("port {0} is not one of a web server")]
     Port(u16),
 }
 
-/// Reads the URL of a webhook. Its fragment is left out: it is nobody's business but a browser's.
+/// Reads the URL of a webhook. The fragment is left out: it concerns browsers only.
 pub fn destination(url: &str) -> Result<Url, UrlFault> {
     if url.len() > URL_BYTES_MAX || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(UrlFault::Malformed);
     }
-    // Browsers mend these, and readers that do not would see another host.
+    // Browsers repair these, and readers that do not would see another host.
     let rest = url.split_once("://").ok_or(UrlFault::Malformed)?.1;
     if rest.starts_with(['/', '\\']) || rest.split(['?', '#']).next().is_some_and(|path| path.contains('\\')) {
         return Err(UrlFault::Malformed);
@@ -67,15 +67,15 @@ pub fn destination(url: &str) -> Result<Url, UrlFault> {
     Ok(url)
 }
 
-/// Whom a webhook's URL names: scheme, host and port, however they are spelled.
+/// The origin of a webhook's URL: scheme, host and port, in one spelling.
 pub fn host_of(url: &str) -> Result<Arc<str>, UrlFault> {
     let url = destination(url)?;
-    // The root of the name system may be written or not.
+    // A host name may end with the dot of the DNS root.
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     Ok(format!("{}://{host}:{}", url.scheme(), url.port_or_known_default().unwrap_or_default()).into())
 }
 
-/// Also where name and password are empty, which the parser throws away.
+/// Also finds an empty name and password, which the parser drops.
 fn rest_has_userinfo(rest: &str) -> bool {
     rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
 }

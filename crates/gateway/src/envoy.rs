@@ -1,12 +1,12 @@
-//! Envelopes to venues' own agents and to other networks, each through two breakers: its own first, then the one that
-//! all of them share.
+//! Sends envelopes to venues' own agents and to other booking networks, through two breakers: that of the peer, then
+//! the one that all peers share.
 //!
-//! What leaves is always signed. It goes to the peer's own endpoint, or is laid into its inbox at a ClawPulse gateway,
-//! where it is fetched later and nothing but a receipt comes back. Nobody is asked twice here: whoever asked us holds the
-//! timestamp, and with it the right to repeat.
+//! Every envelope is signed. It is posted to the peer's own endpoint, or into its inbox at a ClawPulse gateway, where
+//! the peer fetches it later and we get only a receipt. Nothing is sent twice here: our caller holds the timestamp, and
+//! with it the right to repeat.
 //!
-//! What counts against a peer: no connection, no answer in at least a second, a status of 500 or more that is not its
-//! word about somebody else, an answer that cannot be read or whose signature is wrong. What it refuses is an answer.
+//! These count against a peer: no connection, no answer in at least a second, a status of 500 or more that is not its
+//! report about a party behind it, an answer that cannot be read or whose signature is wrong. A refusal is an answer.
 
 use crate::breaker::{Rules, State, Verdict};
 use crate::circuit::{Circuit, Hub};
@@ -26,45 +26,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// What an answer still needs on its way back through us.
+/// The time that an answer needs on its way back through us.
 pub const MARGIN: Duration = Duration::from_millis(50);
-/// How many peers are remembered by their breakers; past that those are forgotten that have nothing against them.
+/// The maximum number of peers with breakers; beyond it, peers whose breaker is closed are forgotten.
 pub const CIRCUITS_MAX: usize = 10_000;
-/// Where a ClawPulse gateway takes messages.
+/// The path at which a ClawPulse gateway takes messages.
 const INBOX: &str = "api/agents/message";
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Somebody who is sent envelopes.
+/// A recipient of envelopes.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its id; its breaker is known by it.
+    /// The id of the peer, which also names its breaker.
     pub id: Arc<str>,
-    /// How it is reached.
+    /// The way on which the peer is reached.
     pub way: Mailing,
-    /// What is signed with, and what its answers are signed with where they are.
+    /// The keys that sign envelopes, and check answers that are signed.
     pub ring: Arc<Ring>,
 }
 
 /// How a peer is reached.
 #[derive(Debug, Clone)]
 pub enum Mailing {
-    /// At its own endpoint, with the key it gave us.
+    /// At its own endpoint, with the API key that it gave us.
     Direct {
-        /// Where envelopes are posted.
+        /// The URL to which envelopes are posted.
         at: Url,
         /// The API key it issued to us.
         key: Option<Secret>,
     },
     /// In its inbox at a gateway.
     ClawPulse {
-        /// The gateway.
+        /// The URL of the gateway.
         gateway: Url,
-        /// Our key there.
+        /// Our API key at the gateway.
         key: Secret,
     },
 }
 
-/// Sends envelopes.
+/// Sends envelopes to peers.
 pub struct Envoy {
     post: Post,
     hub: Arc<Hub>,
@@ -79,35 +79,35 @@ impl std::fmt::Debug for Envoy {
 }
 
 impl Envoy {
-    /// A way out under a policy, with the breakers of the booking network.
+    /// A sender under an address policy, with the breakers of the booking network.
     pub fn new(egress: Egress, tls: &Tls, metrics: Metrics) -> Result<Self, Error> {
         Self::with(egress, tls, metrics, Rules::UPSTREAM)
     }
 
-    /// The same with other rules for each peer.
+    /// A sender with other breaker rules for each peer.
     pub fn with(egress: Egress, tls: &Tls, metrics: Metrics, rules: Rules) -> Result<Self, Error> {
         let endpoint = Endpoint::new(egress, tls, Timeouts::default())?;
         let hub = Hub::with(Rules::NETWORK, metrics, WireLog::off(), Capacity::default());
         Ok(Self { post: Post::over(&endpoint), hub, rules, circuits: Mutex::default() })
     }
 
-    /// The same with so much room for what all peers answer.
+    /// Limits the memory that the answers of all peers may take.
     #[must_use]
     pub fn room(self, room: Capacity) -> Self {
         Self { post: self.post.room(room), ..self }
     }
 
-    /// Where the breaker that all peers share stands.
+    /// The state of the breaker that all peers share.
     pub fn state(&self) -> State {
         self.hub.state()
     }
 
-    /// Whether a peer would be called now.
+    /// Whether the breakers permit a call to a peer now.
     pub fn is_open_to(&self, peer: &str) -> bool {
         self.circuit(peer).refusal().is_none()
     }
 
-    /// What is left for a peer of the time that is left to us; nothing, if asking it would be in vain.
+    /// The time that a peer gets of the time that we have left; an error if there is none.
     pub fn allowance(left: Duration) -> Result<Duration, Problem> {
         let time = left.saturating_sub(MARGIN);
         if time.is_zero() {
@@ -116,7 +116,7 @@ impl Envoy {
         Ok(time)
     }
 
-    /// Sends an envelope once, signed as `sender`, and gives what is answered within `time`.
+    /// Sends an envelope once, signed as `sender`, and returns the answer if it comes within `time`.
     pub async fn send(
         &self,
         peer: &Peer,
@@ -129,7 +129,7 @@ impl Envoy {
         })?;
         envelope.ttl_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
         let sealer = Sealer(&peer.ring);
-        // What cannot be signed says nothing about the peer: the passage is given back as it is dropped.
+        // A signing error says nothing about the peer: the passage is given back as it is dropped.
         seal(&mut envelope, sender, seconds(), &sealer)
             .map_err(|error| Problem::new(ProblemCode::InvalidPayload, error.to_string()))?;
         let answered = match &peer.way {
@@ -148,7 +148,7 @@ impl Envoy {
             Err(unserved) => {
                 let error = evidence(&unserved, time);
                 match (&peer.way, error) {
-                    // The gateway is on everybody's way, so its failures are nobody's but the way's.
+                    // All peers share the gateway, so its failures are not held against one of them.
                     (Mailing::ClawPulse { .. }, Some(error)) => passage.blame_the_way(&error),
                     (_, error) => passage.judge(error.as_ref()),
                 }
@@ -157,7 +157,7 @@ impl Envoy {
         }
     }
 
-    /// Lays a signed payload into an inbox. The receipt is all that comes back.
+    /// Posts a signed payload to an inbox. The receipt is the only answer.
     async fn lay_down(
         &self,
         gateway: &Url,
@@ -186,7 +186,7 @@ impl Envoy {
         if !(200..300).contains(&http) {
             return Err(Unserved::Nonsense { reason: "the gateway did not take the message".into(), http });
         }
-        // Whatever the gateway says beyond that is a receipt, if it is an object at all.
+        // A body that is an object is the receipt; any other body is ignored.
         let receipt = std::str::from_utf8(&body).ok().and_then(|text| Json::parse(text).and_then(Object::new).ok());
         let payload = match receipt {
             Some(payload) => payload,
@@ -210,7 +210,7 @@ impl Envoy {
     }
 }
 
-/// A ring, for whoever signs with it.
+/// Signs and checks with a key ring.
 struct Sealer<'a>(&'a Ring);
 
 impl Seal for Sealer<'_> {
@@ -223,7 +223,7 @@ impl Seal for Sealer<'_> {
     }
 }
 
-/// What a failure is to the breakers; `None` if it is an answer.
+/// The failure that the breakers count; `None` if the peer answered.
 fn evidence(unserved: &Unserved, time: Duration) -> Option<Error> {
     let status = |http: u16, words: &str| {
         let fault = Fault::InvalidAgentResponse(words.to_owned());
@@ -233,12 +233,13 @@ fn evidence(unserved: &Unserved, time: Duration) -> Option<Error> {
         Unserved::Refused(problem) => match problem.code {
             ProblemCode::Internal => Some(status(problem.code.http(), "an error of its own")),
             ProblemCode::TtlExceeded => Some(Error::Timeout { what: "waiting for an answer", after: time }),
-            // These are its word about somebody behind it.
+            // These are its reports about a party behind it.
             _ => None,
         },
         Unserved::Unknown { http: 500.., .. } => Some(status(500, "an error of its own")),
         Unserved::Unknown { .. } => None,
-        // 4xx without an envelope is what a proxy or another kind of server says; that it is no network is its failure.
+        // A proxy or another kind of server answers 4xx without an envelope; that no network is there is the peer's
+        // failure.
         Unserved::Nonsense { http, .. } => {
             Some(status(if *http < 500 { 502 } else { *http }, "no answer of a network"))
         }
@@ -247,7 +248,7 @@ fn evidence(unserved: &Unserved, time: Duration) -> Option<Error> {
     }
 }
 
-/// What our own caller is told. The peer's words are passed on, without our secrets and with who said them.
+/// The problem that our own caller gets. The peer's words are passed on without our secrets, and with the peer's name.
 fn told(peer: &str, unserved: Unserved) -> Problem {
     let problem = match unserved {
         Unserved::Refused(problem) => problem,
@@ -255,7 +256,7 @@ fn told(peer: &str, unserved: Unserved) -> Problem {
             Problem::new(ProblemCode::TtlExceeded, "there was no answer in time")
         }
         Unserved::Failed(Error::Refused(refusal)) => {
-            // The address is the operator's affair, and not the caller's.
+            // The address concerns the operator, and not the caller.
             tracing::warn!(%peer, %refusal, "a peer's address may not be called");
             Problem::new(ProblemCode::VenueUnreachable, "its address may not be called from here")
         }
@@ -277,7 +278,7 @@ fn told(peer: &str, unserved: Unserved) -> Problem {
     problem
 }
 
-/// Says which hop failed, unless somebody closer to it has said so.
+/// Names the hop that failed, unless one closer to it is named.
 fn name_hop(problem: Problem, hop: &str) -> Problem {
     let mut details = problem.details.as_ref().map(Object::to_map).unwrap_or_default();
     details.entry("hop").or_insert_with(|| hop.into());
@@ -287,7 +288,7 @@ fn name_hop(problem: Problem, hop: &str) -> Problem {
     }
 }
 
-/// The address of inboxes below a gateway's, whether that ends with a slash or not.
+/// The URL of the inboxes of a gateway, with or without a slash at the end of the gateway's URL.
 fn below(gateway: &Url) -> Option<Url> {
     let mut base = gateway.clone();
     if !base.path().ends_with('/') {

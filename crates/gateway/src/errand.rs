@@ -1,4 +1,4 @@
-//! Errands: questions to services that are no agents, in their own words. A processor of payments, a biller, a chain.
+//! Calls HTTP services that are no agents, in their own protocols: payment processors, billers, chains.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, header};
@@ -7,32 +7,32 @@ use sabir_proto::Secret;
 use std::time::Duration;
 use url::Url;
 
-/// Bytes of an answer; a larger one is none.
+/// The longest answer, in bytes; a longer one is an error.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// A question to a service.
+/// A request to a service.
 #[derive(Debug, Clone)]
 pub struct Errand {
-    /// Where.
+    /// The URL of the service.
     pub url: Url,
     /// Headers besides those that every request has. Any of them may be a secret.
     pub headers: Vec<(&'static str, Secret)>,
-    /// What is posted, and what it is; nothing is asked for with GET.
+    /// The content type and the body of a POST; `None` for a GET.
     pub post: Option<(&'static str, String)>,
 }
 
-/// What was brought back, whatever the service thinks of it.
+/// The answer of a service, whatever its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brought {
-    /// The status.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// When to come again, if it says so.
+    /// The wait that the service asks for, if any.
     pub retry_after: Option<Duration>,
-    /// The body.
+    /// The body of the answer.
     pub body: Bytes,
 }
 
-/// Goes on errands, under the policy for going out. Cheap to clone.
+/// Sends requests to services, under the address policy. Cheap to clone.
 #[derive(Clone)]
 pub struct Errands {
     documents: Documents,
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Errands {
 }
 
 impl Errands {
-    /// Under a policy; `patience` is for a whole exchange.
+    /// A client under an address policy; `patience` is for a whole exchange.
     pub fn new(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
         Ok(Self { documents: Documents::new(egress, tls, patience)? })
     }
 
-    /// Asks, and brings the answer. An error says nothing about whether the question arrived.
+    /// Sends a request and returns the answer. After an error it is not known whether the request arrived.
     pub async fn run(&self, errand: Errand) -> Result<Brought, Error> {
         let mut request = Request::builder().uri(errand.url.as_str()).header(header::ACCEPT, "application/json");
         for (name, value) in &errand.headers {

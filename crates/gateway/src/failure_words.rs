@@ -1,6 +1,6 @@
 //! Words for callers about a call that failed: what went wrong and when the next attempt is.
 //!
-//! A caller may read all of them. They hold no host, no URL and nothing that the other side said; those are in our log.
+//! A caller may read all of them. They hold no host, no URL and no words of the other side; those are in our log.
 
 use crate::remote::is_put_off;
 use sabir_client::{Error, UnreachableCause};
@@ -8,10 +8,10 @@ use sabir_proto::Code;
 use std::time::Duration;
 use url::Url;
 
-/// How long an answer may take before a caller is told that it is waited for.
+/// How long an answer may take before the caller is told that we still wait for it.
 pub const SILENCE_TOLD_AFTER: Duration = Duration::from_secs(10);
 
-/// What went wrong with a call, as it stands in parentheses.
+/// The cause of a failed call, as it stands in parentheses.
 pub fn failure_reason(error: &Error) -> &'static str {
     match error {
         Error::Unreachable { cause: UnreachableCause::ConnectionRefused, .. } => "connection refused",

@@ -1,7 +1,7 @@
-//! Tokens of our own for an agent elsewhere, got from an authorization server and renewed before they end.
+//! Tokens of our own for an agent elsewhere, requested from an authorization server and renewed before they end.
 //!
-//! The token says who we are (client credentials). Where it is to say on whose behalf as well, it is exchanged together
-//! with a token that says so (RFC 8693), and ours is the actor's. Nothing that a caller has shown us takes part in this.
+//! The token names us (client credentials). If it must also name the party on whose behalf we call, it is exchanged
+//! together with that party's token (RFC 8693), and ours is the actor's. No credential of a caller takes part in this.
 
 use http::{HeaderMap, HeaderValue, header};
 use sabir_client::oauth::{self, Clock as _, Token, WallClock};
@@ -13,24 +13,24 @@ use std::pin::Pin;
 use tokio::sync::Mutex;
 use url::Url;
 
-/// How a token is got.
+/// How to request a token.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// Where.
+    /// The URL of the token endpoint.
     pub token_url: Url,
-    /// Who we are there.
+    /// Our client id at the authorization server.
     pub client_id: String,
-    /// What proves it.
+    /// The secret that proves our client id.
     pub client_secret: Option<Secret>,
-    /// What it is to allow.
+    /// The scopes to request.
     pub scopes: Vec<String>,
-    /// A token that says on whose behalf we call, if we call on somebody's.
+    /// The token of the party on whose behalf we call, if there is one.
     pub subject: Option<Secret>,
-    /// For whom the exchanged token is.
+    /// The audience of the exchanged token.
     pub audience: Option<String>,
 }
 
-/// A credential that an authorization server keeps fresh.
+/// A credential whose token is renewed at an authorization server.
 pub struct Grant {
     terms: Terms,
     client: Client,
@@ -44,12 +44,12 @@ impl std::fmt::Debug for Grant {
 }
 
 impl Grant {
-    /// Nothing is asked for yet. The authorization server may be where agents may be.
+    /// Requests no token yet. The authorization server may be at any address where agents may be.
     pub fn new(terms: Terms, egress: Egress) -> Result<Self, Error> {
         Ok(Self { terms, client: Client::builder().egress(egress).build()?, kept: Mutex::default() })
     }
 
-    /// A token that is good for a call now. Whoever comes while one is got waits for that one.
+    /// A token that is valid now. Concurrent callers wait for one request.
     async fn token(&self) -> Result<Secret, Error> {
         let mut kept = self.kept.lock().await;
         if let Some(token) = kept.as_ref().filter(|token| token.is_fresh(WallClock.now())) {
@@ -66,17 +66,17 @@ impl Grant {
         let Terms { token_url, client_id, client_secret, scopes, subject, audience } = &self.terms;
         let server = oauth::Client::new(&self.client, &WallClock, client_id, client_secret.as_ref());
         let Some(subject) = subject else { return server.client_credentials(token_url, scopes).await };
-        // Ours is for the exchange alone; what it is to allow there is said there.
+        // Our own token is for the exchange alone; the exchange asks for the scopes.
         let actor = server.client_credentials(token_url, &[]).await?;
         server.exchange_token(token_url, subject, &actor.access, audience.as_deref(), scopes).await
     }
 
-    /// A server that is not there may be there later; one that says no is not asked again by itself.
+    /// An authorization server that cannot be reached may be back later; a refusal is not retried.
     fn failed(&self, error: &oauth::Error) -> Error {
         match error {
             oauth::Error::NoAnswer { .. } | oauth::Error::Unreadable { .. } | oauth::Error::TimedOut(_) => {
                 let host = self.terms.token_url.host_str().unwrap_or_default().to_owned();
-                // The request itself has not left.
+                // The request to the agent has not left.
                 Error::Unreachable {
                     host,
                     reason: error.to_string(),
@@ -106,7 +106,7 @@ impl Authorise for Grant {
         })
     }
 
-    /// Forgets a token that was taken back, unless there is another one by now.
+    /// Forgets a token that was refused, unless there is another one by now.
     fn refused<'a>(&'a self, shown: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(async move {
             let mut kept = self.kept.lock().await;

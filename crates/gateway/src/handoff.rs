@@ -1,8 +1,8 @@
-//! Our task leaves: prepare, create there, commit, activate — and the repair of each half-way point.
+//! Handoffs: our task leaves by prepare, create, commit, activate, and each half-way point has its repair.
 //!
-//! An agent ends its turn with [`Ending::Transfer`]; this stands between it and the engine and sees to it. There is no
-//! transaction across servers, so there is a durable intent, a creation that may be repeated, a local commit, and a
-//! repetition of what follows from it:
+//! An agent ends its turn with [`Ending::Transfer`]; this module stands between the agent and the engine and carries
+//! the handoff out. There is no transaction across servers, so there is a durable intent, a creation that may be
+//! repeated, a local commit, and a repetition of what follows from it:
 //!
 //! ```text
 //! A       T1: one step: the intent (PREPARING) is the turn's checkpoint; the task is working
@@ -18,27 +18,27 @@
 //! | after T1, before B has answered | the turn resumes with the intent and sends the same creation again |
 //! | B has made the task, its answer was lost | the same; B knows the transfer and answers with the task it has |
 //! | B has made the task, we crashed before T2 | the same, then T2 |
-//! | after T2, before the activation | the Transferred status is the note: at start it is activated again, for as long as B may hold it; our caller's first look at B does it too |
-//! | we never come back | B's hold runs out and it cancels its task: nobody works for nobody |
-//! | B is where nobody follows: on another machine, without TLS | refused before T1; where it is so only now, aborted |
+//! | after T2, before the activation | A activates again after a restart; our caller's first look at B activates too |
+//! | we never come back | B's hold runs out and B cancels its task: no work is done without a caller |
+//! | no caller would follow to B: another machine, no TLS | refused before T1; if that is so only now, aborted |
 //! | B refuses, or does not answer for too long | aborted: the task fails and says why; never Transferred |
-//! | B knows nothing of holds | created without: it may begin before T2, and is not activated |
-//! | the same, and nobody knows whether it was taken | aborted, unless B recognises what it has seen: nothing is begun twice |
+//! | B knows nothing of holds | created without a hold: B may begin before T2, and is not activated |
+//! | the same, and it is not known whether B took it | aborted, unless B recognises repeats: nothing is begun twice |
 //! | our caller cancels before T2 | the cancel wins: the task at B is canceled as well |
 //! | our caller cancels after T2 | not cancelable here; it is B's task now |
 //! | two handoffs of one task | a turn has one ending and a task one turn, so there are none |
-//! | T2 meets another ending of the task | whichever commits first has won; the loser cancels at B |
-//! | the card or the scope changed meanwhile | asked again before T2; what is no longer allowed is aborted |
+//! | T2 meets another ending of the task | the first commit wins; the loser cancels at B |
+//! | the card or the scope changed meanwhile | checked again before T2; what is no longer allowed is aborted |
 //!
 //! After any repair at most one of two things holds: our task is unsettled, or B's is active. And no Transferred status
 //! names a task that does not exist.
 //!
-//! | Room | What is there |
+//! | Module | Contents |
 //! |---|---|
-//! | `intent` | what a crash must not lose: the checkpoint |
+//! | `intent` | the checkpoint: what a crash must not lose |
 //! | `peer` | the agent on the other side |
 //! | `carry` | the protocol above |
-//! | `booked` | what is written into the books once it is committed |
+//! | `booked` | audit records that wait for the commit |
 //! | `relay` | callers that do not follow handoffs |
 
 mod booked;
@@ -59,23 +59,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an agent may hand over, to whom, and who keeps the books.
+/// What an agent may hand over, to which agents, and where attempts are recorded.
 pub struct Desk {
-    /// Our agent.
+    /// The name of our agent.
     pub agent: AgentName,
-    /// Its URL, as others know it.
+    /// The URL of our agent, as other servers know it.
     pub endpoint: String,
-    /// What it can do, and is allowed to pass on.
+    /// The capabilities of our agent, which it may pass on.
     pub scope: Capabilities,
-    /// To whom, by the names of agents of this server.
+    /// The receiving agents, by their names on this server.
     pub targets: BTreeMap<String, Arc<dyn Peer>>,
     /// How often a task may be handed on.
     pub depth_max: usize,
     /// What becomes of a task whose caller does not follow handoffs.
     pub unaware: Unaware,
-    /// How long the other side is asked to take a task.
+    /// How long creating the task on the other side may be retried.
     pub patience: Duration,
-    /// Who keeps the books.
+    /// Records the attempts for the audit.
     pub ledger: Arc<dyn Ledger>,
 }
 
@@ -85,71 +85,71 @@ pub enum Unaware {
     /// The task stays, and the other agent's work is shown in it.
     #[default]
     Relay,
-    /// The caller is told whom to turn to.
+    /// The caller is asked to turn to the other agent.
     Ask,
-    /// It fails.
+    /// The task fails.
     Fail,
 }
 
 /// One attempt to hand a task over, for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt<'a> {
-    /// The name of the handoff on both sides.
+    /// The id of the handoff on both sides.
     pub transfer_id: &'a str,
-    /// Whose task.
+    /// The caller that owns the task.
     pub caller: &'a Caller,
-    /// The task here, and the agent that gives it away.
+    /// The task on this server.
     pub task: TaskId,
-    /// Its agent.
+    /// The agent that hands the task over.
     pub from: &'a AgentName,
-    /// To which agent.
+    /// The name of the agent that gets it.
     pub to: &'a str,
-    /// Where that is, once that is known.
+    /// The endpoint of that agent, once it is known.
     pub endpoint: Option<&'a str>,
     /// The task there, once there is one.
     pub their_task: Option<&'a TaskRef>,
-    /// Agents that have had it, the last one us.
+    /// The number of agents that have had the task, ours included.
     pub hops: usize,
-    /// What was asked for, what is allowed, and what of it is missing.
+    /// The capabilities that the work requires.
     pub required: &'a [String],
-    /// What is allowed.
+    /// The capabilities that are allowed.
     pub allowed: &'a [String],
-    /// What is not.
+    /// The capabilities that are required and not allowed.
     pub missing: &'a [String],
     /// The digest of the other agent's card, and whether it has a signature that holds.
     pub card: Option<(&'a str, bool)>,
-    /// What became of it: a word of ours.
+    /// The outcome, in one of our own words.
     pub outcome: &'static str,
 }
 
-/// Who keeps the books. Never waits.
+/// Records handoff attempts for the audit. Never waits.
 pub trait Ledger: Send + Sync + 'static {
-    /// Writes down an attempt.
+    /// Records one handoff attempt.
     fn record(&self, attempt: &Attempt<'_>);
 }
 
-/// An agent that may hand its tasks over.
+/// An agent that may hand its tasks over, around the agent that does the work.
 pub struct Handing {
     inner: Arc<dyn AnyAgent>,
     desk: Desk,
     bookings: Bookings,
 }
 
-/// Whose business a canceled task was.
+/// The work that was in progress on a canceled task.
 enum Whose {
-    /// The agent's behind the desk, with what it left for itself.
+    /// The inner agent's, with the checkpoint that it left.
     Agents(Canceled),
-    /// The desk's.
+    /// A handoff, at this stage.
     Desks(Stage),
 }
 
 impl Handing {
-    /// Lets an agent hand over what the desk allows.
+    /// Lets an agent hand over what the policy allows.
     pub const fn new(inner: Arc<dyn AnyAgent>, desk: Desk) -> Self {
         Self { inner, desk, bookings: Bookings::new() }
     }
 
-    /// Who was at work on a task that is canceled.
+    /// The work that was in progress on a canceled task.
     fn left(&self, canceled: Canceled) -> Whose {
         match canceled.checkpoint.as_deref().and_then(Left::read) {
             None => Whose::Agents(canceled),
@@ -160,7 +160,7 @@ impl Handing {
         }
     }
 
-    /// Leaves nothing behind on the other side.
+    /// Cancels what the handoff has created on the other side.
     async fn drop_off(&self, task: TaskId, stage: Stage) {
         self.bookings.forget(task);
         match stage {
@@ -169,13 +169,13 @@ impl Handing {
                     carry::call_off(&**peer, task, &intent).await;
                 }
             }
-            // The child is called off by the engine.
+            // The engine cancels the child.
             Stage::Relaying { .. } | Stage::Over => {}
         }
     }
 
     async fn inner_turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        // To the engine every turn here can be resumed; whether this one can is for the agent behind us to say.
+        // The engine sees every turn here as resumable; whether this one is, the inner agent decides.
         if cx.attempt() > 1 && self.inner.any_nature().recovery == Recovery::Fail {
             return Ok(Ending::fail("the server stopped while the agent was at work; send the message again"));
         }

@@ -1,20 +1,20 @@
-//! How an upstream is doing, as far as anybody can tell from outside.
+//! The health of an upstream, as far as it shows from outside.
 //!
-//! Its card is fetched now and then. That says little about the agent behind it, but it says early when nobody is there;
-//! what calls say is in the breaker, and the worse of the two counts.
+//! The card is fetched regularly. That says little about the agent behind it, but it shows early that nothing listens
+//! there; the breaker knows the results of calls, and the worse of the two counts.
 
 use crate::breaker::State;
 use std::time::Duration;
 
-/// Checks in a row that must fail before somebody counts as down.
+/// Failed checks in a row after which a replica counts as down.
 const DOWN_AFTER: u32 = 3;
-/// A card that takes longer than this is a sign.
+/// A card that takes longer than this is a sign of trouble.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// In one word.
+/// The health of an upstream in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
-    /// As far as anybody knows.
+    /// No problem is known.
     Healthy,
     /// It answers late, or not always.
     Degraded,
@@ -23,7 +23,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The word.
+    /// The word, as reports show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -33,21 +33,21 @@ impl Condition {
     }
 }
 
-/// What checks have found.
+/// The results of health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// How many.
+    /// The number of checks that were made.
     pub made: u64,
     /// How many of the latest have failed in a row.
     pub failures: u32,
-    /// How long the last one took.
+    /// How long the last check took.
     pub took: Duration,
-    /// What was wrong the last time, if something was.
+    /// The problem of the last check, if there was one.
     pub problem: Option<String>,
 }
 
 impl Checks {
-    /// Notes a check.
+    /// Records the result of a check.
     pub fn note(&mut self, took: Duration, problem: Option<String>) {
         self.made += 1;
         self.took = took;
@@ -55,7 +55,7 @@ impl Checks {
         self.problem = problem;
     }
 
-    /// What follows from them and from the breaker.
+    /// The health that follows from the checks and from the breaker.
     pub const fn condition(&self, breaker: State) -> Condition {
         match breaker {
             State::Open => return Condition::Down,
@@ -71,18 +71,18 @@ impl Checks {
     }
 }
 
-/// How one place of an upstream is doing.
+/// The health of one replica of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// Where it is.
+    /// The URL of the replica.
     pub url: String,
-    /// In one word.
+    /// The health in one word.
     pub condition: Condition,
-    /// What checks have found.
+    /// The results of its checks.
     pub checks: Checks,
-    /// Where its breaker stands.
+    /// The state of its breaker.
     pub breaker: State,
-    /// Calls under way, to all places of the upstream.
+    /// Calls in progress, to all replicas of the upstream.
     pub in_flight: usize,
 }
 

@@ -1,18 +1,18 @@
-//! Who decides which card of an agent elsewhere counts: the one it shows now, or one it showed before.
+//! Decides which card of an agent elsewhere counts: the one it shows now, or one it showed before.
 
 use crate::scout::{Voucher, Way};
 use sabir_client::{Error, Found, Version, choose};
 use sabir_engine::BoxFuture;
 
-/// Whether an agent may be called by its card, with the interface first that is called; why not, in words.
+/// Checks whether an agent may be called by a card whose first interface is the one to call; the error says why not.
 pub type May<'a> = &'a (dyn Fn(&Found) -> Result<(), String> + Sync);
 
-/// Keeps the cards of one agent. Asked whenever one was fetched, and when none can be.
+/// Decides about the cards of one agent. Asked whenever one was fetched, and when none can be.
 pub trait Keeper: std::fmt::Debug + Send + Sync + 'static {
-    /// The card to use, now that this one was found. What `may` refuses is never kept.
+    /// The card to use, now that this one was found. A card that `may` refuses is never stored.
     fn settle<'a>(&'a self, found: Found, voucher: Voucher, may: May<'a>) -> BoxFuture<'a, Result<Found, Error>>;
 
-    /// The card to use while none can be found.
+    /// The card to use while none can be fetched.
     fn kept(&self) -> Option<Found>;
 }
 

@@ -1,24 +1,25 @@
-//! What a server of ours does as a client of others, under one policy for going out.
+//! What this server calls: agents elsewhere, webhooks and services, all under one address policy.
 //!
-//! | Room | What is there |
+//! | Module | Contents |
 //! |---|---|
 //! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
 //! | `courier` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
 //! | `delegate` | another agent's task, mirrored into ours |
-//! | `balance`, `budget`, `health` | which place of an upstream, how often again, and how it is doing |
+//! | `balance`, `budget`, `health` | which replica of an upstream, how many retries, and its health |
 //! | `grant` | tokens of our own, from an authorization server |
-//! | `behalf` | calling on behalf of our caller, among those who know each other's users |
+//! | `behalf` | calls on behalf of our caller, between apps that know the same users |
 //! | `keeper` | which card of an agent elsewhere counts |
-//! | `scout` | looking at an agent before anybody calls it |
-//! | `breaker`, `circuit` | who fails is left alone: one breaker for each upstream, one for all of them |
+//! | `scout` | probing an agent before it is called |
+//! | `breaker`, `circuit` | circuit breakers: one for each upstream, one for all of them |
 //! | `envoy` | envelopes to venues' own agents and to other booking networks |
 //! | [`handoff`] | tasks that leave for another server |
-//! | `failure_words` | what callers are told about a call that failed |
-//! | `errand` | questions to services that are no agents: processors of payments, billers, chains |
-//! | `destination` | which URLs of webhooks are called at all |
+//! | `failure_words` | what callers are told about a failed call |
+//! | `errand` | requests to services that are no agents: payment processors, billers, chains |
+//! | `destination` | which URLs are called at all |
 //!
-//! Connections are the client's: its door, its address policy, its TLS. Nothing here opens a socket by itself.
+//! Connections are the client crate's: its HTTP client, its address policy, its TLS. Nothing here opens a socket by
+//! itself.
 
 mod balance;
 mod behalf;
@@ -59,12 +60,12 @@ pub use keeper::{Keeper, May, by_way, way};
 pub use metrics::Metrics;
 pub use outbound::{Outbound, PATIENCE};
 pub use remote::{Acquaintances, CARD_FRESH, Onward, Patience, Place, RemoteAgent, Upstream};
-/// The words of the booking network's envelopes.
+/// The types of the booking network's envelopes.
 pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
 pub use sabir_client::native_token::{Issuer, Organisation};
 pub use sabir_client::redact;
 pub use sabir_client::xpr::Account;
-/// The words of the client that are needed to say how to go out.
+/// The types of the client that configure outgoing calls.
 pub use sabir_client::{
     Arriving, Asking, Authorise, Capacity, Credentials, Egress, Endpoint, Error, Found, Profile, Share, Timeouts, Tls,
     egress::Lookup, send_message,

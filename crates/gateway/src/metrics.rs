@@ -1,4 +1,4 @@
-//! What operators can see of the agents elsewhere.
+//! Metrics about the agents elsewhere.
 
 use crate::breaker::State;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The breaker that all share, among the names.
+/// The name of the shared breaker in the metrics.
 pub(crate) const SHARED: &str = "hub";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,11 +21,11 @@ pub struct Metrics {
     circuits: Family<Upstream, Gauge>,
     trips: Family<Upstream, Counter>,
     refused: Family<Upstream, Counter>,
-    /// Where there may be thousands, and their names are nobody's business.
+    /// Set for a booking network, which may have thousands of venues; their names are not published.
     nameless: Option<Nameless>,
 }
 
-/// What is shown of the venues of a booking network.
+/// The metrics of all venues of a booking network together.
 #[derive(Debug, Clone, Default)]
 struct Nameless {
     shared_trips: Counter,
@@ -34,12 +34,12 @@ struct Nameless {
 }
 
 impl Metrics {
-    /// Those of a booking network: all venues together, under the network's own names.
+    /// Metrics of a booking network: all venues together, under the network's own names.
     pub fn of_venues() -> Self {
         Self { nameless: Some(Nameless::default()), ..Self::default() }
     }
 
-    /// Makes them visible under their names.
+    /// Registers the metrics under their names.
     pub fn register(&self, registry: &mut Registry) {
         if let Some(nameless) = &self.nameless {
             let help = "Times the circuit breaker has opened that all venues share";

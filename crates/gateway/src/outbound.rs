@@ -1,7 +1,7 @@
-//! The guard's way out: its [`Fetch`], over the client's door.
+//! Fetches documents for the guard: its [`Fetch`], over the HTTP client.
 //!
-//! The guard says what it wants; here it is decided how it is asked for. A request carries nothing that says who we are,
-//! goes only where the policy allows, and has a few seconds in all, since a caller stands at the door meanwhile.
+//! The guard says what it wants; this module decides how it is requested. A request carries nothing that says who we
+//! are, goes only where the policy allows, and has a few seconds in all, because a caller waits for it.
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
@@ -19,12 +19,12 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// A way out under a policy, with the machine's own trust in certificates and [`PATIENCE`].
+    /// A fetcher under an address policy, with the machine's own trust in certificates and [`PATIENCE`].
     pub fn new(egress: Egress) -> Result<Self, Error> {
         Self::with(egress, &Tls::default(), PATIENCE)
     }
 
-    /// The same, with certificates to trust and a patience of one's own. A client certificate is not shown.
+    /// A fetcher with other certificates to trust and another time limit. A client certificate is not shown.
     pub fn with(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
         Ok(Self { documents: Documents::new(egress, tls, patience)? })
     }

@@ -1,28 +1,28 @@
 //! An agent elsewhere, behind our log.
 //!
-//! A caller speaks to us and we speak to the agent: the caller's message becomes ours, their events become our reports,
-//! their question is our question. What we know of their task is the turn's checkpoint, committed before anything is
-//! waited for, so a turn that a crash interrupted goes on where it was.
+//! A caller speaks to us and we speak to the agent: the caller's message becomes ours, the agent's events become our
+//! reports, its question becomes our question. What we know of its task is the turn's checkpoint, committed before any
+//! wait, so a turn that a crash interrupted goes on where it was.
 //!
-//! | Room | What is there |
+//! | Module | Contents |
 //! |---|---|
-//! | `replica` | one place where the agent is: its card, its breakers |
-//! | `astray` | interfaces of the card that lead nowhere |
+//! | `replica` | one address of the agent: its card, its breakers |
+//! | `astray` | interfaces of the card that cannot be reached |
 //! | `line` | calls, each through the breakers |
-//! | `cancel` | calling a task off there |
-//! | `known` | what a turn knows of their task: the checkpoint |
-//! | `shown` | what of it our caller has seen already |
-//! | `message_ids` | under which id a message goes on |
+//! | `cancel` | canceling the remote task |
+//! | `known` | what a turn knows of the remote task: the checkpoint |
+//! | `shown` | what of it our caller has received already |
+//! | `message_ids` | the id under which a message is passed on |
 //! | `work` | one turn: send once, follow, wait, give up |
-//! | `numbers` | whether an event goes on where the last one was |
-//! | `mirror` | their events, as reports of ours |
-//! | `moved` | tasks that they have handed over |
-//! | `onward` | where those may be followed to, and whoever is there |
-//! | `peer` | tasks that are handed to it |
+//! | `numbers` | whether an event follows the last one |
+//! | `mirror` | remote events, as reports of ours |
+//! | `moved` | tasks that the agent has handed over |
+//! | `onward` | where those may be followed, and which agent is there |
+//! | `peer` | tasks that are handed to the agent |
 //! | `outage` | what our caller hears while it cannot be reached |
 //! | `trouble` | what a failed call means for the turn |
 //!
-//! Absent on purpose: who our caller is. The agent sees the credentials that are configured for it, and no others.
+//! Absent on purpose: our caller's credentials. The agent sees those that are configured for it, and no others.
 
 mod astray;
 mod cancel;
@@ -64,72 +64,72 @@ use std::time::Duration;
 pub(crate) use trouble::{is_held, is_put_off};
 use work::Work;
 
-/// How long a card is believed before it is fetched again, by whoever calls [`RemoteAgent::refresh`].
+/// How long a card is used before the caller of [`RemoteAgent::refresh`] should fetch it again.
 pub const CARD_FRESH: Duration = Duration::from_secs(300);
-/// Which agent, and how long it is waited for.
+/// The settings of an upstream: which agent, and how long to wait for it.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// What it is called here.
+    /// The name of the agent on this server.
     pub name: String,
-    /// Where it is; at least one place.
+    /// The replicas of the agent; at least one.
     pub places: Vec<Place>,
-    /// Who does the work where it cannot begin at any place.
+    /// The agent that does the work if it cannot begin at any replica.
     pub fallback: Option<AgentName>,
-    /// Calls that may be under way at the same time; `None` for any number.
+    /// The maximum number of concurrent calls; `None` for any number.
     pub bulkhead: Option<usize>,
-    /// The habits of its vendor; those of whoever's address it is, where nobody says.
+    /// The profile of its vendor; if `None`, the one that recognises the address.
     pub profile: Option<&'static Profile>,
-    /// What to show it. Nothing of the caller's.
+    /// The credentials to show. Nothing of the caller's.
     pub credentials: Credentials,
-    /// Where else its card may lead with these: origins besides those of its places.
+    /// Where else its card may lead with these: origins besides those of its replicas.
     pub origins: Vec<String>,
     /// How TLS connections are made.
     pub tls: Tls,
-    /// Where we may connect.
+    /// The address policy for connections.
     pub egress: Egress,
-    /// How long it is waited for.
+    /// How long to wait for the agent.
     pub patience: Patience,
-    /// It recognises a message it has seen before, or does no harm by answering twice: a message whose fate nobody knows
-    /// may be sent again.
+    /// The agent recognises repeated messages, or does no harm by answering twice: a message with an unknown result may
+    /// be sent again.
     pub idempotent: bool,
-    /// Who decides which of its cards counts; where nobody does, the latest.
+    /// Decides which of its cards counts; without it, the latest.
     pub keeper: Option<Arc<dyn Keeper>>,
-    /// How it is called on behalf of our caller, where it is one of those who know each other's users.
+    /// How users are named to it, if it is an app that knows the same users.
     pub on_behalf: Option<OnBehalf>,
-    /// When it is left alone.
+    /// When its circuit breaker opens.
     pub breaker: Rules,
-    /// How long its own end is waited for when a task is canceled.
+    /// How long to wait for the agent's own ending when a task is canceled.
     pub cancel_grace: Duration,
-    /// Where tasks are followed to that it hands over.
+    /// Where tasks that it hands over may be followed.
     pub onward: Onward,
 }
 
-/// One place where an agent is.
+/// One of the replicas of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// An origin, a card's URL, or an agent's URL.
     pub url: String,
-    /// How much of the work it gets, compared with the others.
+    /// The share of the work, compared with the other replicas.
     pub weight: u32,
-    /// Percent of all conversations instead, for a version on trial.
+    /// The percentage of all conversations instead, for a version on trial.
     pub canary: Option<u8>,
 }
 
 impl Place {
-    /// The only one.
+    /// The only replica of an agent.
     pub fn only(url: &str) -> Self {
         Self { url: url.to_owned(), weight: 1, canary: None }
     }
 }
 
-/// How long an agent is waited for.
+/// How long to wait for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// How often it may fail to answer in a row.
+    /// How many calls in a row may bring no answer.
     pub attempts: u32,
-    /// How long it may have no news; `None` for as long as a turn may take.
+    /// How long there may be no news; `None` for as long as a turn may take.
     pub silence: Option<Duration>,
-    /// The pause before it is asked again; it grows while there is no news.
+    /// The pause before the next call; it grows while there is no news.
     pub pause: Duration,
     /// How long connections may be refused, or its name not resolve, before a task fails whose message never left; `None`
     /// for as long as the attempts last.
@@ -143,7 +143,7 @@ impl Default for Patience {
     }
 }
 
-/// An agent elsewhere.
+/// An agent on another server.
 pub struct RemoteAgent {
     upstream: Upstream,
     replicas: Vec<Arc<Replica>>,
@@ -156,10 +156,10 @@ pub struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// Stands for an agent. Nothing is asked of it yet; what is wrong with the settings is said here.
+    /// Makes an agent from its settings. Sends nothing yet; wrong settings are an error here.
     pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
         let bulkhead = Arc::new(Bulkhead::new(upstream.bulkhead));
-        // One share of what may be answered, however many places the agent has.
+        // One share of the room for answers, however many replicas the agent has.
         let answers = hub.answers().part();
         let make =
             |place: &Place| Replica::new(&upstream, place, hub, (bulkhead.clone(), answers.clone())).map(Arc::new);
@@ -171,8 +171,8 @@ impl RemoteAgent {
         Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, answers, hub, strangers, message_ids })
     }
 
-    /// Fetches the cards of all places, by which they are called from then on; gives the first one. Whoever calls the agent
-    /// does not wait for this where there was a card before.
+    /// Fetches the cards of all replicas, which are called by them from then on; returns the first one. Calls to the
+    /// agent do not wait for this where there was a card before.
     pub async fn refresh(&self) -> Result<AgentCard, Error> {
         let (mut shown, mut failure) = (None, None);
         for replica in &self.replicas {
@@ -184,19 +184,19 @@ impl RemoteAgent {
         shown.ok_or_else(|| failure.unwrap_or_else(|| Error::Usage("an agent elsewhere is at some place".into())))
     }
 
-    /// Looks how every place is doing.
+    /// Checks the health of every replica.
     pub async fn check(&self) {
         for replica in &self.replicas {
             replica.check().await;
         }
     }
 
-    /// How every place is doing.
+    /// The health of every replica.
     pub fn health(&self) -> Vec<Health> {
         self.replicas.iter().map(|replica| replica.health()).collect()
     }
 
-    /// The same in one word: as good as the best place, unless some are worse.
+    /// The same in one word: as good as the best replica, unless some are worse.
     pub fn condition(&self) -> Condition {
         let all = self.replicas.iter().map(|replica| replica.condition());
         match (all.clone().min(), all.max()) {
@@ -206,34 +206,35 @@ impl RemoteAgent {
         }
     }
 
-    /// Looks at its first place before anybody calls it.
+    /// A probe of its first replica, for use before the agent is called.
     pub fn scout(&self) -> Scout {
         self.replicas[0].scout(&self.upstream.egress)
     }
 
-    /// Forgets the cards that are called by: the next call asks anew which one counts.
+    /// Forgets the cards in use: the next call asks again which one counts.
     pub fn hang_up(&self) {
         self.replicas.iter().for_each(|replica| replica.hang_up());
     }
 
-    /// Where the breakers of the first place stand.
+    /// The state of the breakers of the first replica.
     pub fn standing(&self) -> Standing {
         self.replicas[0].circuit.standing()
     }
 
-    /// How long nobody can be called, if nobody can.
+    /// How long every replica refuses calls; `None` if one can be called.
     fn refusal(&self) -> Option<Duration> {
         let all: Option<Vec<Duration>> = self.replicas.iter().map(|replica| replica.circuit.refusal()).collect();
         all?.into_iter().min()
     }
 
-    /// Why every place was found absent by the last call there, if each was.
+    /// Why the last call to every replica found nothing listening, if each did.
     fn absence(&self) -> Option<&'static str> {
         let all: Option<Vec<&'static str>> = self.replicas.iter().map(|replica| replica.absence()).collect();
         all?.first().copied()
     }
 
-    /// The place where the task is, or the best one for it; not one of those that have just failed, if others are there.
+    /// The replica that has the task, or the best one for it; not one of those that have just failed, if there are
+    /// others.
     fn replica(&self, known: &Known, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
         if let [only] = &*self.replicas {
             return only;
@@ -257,7 +258,7 @@ impl RemoteAgent {
         &self.replicas[chosen.unwrap_or(0)]
     }
 
-    /// A line to whoever has the task.
+    /// A connection to the agent that has the task.
     async fn line(&self, known: &Known) -> Result<Line, Error> {
         match &known.moved {
             None => self.replica(known, || 0, &[]).line(&known.caller).await,
@@ -265,7 +266,7 @@ impl RemoteAgent {
         }
     }
 
-    /// Asked at this pace where there is no stream.
+    /// The pace of polling where there is no stream.
     fn pace(&self) -> Pace {
         Pace { failures_max: 1, ..Pace::every(self.upstream.patience.pause) }
     }
@@ -284,14 +285,14 @@ impl Agent for RemoteAgent {
     }
 
     fn nature(&self) -> Nature {
-        // It touches nothing before it has asked for a commit, a card aside: that commit is the one that opens the task.
-        // Where a message may be sent twice, it need not wait for one; unless there are several places, since a turn that is
+        // The turn touches nothing but a card before its first commit, and that commit opens the task. If a message may
+        // be sent twice, the turn need not wait for a commit; unless there are several replicas, since a turn that is
         // begun again must go where it went before.
         let brief = self.upstream.idempotent && self.upstream.places.len() == 1;
         Nature { instant: true, brief, answers_directly: true, recovery: Recovery::Resume }
     }
 
-    /// Not while nobody can be called: whoever comes now would only wait.
+    /// Refuses new tasks while no replica can be called: they would only wait.
     fn admits(&self) -> Result<(), Fault> {
         if self.upstream.fallback.is_some() {
             return Ok(());
@@ -312,7 +313,7 @@ impl Agent for RemoteAgent {
         Ok(())
     }
 
-    /// A moment more than they get: it is for us to say what is not known.
+    /// A moment more than the agent gets: we still have to report what is not known.
     fn grace(&self) -> Duration {
         self.upstream.cancel_grace + Duration::from_secs(1)
     }

@@ -1,9 +1,9 @@
-//! Looking at an agent elsewhere before anybody calls it: which card it shows, which of its interfaces answers, and who
-//! vouches for it.
+//! Probes an agent elsewhere before it is called: which card it shows, which of its interfaces answers, and who signed
+//! the card.
 //!
-//! A card is somebody else's word. Where it leads is held to the policy before anything is asked there, and an interface
-//! counts only once it has answered in the words it claims to speak. What is asked of it changes nothing: a task that
-//! nobody has.
+//! A card is the word of another server. Its addresses are checked against the policy before any call, and an interface
+//! counts only once it has answered in the protocol that it claims. The probe asks for a task that does not exist, so
+//! it changes nothing.
 
 use sabir_client::egress::ResolveError;
 use sabir_client::signature::{Distrust, Trust, Vouched, vouched};
@@ -20,10 +20,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 const INTERFACES_MAX: usize = 64;
 /// How many interfaces of a card are tried out.
 const TRIED_MAX: usize = 8;
-/// A task that nobody has: asking for it shows whether somebody understands the question.
+/// The id of a task that does not exist: asking for it shows whether an interface understands the question.
 const NOBODYS: &str = "00000000-0000-4000-8000-000000000000";
 
-/// Looks at an agent.
+/// Probes an agent before it is called.
 #[derive(Clone)]
 pub struct Scout {
     client: Client,
@@ -34,15 +34,15 @@ pub struct Scout {
 /// The interface of a card that is to be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
-    /// How requests travel.
+    /// The binding of the interface.
     pub binding: String,
-    /// Where to.
+    /// The URL of the interface.
     pub address: String,
-    /// What is spoken.
+    /// The protocol version of the interface.
     pub version: String,
 }
 
-/// What became of asking an interface.
+/// The result of trying an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     /// Binding, version and address, as the card has them.
@@ -51,29 +51,29 @@ pub struct Tried {
     pub problem: Option<String>,
 }
 
-/// Who vouches for a card.
+/// The result of checking the signatures of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voucher {
     /// The id of the key whose signature is good.
     pub signer: Option<String>,
-    /// What became of the signatures, in words.
+    /// The result in words, for operators.
     pub words: String,
     /// This is evidence against the card, and not only a lack of evidence for it.
     pub wrong: bool,
 }
 
-/// Why a card is not taken.
+/// Why a card is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    /// One of its interfaces leads where we may not go.
+    /// One of its interfaces leads to a forbidden address.
     #[error("its card points to {address}: {reason}")]
     Forbidden {
         /// The address as the card has it.
         address: String,
-        /// Why not there.
+        /// Why the address is forbidden.
         reason: String,
     },
-    /// There is no end to them.
+    /// It names too many interfaces.
     #[error("its card names {0} interfaces, and at most {INTERFACES_MAX} are looked at")]
     TooMany(usize),
     /// None of its interfaces answered.
@@ -88,23 +88,23 @@ impl Tried {
 }
 
 impl Scout {
-    /// Looks as whoever calls the agent does: by the same policy, with the same credentials.
+    /// A probe with the policy and the credentials of the calls to the agent.
     pub(crate) const fn new(client: Client, egress: Egress, reference: Reference) -> Self {
         Self { client, egress, reference }
     }
 
-    /// Finds the card of the agent, at every place where there may be one.
+    /// Fetches the card of the agent, from every place where there may be one.
     pub async fn find(&self) -> Result<Found, Error> {
         self.client.card(&self.reference).await
     }
 
-    /// Who vouches for a card: keys at its own host, found as its signature says.
+    /// Checks the signatures of a card: with keys at its own host, found as the signature says.
     pub async fn vouch(&self, found: &Found) -> Voucher {
         vouch(&self.client, found).await
     }
 
-    /// Refuses a card that leads where we may not go: to addresses that the policy forbids, to none at all, or to
-    /// ourselves, of whom `ours` lists the `host:port`s.
+    /// Rejects a card that leads where we may not go: to addresses that the policy forbids, or to ourselves, whose
+    /// `host:port`s `ours` lists.
     pub async fn check(&self, found: &Found, ours: &[String]) -> Result<(), Unfit> {
         let interfaces = &found.card.supported_interfaces;
         if interfaces.len() > INTERFACES_MAX {
@@ -121,7 +121,7 @@ impl Scout {
             if !seen.insert((host.to_owned(), port)) {
                 continue;
             }
-            // Whoever cannot be found, or not in time, is not called, and that shows when it is tried.
+            // A host that cannot be found, or not in time, is not called; trying the interface shows that.
             let looked_up = tokio::time::timeout(ANSWER, self.egress.resolve(host, port)).await;
             if let Ok(Err(ResolveError::Refused(refusal))) = looked_up {
                 return Err(forbidden(refusal.to_string()));
@@ -130,7 +130,7 @@ impl Scout {
         Ok(())
     }
 
-    /// Refuses a card by which what we show would go where it may not.
+    /// Rejects a card that would lead our credentials where they may not go.
     pub fn admit(&self, found: &Found) -> Result<(), String> {
         self.client.admit(found).map_err(|error| error.to_string())
     }
@@ -161,7 +161,7 @@ pub(crate) async fn try_out(client: &Client, found: &Found) -> Result<(Way, Vec<
 async fn ask(client: &Client, found: &Found) -> Result<Way, String> {
     let agent = match client.agent(found.clone()) {
         Ok(agent) => agent,
-        // What it asks for can be given later; that it asks in these words is its card's word.
+        // Credentials can be given later; that the interface asks for them in this protocol is only the card's claim.
         Err(Error::CredentialsMissing { wanted, .. }) => {
             return Err(format!("it asks for {}; give it with --bearer or --api-key", wanted.join(" or ")));
         }
@@ -201,7 +201,7 @@ fn way(chosen: &sabir_client::Chosen) -> Way {
     }
 }
 
-/// The card with this one of its interfaces.
+/// The card with only this interface.
 fn only(found: &Found, interface: &Interface) -> Found {
     let mut found = found.clone();
     found.card.supported_interfaces = vec![interface.clone()];
@@ -226,7 +226,7 @@ pub fn is_ours(url: &Url, ours: &[String]) -> bool {
     ours.iter().any(|one| one.eq_ignore_ascii_case(&authority))
 }
 
-/// Who vouches for a card, as far as the keys at its own host can tell.
+/// Checks the signatures of a card, as far as the keys at its own host can tell.
 pub(crate) async fn vouch(client: &Client, found: &Found) -> Voucher {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     // A card that came from this machine without TLS has keys that come the same way.

@@ -1,4 +1,4 @@
-//! Names that are made again and come out the same.
+//! UUIDs that are derived from words: the same words give the same UUID.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,10 +1,10 @@
-//! What was said on the wire, kept for a while: for whoever wants to know what an agent elsewhere really answered, or what
-//! a caller really sent.
+//! The exchange log: what was said on the wire, kept for a while, so that an operator can see what an agent elsewhere
+//! really answered, or what a caller really sent.
 //!
-//! It is beside the task log and not part of it: lines in a few files of bounded size, written by a thread of its own. A
-//! task never waits for them, and where the disk cannot follow some are dropped and counted. Secrets are taken out before
-//! a line is made, by the redactor of the process: every value that is configured, and every header that is not known to
-//! be harmless.
+//! The log is beside the task log and not part of it: lines in a few files of bounded size, written by a thread of its
+//! own. A task never waits for them, and if the disk cannot follow some are dropped and counted. Secrets are removed
+//! before a line is made, by the redactor of the process: every value that is configured, and every header that is not
+//! known to be harmless.
 
 mod draft;
 mod files;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is kept.
+/// Which exchanges are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
@@ -43,7 +43,7 @@ pub enum Keep {
 pub enum Leg {
     /// A caller asked us.
     Caller,
-    /// We asked an agent elsewhere.
+    /// We asked an upstream.
     Upstream,
 }
 
@@ -56,30 +56,30 @@ impl Leg {
     }
 }
 
-/// A request of a caller, and what it was answered.
+/// A request of a caller, and our answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'a> {
-    /// The task it was about.
+    /// The task that the request was about.
     pub task: TaskId,
-    /// How it was asked.
+    /// The HTTP method of the request.
     pub method: &'a Method,
-    /// Where.
+    /// The URL of the request.
     pub url: &'a str,
-    /// Its headers.
+    /// The headers of the request.
     pub headers: &'a HeaderMap,
-    /// What was asked.
+    /// The body of the request.
     pub body: &'a [u8],
     /// The status of the answer.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers of the answer.
     pub answer_headers: &'a HeaderMap,
-    /// What was answered, where that was in one piece.
+    /// The body of the answer, if it was in one piece.
     pub answer: Option<&'a [u8]>,
-    /// How long it took.
+    /// How long the answer took.
     pub took: Duration,
 }
 
-/// Where exchanges are kept. Cheap to clone.
+/// The log of exchanges. Cheap to clone.
 #[derive(Clone)]
 pub struct WireLog(Option<Arc<Inner>>);
 
@@ -95,19 +95,19 @@ impl fmt::Debug for WireLog {
 }
 
 tokio::task_local! {
-    /// The task that is worked on.
+    /// The task that the current work is for.
     static TASK: TaskId;
-    /// The exchange that is under way.
+    /// The record of the exchange in progress.
     static DRAFT: RefCell<Draft>;
 }
 
 impl WireLog {
-    /// Keeps nothing.
+    /// A log that keeps nothing.
     pub const fn off() -> Self {
         Self(None)
     }
 
-    /// Keeps exchanges in a directory, which is made if it is not there.
+    /// Opens the log in a directory, which is created if it is not there.
     pub fn open(keep: Keep, directory: &Path) -> std::io::Result<Self> {
         if keep == Keep::Off {
             return Ok(Self::off());
@@ -116,7 +116,7 @@ impl WireLog {
         Ok(Self(Some(Arc::new(Inner { keep, files }))))
     }
 
-    /// What is kept.
+    /// Which exchanges are logged.
     pub fn keep(&self) -> Keep {
         self.0.as_ref().map_or(Keep::Off, |inner| inner.keep)
     }
@@ -126,12 +126,12 @@ impl WireLog {
         self.0.as_ref().map_or(0, |inner| inner.files.dropped())
     }
 
-    /// Whoever listens to a client for us; none where nothing is kept.
+    /// The observer for HTTP clients; `None` where nothing is logged.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.0.as_ref().map(|_| Arc::new(Ear) as Arc<dyn Observer>)
     }
 
-    /// Notes what a caller asked and was answered. `failed` says whether that was an error.
+    /// Logs a caller's request and our answer. `failed` says whether that was an error.
     pub fn served(&self, served: &Served<'_>, failed: bool) {
         let Some(inner) = self.0.as_ref().filter(|inner| failed || inner.keep == Keep::All) else { return };
         let text = |bytes: &[u8]| Bytes::from(String::from_utf8_lossy(bytes).into_owned());
@@ -144,7 +144,7 @@ impl WireLog {
         inner.files.write(draft.line(Leg::Caller, served.task, redact::process(), None));
     }
 
-    /// Listens to a call, and keeps what was said if that is wanted. `problem` tells what went wrong, if anything did.
+    /// Makes a call and records its exchange, if there is a log and a task; the caller ends the record.
     pub(crate) async fn listen<T, E: fmt::Display>(
         &self,
         call: impl Future<Output = Result<T, E>>,
@@ -158,14 +158,14 @@ impl WireLog {
     }
 }
 
-/// What was heard of an exchange so far.
+/// The record of an exchange with an upstream, so far.
 pub(crate) struct Heard {
     draft: Draft,
     log: WireLog,
 }
 
 impl Heard {
-    /// Listens on.
+    /// Makes another part of the call, and records it too.
     pub(crate) async fn listen<T, E: fmt::Display>(
         &mut self,
         call: impl Future<Output = Result<T, E>>,
@@ -176,7 +176,7 @@ impl Heard {
         answer
     }
 
-    /// The exchange is over, and this went wrong with it, if anything did.
+    /// Ends the record; `problem` says what went wrong, if anything did.
     pub(crate) fn end(self, problem: Option<String>) {
         let (Some(inner), Ok(task)) = (self.log.0.as_ref(), TASK.try_with(|task| *task)) else { return };
         if problem.is_some() || inner.keep == Keep::All {
@@ -185,17 +185,17 @@ impl Heard {
     }
 }
 
-/// Works on a task: what is said meanwhile is said for its sake.
+/// Works on a task: exchanges meanwhile are logged under it.
 pub(crate) fn about<T>(task: TaskId, work: impl Future<Output = T>) -> impl Future<Output = T> {
     TASK.scope(task, work)
 }
 
-/// Hears what a client says and is told.
+/// Records what a client sends and receives.
 struct Ear;
 
 impl Observer for Ear {
     fn note(&self, note: &Note<'_>) {
-        // Whoever speaks for nobody's sake is not listened to.
+        // Outside of a recorded call there is no draft.
         let _ = DRAFT.try_with(|draft| draft.borrow_mut().add(note));
     }
 }

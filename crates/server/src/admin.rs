@@ -145,7 +145,7 @@ impl Admin {
                 .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
         }
         let durability = config.store.durability.into();
-        let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
+        let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
         // An operator can set `USER` to anything, so the user id of the operating system is added.
         let by = Caller::named(&format!("operator:{user}/{}", uid()));
         let socket = operator::socket_beside(&task_log);

@@ -3,7 +3,7 @@
 use crate::admin::{Bureau, GuardDesk};
 use crate::agents::Ledger;
 use crate::bind::agnt::EnvelopeMetrics;
-use crate::body::OutgoingBudget;
+use crate::body::{ClientBudget, OutgoingBudget};
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::cash;
@@ -19,6 +19,7 @@ use crate::host::TokioHost;
 use crate::metrics::Metrics;
 use crate::network::{self, Network};
 use crate::operator::Operator;
+use crate::peer::Peer;
 use crate::proxies::Proxies;
 use crate::retention::Keeper;
 use crate::route::Route;
@@ -344,6 +345,12 @@ impl App {
         self.directory.default_agent()
     }
 
+    /// The budget of answers on their way to a peer. A proxy that is believed is no client: where it named none, its answers
+    /// count in the whole budget alone.
+    pub(crate) fn outgoing_to(&self, peer: &Peer) -> ClientBudget {
+        self.outgoing.of_client(Some(peer.address).filter(|address| !self.proxies.trust(address)))
+    }
+
     pub(crate) fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -411,8 +418,10 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
     }
-    let options =
-        sqlite::Options { durability: config.store.durability.into(), writing: sqlite::Writing::Threaded, metrics };
+    let byte_counting =
+        if config.limits.stored_bytes_max == 0 { sqlite::ByteCounting::Off } else { sqlite::ByteCounting::On };
+    let durability = config.store.durability.into();
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics, byte_counting };
     let begun = Instant::now();
     let log = loop {
         match SqliteLog::open(&path, options.clone()) {

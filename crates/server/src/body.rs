@@ -3,6 +3,7 @@
 //! A response is a copy of stored data, and stays in memory until the client has read it. So all responses that are
 //! built and not written yet share one budget ([`OutgoingBudget`]). A response that does not fit is refused, and the
 //! client may ask again.
+//! The answers to one address may use half of it: a client that asks for much and reads nothing leaves room for all others.
 
 use crate::sse::EventStream;
 use crate::stack::CROWDED_SECONDS;
@@ -12,8 +13,12 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use sabir_gateway::{Capacity, Share};
+use sabir_guard::household;
 use sabir_proto::Fault;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 /// The body of every response.
@@ -70,15 +75,62 @@ impl Piecewise {
 /// limit. A refusal must fit when nothing else does.
 const COUNTED_BYTES_MIN: usize = 1 << 10;
 
+/// The answers to one address may use one part in this many of the budget.
+const ADDRESS_PART: usize = 2;
+
 /// The budget of all responses that are built and not written yet.
 #[derive(Debug, Clone)]
-pub(crate) struct OutgoingBudget(Capacity);
+pub(crate) struct OutgoingBudget(Arc<OutgoingBytes>);
+
+#[derive(Debug)]
+struct OutgoingBytes {
+    all: Capacity,
+    address_bytes_max: usize,
+    /// The addresses that have counted answers on their way; an address leaves with the last of them.
+    by_address: Mutex<HashMap<IpAddr, AddressPart>>,
+}
+
+/// The part of the budget that the answers to one address use.
+#[derive(Debug)]
+struct AddressPart {
+    capacity: Capacity,
+    answers: usize,
+}
 
 impl OutgoingBudget {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Capacity::new(bytes_max))
+        Self(Arc::new(OutgoingBytes {
+            all: Capacity::new(bytes_max),
+            address_bytes_max: Self::for_address(bytes_max),
+            by_address: Mutex::default(),
+        }))
     }
 
+    /// The bytes that all answers to one address may have.
+    const fn for_address(bytes_max: usize) -> usize {
+        bytes_max / ADDRESS_PART
+    }
+
+    /// The bytes that one answer may have when no other is on its way.
+    pub(crate) const fn for_one_answer(bytes_max: usize) -> usize {
+        Capacity::for_large(Self::for_address(bytes_max))
+    }
+
+    /// The budget as a client at an address has it. `None` stands for a proxy, which may use all of it: its answers go to many
+    /// clients.
+    pub(crate) fn of_client(&self, address: Option<IpAddr>) -> ClientBudget {
+        ClientBudget { budget: self.clone(), address: address.map(household) }
+    }
+}
+
+/// The budget as the answers to one client share in it. Cheap to make: nothing is looked up before an answer is counted.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientBudget {
+    budget: OutgoingBudget,
+    address: Option<IpAddr>,
+}
+
+impl ClientBudget {
     /// Counts a response until its last byte is written; `None` if it does not fit.
     pub(crate) fn hold<B>(&self, answer: B) -> Option<Bytes>
     where
@@ -88,15 +140,48 @@ impl OutgoingBudget {
         if length < COUNTED_BYTES_MIN {
             return Some(answer.into());
         }
-        let mut share = self.0.share();
-        share.add(length).then(|| Bytes::from_owner(HeldAnswer { answer, _share: share }))
+        let entry = self.address.map(|address| AddressEntry::enter(&self.budget.0, address));
+        let mut share = entry.as_ref().map_or_else(|| self.budget.0.all.share(), |entry| entry.capacity.share());
+        share.add(length).then(|| Bytes::from_owner(HeldAnswer { answer, _share: share, _entry: entry }))
+    }
+}
+
+/// One counted answer among those of its address; taken back when dropped.
+struct AddressEntry {
+    bytes: Arc<OutgoingBytes>,
+    address: IpAddr,
+    capacity: Capacity,
+}
+
+impl AddressEntry {
+    fn enter(bytes: &Arc<OutgoingBytes>, address: IpAddr) -> Self {
+        let mut by_address = bytes.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = by_address
+            .entry(address)
+            .or_insert_with(|| AddressPart { capacity: bytes.all.part_of(bytes.address_bytes_max), answers: 0 });
+        part.answers += 1;
+        Self { bytes: bytes.clone(), address, capacity: part.capacity.clone() }
+    }
+}
+
+impl Drop for AddressEntry {
+    fn drop(&mut self) {
+        let mut by_address = self.bytes.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = by_address.get_mut(&self.address) {
+            part.answers -= 1;
+            if part.answers == 0 {
+                by_address.remove(&self.address);
+            }
+        }
     }
 }
 
 /// A response and its share of the budget; HTTP implementations hold it until all of it is written.
 struct HeldAnswer<B> {
     answer: B,
+    // In this order: the bytes are given back before the address may be forgotten.
     _share: Share,
+    _entry: Option<AddressEntry>,
 }
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for HeldAnswer<B> {
@@ -118,12 +203,12 @@ pub(crate) fn no_room() -> Fault {
 #[derive(Debug)]
 pub(crate) struct GrpcAnswer {
     body: tonic::body::Body,
-    budget: OutgoingBudget,
+    budget: ClientBudget,
     is_over: bool,
 }
 
 impl GrpcAnswer {
-    pub(crate) const fn new(body: tonic::body::Body, budget: OutgoingBudget) -> Self {
+    pub(crate) const fn new(body: tonic::body::Body, budget: ClientBudget) -> Self {
         Self { body, budget, is_over: false }
     }
 
@@ -230,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_until_the_last_of_it_is_gone() {
-        let budget = OutgoingBudget::new(1 << 20);
+        let budget = OutgoingBudget::new(1 << 20).of_client(None);
         let hold = || budget.hold(vec![0; 600 << 10]);
         let mut first = hold().unwrap();
         assert!(hold().is_none(), "there is no room for two");
@@ -243,5 +328,22 @@ mod tests {
         let all: Vec<Option<Bytes>> = (0..40).map(|_| budget.hold(vec![0; 60 << 10])).collect();
         assert!(all.last().unwrap().is_none());
         assert!(budget.hold(Bytes::from_static(b"a refusal")).is_some());
+    }
+
+    #[test]
+    fn one_address_uses_half_and_leaves_nothing_behind() {
+        let budget = OutgoingBudget::new(1 << 20);
+        let client = |text: &str| budget.of_client(Some(text.parse().unwrap()));
+        let (greedy, neighbour, other) = (client("2001:db8::1"), client("2001:db8::2"), client("192.0.2.1"));
+        let hold = |client: &ClientBudget| client.hold(vec![0; 200 << 10]);
+        let held: Vec<Bytes> = (0..10).map_while(|_| hold(&greedy)).collect();
+        assert_eq!(held.len(), 2);
+        assert!(hold(&neighbour).is_none(), "the same network");
+        assert!(greedy.hold(vec![0; 10 << 10]).is_some(), "small answers have a reserve in each part");
+        let others: Vec<Bytes> = (0..10).map_while(|_| hold(&other)).collect();
+        assert_eq!(others.len(), 2);
+        drop((held, others));
+        assert!(hold(&greedy).is_some());
+        assert!(budget.0.by_address.lock().unwrap().is_empty());
     }
 }

@@ -29,6 +29,7 @@ mod platform;
 mod schema;
 mod warnings;
 
+use crate::body::OutgoingBudget;
 use agent::AgentConfig;
 use booking::NetworkConfig;
 use debug::DebugConfig;
@@ -303,6 +304,8 @@ pub struct LimitsConfig {
     pub task_events_max: u64,
     /// Bytes of one task in the log.
     pub task_bytes_max: usize,
+    /// Bytes that the tasks of one caller may have in the store before it can send no more; 0 for no limit.
+    pub stored_bytes_max: u64,
     /// Messages in one task's history.
     pub history_messages_max: usize,
     /// Push configurations of one task.
@@ -400,6 +403,7 @@ impl Default for LimitsConfig {
             processes_max: 128,
             task_events_max: engine.task_events_max,
             task_bytes_max: engine.task_bytes_max,
+            stored_bytes_max: engine.stored_bytes_max,
             history_messages_max: engine.history_messages_max,
             push_configs_max: engine.push_configs_max,
             turn_seconds_max: engine.turn_time_max.as_secs(),
@@ -480,10 +484,10 @@ impl LimitsConfig {
             );
         }
         let (most, one) = (self.outgoing_bytes_max, self.task_bytes_max);
-        if Capacity::for_large(most) < one {
+        if OutgoingBudget::for_one_answer(most) < one {
             return Err(format!(
                 "limits.outgoing_bytes_max = {most} leaves no room for an answer with one task of limits.task_bytes_max \
-                 = {one}; make it at least twice as much"
+                 = {one}, for one address has half of it; make it at least three times as much"
             ));
         }
         Ok(())
@@ -497,6 +501,7 @@ impl LimitsConfig {
             live_tasks_max: self.live_tasks_max,
             task_events_max: self.task_events_max,
             task_bytes_max: self.task_bytes_max,
+            stored_bytes_max: self.stored_bytes_max,
             history_messages_max: self.history_messages_max,
             push_configs_max: self.push_configs_max,
             turn_time_max: Duration::from_secs(self.turn_seconds_max),

@@ -3,9 +3,9 @@
 
 use crate::app::{StartError, public_address};
 use crate::card;
-use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::config::registry::section;
+use crate::config::{Config, store_path};
 use crate::gate::{self, ConfiguredSecrets, Gate};
 use crate::host::TokioHost;
 use sabir_engine::Host as _;
@@ -13,7 +13,7 @@ use sabir_guard::Guard;
 use sabir_guard::entrance::Secrets;
 pub use sabir_guard::explain::{Explanation, Line, Question};
 pub use sabir_guard::policy::Action;
-use sabir_proto::{AgentName, Secret};
+use sabir_proto::{AgentName, Caller, Secret};
 use sabir_store::{SecretRef, sqlite};
 use std::sync::Arc;
 
@@ -39,7 +39,23 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
     let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
     let guard = Guard::new(store, secrets, Default::default());
-    guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)
+    let mut explanation = guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)?;
+    if question.action == Action::Send && explanation.allowed() {
+        explanation.lines.extend(stored_bytes(config, &explanation.caller)?);
+    }
+    Ok(explanation)
+}
+
+/// What the limit on stored bytes says of a caller, as the engine applies it behind the guard; nothing where there is none.
+fn stored_bytes(config: &Config, caller: &str) -> Result<Option<Line>, StartError> {
+    let max = config.limits.stored_bytes_max;
+    let Some(path) = store_path(config).map_err(StartError::Config)?.filter(|_| max > 0) else { return Ok(None) };
+    let counted = if path.exists() { sqlite::stored_bytes(&path, &Caller::named(caller))? } else { None };
+    let (passed, why) = match counted {
+        Some(bytes) => (bytes < max, format!("{bytes} bytes are stored, of {max} (limits.stored_bytes_max)")),
+        None => (true, format!("{max} bytes may be stored (limits.stored_bytes_max); no server has counted them yet")),
+    };
+    Ok(Some(Line { rule: "stored_bytes", passed, why }))
 }
 
 /// The configured secrets, with a placeholder for each that cannot be read: a command lacks the server's variables, and

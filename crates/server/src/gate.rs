@@ -238,7 +238,8 @@ pub(crate) fn store(
     Ok(match store_path(config).map_err(StartError::Config)? {
         None => Arc::new(MemoryGuard::new()),
         Some(path) => {
-            let options = sqlite::Options { durability: config.store.durability.into(), writing, metrics };
+            let options =
+                sqlite::Options { durability: config.store.durability.into(), writing, metrics, ..Default::default() };
             Arc::new(SqliteGuard::open(&SqliteGuard::path_beside(&path), options)?)
         }
     })

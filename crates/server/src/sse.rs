@@ -1,9 +1,10 @@
 //! Event streams: numbered frames, comments while there is no event, and one write for all events that are ready.
 
 use crate::app::App;
-use crate::body::{Body, EVENT_STREAM, no_room};
+use crate::body::{Body, ClientBudget, EVENT_STREAM, no_room};
 use crate::losses::Told;
 use crate::metrics::Gauged;
+use crate::peer::Peer;
 use crate::watched::Watched;
 use bytes::Bytes;
 use http::Response;
@@ -25,15 +26,17 @@ pub(crate) struct EventStream {
     teller: Teller,
     told: Told,
     app: Arc<App>,
+    outgoing: ClientBudget,
     timer: Option<Pin<Box<Sleep>>>,
     done: bool,
     _open_streams: Gauged,
 }
 
 impl EventStream {
-    pub(crate) fn new(watch: Watched, teller: Teller, told: Told, app: &Arc<App>) -> Self {
+    pub(crate) fn new(watch: Watched, teller: Teller, told: Told, app: &Arc<App>, peer: &Peer) -> Self {
+        let outgoing = app.outgoing_to(peer);
         let open_streams = app.metrics.stream();
-        Self { watch, teller, told, app: app.clone(), timer: None, done: false, _open_streams: open_streams }
+        Self { watch, teller, told, app: app.clone(), outgoing, timer: None, done: false, _open_streams: open_streams }
     }
 
     /// The response with this stream as its body.
@@ -90,7 +93,7 @@ impl EventStream {
 
     /// Counts events until they are written. A stream whose events do not fit into the budget ends, and can be resumed.
     fn hold(&mut self, events: Vec<u8>) -> Bytes {
-        self.app.outgoing.hold(events).unwrap_or_else(|| {
+        self.outgoing.hold(events).unwrap_or_else(|| {
             self.app.metrics.shed();
             self.done = true;
             let mut end = Vec::new();

@@ -56,7 +56,7 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
         true => logged(&app, request, &peer).await,
         false => traced(&app, request, &peer).await,
     };
-    count_outgoing(&app, &mut response);
+    count_outgoing(&app, &peer, &mut response);
     if plain_json && response.headers().get(CONTENT_TYPE).is_some_and(|content_type| content_type == A2A_JSON) {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     }
@@ -67,11 +67,11 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
     response
 }
 
-/// Counts a response that no binding has counted: a card, a list of agents, metrics.
-fn count_outgoing(app: &App, response: &mut Response<Body>) {
+/// Counts an answer that no binding has counted: a card, a list of agents, metrics.
+fn count_outgoing(app: &App, peer: &Peer, response: &mut Response<Body>) {
     let Body::Whole(bytes) = response.body_mut() else { return };
     let Some(whole) = bytes.take() else { return };
-    match app.outgoing.hold(whole) {
+    match app.outgoing_to(peer).hold(whole) {
         Some(whole) => *response.body_mut() = Body::Counted(Some(whole)),
         None => *response = bind::shed(app, rest::refuse_early(StatusCode::SERVICE_UNAVAILABLE, &no_room())),
     }

@@ -16,7 +16,7 @@ use crate::{
     Progress, Receiver, Scope, Step, StoreError, Stored, TaskLog,
 };
 use bytes::Bytes;
-use sabir_proto::{AgentName, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{AgentName, Caller, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -40,6 +40,8 @@ struct Inner {
     spent: HashMap<TaskId, u64>,
     commits: u64,
     last_stamp: Stamp,
+    /// What the tasks of each caller have in bytes.
+    stored_bytes: HashMap<Caller, u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +61,8 @@ struct Row {
     adopted: bool,
     /// The data that the agent stores with the task.
     agent_data: Option<Bytes>,
+    /// What events, the text once it is settled, and the data of the agent have in bytes.
+    bytes: u64,
 }
 
 /// A push configuration, as it is registered.
@@ -85,12 +89,19 @@ impl Row {
             kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
             adopted: false,
             agent_data: None,
+            bytes: 0,
         }
     }
 
     /// The position of the task as of a commit; `None` before the task existed.
     fn position_at(&self, commit: u64) -> Option<Stamp> {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
+    }
+
+    /// Keeps data of the agent, in place of what it kept before.
+    fn keep_data(&mut self, data: Bytes) {
+        self.bytes += length(&data);
+        self.bytes -= self.agent_data.replace(data).map_or(0, |before| length(&before));
     }
 
     /// Whether events may follow this one.
@@ -151,6 +162,8 @@ impl Inner {
             let snapshot = step.snapshot.as_ref().ok_or_else(|| StoreError::Io("an opening without content".into()))?;
             row.events.push(FrozenEvent::of_task(Seq(1), snapshot));
         }
+        let was = (row.scope.caller.clone(), row.bytes);
+        row.bytes += bytes_of(&step, row.state);
         row.events.extend(step.events);
         if let Some(task) = step.snapshot {
             row.base = Some(Base { seq: head, task });
@@ -217,7 +230,7 @@ impl Inner {
                 }
                 // For readers of the SQLite file; a store in memory has none.
                 Effect::WaitFor(_) => {}
-                Effect::KeepData(data) => row.agent_data = Some(data),
+                Effect::KeepData(data) => row.keep_data(data),
                 Effect::OweCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
                 effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
@@ -270,8 +283,17 @@ impl Inner {
             self.aliases.retain(|(scope, _), task| *task != step.task || *scope == row.scope);
         }
         self.last_stamp = self.last_stamp.max(now).max(step.task.stamp());
+        self.take_off(&was.0, was.1);
+        *self.stored_bytes.entry(row.scope.caller.clone()).or_default() += row.bytes;
         self.tasks.insert(step.task, row);
         Ok(())
+    }
+
+    /// Takes bytes off what a caller has stored.
+    fn take_off(&mut self, caller: &Caller, bytes: u64) {
+        if let Some(stored) = self.stored_bytes.get_mut(caller) {
+            *stored = stored.saturating_sub(bytes);
+        }
     }
 
     fn note(&mut self, task: TaskId, note: Note) {
@@ -331,6 +353,16 @@ impl Inner {
         let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
         Ok(Listed { tasks, next, total })
     }
+}
+
+/// What a step stores in bytes beside the data of its agent; its snapshot is kept as the task once that has settled.
+fn bytes_of(step: &Step, state: TaskState) -> u64 {
+    let events = step.events.iter().map(|event| length(&event.json)).sum::<u64>();
+    events + step.snapshot.as_ref().filter(|_| state.is_settled()).map_or(0, |task| length(&task.json))
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 impl TaskLog for MemoryLog {
@@ -437,6 +469,10 @@ impl TaskLog for MemoryLog {
             .get(&task)
             .map(|row| row.pushes.values().map(|r| r.receiver.config.clone()).collect())
             .unwrap_or_default()))
+    }
+
+    fn stored_bytes(&self, caller: &Caller) -> u64 {
+        self.lock().stored_bytes.get(caller).copied().unwrap_or(0)
     }
 
     fn last_stamp(&self) -> Answer<Stamp> {

@@ -14,6 +14,7 @@
 //! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
 //! | `forget` | deletes settled tasks when the writer is idle |
 //! | `settled` | a cache of settled tasks |
+//! | `stored_bytes` | how many bytes each caller has stored, where that is limited |
 //! | `backup` | copies of both files while a server runs, and restoring them |
 //! | `check` | whether both files are intact and consistent |
 //! | `checkpoint` | moving the write-ahead log into the file, on its own connection |
@@ -38,6 +39,7 @@ mod reader;
 mod schema;
 mod scopes;
 mod settled;
+mod stored_bytes;
 mod waits;
 mod walk;
 mod writer;
@@ -47,6 +49,7 @@ pub use check::{Checked, Looked, PROBLEMS_MAX, check};
 pub use forget::forgettable;
 pub use guard::SqliteGuard;
 pub use ranking::FullText;
+pub use stored_bytes::{ByteCounting, stored_bytes};
 
 use crate::outbox::Change;
 use crate::{
@@ -55,7 +58,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reader::{Reader, Readers};
-use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -87,11 +90,18 @@ pub struct Options {
     pub writing: Writing,
     /// The metrics to update.
     pub metrics: Metrics,
+    /// Whether the bytes of each caller are counted.
+    pub byte_counting: ByteCounting,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Full, writing: Writing::Threaded, metrics: Metrics::default() }
+        Self {
+            durability: Durability::Full,
+            writing: Writing::Threaded,
+            metrics: Metrics::default(),
+            byte_counting: ByteCounting::default(),
+        }
     }
 }
 
@@ -118,6 +128,7 @@ enum Backend {
 struct Shared {
     scopes: scopes::Scopes,
     settled: settled::Settled,
+    stored_bytes: stored_bytes::StoredBytes,
     ledger: ledger::Counts,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
@@ -137,13 +148,14 @@ impl SqliteLog {
     /// Opens the file, creating it if there is none. A file that is locked, newer or foreign is left as it is.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
-        let connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
+        let mut connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let shared = Arc::new(Shared::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
         // Checkpoints run on their own connection: inside the writer's commit they would cause pauses of 20 to 50 ms.
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
         shared.scopes.load(&connection).map_err(fail)?;
         shared.ledger.load(&connection).map_err(fail)?;
+        shared.open_stored_bytes(&mut connection, options.byte_counting).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
         let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writing);
         let bell = shared.bell.clone();
@@ -328,6 +340,10 @@ impl TaskLog for SqliteLog {
 
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
         Answer::now(self.readers.with(|r| r.pushes(task)))
+    }
+
+    fn stored_bytes(&self, caller: &Caller) -> u64 {
+        self.shared.stored_bytes.of(caller)
     }
 
     fn last_stamp(&self) -> Answer<Stamp> {

@@ -2,7 +2,9 @@
 
 use crate::{Answer, AppendError, Family, Listed, Listing, Note, Outbox, OwedCancel, RetryMark, Scope, Step};
 use bytes::Bytes;
-use sabir_proto::{AgentName, ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
+use sabir_proto::{
+    AgentName, Caller, ContextId, Event, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState,
+};
 use std::sync::Arc;
 
 /// A folded image of a task at some point of its log.
@@ -136,6 +138,10 @@ pub trait TaskLog: Outbox + Family {
 
     /// A task's push configurations, by id.
     fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>>;
+
+    /// How many bytes the tasks of a caller have, at all agents and in all tenants, as of the latest commit. Zero where a
+    /// store that counts only on demand was opened without. Answers from memory.
+    fn stored_bytes(&self, caller: &Caller) -> u64;
 
     /// The latest stamp in the store, so that new ones are later.
     fn last_stamp(&self) -> Answer<Stamp>;

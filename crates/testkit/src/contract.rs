@@ -20,13 +20,14 @@ mod outbox;
 mod retention;
 mod retries;
 mod steps;
+mod stored_bytes;
 mod walks;
 
 pub mod guard;
 pub mod model;
 
 use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
+use sabir_store::sqlite::{ByteCounting, Durability, Options, SqliteLog, Writing};
 use sabir_store::{AppendError, Ledger, Listed, Listing, Retention, Scope, Step, Stored, TaskLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -98,6 +99,8 @@ promises! {
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
         a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,
         a_key_that_may_be_used_again_keeps_its_task;
+    stored_bytes: bytes_are_counted_for_their_caller_at_all_agents, bytes_of_what_is_forgotten_are_taken_off,
+        bytes_go_with_a_task_that_changes_hands, a_refused_step_counts_for_no_bytes;
     groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 
@@ -149,7 +152,8 @@ impl OnFile {
     /// When there is no room for temporary files.
     pub fn new(writing: Writing) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { durability: Durability::Normal, writing, ..Options::default() };
+        let byte_counting = ByteCounting::On;
+        let options = Options { durability: Durability::Normal, writing, byte_counting, ..Options::default() };
         let mut bench = Self { log: None, options, dir };
         bench.reopen();
         bench

@@ -1,7 +1,7 @@
 //! A log wrapper that counts what is written.
 
 use bytes::Bytes;
-use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
     Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, Stored, TaskLog, Toll,
@@ -46,6 +46,10 @@ impl std::fmt::Debug for CountingLog {
 }
 
 impl TaskLog for CountingLog {
+    fn stored_bytes(&self, caller: &Caller) -> u64 {
+        self.inner.stored_bytes(caller)
+    }
+
     fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
         self.inner.handed_over(since, limit)
     }

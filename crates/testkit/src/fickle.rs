@@ -2,7 +2,7 @@
 
 use crate::wait::at_once;
 use bytes::Bytes;
-use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use sabir_store::{
     Answer, AppendError, Asking, Bell, Digest, Due, Family, KeptRetry, Kin, Letter, Letters, Listed, Listing, Mark,
     Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Step, StoreError, Stored, TaskLog, Toll,
@@ -80,6 +80,10 @@ impl std::fmt::Debug for FickleLog {
 }
 
 impl TaskLog for FickleLog {
+    fn stored_bytes(&self, caller: &Caller) -> u64 {
+        self.inner.stored_bytes(caller)
+    }
+
     fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
         self.read(self.inner.handed_over(since, limit))
     }

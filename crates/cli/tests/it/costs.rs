@@ -260,7 +260,7 @@ fn get_task(id: &str) -> Request {
 
 #[test]
 fn a_peer_that_does_not_read_is_cut_off() {
-    let sabir = Sabir::start(&limited("write_seconds_max = 1"));
+    let sabir = Sabir::start(&limited("write_seconds_max = 1\noutgoing_bytes_max = 1073741824"));
     let id = large_task(&sabir, 12 * MIB);
     let open = || {
         let mut idle = Wire::open(sabir.address);
@@ -397,7 +397,7 @@ fn a_proxy_may_have_more_connections_than_an_address() {
 
 #[test]
 fn unread_answers_have_a_budget_and_small_ones_go_on() {
-    let sabir = Sabir::start(&limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 8388608"));
+    let sabir = Sabir::start(&limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 7340032"));
     let id = large_task(&sabir, 3 * MIB / 2);
     let open = sabir.send(DESK, &saying(&format!("book {}", "x".repeat(3 * MIB))));
     let host = sabir.address.to_string();
@@ -408,7 +408,7 @@ fn unread_answers_have_a_budget_and_small_ones_go_on() {
     while heads < streams.len() {
         heads += usize::from(client.next().0 == HEADERS);
     }
-    assert!(sabir.metric("sabir_requests_shed_total") >= 7.0, "four answers of three mebibytes find room");
+    assert!(sabir.metric("sabir_requests_shed_total") >= 10.0, "two answers of three mebibytes find room");
     let refused = sabir.ask(&get_task(&id));
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
     assert_eq!(Problem::of_rest(&refused).reason, "UNAVAILABLE");
@@ -431,6 +431,79 @@ fn unread_answers_have_a_budget_and_small_ones_go_on() {
     );
     drop(client);
     eventually("what is not waited for any more is given back", || sabir.ask(&get_task(&id)).status == 200);
+}
+
+#[test]
+fn one_address_leaves_half_of_the_outgoing_budget_to_others() {
+    let config = limited("outgoing_bytes_max = 33554432\ntask_bytes_max = 8388608");
+    let sabir = Sabir::start(&config);
+    let id = large_task(&sabir, 3 * MIB / 2);
+    let host = sabir.address.to_string();
+    // As many as would fill the budget three times, on several connections of one address.
+    let mut greedy: Vec<Http2> = (0..3).map(|_| without_window(&sabir)).collect();
+    for client in &mut greedy {
+        for _ in 0..12 {
+            client.send("GET", &host, &format!("/tasks/{id}"), "");
+        }
+    }
+    for client in &mut greedy {
+        let mut heads = 0;
+        while heads < 12 {
+            heads += usize::from(client.next().0 == HEADERS);
+        }
+    }
+    let refused = sabir.ask(&get_task(&id));
+    assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
+    // Another address gets the same answer, and several of them at the same time.
+    let mut others: Vec<Wire> = (0..4).map(|_| Wire::open_from("127.0.0.9", sabir.address)).collect();
+    for other in &mut others {
+        other.send(&get_task(&id));
+    }
+    for other in &mut others {
+        let reply = other.reply();
+        assert!(reply.status == 200 && reply.text().len() > 3 * MIB, "{} {}", reply.status, reply.text().len());
+    }
+    drop(greedy);
+    eventually("what is not waited for any more is given back", || sabir.ask(&get_task(&id)).status == 200);
+}
+
+#[test]
+fn a_proxy_has_the_whole_outgoing_budget_and_each_client_behind_it_half() {
+    let config = limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 6291456")
+        .replace("[limits]", "[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n[limits]");
+    let sabir = Sabir::start(&config);
+    let id = large_task(&sabir, 3 * MIB / 2);
+    let host = sabir.address.to_string();
+    let path = format!("/tasks/{id}");
+    // A connection whose answers are not read, and how many found no room.
+    let unread = |client: &str, times: usize| -> (Http2, f64) {
+        let before = sabir.metric("sabir_requests_shed_total");
+        let mut connection = without_window(&sabir);
+        let mut headers = vec![
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", &*host),
+            (":path", &*path),
+            ("a2a-version", "1.0"),
+        ];
+        headers.extend((!client.is_empty()).then_some(("x-forwarded-for", client)));
+        for _ in 0..times {
+            connection.begin(&headers, true);
+        }
+        let mut heads = 0;
+        while heads < times {
+            heads += usize::from(connection.next().0 == HEADERS);
+        }
+        (connection, sabir.metric("sabir_requests_shed_total") - before)
+    };
+    let (of_one, refused) = unread("203.0.113.1", 6);
+    assert_eq!(refused, 4.0, "two of three mebibytes find room");
+    let (of_other, refused) = unread("203.0.113.2", 6);
+    assert_eq!(refused, 4.0);
+    drop((of_one, of_other));
+    eventually("it is given back", || sabir.ask(&get_task(&id)).status == 200);
+    let (_all, refused) = unread("", 8);
+    assert_eq!(refused, 4.0, "the proxy named no client");
 }
 
 #[test]

@@ -163,7 +163,22 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn open(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        Self::over(TcpStream::connect_timeout(&to, PATIENCE).unwrap(), to)
+    }
+
+    /// A connection from another address of this machine, such as 127.0.0.9.
+    pub(crate) fn open_from(address: &str, to: SocketAddr) -> Self {
+        let connect = async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+            socket.connect(to).await.unwrap().into_std().unwrap()
+        };
+        let stream = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(connect);
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream, to)
+    }
+
+    fn over(stream: TcpStream, to: SocketAddr) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

@@ -133,6 +133,7 @@ mod signed_cards;
 mod sql;
 mod start;
 mod store;
+mod stored_bytes;
 mod strangers;
 mod stream;
 mod subscribe;

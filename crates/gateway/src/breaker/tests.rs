@@ -23,7 +23,7 @@ fn the_published_timelines_are_followed_to_the_second() {
     assert_eq!(cases.len(), 9);
     for case in cases {
         let mut breaker = Breaker::new(Rules::UPSTREAM);
-        // Outcomes are told in the order in which the calls were let go.
+        // Results are reported in the order in which the calls began.
         let mut under_way = VecDeque::new();
         for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
             let (now, what) = (at(step["t"].as_u64().unwrap()), format!("{} step {number}: {step}", case["id"]));

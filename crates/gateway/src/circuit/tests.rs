@@ -44,7 +44,7 @@ fn where_the_shared_breaker_refuses_the_probe_is_given_back() {
     [&a, &b, &c].into_iter().for_each(|circuit| fails(circuit, 1));
     assert_eq!(hub.state(), State::Open);
     advance(&hub, 300);
-    // Its own breaker would let one go; the shared one does not, and nothing is held against the upstream for it.
+    // Its own breaker would permit a call; the shared one refuses it, and the upstream is not blamed for that.
     assert_eq!(a.pass().unwrap_err().after, Duration::from_secs(600));
     assert_eq!(a.standing().upstream, State::HalfOpen);
     advance(&hub, 600);
@@ -119,7 +119,7 @@ fn a_failure_is_what_says_that_they_are_down() {
         (Error::Usage("x".into()), Verdict::Unknown),
         (Error::AuthFailed { reason: "x".into(), transport: http(401) }, Verdict::Alive),
         (Error::TooLarge { what: "it", limit: 1 }, theirs.clone()),
-        // It was others, too, who left no room.
+        // Other callers, too, left no room.
         (Error::Crowded, Verdict::Unknown),
     ] {
         assert_eq!(verdict(&error, &name), expected, "{error:?}");
@@ -131,13 +131,13 @@ fn upstreams_that_are_switched_off_leave_the_others_alone() {
     let hub = Hub::new(Metrics::default());
     let [a, b, c, good] = ["a", "b", "c", "good"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
     let off = [&a, &b, &c];
-    // Their hosts refuse in person.
+    // Their hosts refuse the connections.
     for _ in 0..5 {
         off.into_iter().for_each(|circuit| circuit.pass().unwrap().report(&Verdict::Down(Blame::Theirs)));
     }
     assert!(off.into_iter().all(|circuit| circuit.standing().upstream == State::Open));
     assert_eq!(hub.state(), State::Closed);
-    // Nobody knows why these are silent; but somebody else is not.
+    // Why these are silent is not known; but another upstream answers.
     let [d, e, f] = ["d", "e", "f"].map(|name| hub.circuit(name, name, Rules::UPSTREAM));
     for silent in [&d, &e, &f] {
         fails(silent, 1);

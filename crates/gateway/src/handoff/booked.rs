@@ -1,7 +1,7 @@
-//! Handoffs whose last step is on its way into the log: they are booked as committed once it is there, and not before.
+//! Handoffs whose last step is not in the log yet: they are recorded as committed once it is there, and not before.
 //!
-//! Between deciding and committing a cancel may win, or the process may end; then there is nothing to book, and whoever
-//! takes the turn up again decides again.
+//! Between decision and commit a cancel may win, or the process may end; then there is nothing to record, and the
+//! process that resumes the turn decides again.
 
 use super::{Attempt, Desk, Face};
 use sabir_engine::Context;
@@ -10,7 +10,7 @@ use sabir_proto::{Caller, TaskId, TaskRef};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of a handoff that is about to be committed.
+/// What the audit record of a handoff needs, before its commit.
 #[derive(Debug)]
 pub(super) struct Booking {
     pub(super) transfer_id: String,
@@ -20,7 +20,7 @@ pub(super) struct Booking {
     pub(super) verdict: Verdict,
 }
 
-/// Those that wait for their step.
+/// The handoffs that wait for their commit.
 #[derive(Debug)]
 pub(super) struct Bookings(Mutex<BTreeMap<TaskId, (Caller, usize, Booking)>>);
 
@@ -35,12 +35,12 @@ impl Bookings {
         waiting.insert(cx.task_id(), (cx.caller().clone(), hops, booking));
     }
 
-    /// Nothing came of it.
+    /// Drops a handoff that was not committed.
     pub(super) fn forget(&self, task: TaskId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
     }
 
-    /// It is committed. What another process has committed was that one's to book.
+    /// Records a handoff that is committed. What another process has committed, that process records.
     pub(super) fn settle(&self, desk: &Desk, task: TaskId) {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
         let Some((caller, hops, booking)) = waiting else { return };

@@ -1,4 +1,4 @@
-//! The protocol: T1, create, T2, activate.
+//! The handoff protocol: T1, create, T2, activate.
 
 use super::booked::{Booking, Bookings};
 use super::intent::{Intent, Left, Stage, parts};
@@ -20,14 +20,14 @@ use std::time::Duration;
 /// The first pause before the other side is asked again, and the longest one.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
-/// How often an activation is said; with the pauses in between that is longer than anybody holds a task.
+/// How often an activation is sent; with the pauses that is longer than any server holds a task.
 const ACTIVATIONS_MAX: u32 = 60;
-/// How often a task there is canceled before its hold has to do it.
+/// How often a task there is canceled; after that its hold ends it.
 const CANCELS_MAX: u32 = 4;
-/// Why nobody is sent there.
+/// Why a task is not handed over to such an agent.
 const INSECURE: &str = "it is on another machine and called without TLS, where no caller follows a task";
 
-/// Checks whether a task may go, and lets it go.
+/// Checks whether a task may be handed over, and hands it over.
 pub(super) async fn begin(
     (desk, bookings): (&Desk, &Bookings),
     peer: &dyn Peer,
@@ -48,7 +48,7 @@ pub(super) async fn begin(
         return Ok(Ending::fail(format!("the task was not handed over to {}: {INSECURE}", order.to)));
     }
     let (hold, transfer_id) = (face.holds, context.transfer_id.clone());
-    // Elsewhere the task will be ours: whoever holds it gives it to the caller that it is for.
+    // On another server the task will be ours; that server gives it to the caller that presents the claim.
     let claim = (hold && !face.here).then(|| Claim::of_bits([cx.random(), cx.random()]));
     context.claim_digest = claim.as_ref().map(Claim::digest);
     let mut message = Message {
@@ -75,15 +75,15 @@ pub(super) async fn begin(
     carry_out((desk, bookings), peer, cx, intent, inner, true).await
 }
 
-/// What may go to whom, and with which past.
+/// A handoff that passed its checks: the receiver, and what is sent to it.
 pub(super) struct Cleared {
     pub(super) face: Face,
     pub(super) context: Box<TransferContext>,
     pub(super) verdict: Verdict,
 }
 
-/// Whether work may go to another agent, whichever way it goes there: the same for tasks that leave and for those whose
-/// caller stays. What is refused is booked; the error is how the turn ends then.
+/// Checks whether work may go to another agent: the same for tasks that leave and for those whose caller stays. A
+/// refusal is recorded for the audit; the error is how the turn ends then.
 pub(super) async fn clear(desk: &Desk, peer: &dyn Peer, cx: &Context, order: &Handover) -> Result<Cleared, Ending> {
     let transfer_id = uuid(&["handoff", &cx.turn_id()]);
     let face = match peer.face().await {
@@ -131,7 +131,7 @@ pub(super) async fn clear(desk: &Desk, peer: &dyn Peer, cx: &Context, order: &Ha
     Ok(Cleared { face, context: Box::new(context), verdict })
 }
 
-/// Creates the task there and lets go of ours; the first time, and after every crash since.
+/// Creates the task there and commits the transfer of ours; the first time, and after every crash since.
 pub(super) async fn carry_out(
     (desk, bookings): (&Desk, &Bookings),
     peer: &dyn Peer,
@@ -148,11 +148,11 @@ pub(super) async fn carry_out(
         Ok(task) => task,
         Err(why) => return Ok(abort(desk, peer, cx, (&intent, inner), None, ("refused", &why)).await),
     };
-    // Whoever cancels from here on knows what to cancel there.
+    // From here on a cancel knows the task there.
     intent.task = Some(task.id.clone());
     let stage = Stage::Preparing(Box::new(intent.clone()));
     cx.set_checkpoint(Left { stage, inner: inner.clone() }.write());
-    // Asked again: the card or what we may pass on can have changed since.
+    // Checked again: the card or what we may pass on can have changed since.
     let scope = scope(desk, cx.transfer_context().as_ref());
     let face = match peer.face().await {
         Ok(face) => face,
@@ -171,7 +171,7 @@ pub(super) async fn carry_out(
     if !face.followed {
         return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("insecure", INSECURE)).await);
     }
-    // T2: the engine commits the state, where the task went and what is owed to webhooks in one step.
+    // T2: the engine commits the state, the transfer and the webhook deliveries in one step.
     cx.waits_for(None);
     let transfer = transfer(cx, &intent, &face, &task);
     let (Intent { transfer_id, to, .. }, their_task) = (intent, task.id);
@@ -200,8 +200,8 @@ fn transfer(cx: &Context, intent: &Intent, face: &Face, task: &TheirTask) -> Tra
     }
 }
 
-/// Has the task made there. The same message each time, so that whoever holds or recognises makes it once; to anybody else
-/// only what cannot have arrived is said again.
+/// Has the task created there. The message is the same each time, so a server that holds or recognises tasks creates it
+/// once; to any other server only a request that cannot have arrived is sent again.
 async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent) -> Result<TheirTask, String> {
     let mut pause = PAUSE_MIN;
     loop {
@@ -231,17 +231,17 @@ async fn create(desk: &Desk, peer: &dyn Peer, cx: &mut Context, intent: &Intent)
     }
 }
 
-/// Whether nobody there can know of it: it never left, or they themselves have put it off.
+/// Whether the other side cannot know of it: it never left, or the other side has put it off.
 fn has_not_arrived(error: &Error) -> bool {
     error.cannot_have_arrived() || is_held(error) || is_put_off(error)
 }
 
-/// Whether it may work later.
+/// Whether a later attempt may succeed.
 fn may_pass(error: &Error) -> bool {
     error.is_passing() || error.cannot_have_arrived()
 }
 
-/// Gives it up: the task stays ours, and fails.
+/// Gives the handoff up: the task stays ours, and fails.
 async fn abort(
     desk: &Desk,
     peer: &dyn Peer,
@@ -259,8 +259,8 @@ async fn abort(
     Ending::fail(format!("the task was not handed over to {}: {why}", intent.to))
 }
 
-/// Our caller canceled before T2: whatever is there has to go as well. What the task there is called may not be known, and
-/// is found out by asking for it once more, where that does no harm.
+/// Our caller canceled before T2: the task there must be canceled as well. If its id is not known, it is found out by
+/// creating it once more, where that does no harm.
 pub(super) async fn call_off(peer: &dyn Peer, of: TaskId, intent: &Intent) {
     if let Some(task) = &intent.task {
         return cancel(peer, of, task, &intent.transfer_id).await;
@@ -295,8 +295,8 @@ async fn cancel(peer: &dyn Peer, of: TaskId, task: &TaskRef, transfer: &str) {
     }
 }
 
-/// Tells the other side that we have let go, until it has heard it. Whoever holds nothing is told nothing: it would take
-/// this for its caller's next words.
+/// Tells the other side that we have let go, until it acknowledges. A server that holds nothing is told nothing: it
+/// would take this for its caller's next message.
 pub(super) async fn activate(peer: &dyn Peer, of: TaskId, transfer: &Transfer) {
     if transfer.begun {
         return;
@@ -320,7 +320,7 @@ pub(super) async fn activate(peer: &dyn Peer, of: TaskId, transfer: &Transfer) {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
             Err(error) => {
-                // It has begun or ended without us, or it holds nothing: either way there is nothing to activate.
+                // The task has begun or ended without us, or nothing is held: either way there is nothing to activate.
                 tracing::info!(transfer = transfer.transfer_id, %error, "nothing to activate there");
                 return;
             }
@@ -328,7 +328,7 @@ pub(super) async fn activate(peer: &dyn Peer, of: TaskId, transfer: &Transfer) {
     }
 }
 
-/// What we may pass on: what is ours, and of a task that was handed to us no more than came with it.
+/// What we may pass on: our own scope, and of a task that was handed to us no more than came with it.
 fn scope(desk: &Desk, came: Option<&TransferContext>) -> Capabilities {
     match came.and_then(|came| came.scope.clone()) {
         Some(granted) => desk.scope.meet(&Capabilities::named(granted)),
@@ -351,7 +351,7 @@ fn coded(code: &str, words: &str) -> Ending {
     told(words.to_owned(), &json!({ "code": code }))
 }
 
-/// A failure in words, and for programs.
+/// A failure as text, and as data for programs.
 fn told(words: String, body: &serde_json::Value) -> Ending {
     let mut parts = vec![Part::text(words)];
     parts.extend(Json::of(body).ok().map(Part::data));

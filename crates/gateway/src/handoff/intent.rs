@@ -1,4 +1,4 @@
-//! What a crash must not lose.
+//! The checkpoint of a handoff: what a crash must not lose.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,47 +6,48 @@ use sabir_proto::transfer::Claim;
 use sabir_proto::{Message, Object, TaskRef};
 use serde::{Deserialize, Serialize};
 
-/// How our checkpoints begin; those of the agents behind us do not.
+/// The prefix of our checkpoints; those of inner agents do not have it.
 const MARK: &[u8] = b"handoff/1\n";
 
-/// A checkpoint of ours, with the last one of the agent behind us.
+/// A checkpoint of a handoff, with the last one of the inner agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) stage: Stage,
     pub(super) inner: Option<Vec<u8>>,
 }
 
-/// How far it got.
+/// How far the handoff got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stage {
     /// The other side may have the task by now.
     Preparing(Box<Intent>),
-    /// The other agent's work is shown in our task. It is told this, or else what our caller said, with this past.
+    /// The other agent's work is shown in our task. It gets this text, or else our caller's message, with these
+    /// metadata.
     Relaying { to: String, text: Option<String>, past: Object },
-    /// It came to nothing, and the agent behind us goes on.
+    /// The handoff was given up, and the inner agent goes on.
     Over,
 }
 
 /// A handoff that was decided on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Intent {
-    /// The turn that decided.
+    /// The turn that decided on it.
     pub(super) turn: String,
-    /// Its name on both sides.
+    /// The id of the handoff on both sides.
     pub(super) transfer_id: String,
     pub(super) to: String,
     pub(super) required: Vec<String>,
     pub(super) reason: Option<String>,
-    /// What our caller shows there to have the task.
+    /// The claim that our caller presents there to get the task.
     pub(super) claim: Option<Claim>,
-    /// What is sent, the same each time.
+    /// The message that is sent, the same each time.
     pub(super) message: Message,
     /// The other side holds the task until it is activated.
     pub(super) hold: bool,
-    /// What was sent may be sent again, whatever became of it: they hold, or recognise it.
+    /// The message may be sent again, whatever became of it: the other side holds tasks, or recognises repeats.
     pub(super) repeatable: bool,
-    /// The task there, once they have named it.
+    /// The task there, once its id is known.
     pub(super) task: Option<TaskRef>,
     /// When it was decided, in milliseconds.
     pub(super) since: i64,
@@ -73,7 +74,7 @@ impl Left {
     }
 }
 
-/// The words for whoever gets the task: the agent's own, or what its caller said last.
+/// The parts for the agent that gets the task: our agent's text, or the caller's last message.
 pub(super) fn parts(text: Option<&str>, said: &Message) -> Vec<sabir_proto::Part> {
     match text {
         Some(text) => vec![sabir_proto::Part::text(text)],

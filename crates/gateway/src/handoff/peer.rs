@@ -1,4 +1,4 @@
-//! The agent on the other side.
+//! The agent to which a task is handed over.
 
 use sabir_client::{Error, is_confidential};
 use sabir_engine::BoxFuture;
@@ -7,16 +7,16 @@ use sabir_proto::{AgentCard, HANDOFF, Message, TaskId, TaskRef, TheirTask};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-/// What is known of an agent before a task goes there.
+/// What we know of an agent before a task goes there.
 #[derive(Debug, Clone)]
 pub struct Face {
-    /// Where it is: the interface of its card that is spoken to.
+    /// The URL of the card's interface that we call.
     pub endpoint: String,
-    /// How it is spoken to.
+    /// The binding of that interface.
     pub binding: String,
-    /// What it can do, by its card.
+    /// Its capabilities, by its card.
     pub caps: Capabilities,
-    /// Whether it takes tasks that are handed over; only who knows the extension can say no.
+    /// Whether it takes tasks that are handed over; only an agent that knows the extension can say no.
     pub accepts: bool,
     /// Whether it knows the extension, and so holds tasks.
     pub holds: bool,
@@ -26,33 +26,33 @@ pub struct Face {
     pub here: bool,
     /// The digest of its card.
     pub digest: String,
-    /// Whether it has a signature that was checked and holds.
+    /// Whether the card has a signature that was checked and is valid.
     pub signed: bool,
-    /// Whether a caller goes there who is sent: over TLS, or where it has been already.
+    /// Whether callers follow a transfer to it: over TLS, or to a server where they have been already.
     pub followed: bool,
 }
 
-/// What a message came to.
+/// The answer to a message that hands a task over.
 #[derive(Debug)]
 pub enum Taken {
     /// A task.
     Task(Box<TheirTask>),
-    /// Words, and no task.
+    /// A message, and no task.
     Words,
 }
 
-/// An agent to which tasks may be handed. `of` is the task of ours that goes there, and says for whom.
+/// An agent to which tasks may be handed over. `of` is our task that goes there, which has a caller.
 pub trait Peer: Send + Sync + 'static {
-    /// What it says of itself, now.
+    /// Reads what the agent says of itself now.
     fn face(&self) -> BoxFuture<'_, Result<Face, Error>>;
-    /// Sends, and does not wait for the end.
+    /// Sends a message, and does not wait for the end of the task.
     fn send(&self, of: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>>;
     /// Cancels a task there; no error if it has ended.
     fn cancel(&self, of: TaskId, task: TaskRef) -> BoxFuture<'_, Result<(), Error>>;
 }
 
 impl Face {
-    /// What a card says, of the interface that is spoken to.
+    /// Reads a card, for the interface that is called.
     pub fn of(card: &AgentCard, endpoint: &str, binding: &str) -> Self {
         let digest = serde_json::to_vec(card).map(|bytes| Sha256::digest(&bytes)).unwrap_or_default();
         let accepts = accepts(card);
@@ -65,14 +65,14 @@ impl Face {
             recognises: false,
             here: false,
             digest: sabir_proto::digest::hex(&digest),
-            // What a card says of itself proves nothing; whoever checks it knows better.
+            // What a card says of itself proves nothing; the caller of this function can check the signature.
             signed: false,
             followed: Url::parse(endpoint).is_ok_and(|url| is_confidential(&url)),
         }
     }
 }
 
-/// What a card says about tasks that are handed over: nothing, where it does not know the extension.
+/// Whether a card accepts tasks that are handed over; `None` if it does not know the extension.
 pub fn accepts(card: &AgentCard) -> Option<bool> {
     let known = card.capabilities.extensions.iter().find(|extension| extension.uri == HANDOFF)?;
     let said = known.params.as_ref().and_then(|params| params.get("acceptsTransfers"));

@@ -1,7 +1,7 @@
-//! Callers that do not follow handoffs: the other agent's work is shown in our task, or they are told whom to turn to.
+//! Callers that do not follow handoffs: the other agent's work is shown in our task, or they are told where to turn.
 //!
-//! What goes to the other agent is held to the same rules as a task that leaves, and what it may pass on in turn goes with
-//! it. The rest is delegation.
+//! Work that goes to the other agent must meet the same rules as a task that leaves, and what that agent may pass on in
+//! turn is sent with it. The rest is delegation.
 
 use super::carry::{Cleared, book, clear};
 use super::intent::{Left, Stage, parts};
@@ -13,7 +13,7 @@ use sabir_engine::{Context, Ending, Failure};
 use sabir_proto::transfer::Incoming;
 use sabir_proto::{AgentName, Message, MessageId, Object, Role, TransferContext};
 
-/// The child of a task whose work goes on elsewhere.
+/// The key of the child that does the work.
 const KEY: &str = "handoff";
 
 /// Shows the other agent's work in our task, if that is wanted and allowed.
@@ -45,13 +45,13 @@ pub(super) async fn begin(
     }
 }
 
-/// The first turn, the next one, or either after a crash: whatever there is of the child, it is the same one.
+/// Runs the first turn, the next one, or either after a crash: the child is the same in all of them.
 pub(super) async fn show(to: &str, text: Option<&str>, past: Object, cx: &Context) -> Result<Ending, Failure> {
     let words = parts(text, cx.message());
     Ok(delegate(cx, &AgentName::parse(to)?, KEY, words, Some(past), &Mirror::WHOLE).await?.into_ending())
 }
 
-/// Where the work comes from and what it may be used for, for an agent that begins at once.
+/// The metadata about where the work comes from and what it may be used for, for an agent that begins at once.
 fn past(context: TransferContext) -> Result<Object, Failure> {
     let mut message = Message::text(MessageId::parse(&context.transfer_id)?, Role::User, "");
     Incoming::Create { context: Box::new(context), hold: false }.stamp(&mut message);

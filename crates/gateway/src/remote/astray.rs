@@ -1,7 +1,8 @@
-//! Interfaces of a card that lead nowhere: which ones were found shut, and which one is called instead.
+//! Interfaces of a card that cannot be reached: which ones they are, and which one is called instead.
 //!
-//! The interfaces of a card are ways to the same agent. One at which nobody could be reached is passed over for as long as
-//! a card is believed, then tried again. Only what cannot have arrived counts: whoever answers, or is slow, is there.
+//! All interfaces of a card lead to the same agent. One that could not be reached is passed over for as long as a card
+//! is fresh, then tried again. Only calls that cannot have arrived count: an interface that answers, or is slow, is
+//! alive.
 
 use super::CARD_FRESH;
 use sabir_client::Found;
@@ -9,7 +10,7 @@ use sabir_proto::card::Interface;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Ways that were found shut, and when.
+/// The interfaces that could not be reached, and when.
 #[derive(Debug, Default)]
 pub(super) struct Astray(Mutex<Vec<(Interface, Instant)>>);
 
@@ -25,8 +26,8 @@ impl Astray {
         shut.iter().any(|(known, since)| known == interface && since.elapsed() < CARD_FRESH)
     }
 
-    /// The card with the interfaces last that were found shut; `None` where that changes nothing. Where all of them were,
-    /// the card's own order is as good as any.
+    /// The card with the dead interfaces last; `None` where that changes nothing. If all of them are dead, the card's
+    /// own order is as good as any.
     pub(super) fn behind(&self, found: &Found) -> Option<Found> {
         let (shut, open): (Vec<_>, Vec<_>) =
             found.card.supported_interfaces.iter().cloned().partition(|interface| self.includes(interface));
@@ -38,7 +39,7 @@ impl Astray {
         Some(found)
     }
 
-    /// Whether this interface of a card is called in place of another.
+    /// Whether this interface of a card is called in place of a dead one.
     pub(super) fn is_passed_over(&self, found: &Found, called: &Interface) -> bool {
         !self.includes(called) && found.card.supported_interfaces.iter().any(|interface| self.includes(interface))
     }

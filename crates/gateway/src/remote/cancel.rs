@@ -1,14 +1,14 @@
-//! Calling off a task elsewhere.
+//! Cancels a task on another server.
 //!
-//! | They answer | Then |
+//! | The agent answers | Then |
 //! |---|---|
-//! | with a task that has settled, whatever its state | it ends here as it did there |
-//! | with a task that has not | it is asked for until it has, while the grace lasts |
-//! | that it cannot be cancelled | the same: it has settled, or is about to |
-//! | that they do not know it, or cannot cancel | canceled here, with a mark; nobody is told again |
-//! | that they do not know it yet: it goes only by the name that we gave it | the same question again, as after no answer |
-//! | nothing, or that it is not the time | the same question again; in the end canceled here, with a mark, and they are told again |
-//! | that they have handed it over | whoever has it now is asked instead |
+//! | with a task that has settled, in any state | our task ends as it did there |
+//! | with a task that has not | it is polled until it has, while the grace lasts |
+//! | that it cannot be canceled | the same: it has settled, or is about to |
+//! | that it does not know the task, or cannot cancel | canceled here, with a mark; the cancel is not repeated |
+//! | that it does not know the task yet, which has only our name for it | the same request again, as after no answer |
+//! | nothing, or that it is not the time | the same request again; in the end canceled here, with a mark, and repeated |
+//! | that it has handed the task over | the agent that has it now is asked instead |
 
 use super::RemoteAgent;
 use super::known::Known;
@@ -22,24 +22,24 @@ use sabir_proto::{CancelTask, Code, HANDOFF, TaskState, Tenant, TheirTask};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The pause between two questions while somebody waits for the cancel.
+/// The pause between two requests while a caller waits for the cancel.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// What is known of a task that they do not know.
+/// The reason where the agent does not know the task.
 const UNKNOWN: &str = "the agent does not know the task any more";
-/// Why nobody could be told.
+/// The reason where there was no task to cancel yet.
 const UNNAMED: &str = "the agent had not named its task when it was canceled; it may go on";
 
-/// What a cancel came to.
+/// The answer to a cancel.
 pub(super) enum Heard {
-    /// They know of it. Perhaps they have said how the task stands.
+    /// The agent knows of the cancel. Perhaps it has reported how the task stands.
     Known(Option<Box<TheirTask>>),
-    /// They do not know the task.
+    /// The agent does not know the task.
     Unknown,
-    /// They will not do it, now or later.
+    /// The agent will not cancel it, now or later.
     Refused(String),
-    /// It is not known whether they have heard.
+    /// It is not known whether the cancel has arrived.
     Nothing(String),
 }
 
@@ -47,7 +47,7 @@ impl RemoteAgent {
     pub(super) async fn call_off_there(&self, canceled: &Canceled) -> CalledOff {
         let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
         if known.fallen {
-            // What the other agent does is called off as a child's work is.
+            // The engine cancels the other agent's work, as it cancels a child's.
             return CalledOff::default();
         }
         let is_told = known.task.is_some();
@@ -70,7 +70,7 @@ impl RemoteAgent {
         }
     }
 
-    /// Tells them once more, or whoever has the task by now; true when there is nothing more to tell.
+    /// Repeats the cancel, to the agent that has the task by now; true when there is nothing more to tell.
     pub(super) async fn remind_them(&self, canceled: &Canceled) -> bool {
         let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
         known.task = known.theirs().cloned();
@@ -79,7 +79,7 @@ impl RemoteAgent {
         }
         loop {
             let heard = match self.cancel_there(&mut known).await {
-                // It is over there, perhaps because somebody else has it.
+                // The task is over there, perhaps because another agent has it.
                 Heard::Known(None) => self.look_where_it_went(&known).await,
                 heard => heard,
             };
@@ -105,7 +105,7 @@ impl RemoteAgent {
         }
     }
 
-    /// One cancel, to whoever has the task.
+    /// Sends one cancel, to the agent that has the task.
     async fn cancel_there(&self, known: &mut Known) -> Heard {
         let Some(id) = known.task.clone() else { return Heard::Known(None) };
         let answer = match self.line(known).await {
@@ -127,7 +127,7 @@ impl RemoteAgent {
             {
                 Heard::Refused("the agent cannot cancel; it may go on".into())
             }
-            // Nobody has written down that this one can be called; where it cannot, it will not be able to later.
+            // The operator did not configure this agent; if it cannot be called now, it cannot be called later.
             Err(error) if moved && !(is_held(&error) || may_pass(&error) || is_unreadable(&error)) => {
                 Heard::Refused(format!("it was handed over and cannot be canceled there: {}", refusal(&error)))
             }
@@ -135,7 +135,7 @@ impl RemoteAgent {
         }
     }
 
-    /// How a task stands that cannot be canceled any more, where it may have been handed over.
+    /// Reads a task that cannot be canceled any more, where it may have been handed over.
     async fn look_where_it_went(&self, known: &Known) -> Heard {
         let (Some(task), line) = (&known.task, self.line(known).await) else { return Heard::Known(None) };
         let line = match line {
@@ -152,8 +152,8 @@ impl RemoteAgent {
         }
     }
 
-    /// Cancels, and asks until the task has settled, wherever it is by then. Ends by being dropped, or with why nothing can
-    /// be done.
+    /// Cancels, and polls until the task has settled, at any agent that has it by then. It is dropped when the grace
+    /// ends; the error says why nothing can be done.
     async fn until_it_settles(&self, known: &mut Known, is_told: bool, heard: &mut bool) -> Result<TheirTask, String> {
         loop {
             let task = self.until_it_settles_there(known, is_told, heard).await?;
@@ -201,7 +201,7 @@ impl RemoteAgent {
     }
 }
 
-/// The end of their task, as the end of ours.
+/// The end of the remote task, as the end of ours.
 fn ended(shown: &Shown, task: TheirTask) -> CalledOff {
     let artifacts = task.artifacts.iter().filter_map(|artifact| match shown.news(artifact) {
         News::None => None,
@@ -212,11 +212,11 @@ fn ended(shown: &Shown, task: TheirTask) -> CalledOff {
     let parts = task.status.message.map(|message| message.parts).unwrap_or_default();
     let ending = match task.status.state {
         TaskState::Completed => Ending::Complete(parts),
-        // Whoever has it now was asked.
+        // A transfer was followed before: the agent that has the task now was asked.
         TaskState::Transferred => Ending::fail(Went::ASTRAY),
         TaskState::Failed => Ending::Fail(parts),
         TaskState::Rejected => Ending::Reject(parts),
-        // The others are not the end of anything.
+        // Canceled, and states that are no end of anything.
         TaskState::Canceled
         | TaskState::Unspecified
         | TaskState::Submitted

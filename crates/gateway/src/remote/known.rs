@@ -1,4 +1,4 @@
-//! What a turn knows of a task elsewhere: the checkpoint, which outlives the process.
+//! The checkpoint of a turn: what it knows of a task elsewhere. It outlives the process.
 
 use super::message_ids::MessageIds;
 use super::shown::Shown;
@@ -16,33 +16,33 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Known {
     /// The turn in which this was written.
     pub(super) turn: String,
-    /// For whom it is.
+    /// The caller of the turn.
     pub(super) caller: String,
     /// The id of the message that we send.
     pub(super) message: String,
     /// Our message may have left.
     pub(super) tried: bool,
-    /// Our message has arrived: they have said something since.
+    /// Our message has arrived: the agent has answered since.
     pub(super) sent: bool,
-    /// Where their task is, or our message may be.
+    /// The replica where their task is, or our message may be.
     pub(super) at: Option<String>,
-    /// Another agent does the work, since it could not begin there.
+    /// The fallback agent does the work, because it could not begin there.
     pub(super) fallen: bool,
-    /// They choose their conversations themselves.
+    /// The agent chooses its context ids itself.
     pub(super) chooses_context: bool,
-    /// Their task, while it is open.
+    /// The remote task, while it is open.
     pub(super) task: Option<TaskRef>,
-    /// What we call it there before they have said anything, where its name is ours to choose.
+    /// The name that we gave to the remote task before the agent answered, where it is ours to choose.
     pub(super) named: Option<TaskRef>,
-    /// Their conversation.
+    /// The context id of the remote task.
     pub(super) context: Option<ContextId>,
-    /// The number of the last event we have seen, where they number them.
+    /// The id of the last event that we received, if the agent numbers them.
     pub(super) last: Option<String>,
-    /// What we know comes from a stream: where that breaks off, something may be missed.
+    /// What we know comes from a stream: if that breaks off, something may be missed.
     pub(super) streamed: bool,
-    /// What our caller has seen.
+    /// What our caller has received.
     pub(super) shown: Shown,
-    /// How often they failed to answer since they last did.
+    /// The number of calls in a row without an answer.
     pub(super) attempts: u32,
     /// Every attempt since this one found nothing listening; `None` once anything else happened.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,10 +50,10 @@ pub(super) struct Known {
     /// The status that our caller sees says that the agent cannot be reached.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) outage_told: bool,
-    /// When the turn began, and when they last had news; in milliseconds.
+    /// When the turn began, and when the last news came; in milliseconds.
     pub(super) since: i64,
     pub(super) heard: i64,
-    /// Who has the task now, where it was handed over; then all of the above is about the task there.
+    /// Where the task was handed over to; then all of the above is about the task there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) moved: Option<Moved>,
 }
@@ -63,34 +63,34 @@ pub(super) struct Known {
 pub(super) struct Absence {
     /// When the first of them began, in milliseconds.
     pub(super) since: i64,
-    /// How many there were.
+    /// The number of attempts.
     pub(super) attempts: u32,
-    /// What the last one met, in words for our caller.
+    /// The result of the last one, in words for our caller.
     pub(super) reason: String,
 }
 
-/// Where a task is that they have handed over.
+/// Where a task is that the agent has handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Moved {
-    /// The agent that has it now.
+    /// The endpoint of the agent that has it now.
     pub(super) endpoint: String,
-    /// The agent of ours that stands for that one, if any does.
+    /// The name of the agent of ours that stands for it, if any does.
     pub(super) by: Option<String>,
-    /// What the task was called where it came from.
+    /// The id of the task where it came from.
     pub(super) from: TaskRef,
-    /// The name of the handoff.
+    /// The id of the handoff.
     pub(super) transfer: String,
-    /// What shows there that it is ours, until it was seen.
+    /// The claim that shows there that it is ours, until the task was read there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) claim: Option<Claim>,
-    /// The task was seen there.
+    /// The task was read there.
     pub(super) found: bool,
-    /// The way it has come.
+    /// The agents that the task has passed through.
     pub(super) trail: Trail,
 }
 
 impl Known {
-    /// Reads a checkpoint; `None` for one that cannot be read.
+    /// Decodes a checkpoint; `None` for one that cannot be read.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let read = serde_json::from_slice(bytes);
         read.map_err(|error| tracing::error!(%error, "a checkpoint of a remote agent cannot be read")).ok()
@@ -100,10 +100,10 @@ impl Known {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What is known at the beginning of a turn, or in the middle of one that is taken up again.
+    /// The checkpoint at the beginning of a turn, or in the middle of one that is resumed.
     pub(super) fn of(cx: &Context, ids: &MessageIds) -> Self {
         let kept = cx.checkpoint().map(Self::read);
-        // Nobody knows then whether anything was sent.
+        // Then it is not known whether anything was sent.
         let unreadable = kept == Some(None);
         let known = kept.flatten().unwrap_or_default();
         let (turn, now) = (cx.turn_id(), cx.now().millis());
@@ -128,25 +128,25 @@ impl Known {
         }
     }
 
-    /// Their task, by whichever name it can be asked for; none where there cannot be any.
+    /// The remote task, by either name that it can be asked for; `None` where there cannot be one.
     pub(super) fn theirs(&self) -> Option<&TaskRef> {
         self.task.as_ref().or(self.named.as_ref().filter(|_| self.tried))
     }
 
-    /// When they last had news.
+    /// When the last news came.
     pub(super) fn heard(&self) -> Timestamp {
         Timestamp::from_millis(self.heard)
     }
 }
 
-/// A number for choosing among places: the same for all tasks of a conversation.
+/// A number for choosing among replicas: the same for all tasks of a conversation.
 pub(super) fn chance(cx: &Context) -> u64 {
     let digest = Sha256::digest(context_id(cx).to_string());
     u64::from_be_bytes(std::array::from_fn(|i| digest[i]))
 }
 
-/// What we call the conversation when we speak to them. Not by its name here: two callers of ours may have chosen the
-/// same one, and would find themselves in one conversation there.
+/// Our context id for the remote agent. It is not the caller's own: two callers may have chosen the same one, and would
+/// share a conversation there.
 pub(super) fn context_id(cx: &Context) -> ContextId {
     let (tenant, caller, context) = (cx.tenant().as_str(), cx.caller().name(), cx.context_id().to_string());
     ContextId::parse(&uuid(&["context", tenant, caller, &context])).expect("a UUID is a legal id")

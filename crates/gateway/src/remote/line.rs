@@ -1,4 +1,4 @@
-//! A line to an agent elsewhere, behind its breakers: every call passes them, and tells them what became of it.
+//! A connection to an agent elsewhere, behind its breakers: every call passes them, and reports its result to them.
 
 use super::replica::{Replica, Room};
 use crate::circuit::Passage;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a stream that was opened may be silent before it counts as an answer all the same.
+/// How long an open stream may be silent before it counts as an answer all the same.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
-/// A way to call one replica.
+/// Calls one replica of an agent.
 pub(super) struct Line {
     agent: Agent,
     replica: Arc<Replica>,
@@ -25,12 +25,12 @@ impl Line {
         Self { agent, replica }
     }
 
-    /// What its card says and what was made of that.
+    /// The client for the agent, with its card.
     pub(super) const fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Whether a message may be sent there again whose fate nobody knows.
+    /// Whether a message with an unknown result may be sent there again.
     pub(super) fn is_idempotent(&self) -> bool {
         self.replica.idempotent || self.agent.recognises_repeats()
     }
@@ -43,7 +43,7 @@ impl Line {
         self.through(self.agent.task(id)).await
     }
 
-    /// The same, showing that it was handed over for us.
+    /// Reads a task, with a claim that shows that it was handed over to us.
     pub(super) async fn claimed(&self, id: &TaskRef, claim: Option<&Claim>) -> Result<TheirTask, Error> {
         let Some(claim) = claim else { return self.task(id).await };
         let agent = self.agent.claiming(claim)?;
@@ -96,7 +96,7 @@ impl Line {
         }
     }
 
-    /// From now on 0.1 is spoken, if their card leaves that open.
+    /// Speaks 0.1 from now on, if the agent's card leaves that open.
     pub(super) fn try_the_first_version(&self) -> bool {
         self.agent.in_the_first_version().is_some_and(|agent| {
             self.replica.speak_the_first_version(agent);
@@ -104,8 +104,8 @@ impl Line {
         })
     }
 
-    /// Whoever no longer knows the version or the methods of its card has another card by now. Where nobody is, another
-    /// interface of the card may lead to them.
+    /// Reacts to an error. An agent that no longer knows the version or the methods of its card has another card by
+    /// now; one that cannot be reached may have another interface.
     fn doubt(&self, error: &Error) {
         if has_changed(error) {
             self.replica.doubt();
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-/// What they say about the work, without the secrets that they repeat: it goes to our caller and into the log.
+/// Removes our secrets from what the agent repeats: it goes to our caller and into the log.
 fn redacted<T: Redact>(mut answer: Result<T, Error>) -> Result<T, Error> {
     answer.redact(redact::process());
     answer
@@ -127,7 +127,7 @@ fn clean(mut error: Error) -> Error {
     error
 }
 
-/// Whether they speak otherwise than their card says.
+/// Whether the agent does not speak as its card says.
 pub(super) fn has_changed(error: &Error) -> bool {
     match error {
         Error::Fault { fault, transport: Some(_), .. } => {
@@ -137,15 +137,15 @@ pub(super) fn has_changed(error: &Error) -> bool {
     }
 }
 
-/// Their events.
+/// The events of a remote task.
 pub(super) struct Stream {
     events: Events,
-    /// Until they have said something: that a stream could be opened is not yet an answer.
+    /// The passage, until the first event: an open stream alone is not yet an answer.
     passage: Option<Passage>,
     opened: Instant,
-    /// What was said so far, where that is kept.
+    /// The exchange so far, where it is logged.
     heard: Option<Heard>,
-    /// As long as it is listened to, it is a call under way.
+    /// A stream counts as a call in progress for as long as it is open.
     _room: Room,
 }
 
@@ -179,14 +179,14 @@ impl Stream {
         redacted(said.map(|said| said.map(|said: Said<TheirEvent>| said.value)).transpose())
     }
 
-    /// It has told all that is wanted of it.
+    /// Ends the stream: the turn needs no more of it.
     pub(super) fn close(mut self) {
         if let Some(heard) = self.heard.take() {
             heard.end(None);
         }
     }
 
-    /// The number of the last event, if they gave it one.
+    /// The number of the last event, if the agent gave it one.
     pub(super) fn number(&self) -> Option<&str> {
         self.events.number()
     }

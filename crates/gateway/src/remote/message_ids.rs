@@ -1,12 +1,12 @@
-//! Under which id a caller's message goes on to an agent elsewhere: the caller's own, where that can be used.
+//! Chooses the id under which a caller's message is passed on: the caller's own, where that can be used.
 //!
-//! An agent may take two messages with one id for one message. So an id is passed on only where it was made to be unique,
-//! and to the first turn that comes with it. Every other message gets an id of ours, made from its turn: the hand-made
-//! `msg-1` that many callers use, an id that another caller has used, and one that its caller uses again for something else.
-//! A turn keeps its id in its checkpoint, so retries, other interfaces and a restart do not change it.
+//! An agent may take two messages with one id for one message. So an id is passed on only if it was made to be unique,
+//! and only for the first turn that comes with it. Every other message gets an id of ours, made from its turn: the
+//! hand-made `msg-1` that many callers use, an id that another caller has used, and one that its caller uses again for
+//! something else. A turn keeps its id in its checkpoint, so retries, other interfaces and a restart do not change it.
 //!
-//! What was passed on is remembered in memory only, for the latest messages. That is enough for callers who repeat an id
-//! by mistake; older ids of other callers are random, and are shown to their own callers only.
+//! The ids that were passed on are kept in memory only, for the latest messages. That is enough for callers who repeat
+//! an id by mistake; older ids of other callers are random, and only their own callers see them.
 
 use crate::uuid::uuid;
 use sabir_engine::Context;
@@ -42,7 +42,7 @@ impl MessageIds {
         }
     }
 
-    /// Whether an id is this turn's to use.
+    /// Whether a turn may use an id.
     fn claim(&self, id: &MessageId, turn: &str) -> bool {
         let (id, turn) = (self.hasher.hash_one(id.as_str()), self.hasher.hash_one(turn));
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +58,8 @@ impl MessageIds {
     }
 }
 
-/// An id of ours for the message of a turn. Where it leaves before its task is written down it is made from the caller's,
-/// so that it is recognised even if the caller has to send it anew.
+/// An id of ours for the message of a turn. If it leaves before its task is stored it is made from the caller's, so
+/// that the agent recognises it even if the caller has to send it again.
 pub(super) fn own_id(cx: &Context) -> String {
     let said = &cx.message().message_id;
     match cx.is_brief() && said.is_unique_by_form() {

@@ -1,8 +1,8 @@
-//! Their events, as reports of ours.
+//! Reports the events of a remote task as our own.
 //!
-//! Each report and what is then known go into one step: after a crash nothing is told twice and nothing is left out. The
-//! report comes first, because it may have to wait for room, and what is known must not be committed without it. What is
-//! known is written down when something is waited for, since nothing is committed before: see [`unhurried`].
+//! Each report and the checkpoint after it go into one step: after a crash nothing is reported twice and nothing is
+//! left out. The report comes first, because it may have to wait for room, and the checkpoint must not be committed
+//! without it. The checkpoint is written only before a wait, since nothing is committed earlier: see [`unhurried`].
 
 use super::shown::{ARTIFACTS_MAX, News, digest};
 use super::trouble::Trouble;
@@ -18,17 +18,17 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// How the names of our extensions begin.
+/// The prefix of our extensions' URIs.
 const OUR_EXTENSIONS: &str = "urn:sabir:";
 
 impl Work<'_> {
-    /// Tells what they said; gives the ending, if that was the end of the turn.
+    /// Reports an event; returns the ending, if that was the end of the turn.
     pub(super) async fn event(&mut self, event: TheirEvent, last: Option<String>) -> Result<Option<Ending>, Trouble> {
         let named = self.known.sent;
         let ending = match event {
             TheirEvent::Task(task) => self.task(task).await?,
             TheirEvent::StatusUpdate(update) => {
-                // A hub behind the hub has lost sight of something.
+                // The agent is a hub itself, and has lost sight of something.
                 if let Some(gap) = Gap::of(update.metadata.as_ref()) {
                     self.tell(self.cx.gap(gap.reason)).await?;
                 }
@@ -44,7 +44,7 @@ impl Work<'_> {
             TheirEvent::Message(message) => {
                 (self.known.sent, self.known.heard) = (true, self.cx.now().millis());
                 match self.known.task {
-                    // Beside a task a message is an aside.
+                    // Beside a task, a message is progress.
                     Some(_) => {
                         self.tell(self.cx.progress(message.parts)).await?;
                         None
@@ -57,19 +57,19 @@ impl Work<'_> {
             self.known.last = last;
         }
         if !named && ending.is_none() {
-            // Whatever they say next may be long in coming, and without their task's name it could not be found again.
+            // The next event may be long in coming, and without its id the remote task could not be found again.
             self.put_down(None);
             self.cx.commit().await?;
         }
         Ok(ending)
     }
 
-    /// The end of a turn that was answered without a task. A caller that goes on with a task of ours is answered in that.
+    /// The end of a turn that was answered without a task. A caller that continues a task of ours is answered in that.
     pub(super) fn direct_reply(&self, message: Message) -> Ending {
         if self.cx.before().is_some() {
             return Ending::Complete(message.parts);
         }
-        // What our extensions say is about tasks of ours, and only we say it; ids of their tasks mean nothing here.
+        // Our extensions are about our tasks, and only we may use them; ids of remote tasks mean nothing here.
         let is_ours = |uri: &str| uri.starts_with(OUR_EXTENSIONS);
         let others = |metadata: Object| {
             let mut members = metadata.to_map();
@@ -85,9 +85,9 @@ impl Work<'_> {
         }))
     }
 
-    /// Tells what is new in their task as it stands.
+    /// Reports what is new in the remote task.
     pub(super) async fn task(&mut self, task: TheirTask) -> Result<Option<Ending>, Trouble> {
-        // Nothing was told yet and nothing will be told again, so nobody needs to know what was.
+        // Nothing was reported yet and nothing will be later, so no checkpoint is needed.
         let is_over = task.status.state.is_settled() && went(&task.status, task.metadata.as_ref()).is_none();
         let at_once = is_over && task.artifacts.len() <= 1;
         if at_once && self.known.shown.is_nothing() && self.broken.is_none() {
@@ -117,7 +117,7 @@ impl Work<'_> {
         let same = !self.known.shown.is_news(&digest(&task.status));
         let ending = self.status(task.status, task.metadata.as_ref(), Repeats::Skip).await?;
         if !moved && same {
-            // An answer, but no news.
+            // It was an answer, but no news.
             self.known.heard = heard;
         }
         Ok(ending)
@@ -134,7 +134,7 @@ impl Work<'_> {
         }
         let digest = digest(&status);
         let new = self.known.shown.is_news(&digest);
-        // The status that our caller sees is ours, and no longer true.
+        // The status that our caller sees is our outage status, and no longer true.
         let stale = std::mem::take(&mut self.known.outage_told);
         if !new && !stale && matches!(repeats, Repeats::Skip) {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Work<'_> {
                 }
                 None
             }
-            // A question that was answered already is how some agents begin to tell of the answer.
+            // Some agents begin their next reports with a question that was answered already.
             TaskState::InputRequired | TaskState::AuthRequired if !new => None,
             _ => ending(status),
         };
@@ -167,12 +167,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Reports something. Where there is no room for it yet, what is known goes with what was reported before.
+    /// Reports something. If there is no room for it yet, the checkpoint goes with the earlier reports.
     pub(super) async fn tell(&self, report: Report<'_>) -> Result<(), Trouble> {
         Ok(unhurried(report, || self.cx.leave(self.known.write())).await?)
     }
 
-    /// They have spoken of a task, so our message has arrived.
+    /// The agent has named a task, so our message has arrived.
     fn news(&mut self, task: TaskRef, context: Option<ContextId>) {
         self.known.sent = true;
         self.known.heard = self.cx.now().millis();
@@ -181,13 +181,13 @@ impl Work<'_> {
             self.known.context = context;
         }
         if self.cx.answered() {
-            // A cancel has waited for the name of their task.
+            // A cancel waits for the id of the remote task.
             self.cx.leave(self.known.write());
         }
     }
 }
 
-/// Waits for something; where it is not there yet, this is done first.
+/// Awaits a future; calls `before_waiting` first, if the future is not ready.
 pub(super) async fn unhurried<T>(awaited: impl Future<Output = T>, before_waiting: impl FnOnce()) -> T {
     let mut awaited = pin!(awaited);
     match poll_fn(|cx| Poll::Ready(awaited.as_mut().poll(cx))).await {
@@ -199,16 +199,16 @@ pub(super) async fn unhurried<T>(awaited: impl Future<Output = T>, before_waitin
     }
 }
 
-/// What a status says about where its task went.
+/// What a status says about a transfer of its task.
 pub(super) enum Went {
-    /// There.
+    /// To this agent.
     To(Box<Transfer>),
-    /// Nobody can read where.
+    /// The receiver cannot be read.
     Astray,
 }
 
 impl Went {
-    /// That it went, and nobody knows where.
+    /// The reason where the receiver cannot be read.
     pub(super) const ASTRAY: &'static str = "the agent says that it has handed the task over, and not to whom";
 }
 
@@ -221,7 +221,7 @@ impl From<Went> for Trouble {
     }
 }
 
-/// Where a task went, if they say that they have handed it over: such a task is not done, whatever its state is called.
+/// The transfer that a status reports, if any: such a task is not done, whatever its state is called.
 pub(super) fn went(status: &TaskStatus, metadata: Option<&Object>) -> Option<Went> {
     if !matches!(status.state, TaskState::Completed | TaskState::Transferred) {
         return None;
@@ -244,7 +244,7 @@ fn ending(status: TaskStatus) -> Option<Ending> {
         TaskState::InputRequired => Ending::AskInput(parts),
         TaskState::AuthRequired => Ending::AskAuth(parts),
         TaskState::Completed => Ending::Complete(parts),
-        // Whoever follows it is told its end there.
+        // Transfers are followed before; their end is reported there.
         TaskState::Transferred => Ending::fail(Went::ASTRAY),
         TaskState::Failed => Ending::Fail(parts),
         TaskState::Rejected => Ending::Reject(parts),
@@ -252,10 +252,10 @@ fn ending(status: TaskStatus) -> Option<Ending> {
     })
 }
 
-/// What to do with a status that was told before.
+/// What to do with a status that was reported before.
 enum Repeats {
-    /// It is an event of its own.
+    /// Report it: it is an event of its own.
     Tell,
-    /// It is the same task again.
+    /// Skip it: it is the same task again.
     Skip,
 }

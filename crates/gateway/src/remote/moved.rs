@@ -1,19 +1,19 @@
-//! Tasks that they have handed over: ours stays, and goes on with whoever has theirs now.
+//! Tasks that an agent elsewhere has handed over: ours stays, and goes on with the agent that has theirs now.
 //!
-//! Our caller knows one task, ours. Where an agent ends its own with the word that somebody else has it, that is written
-//! down first, with the receiver and its task, and then the task there is looked at, listened to, asked, answered and
-//! called off in place of the first. A crash finds what was written down, or is told of the handover once more. Whoever
-//! hands over may give us a claim, which is shown at the first look: from then on the task there is ours.
+//! Our caller knows one task, ours. If an agent ends its own with a transfer, the receiver and its task are stored
+//! first; then the task there is read, followed, asked, answered and canceled in place of the first. After a crash the
+//! receiver is found in the checkpoint, or the agent reports the transfer once more. The agent may give us a claim,
+//! which is shown at the first look: from then on the task there is ours.
 //!
 //! | Then | Our task |
 //! |---|---|
-//! | it goes back to a task where it was, to ourselves, or on too often | fails: nobody goes there |
+//! | it goes back to a task where it was, to ourselves, or on too often | fails: it is not followed |
 //! | the receiver may not be called, or asks for what we do not have | fails, with the mark of a gap |
-//! | the receiver cannot be reached | as for any agent: the same again, then fails, with the mark of a gap |
+//! | the receiver cannot be reached | retried as for any agent, then fails, with the mark of a gap |
 //! | the receiver hands it over as well | follows again |
 //!
-//! An agent of ours that stands for the receiver is called with what it is shown otherwise, and so sees tasks of others.
-//! Whoever hands a task over could name one of those; so the task there has to say that it came from the one here.
+//! An agent of ours that stands for the receiver is called with its own credentials, and so sees tasks of others. An
+//! agent that hands a task over could name one of those; so the task there must say that it came from this one.
 
 use super::RemoteAgent;
 use super::known::{Known, Moved};
@@ -27,15 +27,15 @@ use sabir_engine::{Ending, Failure};
 use sabir_proto::{Code, HANDOFF, Part, TaskRef, TheirTask, Transfer};
 use url::Url;
 
-/// How much of an address is told.
+/// The longest address that callers are told, in characters.
 const SHOWN_MAX: usize = 200;
 
 impl RemoteAgent {
-    /// Takes up a task where it went: from now on it is the one that is known. Nobody is called yet; why it is not
-    /// followed is said in words.
+    /// Follows a transfer: from now on the checkpoint is about the task there. The task is not read yet; the error says
+    /// in words why it is not followed.
     pub(super) async fn hand_on(&self, known: &mut Known, transfer: &Transfer) -> Result<(), String> {
         let from = known.task.clone().ok_or("it had no name where it was")?;
-        // Whatever our server is called there: a task that mirrored itself would never end.
+        // Whatever the name of our server there: a task that mirrored itself would never end.
         if known.turn.split('/').next() == Some(&*transfer.task_id.to_string()) {
             return Err("that is this very task, so it goes round in a circle".into());
         }
@@ -62,7 +62,7 @@ impl RemoteAgent {
         Ok(())
     }
 
-    /// Looks at a task where it went, before anything else is done with it there.
+    /// Reads a task that was handed over, before anything else is done with it.
     pub(super) async fn arrive(&self, line: &Line, known: &mut Known) -> Result<Option<TheirTask>, Error> {
         let (Some(task), Some(moved)) = (&known.task, &mut known.moved) else { return Ok(None) };
         if moved.found {
@@ -81,10 +81,10 @@ impl RemoteAgent {
 }
 
 impl Work<'_> {
-    /// They have handed the task over; the ending, where it is not followed.
+    /// The agent has handed the task over; returns the ending, where it is not followed.
     pub(super) async fn move_on(&mut self, transfer: &Transfer) -> Result<Option<Ending>, Failure> {
         let words = words(transfer);
-        // What was told so far goes with what was known until now.
+        // The reports so far go with the checkpoint from before the transfer.
         self.cx.leave(self.known.write());
         if let Err(why) = self.remote.hand_on(&mut self.known, transfer).await {
             tracing::warn!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, to = shown(&transfer.agent_endpoint),
@@ -103,7 +103,7 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// One call to whoever has the task now: what ended the turn, or nothing yet.
+    /// Makes one call to the agent that has the task now; returns the ending, if the turn ended.
     pub(super) async fn call_there(&mut self) -> Result<Option<Ending>, Trouble> {
         let line = match self.remote.line(&self.known).await {
             Ok(line) => line,
@@ -114,7 +114,7 @@ impl Work<'_> {
             && !self.known.sent
             && !task.status.state.is_interrupted()
         {
-            // It asked where it was, and does not ask here.
+            // The first agent asked a question, and the task there asks none.
             self.tell(self.cx.gap("what was answered was not passed on: the task went elsewhere and asks no more"))
                 .await?;
         }
@@ -130,7 +130,8 @@ impl Work<'_> {
         }
     }
 
-    /// An ending that is ours alone, of a task that somebody else has: says who, and that its own end is not known.
+    /// Completes an ending that is ours alone, of a task that another agent has: names that agent, and marks that the
+    /// task's own end is not known.
     pub(super) async fn lost(&mut self, ending: Ending) -> Result<Ending, Ended> {
         let (Some(moved), Ending::Fail(why)) = (&self.known.moved, &ending) else { return Ok(ending) };
         self.cx.leave(self.known.write());
@@ -143,8 +144,8 @@ impl Work<'_> {
     }
 }
 
-/// What it means that a task could not be looked at where it went. Our caller is told what was said there; what we know of
-/// the way is for our log.
+/// What it means that a task could not be read where it went. Our caller is told the receiver's refusal; details of the
+/// way are for our log.
 fn unfollowed(error: Error) -> Trouble {
     if is_held(&error) {
         return Trouble::Held { why: error.to_string(), after: error.retry_after() };
@@ -156,7 +157,7 @@ fn unfollowed(error: Error) -> Trouble {
     Trouble::Over(Ending::fail(refusal(&error)))
 }
 
-/// Why nobody can be called where a task went, in words for our caller.
+/// Why a task cannot be followed to its receiver, in words for our caller.
 pub(super) fn refusal(error: &Error) -> String {
     match error {
         Error::Usage(words) => words.clone(),
@@ -179,12 +180,12 @@ fn came_from(task: &TheirTask, from: &TaskRef, transfer: &str) -> bool {
     said["task_id"] == *from.to_string() && said["transfer_id"] == *transfer && !transfer.is_empty()
 }
 
-/// Who has the task now, for our caller.
+/// Says which agent has the task now, for our caller.
 fn words(transfer: &Transfer) -> String {
     Transfer { agent_endpoint: shown(&transfer.agent_endpoint), ..transfer.clone() }.words()
 }
 
-/// An address as it is told: no more than a host and a path, and nothing that is a secret.
+/// An address for callers: a host and a path at most, and nothing that is a secret.
 pub(super) fn shown(endpoint: &str) -> String {
     let bare = Url::parse(endpoint).map(|url| address(&url));
     bare.unwrap_or_else(|_| "an address that cannot be read".into()).chars().take(SHOWN_MAX).collect()

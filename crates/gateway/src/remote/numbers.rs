@@ -1,22 +1,22 @@
-//! The numbers of their events: whether one goes on where the last one was.
+//! The numbers of remote events: whether an event follows the last one.
 //!
 //! Numbers need not be without holes, but they rise. Some agents begin anew with every stream, and some have none.
 
-/// How an event stands to what came before it.
+/// The place of an event in the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// It follows.
+    /// It follows the last one.
     Next,
-    /// Nobody can say.
+    /// It cannot be told.
     Unknown,
-    /// It was there before, or is late.
+    /// It was received before, or is late.
     Behind,
 }
 
-/// The numbers of one stream.
+/// The event numbers of one stream.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// Where the stream was to go on.
+    /// The event after which the stream was to go on.
     after: Option<String>,
     /// The highest number in this stream.
     highest: Option<u64>,
@@ -28,7 +28,7 @@ impl Numbers {
         Self { after, highest: None }
     }
 
-    /// Takes the number of the next event.
+    /// Classifies the next event, by its number.
     pub(super) fn takes(&mut self, id: Option<&str>) -> Order {
         let Some(number) = id.and_then(|id| id.parse::<u64>().ok()) else { return Order::Unknown };
         if self.highest.is_some_and(|highest| number <= highest) {
@@ -36,7 +36,7 @@ impl Numbers {
         }
         let first = self.highest.replace(number).is_none();
         match self.after.take() {
-            // They were asked to go on after that event and began with a higher one.
+            // The agent was asked to go on after that event and began with a higher one.
             Some(after) if first && after.parse::<u64>().is_ok_and(|after| number > after) => Order::Next,
             None if !first => Order::Next,
             _ => Order::Unknown,

@@ -1,9 +1,9 @@
-//! Where tasks are followed to that an agent elsewhere hands over, and whoever is there.
+//! Where tasks that an agent elsewhere hands over may be followed, and which agent is there.
 //!
-//! Where a task went is a stranger's word. Whoever is there is shown nothing that was meant for the first agent: it is an
-//! agent of ours that this caller may use, called as it is otherwise called, or somebody who is shown nothing at all. A
-//! stranger is called over TLS or on this machine, at addresses that the policy allows, by a card that offers the very
-//! interface that was named, and never where that leads back to us.
+//! The address of a transfer is the word of another server. The agent there is shown nothing that was meant for the
+//! first agent: it is an agent of ours that this caller may use, called as it is otherwise called, or a foreign agent
+//! that is shown nothing at all. A foreign agent is called over TLS or on this machine, at addresses that the policy
+//! allows, by a card that offers exactly the named interface, and never where that leads back to us.
 
 use super::known::Moved;
 use super::replica::Replica;
@@ -18,35 +18,35 @@ use sabir_proto::{AgentName, Caller, Transfer};
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
-/// How many strangers' cards and connections are kept; whoever was not asked for longest is forgotten first.
+/// The maximum number of foreign agents with cards and connections; the least recently used one is dropped first.
 const STRANGERS_MAX: usize = 64;
 
-/// Where tasks may be followed to.
+/// Where tasks that were handed over may be followed.
 #[derive(Debug, Clone)]
 pub struct Onward {
-    /// Where strangers may be. That the address of the agent itself was written down says nothing about others.
+    /// The address policy for foreign agents. That the agent's own address is configured says nothing about others.
     pub egress: Egress,
-    /// Where this server is, as `host:port`: nothing is followed to ourselves.
+    /// Where this server is, as `host:port`: no task is followed to ourselves.
     pub ours: Arc<[String]>,
-    /// Who else is ours to call; nobody, where there is none.
+    /// The upstream agents of this server, which may be the receivers; `None` without any.
     pub acquaintances: Option<Arc<dyn Acquaintances>>,
 }
 
-/// The agents elsewhere of this server.
+/// The upstream agents of this server.
 pub trait Acquaintances: std::fmt::Debug + Send + Sync + 'static {
     /// The one at an endpoint, if this caller may use it.
     fn at<'a>(&'a self, endpoint: &'a Url, caller: &'a Caller) -> BoxFuture<'a, Option<AgentName>>;
 
-    /// The one of a name, as long as it is served.
+    /// The one with a name, as long as it is served.
     fn named(&self, name: &str) -> Option<Arc<RemoteAgent>>;
 }
 
-/// Strangers who were asked lately, the last one at the end.
+/// Foreign agents that were called lately, the last one at the end.
 #[derive(Default)]
 pub(super) struct Strangers(Mutex<Vec<Arc<Replica>>>);
 
 impl RemoteAgent {
-    /// Whether an endpoint is one of this agent's. Nobody is asked but the agent itself.
+    /// Whether an endpoint is one of this agent's. Only the agent itself is asked.
     pub async fn is_at(&self, endpoint: &Url) -> bool {
         self.replica_at(endpoint).await.is_some()
     }
@@ -60,7 +60,8 @@ impl RemoteAgent {
         None
     }
 
-    /// Who of ours stands for the agent that a task went to; none for a stranger. Why neither may be called, otherwise.
+    /// The agent of ours that stands for the receiver of a task; `None` for a foreign one. The error says why neither
+    /// may be called.
     pub(super) async fn admit(&self, transfer: &Transfer, caller: &str) -> Result<Option<AgentName>, String> {
         let onward = &self.upstream.onward;
         let unfit = || "that is no address that is called".to_owned();
@@ -77,7 +78,7 @@ impl RemoteAgent {
         if is_confidential(&url) { Ok(None) } else { Err("only https is followed".into()) }
     }
 
-    /// Whoever has a task that was handed over.
+    /// The replica that has a task which was handed over.
     pub(super) async fn successor(&self, moved: &Moved) -> Result<Arc<Replica>, Error> {
         let Some(name) = &moved.by else { return self.stranger(&moved.endpoint) };
         let gone = || Error::Usage(format!("agent {name}, by whom it was followed, is no longer served here"));
@@ -100,7 +101,8 @@ impl RemoteAgent {
         Ok(replica)
     }
 
-    /// A stranger is called within the bounds of the agent that named it, which is also to blame where nobody is there.
+    /// A foreign agent is called within the bounds of the agent that named it, and its failures count against that
+    /// agent.
     fn introduce(&self, endpoint: &str) -> Result<Replica, Error> {
         let onward = &self.upstream.onward;
         let threshold = Threshold { endpoint: endpoint.to_owned(), ours: onward.ours.clone(), kept: Mutex::default() };
@@ -125,7 +127,7 @@ impl RemoteAgent {
     }
 }
 
-/// Which card of a stranger is taken: one that offers the endpoint that was named.
+/// Decides about the cards of a foreign agent: one that offers the named endpoint is taken.
 #[derive(Debug)]
 struct Threshold {
     endpoint: String,
@@ -144,7 +146,7 @@ impl Threshold {
         if found.card.supported_interfaces.iter().filter_map(leads).any(|url| is_ours(&url, &self.ours)) {
             return Err("the card there leads back to this server".into());
         }
-        // It is the one that was named that is called, and no other of the card.
+        // Only the named interface is called, and no other of the card.
         let is_named = |url: Url| is_confidential(&url) && same_agent(url.as_str(), &self.endpoint);
         found.card.supported_interfaces.retain(|interface| leads(interface).is_some_and(is_named));
         if found.card.supported_interfaces.is_empty() {

@@ -2,12 +2,12 @@
 //!
 //! | The message | Our caller hears | The task fails |
 //! |---|---|---|
-//! | has never left, and the address refuses connections or does not resolve | each attempt, and when the next one is | after [`connect_give_up`](super::Patience) |
-//! | has never left, for another reason | the same | after the attempts of [`Patience`](super::Patience) |
+//! | never left: connections refused, or no such name | each attempt, and the next | after [`connect_give_up`](super::Patience) |
+//! | never left, for another reason | the same | after the attempts of [`Patience`](super::Patience) |
 //! | may have arrived | the same, and that this is not known | the same |
-//! | may have arrived, and there is no answer yet | that after [`SILENCE_TOLD_AFTER`] | after `silence` of [`Patience`](super::Patience) |
+//! | may have arrived, no answer yet | that, after [`SILENCE_TOLD_AFTER`] | after `silence` of [`Patience`](super::Patience) |
 //! | has arrived | the same, and that the task may go on there | the same |
-//! | may not leave, because a breaker is open | once, and when the agent is called again | with the first row, if that was the reason |
+//! | may not leave: a breaker is open | once, and when the next call is | as in the first row, if that was the reason |
 //!
 //! There is at most one event for each attempt, and the pauses between attempts grow, so their number is bounded.
 
@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 impl Work<'_> {
-    /// Notes that a call failed which began at this time.
+    /// Records a failed call that began at this time.
     pub(super) fn note_failure(&mut self, failed: &FailedCall, begun: i64) {
         self.known.attempts += 1;
         let (agent, url, attempt) = (&self.remote.upstream.name, self.url(), self.known.attempts);
@@ -40,7 +40,7 @@ impl Work<'_> {
         self.known.absent = Some(Absence { since, attempts: attempts + 1, reason: reason.into() });
     }
 
-    /// Notes an error that will not pass.
+    /// Logs an error that will not pass.
     pub(super) fn note_fatal(&self, error: &Error) {
         let (task, agent, url) = (self.cx.task_id(), &self.remote.upstream.name, self.url());
         match error {
@@ -52,7 +52,7 @@ impl Work<'_> {
         }
     }
 
-    /// Tells our caller of a call that failed, and when the next attempt is.
+    /// Tells our caller of a failed call, and when the next attempt is.
     pub(super) async fn tell_failure(&mut self, failed: &FailedCall, pause: Duration) -> Result<(), Ended> {
         let Some(reason) = failed.reason else { return Ok(()) };
         let head = match failed.answered {
@@ -128,7 +128,7 @@ impl Work<'_> {
         Ok(call.await)
     }
 
-    /// Whether the message never left, no place could be connected to, and that for too long.
+    /// Whether the message never left and no replica could be connected to, for too long.
     pub(super) fn is_absent_for_too_long(&self) -> bool {
         let elsewhere = || self.remote.replicas.iter().any(|replica| !self.has_failed_at(replica));
         self.called && self.time_to_connect() == Some(Duration::ZERO) && !elsewhere()
@@ -147,7 +147,7 @@ impl Work<'_> {
         ))
     }
 
-    /// Whether our message, or an earlier one, may be there.
+    /// Whether our message, or an earlier one, may have arrived.
     pub(super) fn has_begun(&self) -> bool {
         self.known.tried || self.known.task.is_some() || self.cx.before().is_some()
     }
@@ -156,7 +156,7 @@ impl Work<'_> {
         Duration::from_millis(u64::try_from(self.cx.now().millis().saturating_sub(millis)).unwrap_or(0))
     }
 
-    /// Where the last call went, without a query or credentials.
+    /// The address of the last call, without a query or credentials.
     fn url(&self) -> String {
         shown(self.known.at.as_deref().unwrap_or(&self.remote.upstream.places[0].url))
     }

@@ -1,4 +1,4 @@
-//! Tasks that are handed to an agent elsewhere: by the card that counts, with what it is shown, through its breakers.
+//! Tasks that are handed to an agent elsewhere: by the card that counts, with its credentials, through its breakers.
 
 use super::RemoteAgent;
 use super::line::Line;
@@ -7,7 +7,7 @@ use sabir_client::{Error, send_message};
 use sabir_proto::{Answer, CancelTask, Code, Fault, Message, TaskRef, Tenant};
 
 impl RemoteAgent {
-    /// What its card says, now.
+    /// What the agent's card says now.
     pub async fn face(&self) -> Result<Face, Error> {
         let line = self.replicas[0].handing("", true).await?;
         let agent = line.agent();
@@ -17,7 +17,7 @@ impl RemoteAgent {
         Ok(Face { recognises, signed, ..face })
     }
 
-    /// Sends on behalf of a caller, and does not wait for the end.
+    /// Sends on behalf of a caller, and does not wait for the end of the task.
     pub async fn hand(&self, caller: &str, message: Message) -> Result<Taken, Error> {
         let mut request = send_message(message);
         request.configuration.return_immediately = true;
@@ -39,7 +39,7 @@ impl RemoteAgent {
         }
     }
 
-    /// Always at its first place: what is created there is activated there.
+    /// Always to the first replica: what is created there is activated there.
     async fn handing(&self, caller: &str) -> Result<Line, Error> {
         self.replicas[0].handing(caller, false).await
     }

@@ -1,4 +1,4 @@
-//! One of the places where an agent elsewhere is: its card, kept for a while, and the breakers before it.
+//! One of the replicas of an agent elsewhere: its card, cached for a while, and the breakers before it.
 
 use super::astray::Astray;
 use super::line::Line;
@@ -21,13 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use url::{Origin, Url};
 
-/// How long a card may take, and a check: an agent may think for long, whoever serves its card does not.
+/// How long a card may take, and a check: an agent may think for long, the server of its card does not.
 const CARD_TIME: Duration = Duration::from_secs(10);
 
-/// How long the interfaces of a first card may take together to be tried out: somebody may wait for it.
+/// How long trying out the interfaces of a first card may take together: a caller may wait for it.
 const TRYING_TIME: Duration = Duration::from_secs(5);
 
-/// How many calls to an upstream may be under way at the same time: one that hangs must not hold everything that we have.
+/// Limits the concurrent calls to an upstream: one that hangs must not take everything that we have.
 #[derive(Debug)]
 pub(super) struct Bulkhead {
     most: Option<usize>,
@@ -53,7 +53,7 @@ impl Bulkhead {
 
     fn enter(self: &Arc<Self>) -> Option<Room> {
         let room = Room(self.clone());
-        // Counted first and given back by the drop, so that two cannot take the last place.
+        // Counted first and given back by the drop, so that two calls cannot take the last place.
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         self.most.is_none_or(|most| before < most).then_some(room)
     }
@@ -65,13 +65,13 @@ impl Drop for Room {
     }
 }
 
-/// Nobody was called.
+/// The error for a call that was not made.
 pub(super) fn held(why: &str) -> Error {
     let (fault, retry_after) = (Fault::Unavailable(why.into()), Some(Duration::from_secs(1)));
     Error::Fault { fault, transport: None, retry_after }
 }
 
-/// A place where the agent is.
+/// A replica of the agent.
 pub(super) struct Replica {
     pub(super) place: Place,
     pub(super) circuit: Arc<Circuit>,
@@ -79,23 +79,24 @@ pub(super) struct Replica {
     checks: Mutex<Checks>,
     client: Client,
     reference: Reference,
-    /// Where it was said to be.
+    /// The origins where the configuration says it is.
     homes: Vec<Origin>,
-    /// Where its card is looked for as well: of some only an interface is known, and their cards are at their origin.
+    /// Where its card is looked for as well: of some agents only an interface is known, and their cards are at their
+    /// origin.
     origin: Option<Reference>,
     kept: RwLock<Option<(Instant, Agent)>>,
-    /// They do not speak as their card says, so another one is fetched before they are called again.
+    /// The agent does not speak as its card says, so another one is fetched before the next call.
     doubted: AtomicBool,
-    /// Nobody fetches its card behind everybody's back, so whoever calls does, now and then.
+    /// No background job fetches its card, so calls do, now and then.
     unattended: bool,
-    /// They have shown that they speak 0.1 and nothing later.
+    /// The agent has shown that it speaks 0.1 and nothing later.
     first_version: AtomicBool,
-    /// Whoever needs a fresh card waits for the one who fetches it.
+    /// A call that needs a fresh card waits for the call that fetches it.
     fetching: tokio::sync::Mutex<()>,
     keeper: Option<Arc<dyn Keeper>>,
     astray: Astray,
     on_behalf: Option<OnBehalf>,
-    /// A message whose fate nobody knows may be sent again.
+    /// A message with an unknown result may be sent again.
     pub(super) idempotent: bool,
     pub(super) wire: WireLog,
     /// Why the last call found nothing listening, if it did.
@@ -103,14 +104,14 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Nothing is asked of it yet; what is wrong with the settings is said here.
+    /// Sends nothing yet; wrong settings are an error here.
     pub(super) fn new(
         upstream: &Upstream,
         place: &Place,
         hub: &Arc<Hub>,
         (bulkhead, answers): (Arc<Bulkhead>, Capacity),
     ) -> Result<Self, Error> {
-        // Where there are several, each is told apart by its host; no URL with a secret in it is a name.
+        // If there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (Reference::parse(&place.url)?, upstream.places.len()) {
             (Reference::Origin(url) | Reference::At(url), 2..) => {
                 format!("{}@{}", upstream.name, url.host_str().unwrap_or_default())
@@ -121,7 +122,7 @@ impl Replica {
         Self::named(&name, upstream, place, hub, (bulkhead, answers))
     }
 
-    /// The same under a name of its own in metrics.
+    /// A replica with a name of its own in metrics.
     pub(super) fn named(
         name: &str,
         upstream: &Upstream,
@@ -134,7 +135,7 @@ impl Replica {
             return Err(Error::Usage("an agent elsewhere is given by its URL".into()));
         }
         let silence = upstream.patience.silence.unwrap_or(Duration::from_secs(3600));
-        // Some agents hold their answer back until they are done, whatever they are asked.
+        // Some agents hold their answer back until they are done, even where they are asked not to.
         let timeouts = Timeouts { answer: silence.max(Duration::from_secs(10)), ..Timeouts::default() };
         let mut client = Client::builder()
             .egress(upstream.egress.clone())
@@ -143,9 +144,9 @@ impl Replica {
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
             .room(answers)
-            // Whoever hands tasks over may do so: they are followed.
+            // The agent may hand tasks over: they are followed.
             .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
-            // A turn counts its calls, and so do breakers and the budget.
+            // The turn counts its calls, and so do breakers and the budget, so the client does not retry.
             .once();
         if let Reference::Origin(url) | Reference::At(url) = &reference
             && let Some(profile) = upstream.profile.or_else(|| Profile::recognised(url))
@@ -168,7 +169,7 @@ impl Replica {
         let client = client.build()?;
         let circuit = hub.circuit(&upstream.name, name, upstream.breaker);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
-        // What other places show is theirs alone: one may be a version on trial.
+        // The cards of other replicas are theirs alone: one may be a version on trial.
         let keeper = upstream.keeper.clone().filter(|_| upstream.places.first() == Some(&place));
         let on_behalf = upstream.on_behalf.clone();
         let fetching = tokio::sync::Mutex::default();
@@ -195,7 +196,7 @@ impl Replica {
         })
     }
 
-    /// The same, with its card at the origin of its URL where none is below that.
+    /// Looks for its card at the origin of its URL as well, if none is below that.
     pub(super) fn or_at_its_origin(mut self) -> Self {
         if let Reference::At(url) = &self.reference {
             let mut origin = url.clone();
@@ -207,24 +208,24 @@ impl Replica {
         self
     }
 
-    /// The same, where nobody calls [`super::RemoteAgent::refresh`] for it.
+    /// Has calls fetch the card, where [`super::RemoteAgent::refresh`] is not called for it.
     pub(super) fn unattended(mut self) -> Self {
         self.unattended = true;
         self
     }
 
-    /// Asks the breakers for a call that needs no room, since it makes some.
+    /// Asks the breakers for a call that takes no place: a cancel makes room.
     pub(super) fn pass_by(&self) -> Result<Passage, Error> {
         Ok(self.circuit.pass()?)
     }
 
-    /// Asks for room, and the breakers for a call.
+    /// Takes a place, and asks the breakers for a call.
     pub(super) fn pass(&self) -> Result<(Passage, Room), Error> {
         let room = self.bulkhead.enter().ok_or_else(|| held("as many calls as may be are under way"))?;
         Ok((self.circuit.pass()?, room))
     }
 
-    /// Tells the breakers what became of a call, and notes whether anything listens here.
+    /// Reports the result of a call to the breakers, and notes whether anything listens here.
     pub(super) fn judge(&self, passage: Passage, error: Option<&Error>) {
         let absence = error.filter(|error| is_absent(error)).map(failure_reason);
         *self.absence.lock().unwrap_or_else(PoisonError::into_inner) = absence;
@@ -236,12 +237,12 @@ impl Replica {
         *self.absence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a call may succeed, as far as anybody knows.
+    /// Whether a call may succeed, as far as is known.
     pub(super) fn is_usable(&self) -> bool {
         self.circuit.refusal().is_none() && self.condition() != Condition::Down
     }
 
-    /// Fetches the card for the sake of knowing how they are.
+    /// Fetches the card to check the health of the replica.
     pub(super) async fn check(&self) {
         let begun = Instant::now();
         let problem = match tokio::time::timeout(CARD_TIME, self.card()).await {
@@ -267,7 +268,7 @@ impl Replica {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches the card, whatever the breakers say: where it is fetched for its own sake, nobody waits for an answer, and
+    /// Fetches the card, whatever the breakers say: no caller waits for it where it is fetched for its own sake, and
     /// that a card is there says little about the agent.
     pub(super) async fn card(&self) -> Result<AgentCard, Error> {
         let agent = self.connect().await?;
@@ -276,12 +277,12 @@ impl Replica {
         Ok(card)
     }
 
-    /// Looks at it before anybody calls it.
+    /// A probe of the replica, for use before it is called.
     pub(super) fn scout(&self, egress: &Egress) -> Scout {
         Scout::new(self.client.clone(), egress.clone(), self.reference.clone())
     }
 
-    /// A line to the agent on behalf of a caller, where it is called on behalf of anybody.
+    /// A connection to the agent; the caller is named where that is configured.
     pub(super) async fn line(self: &Arc<Self>, caller: &str) -> Result<Line, Error> {
         let agent = self.agent().await?;
         let shown = self.on_behalf.as_ref().and_then(|on_behalf| on_behalf.credentials(caller));
@@ -292,7 +293,7 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
-    /// A line over which tasks are handed over; by a card of this moment where what it says decides.
+    /// A connection for handing tasks over; by a card that is fetched now where what it says decides.
     pub(super) async fn handing(self: &Arc<Self>, caller: &str, anew: bool) -> Result<Line, Error> {
         if anew {
             self.card().await?;
@@ -307,20 +308,20 @@ impl Replica {
         Ok(Line::new(agent, self.clone()))
     }
 
-    /// Whether a card has a signature that holds. Who signs with keys that cannot be had in time has not signed.
+    /// Whether a card has a valid signature. One with keys that cannot be fetched in time does not count.
     pub(super) async fn is_vouched_for(&self, found: &Found) -> bool {
         let voucher = tokio::time::timeout(CARD_TIME, vouch(&self.client, found)).await;
         voucher.is_ok_and(|voucher| voucher.signer.is_some())
     }
 
-    /// The interface that is called, as far as it is known.
+    /// The URL of the interface that is called, as far as it is known.
     pub(super) fn endpoint(&self) -> Option<String> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().map(|(_, agent)| agent.interface().url.clone())
     }
 
-    /// Whether this is an interface of the agent here: at the host where it was said to be, or at one of those that may see
-    /// what it is shown. A card may name any other, and so pose as whoever is there.
+    /// Whether this is an interface of the agent here: at the host that the configuration names, or at one that may see
+    /// its credentials. A card may name any other, and so pose as the agent there.
     pub(super) async fn is_at(&self, endpoint: &Url) -> bool {
         if !self.homes.iter().any(|home| *home == endpoint.origin()) {
             return false;
@@ -337,8 +338,8 @@ impl Replica {
         self.agent().await.is_ok_and(|agent| offers(agent.card()))
     }
 
-    /// The agent by its card. One that is there is used at once, however old: whoever serves us fetches it anew behind
-    /// everybody's back, and an agent whose card hangs can be called all the same.
+    /// The client for the agent. A cached card is used at once, however old: the server refreshes cards in the
+    /// background, and an agent whose card hangs can be called all the same.
     async fn agent(&self) -> Result<Agent, Error> {
         match self.at_hand() {
             Some(agent) => Ok(agent),
@@ -373,7 +374,7 @@ impl Replica {
         }
     }
 
-    /// The agent as it is called, unless that is in doubt.
+    /// The client as it is used, unless its card is in doubt.
     fn at_hand(&self) -> Option<Agent> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = |since: Instant| !self.unattended || since.elapsed() < CARD_FRESH;
@@ -381,22 +382,22 @@ impl Replica {
         Some(agent.clone())
     }
 
-    /// The agent as it was called last.
+    /// The client that was used last.
     fn called(&self) -> Option<Agent> {
         self.kept.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, agent)| agent.clone())
     }
 
-    /// The agent of the card that counts, as it was left by whoever ran before us.
+    /// The client for the stored card that counts, as an earlier process left it.
     fn remembered(&self) -> Option<Agent> {
         self.by_open_way(self.keeper.as_ref()?.kept()?).ok()
     }
 
-    /// Forgets how it is called: the next line is made from the card that counts.
+    /// Forgets the client: the next connection is made from the card that counts.
     pub(super) fn hang_up(&self) {
         *self.kept.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The next line is made from a fresh card, if there is one.
+    /// The next connection is made from a fresh card, if there is one.
     pub(super) fn doubt(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
@@ -406,7 +407,7 @@ impl Replica {
         self.keep(agent);
     }
 
-    /// Finds the agent, by the card that counts.
+    /// Fetches the card, and makes a client for the one that counts.
     async fn connect(&self) -> Result<Agent, Error> {
         let found = tokio::time::timeout(CARD_TIME, self.find()).await;
         let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME })??;
@@ -414,8 +415,8 @@ impl Replica {
             None => self.by_open_way(found)?,
             Some(keeper) => {
                 let voucher = vouch(&self.client, &found).await;
-                // What is seen first is pinned, so it is tried out before. Who vouches for nothing is not even asked, and of
-                // a stranger's card only the interface that was named.
+                // The first card is pinned, so its interfaces are tried before. A card with a bad signature is not
+                // called at all, and of a foreign agent's card only the named interface is.
                 let found = match keeper.kept() {
                     None if !voucher.wrong && !self.unattended => self.tried_out(found).await,
                     _ => found,
@@ -442,8 +443,8 @@ impl Replica {
         }
     }
 
-    /// A card with the interface first that answers, where it has several. One that nobody answers at is left as it is:
-    /// the agent may be asleep.
+    /// A card with the interface first that answers, where it has several. One without any stays as it is: the agent
+    /// may be asleep.
     async fn tried_out(&self, found: Found) -> Found {
         if found.card.supported_interfaces.len() < 2 {
             return found;
@@ -454,7 +455,7 @@ impl Replica {
         }
     }
 
-    /// The agent of a card, by an interface that was not found shut lately, if it has one by which it may be called.
+    /// The client for a card, by an interface that is not known to be dead, if it has one by which it may be called.
     fn by_open_way(&self, found: Found) -> Result<Agent, Error> {
         match self.astray.behind(&found) {
             Some(other) => self.client.agent(other).or_else(|_| self.client.agent(found)),
@@ -462,11 +463,11 @@ impl Replica {
         }
     }
 
-    /// Nobody could be reached by this interface: for a while the next one of the card is called, if there is one.
+    /// An interface could not be reached: for a while the next one of the card is called, if there is one.
     pub(super) fn lose(&self, interface: &Interface) {
         self.astray.note(interface);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        // Whoever comes late finds it done.
+        // An earlier call that failed has switched already.
         let Some((_, agent)) = kept.as_mut().filter(|(_, agent)| agent.interface() == interface) else { return };
         if let Ok(other) = self.by_open_way(agent.found().clone())
             && other.interface() != interface
@@ -477,7 +478,7 @@ impl Replica {
         }
     }
 
-    /// Whether it is called by another interface than the one that could not be reached.
+    /// Whether another interface is called than the one that could not be reached.
     pub(super) fn has_another_way(&self) -> bool {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().is_some_and(|(_, agent)| self.astray.is_passed_over(agent.found(), agent.interface()))

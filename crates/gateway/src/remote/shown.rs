@@ -1,28 +1,28 @@
-//! What our caller has seen of a task elsewhere.
+//! What our caller has received of a task elsewhere.
 //!
-//! Agents that do not number their events tell their task as a whole after a break, and agents without streams always
-//! do. What is new in it is found by comparing with what was shown: an artifact is known by how many bytes of it were, and
-//! by a hash of them. Text that follows text counts as one text, however it was cut: some servers keep the chunks of a
-//! stream as parts, others join them.
+//! Agents that do not number their events report their task as a whole after a break, and agents without streams always
+//! do. What is new in it is found by comparing with what was delivered: an artifact is identified by the number of its
+//! bytes that were, and by a hash of them. Text that follows text counts as one text, however it was cut: some servers
+//! keep the chunks of a stream as parts, others join them.
 //!
-//! A task that is handed over goes on with artifacts of its own. One that is called like one of those before it is another
-//! one, and is told under another name.
+//! A task that is handed over goes on with artifacts of its own. One with the name of an earlier artifact is another
+//! one, and is delivered under another name.
 
 use sabir_proto::{Artifact, ArtifactId, Content, Part, TaskStatus, TheirTask};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many artifacts of one task are told. All of them are in the checkpoint, which every commit writes anew.
+/// How many artifacts of one task are delivered. All of them are in the checkpoint, which every commit writes again.
 pub(super) const ARTIFACTS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Shown {
     artifacts: BTreeMap<String, Seen>,
-    /// The last status, whatever it was.
+    /// The digest of the last status.
     status: Option<String>,
-    /// The names of what was told by those who have handed the task over, and how many they are.
+    /// The names of the artifacts of earlier agents, which have handed the task over, and the number of those agents.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     before: BTreeSet<String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -34,34 +34,34 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// How much of an artifact was shown: a prefix of its bytes, as [`Seen::add`] counts them.
+/// How much of an artifact was delivered: a prefix of its bytes, as [`Seen::add`] counts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seen {
     bytes: u64,
     hash: u64,
-    /// Plain text of this media type was shown last, and more of it may follow.
+    /// Plain text of this media type was delivered last, and more of it may follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
 
-/// What of an artifact is still to be shown.
+/// What of an artifact is still to be delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// Nothing.
     None,
     /// These parts follow.
     More(Artifact),
-    /// All of it; what was shown is no beginning of it.
+    /// All of it; what was delivered is no beginning of it.
     Whole(Artifact),
 }
 
 impl Shown {
-    /// Whether nothing was shown yet.
+    /// Whether nothing was delivered yet.
     pub(super) fn is_nothing(&self) -> bool {
         self.artifacts.is_empty() && self.status.is_none()
     }
 
-    /// Compares an artifact, as it stands there, with what was shown.
+    /// Compares an artifact, as it stands there, with what was delivered.
     pub(super) fn news(&self, artifact: &Artifact) -> News {
         let Some(seen) = self.artifacts.get(artifact.artifact_id.as_str()) else {
             return News::Whole(artifact.clone());
@@ -73,13 +73,13 @@ impl Shown {
         }
     }
 
-    /// Whether one more artifact may be told, or this one is none more.
+    /// Whether one more artifact may be delivered, or this one was before.
     pub(super) fn has_room_for(&self, artifact: &Artifact) -> bool {
         let known = || self.artifacts.contains_key(artifact.artifact_id.as_str());
         self.artifacts.len() + self.before.len() < ARTIFACTS_MAX || known()
     }
 
-    /// How much of an artifact will have been shown with this.
+    /// How much of an artifact will have been delivered with this.
     pub(super) fn seen_with(&self, artifact: &Artifact, append: bool) -> Seen {
         let before = self.artifacts.get(artifact.artifact_id.as_str()).filter(|_| append);
         let mut seen = before.cloned().unwrap_or_default();
@@ -87,7 +87,7 @@ impl Shown {
         seen
     }
 
-    /// Notes what was shown.
+    /// Records what was delivered.
     pub(super) fn show(&mut self, artifact: &ArtifactId, seen: Seen) {
         self.artifacts.insert(artifact.as_str().to_owned(), seen);
     }
@@ -103,17 +103,17 @@ impl Shown {
         artifact
     }
 
-    /// Whether a status, by its digest, is another one than the last.
+    /// Whether a status, by its digest, differs from the last one.
     pub(super) fn is_news(&self, digest: &str) -> bool {
         self.status.as_deref() != Some(digest)
     }
 
-    /// Notes a status.
+    /// Records the last status, by its digest.
     pub(super) fn status(&mut self, digest: String) {
         self.status = Some(digest);
     }
 
-    /// From now on somebody else tells.
+    /// From now on another agent reports.
     pub(super) fn hand_on(&mut self) {
         let told = |name: &String| match ArtifactId::parse(name) {
             Ok(id) => self.named(Artifact::new(id, Vec::new())).artifact_id.as_str().to_owned(),
@@ -126,14 +126,14 @@ impl Shown {
         self.handed += 1;
     }
 
-    /// Whether our caller has seen all of a task as it stands there.
+    /// Whether our caller has received all of a task as it stands there.
     pub(super) fn is_level_with(&self, task: &TheirTask) -> bool {
         self.status.as_ref() == Some(&digest(&task.status))
             && task.artifacts.iter().all(|artifact| self.news(artifact) == News::None)
     }
 }
 
-/// By this a status is known again.
+/// Identifies a status.
 pub(super) fn digest(status: &TaskStatus) -> String {
     let mut hash = Sha256::new();
     hash.update([status.state.number()]);
@@ -152,7 +152,8 @@ impl Seen {
         self.write(text.unwrap_or(&json(part)));
     }
 
-    /// Counts in what goes before a part, and gives the text of one that is plain text. No text contains these bytes.
+    /// Counts the separator before a part, and returns the text of one that is plain text. No text contains these
+    /// bytes.
     fn begin<'a>(&mut self, part: &'a Part) -> Option<&'a [u8]> {
         let text = part.as_text().filter(|_| part.is_plain_text());
         let media_type = text.map(|_| part.media_type.clone().unwrap_or_default());
@@ -165,8 +166,8 @@ impl Seen {
         text.map(str::as_bytes)
     }
 
-    /// FNV-1a, because its state is one number: a checkpoint keeps it, and the next chunk goes on from there. The upstream
-    /// could make two texts look alike to it, and would deceive only about its own answer.
+    /// FNV-1a, because its state is one number: a checkpoint keeps it, and the next chunk goes on from there. An
+    /// upstream could make two texts with one hash, and would deceive only about its own answer.
     fn write(&mut self, bytes: &[u8]) {
         const PRIME: u64 = 0x0100_0000_01b3;
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -175,7 +176,7 @@ impl Seen {
         self.hash = BASIS ^ bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
     }
 
-    /// What follows in these parts after what was shown; `None` where that is no beginning of them.
+    /// The parts that follow after what was delivered; `None` where that is no beginning of them.
     fn rest_of(&self, parts: &[Part]) -> Option<Vec<Part>> {
         let mut read = Self::default();
         for (at, part) in parts.iter().enumerate() {
@@ -230,7 +231,7 @@ mod tests {
         }
         assert_eq!(shown.news(&artifact(&["1", "2", "3", "4"])), News::More(artifact(&["3", "4"])));
         assert_eq!(shown.news(&artifact(&["123", "4"])), News::More(artifact(&["3", "4"])));
-        // Shortened or replaced: what stands there now is told as a whole.
+        // Shortened or replaced: what stands there now is delivered as a whole.
         for other in [&["1"][..], &["1", "x"], &["0", "2", "3"], &["", "x"], &[]] {
             assert_eq!(shown.news(&artifact(other)), News::Whole(artifact(other)), "{other:?}");
         }

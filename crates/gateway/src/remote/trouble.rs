@@ -7,18 +7,18 @@ use sabir_engine::agent::Ended;
 use sabir_proto::{Code, Transfer};
 use std::time::Duration;
 
-/// Why a call brought nothing.
+/// Why a call brought no result.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It may work later.
+    /// A later call may succeed.
     Passing(FailedCall),
-    /// Nobody was called: it is not the time, as far as we know.
+    /// No call was made: it is not the time, as far as we know.
     Held { why: String, after: Option<Duration> },
-    /// It will not work, for this reason.
+    /// It will fail again, for this reason.
     Fatal(Box<Error>),
-    /// It will not, and this is the end of the task.
+    /// It will fail again, and this is the end of the task.
     Over(Ending),
-    /// They have handed the task over.
+    /// The agent has handed the task over.
     Moved(Box<Transfer>),
     /// Our own task is over.
     Ended,
@@ -29,11 +29,11 @@ pub(super) enum Trouble {
 pub(super) struct FailedCall {
     /// What happened, for our log and for operators.
     pub(super) why: String,
-    /// How long they ask us to wait before the next attempt.
+    /// The wait before the next attempt that the agent asks for.
     pub(super) after: Option<Duration>,
     /// What happened, for our caller; `None` where the caller is not told.
     pub(super) reason: Option<&'static str>,
-    /// There was an answer, though none that is of use.
+    /// There was an answer, but it is of no use.
     pub(super) answered: bool,
     /// The address refuses connections, or its name does not resolve.
     pub(super) absent: bool,
@@ -51,7 +51,7 @@ impl FailedCall {
         }
     }
 
-    /// The same for a failure that our caller is not told about: the next attempt is expected to succeed.
+    /// A failure that our caller is not told about: the next attempt is expected to succeed.
     pub(super) fn untold(error: &Error) -> Self {
         Self { reason: None, ..Self::new(error) }
     }
@@ -75,7 +75,8 @@ impl From<Error> for Trouble {
     }
 }
 
-/// How a task ends after an error that will not pass. Our caller is told what the agent said; the way there is for our log.
+/// How a task ends after an error that will not pass. Our caller is told the agent's words; details of the way are for
+/// our log.
 pub(super) fn failed(error: &Error) -> Ending {
     match error {
         Error::Fault { fault, .. } => {
@@ -90,18 +91,18 @@ pub(super) fn failed(error: &Error) -> Ending {
     }
 }
 
-/// Whether the same call may succeed later. A card that is not there may be put there again: servers start up.
+/// Whether the same call may succeed later. A missing card may come back: servers start up.
 pub(super) fn may_pass(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::CardNotFound { .. }) || is_put_off(error)
 }
 
-/// Whether we did not call, because it is not the time.
+/// Whether we made no call, because it is not the time.
 pub(crate) fn is_held(error: &Error) -> bool {
     matches!(error, Error::Fault { fault, transport: None, .. } if fault.code() == Code::Unavailable)
 }
 
-/// Whether they themselves have answered that it is not the time, and so have done nothing. Whoever stands between us may
-/// say the same of an agent that is at work: that a gateway gave up waiting says nothing about what it waited for.
+/// Whether the agent itself has answered that it is not the time, and so has done nothing. A gateway between us may say
+/// the same of an agent that is at work: that it gave up waiting says nothing about what it waited for.
 pub(crate) fn is_put_off(error: &Error) -> bool {
     let Error::Fault { fault, transport: Some(transport), retry_after } = error else { return false };
     if !matches!(fault.code(), Code::Unavailable | Code::Exhausted | Code::TooMany) {

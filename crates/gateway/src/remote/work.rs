@@ -2,18 +2,18 @@
 //!
 //! | After | Then |
 //! |---|---|
-//! | a call that cannot have arrived, or was put off by them | the same again, after a pause |
-//! | a send whose fate nobody knows, or an answer that nobody can read | look for its task; send again only if that does no harm |
-//! | any other trouble once our message has arrived | the task goes on there: the same again, after a pause |
-//! | a stream that broke, or told of another task | subscribe again, after the last event where they number them |
-//! | a subscription that does not go on where the last one broke off | what is new is told, with the mark of a gap |
-//! | an event that came before, or out of order | left out; at the end the task is compared with what was told |
-//! | a stream that brought nothing new, or cannot be had | ask for the task, at a slowing pace |
-//! | a call that the breakers refuse | a pause, as long as they say; it counts for nothing |
-//! | an answer that they do not know the version or the method | their card once more, then the same again |
-//! | the first call of a task, where it cannot begin at any place | another agent does it, if one is named |
+//! | a call that cannot have arrived, or was put off by the agent | the same again, after a pause |
+//! | a send with an unknown result, or an unreadable answer | search for its task; send again only if that does no harm |
+//! | any other failure after our message has arrived | the task goes on there: the same again, after a pause |
+//! | a stream that broke, or reported another task | subscribe again, after the last event if events are numbered |
+//! | a subscription that does not go on where the last one broke off | news is reported, with the mark of a gap |
+//! | an event that came before, or out of order | left out; at the end the task is compared with the reports |
+//! | a stream that brought nothing new, or cannot be had | poll the task, at a slowing pace |
+//! | a call that the breakers refuse | a pause, as long as they say; it counts as no attempt |
+//! | an answer that the version or the method is unknown | fetch the card once more, then the same again |
+//! | the first call of a task, where it cannot begin at any replica | the fallback agent does it, if one is named |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
-//! | word that they have handed the task over | it is followed: see `moved` |
+//! | a transfer of the task to another agent | it is followed: see `moved` |
 
 use super::RemoteAgent;
 use super::known::{Known, chance, context_id};
@@ -36,11 +36,11 @@ use std::time::Duration;
 
 /// The longest pause between two calls.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Questions at a steady pace before it slows down.
+/// Polls at a steady pace before it slows down.
 const STEADY: u32 = 5;
-/// Whoever comes back after a long time asks before it gives up, and waits this long for the answer.
+/// After a long interruption the turn calls the agent before it gives up, and waits this long for the answer.
 const GRACE: Duration = Duration::from_secs(5);
-/// How many of their tasks are looked through for our message.
+/// How many of the agent's tasks are searched for our message.
 const LOOKED_AT_MAX: usize = 20;
 
 pub(super) struct Work<'a> {
@@ -51,35 +51,35 @@ pub(super) struct Work<'a> {
     pub(super) problem: Option<String>,
     /// Calls since the last news.
     pub(super) quiet: u32,
-    /// How long since then they were not called because we would not.
+    /// How long since then we made no call, because we would not.
     held: Duration,
-    /// Calls at all.
+    /// The number of calls in this turn.
     calls: u32,
     /// A call was made since the last pause.
     pub(super) called: bool,
     /// Our caller was told that a breaker is open.
     pub(super) held_told: bool,
-    /// Why what was heard last may not be all there was: a stream broke off, and none has gone on exactly there.
+    /// Why events may be missing: a stream broke off, and none has gone on exactly there.
     pub(super) broken: Option<String>,
-    /// What was told may not be what they have: it is compared before the end.
+    /// The reports may differ from the remote task: they are compared before the end.
     pub(super) doubt: bool,
-    /// Places that failed before anything began.
+    /// Replicas that failed before anything began.
     shunned: Vec<String>,
-    /// How often they did not know the version or the method.
+    /// How often the agent did not know the version or the method.
     pub(super) misunderstood: u32,
-    /// What comes back from there without saying so is known by these.
+    /// The engine recognises by these a call that comes back from there without its lineage.
     _names: KnownAs,
 }
 
 impl<'a> Work<'a> {
-    /// Begins a turn, or takes up one that was interrupted.
+    /// Begins a turn, or resumes one that was interrupted.
     pub(super) fn take_up(remote: &'a RemoteAgent, cx: &'a mut Context) -> Self {
         let mut known = Known::of(cx, &remote.message_ids);
         if cx.attempt() > 1 {
-            // Perhaps it was their answer that ended the last process, so this counts before it is made again.
+            // Perhaps the agent's answer ended the last process, so this attempt counts before it is made again.
             known.attempts += 1;
         }
-        // Only names that we have made: others may have given theirs to anybody.
+        // Only ids that we have made: callers may have used theirs elsewhere as well.
         let message = Some(known.message.clone()).filter(|id| id != cx.message().message_id.as_str());
         let names = cx.known_as(message.into_iter().chain([context_id(cx).to_string()]));
         let broken = (cx.attempt() > 1 && known.streamed).then(|| "the hub stopped while it listened".to_owned());
@@ -168,20 +168,20 @@ impl<'a> Work<'a> {
             self.cx.sleep(pause).await;
             self.called = false;
             if held {
-                // We did not call, so it is not they who were silent.
+                // We did not call, so the agent was not silent.
                 self.held += pause;
             }
         }
     }
 
-    /// Whether another agent is to do it: nothing has begun, and it cannot begin anywhere now.
+    /// Whether the fallback agent is to do it: nothing has begun, and it cannot begin at any replica now.
     fn falls_back(&self) -> bool {
         let RemoteAgent { upstream, replicas, bulkhead, .. } = self.remote;
         let nowhere = || bulkhead.is_full() || replicas.iter().all(|replica| self.has_failed_at(replica));
         self.known.fallen || (upstream.fallback.is_some() && !self.has_begun() && nowhere())
     }
 
-    /// Whether the task could not begin at a place, or cannot now.
+    /// Whether the task could not begin at a replica, or cannot now.
     pub(super) fn has_failed_at(&self, replica: &Replica) -> bool {
         self.shunned.contains(&replica.place.url) || !replica.is_usable()
     }
@@ -200,13 +200,13 @@ impl<'a> Work<'a> {
         Ok(delegate(self.cx, &to, "fallback", parts, metadata, &Mirror::WHOLE).await?.into_ending())
     }
 
-    /// One call: what ended the turn, or nothing yet.
+    /// Makes one call; returns the ending, if the turn ended.
     async fn call(&mut self) -> Result<Option<Ending>, Trouble> {
         let begun = self.known.sent && self.known.task.is_some();
         match self.known.attempts {
             0 => self.remote.budget.first(),
-            // Looking after work that goes on there is no repetition: a hundred streams that break together are all taken
-            // up again.
+            // Looking after work that goes on there is no retry: a hundred streams that break together are all taken up
+            // again.
             _ if begun => {}
             _ => self.remote.budget.again().map_err(|after| Trouble::Held {
                 why: "it was tried again more often than may be".into(),
@@ -219,7 +219,7 @@ impl<'a> Work<'a> {
         let replica = self.remote.replica(&self.known, || chance(self.cx), &self.shunned).clone();
         self.known.at = Some(replica.place.url.clone());
         let line = replica.line(&self.known.caller).await.inspect_err(|error| self.shun(error))?;
-        // Here and below, what is rarely needed is boxed: every turn would make room for it, and be moved with it.
+        // Here and below, rare paths are boxed: otherwise every turn would hold room for them.
         match (self.known.sent, self.known.task.clone()) {
             (true, Some(task)) => Box::pin(self.go_on(&line, task)).await,
             _ => self.send(&line).await,
@@ -238,7 +238,7 @@ impl<'a> Work<'a> {
         }
         self.known.tried = true;
         let names = line.agent().dialect().reach().client_names_tasks && self.known.task.is_none();
-        // Never after the caller's id: another task of that name may be there already, and would be gone on with.
+        // Never the caller's id: a task with that name may exist there already, and would be continued.
         let named = self.known.named.take().or_else(|| TaskRef::parse(&own_id(self.cx)).ok());
         self.known.named = named.filter(|_| names);
         self.put_down(None);
@@ -251,7 +251,7 @@ impl<'a> Work<'a> {
         let continues = line.agent().dialect().reach().continues;
         let mut request = send_message(self.message(continues));
         request.alias = self.known.named.as_ref().map(|name| name.to_string().into());
-        // Their streams name the task late and tell questions as answers; asked, they say how it stands.
+        // Other streams name the task late and report questions as answers; polls report the state.
         if line.agent().streams_faithfully() {
             let opening = Box::pin(line.stream(request, self.follow()));
             return match self.answered(opening).await? {
@@ -259,7 +259,7 @@ impl<'a> Work<'a> {
                 Err(error) => Box::pin(self.refused(line, error)).await,
             };
         }
-        // Their task's name is worth more than an answer that a crash may cut off.
+        // The id of the remote task is worth more than an answer that a crash may cut off.
         request.configuration.return_immediately = true;
         self.ask(line, request).await
     }
@@ -273,7 +273,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What it means that a message was not taken.
+    /// Handles a message that was not taken.
     async fn refused(&mut self, line: &Line, error: Error) -> Result<Option<Ending>, Trouble> {
         if error.cannot_have_arrived() || is_held(&error) || is_put_off(&error) {
             self.known.tried = false;
@@ -284,7 +284,7 @@ impl<'a> Work<'a> {
             self.known.tried = false;
             return Err(Trouble::Passing(FailedCall::untold(&error)));
         }
-        // It may have been taken by somebody behind whoever answered this.
+        // A server behind the one that answered may have taken it.
         if is_unreadable(&error) {
             return Err(Trouble::Passing(FailedCall::new(&error)));
         }
@@ -292,15 +292,15 @@ impl<'a> Work<'a> {
             self.known.tried = false;
             self.known.attempts = 0;
             match (fault.code(), &self.known.task) {
-                // Some agents want to name their conversations themselves.
+                // Some agents choose their context ids themselves.
                 (Code::InvalidParams, None) if !self.known.chooses_context => {
                     self.known.chooses_context = true;
                     return Err(Trouble::Passing(FailedCall::untold(&error)));
                 }
-                // It went on without us, as tasks do that wait for an authorisation.
+                // The task went on without us, as tasks do that wait for an authorisation.
                 (Code::UnsupportedOperation | Code::InvalidParams, Some(task)) => {
                     let task = line.task(task).await.map_err(|error| self.later(error))?;
-                    // Where it went without us, our message is still to be said there.
+                    // If the task was handed over, our message is still to be sent to the receiver.
                     if let Some(went) = went(&task.status, task.metadata.as_ref()) {
                         return Err(went.into());
                     }
@@ -314,14 +314,15 @@ impl<'a> Work<'a> {
         Err(error.into())
     }
 
-    /// Whoever does not speak as its card says is asked for its card again, then spoken to in 0.1 if that may be it.
+    /// An agent that does not speak as its card says is asked for its card again, then called in 0.1 if the card
+    /// permits.
     fn speak_otherwise(&mut self, line: &Line) -> bool {
         self.misunderstood += 1;
         self.misunderstood == 1 || (self.misunderstood == 2 && line.try_the_first_version())
     }
 
-    /// Nothing has begun where this happened, so the next attempt may go elsewhere; unless there is another way to the same
-    /// place.
+    /// Nothing has begun at this replica, so the next attempt may go elsewhere; unless the replica has another
+    /// interface.
     fn shun(&mut self, error: &Error) {
         let is_there = |replica: &Arc<Replica>| self.known.at.as_ref() == Some(&replica.place.url);
         if self.remote.replicas.iter().any(|replica| is_there(replica) && replica.has_another_way()) {
@@ -332,14 +333,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Looks for a message that may have arrived. That it is found proves something; that it is not, nothing: agents answer
-    /// without a task, name their task late, or keep no history. So looking does not count as an answer either.
+    /// Searches for a message that may have arrived. Finding it proves something; not finding it proves nothing: agents
+    /// answer without a task, name their task late, or keep no history. So a search does not count as an answer either.
     async fn look(&mut self, line: &Line) -> Result<Option<TheirTask>, Trouble> {
         let id = self.message_id();
         let heard = |task: &TheirTask| task.history.iter().any(|message| message.message_id == id);
         if let Some(task) = self.known.task.clone() {
             let task = line.task(&task).await.map_err(|error| self.later(error))?;
-            // It asked and asks no more: somebody has answered it, and it is nobody's but ours.
+            // It asked and asks no more: the question was answered, and only our message can have done that.
             return Ok((heard(&task) || !task.status.state.is_interrupted()).then_some(task));
         }
         if let Some(named) = self.known.named.clone() {
@@ -370,14 +371,14 @@ impl<'a> Work<'a> {
         Ok(None)
     }
 
-    /// Goes on with a task that has our message.
+    /// Continues a task that has our message.
     pub(super) async fn go_on(&mut self, line: &Line, task: TaskRef) -> Result<Option<Ending>, Trouble> {
-        // A stream that brought nothing is not asked for again before there is news.
+        // A stream that brought nothing is not opened again before there is news.
         if self.quiet == 0 && line.agent().streams() && line.agent().dialect().reach().resubscribes {
             let after = self.known.last.clone();
             match line.resume(task.clone(), after.clone(), self.follow()).await {
                 Ok(events) => return Box::pin(self.tail(line, events, after)).await,
-                // Nothing to subscribe to: it has settled, or they cannot do this. The task tells.
+                // Nothing to subscribe to: it has settled, or the agent cannot do this. A poll tells.
                 Err(error @ Error::Fault { .. }) if !is_put_off(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -386,8 +387,8 @@ impl<'a> Work<'a> {
         self.task(task).await
     }
 
-    /// Trouble with a task that is at work there. It is theirs to end; what cannot be read, is refused for now or is
-    /// broken leaves it as it is.
+    /// The failure of a call about a task that is at work there. Only the agent can end it; an answer that is
+    /// unreadable, refused for now or broken leaves it as it is.
     pub(super) fn later(&mut self, error: Error) -> Trouble {
         match &error {
             Error::Fault { fault, transport: Some(_), .. } if fault.code() == Code::TaskNotFound => {
@@ -399,7 +400,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Follows a stream, which was to begin after an event if there was one.
+    /// Follows a stream, which was to go on after an event if there was one.
     async fn tail(
         &mut self,
         line: &Line,
@@ -407,15 +408,15 @@ impl<'a> Work<'a> {
         after: Option<String>,
     ) -> Result<Option<Ending>, Trouble> {
         if self.known.attempts > 0 {
-            // They are there; a crash of ours from here on is not held against them.
+            // The agent is there; a crash of ours from here on is not held against it.
             self.known.attempts = 0;
             self.put_down(None);
             self.cx.commit().await?;
         }
         let mut numbers = Numbers::after(after);
         loop {
-            // Thousands of turns wait here. So what is waited for is in this future once, by reference in those around it,
-            // and what is done with it is not in it at all.
+            // Thousands of turns wait here. So the awaited future is in this one once, futures around it hold a
+            // reference, and what is done with the result is boxed.
             let next = {
                 let mut next = pin!(events.next());
                 match self.time_left() {
@@ -463,13 +464,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Waits for what they say next. What was reported is committed meanwhile, and what is known goes with it.
+    /// Awaits the next event. Earlier reports are committed meanwhile, and the checkpoint goes with them.
     async fn hear<T>(&self, next: impl Future<Output = T>) -> T {
         unhurried(next, || self.cx.leave(self.known.write())).await
     }
 
-    /// A stream has ended before its time. What an agent says of another task, or in no language we know, is no news of
-    /// ours; once ours is known, it can be asked for.
+    /// The failure of a stream that ended early. What an agent says of another task, or in an unknown format, is no
+    /// news of ours; once the remote task is known, it can be polled.
     fn broke(&mut self, error: Error) -> Trouble {
         if !self.known.sent || self.known.task.is_none() {
             return if is_unreadable(&error) { Trouble::Passing(FailedCall::new(&error)) } else { error.into() };
@@ -478,13 +479,14 @@ impl<'a> Work<'a> {
         let reason = if lost { "the stream from the agent broke off" } else { "what the agent told could not be used" };
         self.broken = Some(reason.into());
         match self.later(error) {
-            // They were there a moment ago: the caller hears of it once the next attempt has failed as well.
+            // The agent was there a moment ago: the caller hears of it once the next attempt has failed as well.
             Trouble::Passing(failed) => Trouble::Passing(FailedCall { reason: None, ..failed }),
             other => other,
         }
     }
 
-    /// The first words of a stream that does not go on where the last one broke off. A task tells by itself what is new.
+    /// Reports a gap before the first event of a stream that does not go on where the last one broke off. A whole task
+    /// shows by itself what is new.
     async fn missed(&mut self, said: &TheirEvent) -> Result<(), Trouble> {
         if !matches!(said, TheirEvent::Task(_))
             && let Some(reason) = self.broken.take()
@@ -495,7 +497,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Compares what was told with what they have, before the end; the ending, if they have one.
+    /// Compares the reports with the remote task, before the end; returns the ending, if the task has one.
     async fn compare(&mut self, line: &Line, task: &TaskRef) -> Result<Option<Ending>, Trouble> {
         match line.task(task).await {
             Ok(task) if task.status.state.is_settled() => self.task(task).await,
@@ -508,8 +510,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The caller's message, as ours. Where a message cannot continue a task it is the next one of the conversation, and
-    /// what it leads to is what ours goes on with.
+    /// The caller's message, as ours. Where a message cannot continue a task it is the next one of the conversation,
+    /// and the task that it leads to is continued.
     fn message(&self, continues: bool) -> Message {
         let said = self.cx.message();
         let named = self.known.context.clone();
@@ -520,7 +522,7 @@ impl<'a> Work<'a> {
             role: said.role,
             parts: said.parts.clone(),
             metadata: outgoing(self.cx, said.metadata.as_ref()),
-            // Both speak of things between our caller and us.
+            // Extensions and references are between our caller and us.
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),
         }
@@ -531,12 +533,12 @@ impl<'a> Work<'a> {
         MessageId::parse(&self.known.message).expect("a legal id was kept")
     }
 
-    /// Breaks are ours to mend, since each is to be counted and committed.
+    /// The client does not resume streams: the turn has to count and commit each break.
     fn follow(&self) -> Follow {
         Follow { pace: self.remote.pace(), resume: false, ..Follow::default() }
     }
 
-    /// How long news may still be waited for.
+    /// How long to wait for news.
     fn time_left(&self) -> Option<Duration> {
         let silence = self.remote.upstream.patience.silence?;
         Some(silence.saturating_sub(self.silent_for()).max(GRACE.min(silence)))
@@ -546,7 +548,7 @@ impl<'a> Work<'a> {
         self.time_since(self.known.heard).saturating_sub(self.held)
     }
 
-    /// Nobody waits for what they do from here on, and they are told so until they have heard it.
+    /// Our task no longer waits for the remote one, so the engine cancels that until the agent acknowledges.
     pub(super) fn leave(&mut self) {
         if self.known.theirs().is_some() {
             self.cx.set_checkpoint(self.known.write());
@@ -554,7 +556,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether they were called in vain too often, or for too long.
+    /// Whether the agent did not answer too often, or for too long.
     fn is_out_of_patience(&self) -> bool {
         self.has_no_attempt_left() || self.is_absent_for_too_long() || self.silence().is_some()
     }
@@ -569,7 +571,7 @@ impl<'a> Work<'a> {
         (self.calls > 0 && self.silent_for() >= silence).then_some(silence)
     }
 
-    /// The end of our patience.
+    /// Gives up if a limit is reached; returns the ending.
     fn give_up(&mut self) -> Option<Ending> {
         if !self.is_out_of_patience() {
             return None;
@@ -601,7 +603,7 @@ impl<'a> Work<'a> {
         pause.min(self.time_to_connect().filter(|left| !left.is_zero()).unwrap_or(PAUSE_MAX))
     }
 
-    /// Puts into the next step what is known, and when they are called next.
+    /// Puts the checkpoint and the time of the next call into the next step.
     pub(super) fn put_down(&mut self, pause: Option<Duration>) {
         self.cx.set_checkpoint(self.known.write());
         let later = |pause: Duration| {
@@ -621,7 +623,7 @@ impl<'a> Work<'a> {
         }));
     }
 
-    /// The last words of a turn. What is known stays for the next one, if they asked something.
+    /// Ends a turn. The checkpoint stays for the next one, if the agent asked something.
     fn end(&mut self, ending: Ending) -> Ending {
         if ending.asks() {
             self.cx.set_checkpoint(self.known.write());

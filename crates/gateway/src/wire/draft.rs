@@ -1,4 +1,4 @@
-//! One exchange, as far as it was heard.
+//! One exchange, as far as it was recorded.
 
 use super::{Leg, now_ms};
 use bytes::Bytes;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 /// Bytes kept of a body or an event; of what is longer, the beginning.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// Bytes of an event that are held until the line is made: what is kept of it, and as much again of a secret that begins
+/// Bytes of an event that are held until the line is made: what is kept of it, and the rest of a secret that begins
 /// there.
 const FRAME_BYTES_MAX: usize = 24 << 10;
 /// Events kept of a stream: the first ones.
 const FRAMES_MAX: usize = 64;
 
-/// Kept as it came, and made a line of only if that is wanted: nearly all go well.
+/// Holds the exchange as it came; a line is made only where the log wants it, since most exchanges succeed.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     at_ms: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Draft {
     frames_left_out: u64,
 }
 
-/// The beginning of an event, and how long it was.
+/// The beginning of an event, and its whole length.
 #[derive(Debug)]
 struct Frame {
     data: String,
@@ -61,7 +61,7 @@ impl Draft {
         }
     }
 
-    /// A request leaves. One that was there before was in vain, and this is the one that counts.
+    /// Records a request. It replaces an earlier one of the same call, which did not succeed.
     pub(super) fn request(&mut self, method: &Method, url: &str, headers: &HeaderMap, body: Option<Bytes>) {
         self.at_ms.get_or_insert_with(now_ms);
         let (method, url, headers) = (method.clone(), url.to_owned(), headers.clone());
@@ -87,7 +87,7 @@ impl Draft {
         }
     }
 
-    /// The line that is kept, without secrets.
+    /// The log line, without secrets.
     pub(super) fn line(self, leg: Leg, task: TaskId, redactor: &Redactor, problem: Option<&str>) -> String {
         let clean = |text: &str, bytes: usize| Value::String(kept(text, bytes, redactor));
         let mut line = Map::new();
@@ -134,19 +134,19 @@ impl Draft {
     }
 }
 
-/// What is kept of a body or an event of so many bytes.
+/// What is logged of a body or an event of so many bytes.
 fn kept(text: &str, bytes: usize, redactor: &Redactor) -> String {
     let kept = redactor.record(text, TEXT_BYTES_MAX);
     if bytes <= TEXT_BYTES_MAX { kept } else { format!("{kept} [… {bytes} bytes in all]") }
 }
 
-/// The beginning of a text.
+/// The beginning of a text, cut between characters.
 fn beginning(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[..end]
 }
 
-/// Headers by name. What was marked as a secret is none of ours to keep, whatever its name.
+/// Headers by name. A value that was marked as a secret is never kept, whatever its name.
 fn shown(headers: &HeaderMap) -> Map<String, Value> {
     let text = |value: &HeaderValue| match value.is_sensitive() {
         true => REDACTED.to_owned(),

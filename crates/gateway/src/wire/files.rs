@@ -1,4 +1,4 @@
-//! The files: the one that is written to, and those before it.
+//! The log files: the current one, and those before it.
 
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// A file that has this many bytes is followed by another.
+/// A file of this size is followed by another.
 pub const SEGMENT_BYTES_MAX: u64 = 16 << 20;
-/// How many there are; the oldest goes when a new one is begun.
+/// The number of files; the oldest is deleted when a new one is begun.
 pub const SEGMENTS: usize = 4;
 /// Lines that wait for the disk.
 const WAITING_MAX: usize = 1024;
 
-/// Lines on their way into files.
+/// Writes lines to the files, in a thread of its own.
 pub(super) struct Files {
     sender: SyncSender<String>,
     dropped: Arc<AtomicU64>,
@@ -24,7 +24,7 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        // What people said to each other is nobody else's business, secrets or not.
+        // Exchanges concern no other user of the machine, with or without secrets.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let segment = Segment::open(directory.to_owned())?;
         let (sender, lines) = sync_channel(WAITING_MAX);
@@ -45,7 +45,7 @@ impl Files {
     }
 }
 
-/// The file that is written to.
+/// The current file.
 struct Segment {
     directory: PathBuf,
     file: File,
@@ -90,12 +90,12 @@ impl Segment {
     }
 }
 
-/// 0 is the one that is written to, and the higher the older.
+/// File 0 is the current one, and the higher the older.
 fn path(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("wire-{number}.jsonl"))
 }
 
-/// What was kept of a task, oldest first. Nothing where nothing was kept.
+/// The logged exchanges of a task, oldest first.
 pub fn read(directory: &Path, task: &str) -> io::Result<Vec<Value>> {
     let mut found = Vec::new();
     for number in (0..SEGMENTS).rev() {

@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    /// Sends, and gives the task as it rests.
+    /// Sends, and returns the task as it rests.
     pub(crate) async fn send(&self, text: &str) -> Task {
         self.deliver(self.request(text, None)).await.unwrap()
     }
@@ -118,12 +118,12 @@ impl Bench {
         self.deliver(request).await.unwrap()
     }
 
-    /// Answers a question, and gives the task as it rests.
+    /// Answers a question, and returns the task as it rests.
     pub(crate) async fn answer(&self, task: &Task, text: &str) -> Task {
         self.deliver(self.request(text, Some(task))).await.unwrap()
     }
 
-    /// Sends, and gives the task as it begins.
+    /// Sends, and returns the task as it begins.
     pub(crate) async fn begin(&self, text: &str) -> Task {
         self.try_begin(text).await.unwrap()
     }
@@ -171,7 +171,7 @@ impl Bench {
         page.tasks.iter().map(|task| task.thaw().unwrap()).collect()
     }
 
-    /// Sends, and gives every event as JSON.
+    /// Sends, and returns every event as JSON.
     pub(crate) async fn stream(&self, text: &str) -> Vec<Value> {
         let request = self.request(text, None);
         let mut watch =
@@ -199,7 +199,7 @@ impl Bench {
         .await
     }
 
-    /// Takes up what another process left.
+    /// Resumes the tasks that another process left.
     pub(crate) async fn recover(&self) {
         let resident = self.resident.clone();
         self.engine.recover(|name| (*name == resident.name).then(|| resident.clone())).await.unwrap();
@@ -217,7 +217,7 @@ impl Bench {
     }
 }
 
-/// What comes true within a minute; machines can be slow.
+/// Waits up to a minute until something is true; machines can be slow.
 pub(crate) async fn eventually<T>(what: &str, mut there: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..6000 {
         if let Some(found) = there().await {

@@ -1,4 +1,4 @@
-//! An agent that fails is left alone, and asked once before it is asked again.
+//! An agent that fails is not called for a while, then probed once before it is called again.
 
 use crate::agent::{Do, Stub, task};
 use crate::bench::{Bench, eventually, upstream};
@@ -23,7 +23,7 @@ async fn who_fails_is_not_called_until_the_cool_down_is_over_and_then_once() {
     let stub = stub.await;
     let rules = Rules { failures: 2, cooldown: Duration::from_secs(2), ..Rules::UPSTREAM };
     let bench = Bench::new(sabir_gateway::Upstream { breaker: rules, idempotent: true, ..upstream(&stub.url) }).await;
-    // Three tasks at once: the two calls that fail are all that leave, whosever they are.
+    // Three tasks at once: only the two failing calls are made, for any of the tasks.
     let mut tasks = Vec::new();
     for text in ["a", "b", "c"] {
         tasks.push(bench.begin(text).await);
@@ -85,7 +85,7 @@ async fn a_refusal_of_one_callers_input_opens_no_breaker_whatever_its_status() {
 
 #[tokio::test]
 async fn one_call_is_one_request() {
-    // Takes the message, and then has trouble with every question about it.
+    // Takes the message, and then fails every question about it.
     let stub = Stub::start(
         |base| crate::agent::card(base, "{}", ""),
         |_, heard| match heard.method().as_str() {

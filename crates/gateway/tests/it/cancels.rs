@@ -1,4 +1,5 @@
-//! What is canceled here ends as it ended there; where nobody answers, that is said, and they are told again.
+//! What is canceled here ends as it ended there; if the agent does not answer, that is marked, and the cancel is
+//! repeated.
 
 use crate::agent::{After, Do, Heard, Stub, chunk, frame, task};
 use crate::bench::{Bench, eventually, upstream, words};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Works, with a chunk told, until it is canceled.
+/// Works, with a chunk reported, until it is canceled.
 fn works(heard: &Heard, cancel: Do, get: Do) -> Do {
     match heard.method().as_str() {
         "SendStreamingMessage" | "SubscribeToTask" => {
@@ -104,7 +105,7 @@ async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
     assert!(gap.after.0 >= 2, "{gap:?}");
     let owed = async || log.owed_cancels(None, 10).await.unwrap();
     assert_eq!(owed().await.iter().map(|(task, ..)| *task).collect::<Vec<_>>(), [id]);
-    // The process ends; another one finds the row and tells them, though its task has long settled.
+    // The process ends; another one finds the row and repeats the cancel, though its task has long settled.
     bench.engine.stop().await;
     there.store(true, Ordering::Relaxed);
     let told = stub.calls().iter().filter(|call| call.method() == "CancelTask").count();
@@ -270,7 +271,7 @@ async fn whom_we_stop_waiting_for_is_told_until_it_has_heard() {
     assert_eq!(log.owed_cancels(None, 10).await.unwrap().len(), 1, "it is written with the end of the task");
     bench.engine.stop().await;
     deaf.store(false, Ordering::Relaxed);
-    // The next process tells them.
+    // The next process repeats the cancel.
     Bench::on(log.clone(), impatient()).await.recover().await;
     eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
         .await;
@@ -326,7 +327,7 @@ async fn who_makes_more_artifacts_than_may_be_is_called_off() {
 
 #[tokio::test]
 async fn what_was_told_before_a_crash_is_not_told_again_however_much_came_at_once() {
-    // More than fits into one step, in one breath, and then nothing.
+    // More than fits into one step, all at once, and then nothing.
     let chunks = 700;
     let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => {
@@ -353,7 +354,7 @@ async fn what_was_told_before_a_crash_is_not_told_again_however_much_came_at_onc
     bench.recover().await;
     let done = bench.reaches(id, TaskState::Completed).await;
     assert_eq!(texts(&done).concat(), text(chunks + 1));
-    // And in so many events: none of it was told again, as a whole or otherwise.
+    // And in so many events: none of it was reported again, as a whole or otherwise.
     let events = log.events(id, sabir_proto::Seq(0), 5000).await.unwrap();
     let has = |text: &str| {
         let told = format!(r#""text":"{text}""#);

@@ -205,7 +205,7 @@ async fn who_does_not_answer_is_not_waited_for() {
     assert!(PATIENCE < Duration::from_secs(1));
 }
 
-/// Every connection is a file descriptor, and receivers are as many as strangers name.
+/// Every connection is a file descriptor, and callers may name any number of receivers.
 #[tokio::test]
 async fn a_connection_to_a_webhook_is_not_kept_for_long() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! What agents elsewhere are shown: our own, where it is meant to go, and nowhere else.
+//! The credentials that agents elsewhere see: our own, where they are meant to go, and nowhere else.
 
 use crate::agent::{Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
@@ -12,7 +12,7 @@ fn done() -> Do {
     Do::Result(format!(r#"{{"task":{}}}"#, task("COMPLETED")))
 }
 
-/// An authorization server, which gives a token for each question.
+/// An authorization server, which gives a token for each request.
 async fn tokens() -> Stub {
     let answer = |number: usize, heard: &Heard| {
         let what = if heard.body.contains("token-exchange") { "exchanged" } else { "ours" };
@@ -118,7 +118,7 @@ async fn a_card_cannot_send_what_we_show_to_somebody_else() {
     }
 }
 
-/// Whoever keeps the last card it was shown, and asks nobody.
+/// A card policy that takes every card and checks nothing.
 #[derive(Debug, Default)]
 struct Careless(std::sync::Mutex<Option<Found>>);
 
@@ -133,7 +133,7 @@ impl Keeper for Careless {
     }
 }
 
-/// An agent whose card leads to somebody else.
+/// An agent whose card leads to another server.
 async fn traitor(thief: &Stub) -> Stub {
     let to = thief.url.replace("127.0.0.1", "localhost");
     Stub::start(move |base| card(base, "{}", "").replace(&format!("{base}/rpc"), &format!("{to}/rpc")), |_, _| done())

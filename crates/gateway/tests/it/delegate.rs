@@ -41,7 +41,7 @@ impl Host for Process {
     }
 }
 
-/// Passes everything on to the worker, and all that it says back.
+/// Delegates everything to the worker, and mirrors all that it reports.
 struct Front;
 
 impl Agent for Front {
@@ -128,7 +128,7 @@ impl World {
         Self { log, process, engine }
     }
 
-    /// The process dies, and another one takes up its log.
+    /// The process dies, and another one resumes its log.
     async fn crash(self) -> Self {
         let mut jobs = std::mem::take(&mut *self.process.jobs.lock().unwrap());
         jobs.shutdown().await;

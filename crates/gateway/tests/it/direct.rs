@@ -57,7 +57,7 @@ async fn a_message_of_an_agent_elsewhere_is_answered_as_a_message_and_kept_as_a_
             assert_eq!((kept.status.state, words(&kept)), (TaskState::Completed, "hi".into()));
             assert!(direct::is_marked(kept.metadata.as_ref()));
             assert_eq!(first.context_id.as_ref(), Some(&kept.context_id), "the conversation goes on here");
-            // Said again it is answered again, and the agent is not asked again; not even by another process.
+            // Sent again it is answered again, without asking the agent; also by another process.
             assert_eq!(message(bench.ask_as("ana", ONE, "hello").await), first);
             let again = bench.stream_as("ana", ONE, "hello").await;
             assert_eq!(again, [serde_json::json!({"message": first})]);
@@ -163,7 +163,7 @@ async fn a_message_keeps_the_id_that_its_caller_gave_it() {
     };
     bench.ask_as("ana", ONE, "hello").await;
     assert_eq!(heard(&stub), [ONE]);
-    // One that another caller has used, one that is used again for something else, and one that anybody may use.
+    // An id that another caller has used, one that is used again for something else, and one that many callers use.
     bench.ask_as("bob", ONE, "hello").await;
     bench.ask_as("ana", ONE, "something else").await;
     bench.ask_as("ana", "msg-1", "hello").await;

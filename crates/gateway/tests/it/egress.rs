@@ -42,7 +42,7 @@ const REFUSED: &[&str] = &[
     "http://[2002:7f00:1::]:PORT/",
     "http://[2001:0:7f00:1::]:PORT/",
     "http://[::ffff:0:127.0.0.1]:PORT/",
-    // Networks of one's own.
+    // Private networks.
     "http://10.0.0.1/",
     "http://10.255.255.255/",
     "http://172.16.0.1/",
@@ -54,11 +54,11 @@ const REFUSED: &[&str] = &[
     "http://[fd12:3456::1]/",
     "http://[::ffff:10.0.0.1]/",
     "http://[64:ff9b::a00:1]/",
-    // The wire one is plugged into.
+    // Link-local addresses.
     "http://169.254.1.1/",
     "http://[fe80::1]/",
     "http://[fe80::1%25eth0]/",
-    // Where clouds hand out credentials.
+    // Metadata services of clouds, which hand out credentials.
     "http://169.254.169.254/latest/meta-data/",
     "http://2852039166/latest/meta-data/",
     "http://0xa9fea9fe/",
@@ -71,7 +71,7 @@ const REFUSED: &[&str] = &[
     "http://168.63.129.16/",
     "http://100.100.100.200/",
     "http://192.0.0.192/",
-    // What is nobody's address.
+    // Addresses of no single host.
     "http://224.0.0.1/",
     "http://255.255.255.255/",
     "http://240.0.0.1/",
@@ -102,7 +102,7 @@ const REFUSED: &[&str] = &[
     "http:\\\\127.0.0.1:PORT\\",
     "127.0.0.1:PORT",
     "",
-    // Ports of what is no web server.
+    // Ports of services that are no web servers.
     "http://1.1.1.1:22/",
     "http://1.1.1.1:25/",
     "http://1.1.1.1:53/",
@@ -148,7 +148,7 @@ async fn what_is_allowed_is_allowed_and_nothing_beside_it() {
     }
 }
 
-/// Gives each look-up the next answer, and the last one for ever.
+/// Answers each look-up with the next list, and then always with the last one.
 struct Rebinding {
     answers: Vec<Vec<IpAddr>>,
     asked: AtomicUsize,
@@ -175,7 +175,7 @@ impl Lookup for Rebinding {
 
 #[tokio::test]
 async fn a_name_is_looked_up_once_and_what_was_judged_is_dialled() {
-    // Two servers behind one name and one port: the one that may be called, and the one that somebody wants us to call.
+    // Two servers behind one name and one port: one that may be called, and one that an attacker wants us to call.
     let open = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
     let port = open.url.port().unwrap();
     let trap = Server::start_at(&format!("127.0.0.2:{port}"), |_| Say::All(answer(200, "", "{}"))).await;

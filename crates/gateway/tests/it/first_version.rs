@@ -1,4 +1,4 @@
-//! Agents of 0.1, where whoever sends a message names its task: the name is kept, and the task is found by it.
+//! Agents of 0.1, where the sender of a message names its task: the name is kept, and the task is found by it.
 
 use crate::agent::{After, Do, Heard, Stub};
 use crate::bench::{Bench, eventually, upstream};

@@ -121,7 +121,8 @@ fn a_peer_that_holds_nothing_gets_the_task_once_and_no_other_words() {
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
     assert_eq!(world.b_rests(&task.transfer().unwrap().task_id).status.state, TaskState::Completed);
-    // Had it asked something, the words of an activation would have been its answer. Nor are they said after a restart.
+    // If the peer had asked something, an activation would be taken for the answer. None is sent after a restart
+    // either.
     world.run(async |a| a.recovered(task.id).await.rest().await);
     assert_eq!(world.b_heard(), ["my money"]);
 }
@@ -167,7 +168,7 @@ fn nobody_is_sent_where_nobody_follows() {
             assert_eq!(world.b_only().status.state, TaskState::Canceled);
         }
     }
-    // Whoever does not follow is shown the work all the same.
+    // A caller that does not follow is shown the work all the same.
     let world = World::new();
     world.insecure_after(0);
     let task = world.run(async |a| a.send("my money", false).await.rest().await);
@@ -291,7 +292,7 @@ fn a_caller_that_does_not_follow_never_sees_it_completed_for_nothing() {
     }
 }
 
-/// An agent whose work goes on elsewhere, and that has had enough.
+/// An agent that cancels in its own way, and admits no new tasks.
 struct Elsewhere;
 
 impl Agent for Elsewhere {

@@ -1,4 +1,4 @@
-//! What is promised about going out, with servers on this machine.
+//! What the gateway promises, with servers on this machine.
 #![expect(clippy::unwrap_used, reason = "a test stops where its world is not as it should be")]
 
 #[path = "../../../client/tests/it/stub.rs"]

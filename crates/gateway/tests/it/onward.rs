@@ -1,4 +1,4 @@
-//! Tasks that an agent elsewhere hands over: our task goes on, with whoever has theirs now.
+//! Tasks that an agent elsewhere hands over: our task goes on, with the agent that has theirs now.
 
 use crate::agent::{After, Do, Heard, Stub, card, frame};
 use crate::bench::{Bench, eventually, upstream, words};
@@ -36,14 +36,14 @@ async fn agent_with(
     Stub::start(card, script).await
 }
 
-/// How the word of a handover is put.
+/// The form in which a transfer is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// As the extension has it.
     Urn,
     /// As its literal form has it.
     Literal,
-    /// It went, and the word of where it went cannot be read.
+    /// The task was handed over, and the receiver cannot be read.
     Torn,
 }
 
@@ -120,7 +120,7 @@ fn check_lost(task: &Task, why: &str) {
 
 #[tokio::test]
 async fn what_is_handed_over_in_an_answer_is_followed_in_both_forms() {
-    // Also where the message may leave before its task is written down.
+    // Also if the message may leave before its task is stored.
     for (form, idempotent) in [(Form::Urn, false), (Form::Literal, false), (Form::Urn, true)] {
         let b = receiver(&["WORKING", "WORKING", "COMPLETED"]).await;
         let a = giver(rpc(&b), form).await;
@@ -163,7 +163,7 @@ async fn what_is_handed_over_in_a_stream_goes_on_in_the_receivers_stream_and_is_
             event("task", &begun),
             event("artifactUpdate", &chunk),
             event("statusUpdate", &update),
-            // Whatever it says after it has let go is nobody's business.
+            // What the agent reports after the transfer is ignored.
             event("statusUpdate", &json!({"taskId": "t-a", "status": {"state": "TASK_STATE_FAILED"}})),
         ];
         Do::Stream(frames, After::Silence)
@@ -219,7 +219,7 @@ async fn what_the_receiver_asks_is_answered_there_and_nowhere_else() {
     let asks = bench.send("go").await;
     assert_eq!((asks.status.state, words(&asks)), (TaskState::InputRequired, "b is INPUT_REQUIRED".into()));
     bench.engine.stop().await;
-    // Another process: who has it stands in the log.
+    // Another process: the log says which agent has the task.
     let bench = Bench::on(log, upstream(&a.url)).await;
     let done = bench.answer(&asks, "the first").await;
     assert_eq!((done.status.state, texts(&done)), (TaskState::Completed, vec!["made by b"]), "{}", words(&done));
@@ -519,7 +519,7 @@ async fn an_agent_of_ours_is_called_as_it_is_otherwise_where_the_caller_may_use_
         assert_eq!(shown, open, "{:?}", b.calls());
         match done {
             true => assert_eq!((task.status.state, texts(&task)), (TaskState::Completed, vec!["made by b"])),
-            // Whoever hands a task over may not choose among all that is ours to see there.
+            // An agent that hands a task over may not choose among all tasks that we can see there.
             false => {
                 check_lost(&task, "does not say that it came from here");
                 assert!(task.artifacts.is_empty());
@@ -565,7 +565,7 @@ async fn where_nobody_can_be_followed_the_task_fails_and_says_where_it_went() {
         assert!(words(&failed).contains("handed over"), "{to}: {}", words(&failed));
         assert!(!words(&failed).contains("pw@"), "{}", words(&failed));
     }
-    // Nobody is there: tried as often as any agent, then given up.
+    // Nothing listens there: tried as often as any agent, then given up.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let a = giver(format!("http://{nobody}/rpc"), Form::Urn).await;
     let patience = Patience { attempts: 2, ..upstream("").patience };
@@ -573,7 +573,7 @@ async fn where_nobody_can_be_followed_the_task_fails_and_says_where_it_went() {
     let failed = bench.send("go").await;
     check_lost(&failed, "called 2 times");
     assert!(words(&failed).contains(&format!("handed over to http://{nobody}/rpc")), "{}", words(&failed));
-    // Nor is a word of a handover that cannot be read taken for success.
+    // Nor is a transfer that cannot be read taken for success.
     let a = giver(rpc(&gone), Form::Torn).await;
     let failed = Bench::new(upstream(&a.url)).await.send("go").await;
     assert_eq!(failed.status.state, TaskState::Failed);

@@ -1,4 +1,4 @@
-//! Something to deliver, and somebody to deliver it.
+//! A delivery, and a sender for it.
 
 use sabir_engine::{BoxFuture, Courier as _, Outcome, Parcel, delivery_id};
 use sabir_gateway::{Bodies, Egress, OwnSecrets, Seal, Tls, Webhooks, Written};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The event as it is, for a receiver whose own secrets are these.
+/// Sends the event as it is, to a receiver with these secrets of its own.
 struct Plainly(Vec<&'static str>);
 
 impl Bodies for Plainly {
@@ -51,7 +51,7 @@ pub(crate) fn parcel(url: &str) -> Parcel {
     }
 }
 
-/// What one attempt comes to.
+/// The outcome of one attempt.
 pub(crate) async fn deliver(webhooks: &Webhooks, parcel: Parcel) -> Outcome {
     let delivered = webhooks.deliver(parcel).await;
     assert!(delivered.took < PATIENCE * 4, "{:?}", delivered.took);

@@ -1,4 +1,4 @@
-//! Agents in several places, and those that have enough to do.
+//! Agents with several replicas, and agents that are busy.
 
 use crate::agent::{After, Do, Stub, card, frame, task};
 use crate::bench::{Bench, eventually, upstream, words};
@@ -36,7 +36,7 @@ async fn work_goes_where_the_weights_say_and_not_where_nobody_is() {
 
 #[tokio::test]
 async fn what_cannot_begin_in_one_place_begins_in_another() {
-    // Nobody listens there.
+    // Nothing listens there.
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -46,7 +46,7 @@ async fn what_cannot_begin_in_one_place_begins_in_another() {
         assert_eq!(bench.send("go").await.status.state, TaskState::Completed);
     }
     assert_eq!(there.calls().len(), 5);
-    // Whoever looks finds it out as well, and then it is not even tried.
+    // Health checks find it out as well, and then the replica is not even tried.
     for expected in [Condition::Degraded, Condition::Degraded, Condition::Down] {
         bench.remote.check().await;
         assert_eq!(bench.remote.health()[0].condition, expected);

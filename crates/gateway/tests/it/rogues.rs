@@ -185,7 +185,7 @@ async fn who_speaks_another_version_overnight_is_discovered_anew_and_once() {
     assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
     let methods: Vec<String> = stub.calls().iter().map(|call| call.method()).collect();
     assert_eq!(methods, ["message/send", "SendMessage"]);
-    // One that stays as it is is not asked for ever.
+    // An agent that does not change is not asked for ever.
     let stub = Stub::start(|base| card(base, "{}", ""), |_, _| Do::Error(-32601, "no")).await;
     let bench = Bench::new(upstream(&stub.url)).await;
     assert_eq!(bench.send("go").await.status.state, TaskState::Failed);
@@ -221,7 +221,7 @@ fn sends(stub: &Stub) -> usize {
 
 #[tokio::test]
 async fn a_message_whose_fate_nobody_knows_is_not_sent_again() {
-    // Nobody answers; a gateway gives up, with a page, in JSON, or with nothing. Nothing of it is in any list.
+    // No answer; or a gateway gives up, with a page, in JSON, or with nothing. The task is in no list.
     let json = || "content-type: application/json\r\n".to_owned();
     let cases: [fn() -> Do; 4] = [
         || Do::HangUp,

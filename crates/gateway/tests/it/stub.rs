@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// Says what its script says to each request, which is remembered.
+/// Answers each request as its script says, and remembers the request.
 pub(crate) struct Server {
     pub(crate) url: Url,
     heard: Arc<Mutex<Vec<String>>>,
@@ -18,7 +18,7 @@ pub(crate) enum Say {
     AndWait(String),
     /// A byte now and then, for ever.
     Drip(String),
-    /// As many bytes as anybody takes.
+    /// As many bytes as the client takes.
     Flood(String),
 }
 

@@ -1,4 +1,4 @@
-//! Cards with several interfaces, of which some lead nowhere.
+//! Cards with several interfaces, of which some cannot be reached.
 
 use crate::agent::{After, Do, Heard, Stub, card, task};
 use crate::bench::{Bench, upstream, words};
@@ -24,7 +24,7 @@ async fn with_first(first: String) -> Stub {
     Stub::start(show, answer).await
 }
 
-/// An address where nobody is.
+/// An address where nothing listens.
 async fn nowhere() -> String {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/rpc", free.local_addr().unwrap())

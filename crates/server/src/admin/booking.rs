@@ -277,7 +277,7 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
         crate::app::make_private(directory).map_err(|e| AdminError::Failed(e.to_string()))?;
     }
     let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
     let begun = Instant::now();
     Ok(loop {
         match SqliteLog::open(&path, options.clone()) {

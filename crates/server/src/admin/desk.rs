@@ -135,7 +135,7 @@ pub async fn desk(config: &Config, order: DeskOrder) -> Result<DeskSaid, AdminEr
         return Err(AdminError::NoStore(path));
     }
     let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
     Ok(match SqliteLog::open(&path, options) {
         Ok(log) => {
             let host = Arc::new(TokioHost);

@@ -85,7 +85,7 @@ pub async fn prune(
     let task_log = existing(config)?;
     let durability = config.store.durability.into();
     let writing = sqlite::Writing::Threaded;
-    let log = SqliteLog::open(&task_log, sqlite::Options { durability, writing, metrics: Default::default() })?;
+    let log = SqliteLog::open(&task_log, sqlite::Options { durability, writing, ..Default::default() })?;
     let below = before(age);
     let mut tasks = 0;
     for name in log.agents().await?.into_iter().filter(|name| agent.is_none_or(|agent| agent == name)) {

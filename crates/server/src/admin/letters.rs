@@ -115,7 +115,7 @@ pub async fn order(config: &Config, order: Order) -> Result<Said, AdminError> {
         return Err(AdminError::NoStore(path));
     }
     let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, metrics: Default::default() };
+    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
     let begun = Instant::now();
     let said = loop {
         match SqliteLog::open(&path, options.clone()) {

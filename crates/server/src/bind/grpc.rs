@@ -57,7 +57,7 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
         Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
-        Ok(response) => response.map(|body| Body::CountedGrpc(GrpcAnswer::new(body, app.outgoing.clone()))),
+        Ok(response) => response.map(|body| Body::CountedGrpc(GrpcAnswer::new(body, app.outgoing_to(peer)))),
         Err(never) => match never {},
     }
 }

@@ -46,14 +46,14 @@ pub(crate) async fn serve(
         Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
             let mut told = Told::new(Dialect::V1, Losses::new());
             told.in_scope(scope);
-            let mut response = EventStream::new(watch, Teller::http_v1(), told, app).into_response();
+            let mut response = EventStream::new(watch, Teller::http_v1(), told, app, head.peer).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response
         }
         Ok(Answered { reply, active, .. }) => {
             let mut out = Vec::with_capacity(1024);
             v1::json::write_reply(&reply, &mut out);
-            let Some(out) = app.outgoing.hold(out) else { return shed(app, refuse(&no_room())) };
+            let Some(out) = app.outgoing_to(head.peer).hold(out) else { return shed(app, refuse(&no_room())) };
             let mut response = counted(StatusCode::OK, A2A_JSON, out);
             echo_extensions(response.headers_mut(), &active, Spelling::Plain);
             response

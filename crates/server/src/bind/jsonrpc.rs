@@ -101,14 +101,14 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: Arrived<'_>, taken: Taken) ->
         Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
             let mut told = Told::new(spoken, losses);
             told.in_scope(scope);
-            let stream = EventStream::new(watch, voice.teller(), told, app);
+            let stream = EventStream::new(watch, voice.teller(), told, app, arrived.head.peer);
             let mut response = stream.into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::of(spoken));
             response
         }
         Ok(Answered { reply, active, scope }) => match write(app, &voice, &reply, losses, scope) {
             Ok(body) => {
-                let Some(body) = app.outgoing.hold(body) else {
+                let Some(body) = app.outgoing_to(arrived.head.peer).hold(body) else {
                     return shed(app, refuse(&voice, &no_room(), challenge));
                 };
                 let mut response = counted(StatusCode::OK, JSON, body);

@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     match outcome {
         Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
             told.in_scope(scope);
-            let mut response = EventStream::new(watch, Teller::rest_v03(files), told, app).into_response();
+            let mut response = EventStream::new(watch, Teller::rest_v03(files), told, app, head.peer).into_response();
             echo_extensions(response.headers_mut(), &active, Spelling::WithX);
             response
         }
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
             told.in_scope(scope);
             match write(app, &reply, files, told) {
                 Ok(body) => {
-                    let Some(body) = app.outgoing.hold(body) else {
+                    let Some(body) = app.outgoing_to(head.peer).hold(body) else {
                         return shed(app, refuse(&no_room(), challenge));
                     };
                     let mut response = counted(StatusCode::OK, JSON, body);

@@ -41,7 +41,11 @@ impl Retention for MemoryLog {
         let old = inner.settled(agent).filter(|(id, row)| row.current() < below && !kept(id));
         let gone: HashSet<TaskId> = old.map(|(id, _)| id).collect();
         gone.iter().for_each(|id| inner.outbox.forget_task(*id));
-        inner.tasks.retain(|id, _| !gone.contains(id));
+        for id in &gone {
+            if let Some(row) = inner.tasks.remove(id) {
+                inner.take_off(&row.scope.caller, row.bytes);
+            }
+        }
         inner.keys.retain(|_, (kept, _)| !gone.contains(&kept.task));
         inner.aliases.retain(|_, named| !gone.contains(named));
         inner.notes.retain(|id, _| !gone.contains(id));

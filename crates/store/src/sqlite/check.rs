@@ -13,7 +13,7 @@
 //! operator restores a damaged store from a copy.
 
 use super::guard::{SqliteGuard, audit};
-use super::{reader, schema, seq, task_id};
+use super::{reader, schema, seq, stored_bytes, task_id};
 use crate::{OpenError, StoreError};
 use rusqlite::{Connection, Row};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, TaskState};
@@ -299,6 +299,9 @@ fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     while let Some(row) = rows.next()? {
         let (scope, state, counted, told): (i64, i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         checked.wrong(format!("owner {scope} has {counted} tasks in state {state}, the counter says {told}"));
+    }
+    for wrong in stored_bytes::wrong_counts(view)? {
+        checked.wrong(wrong);
     }
     Ok(())
 }

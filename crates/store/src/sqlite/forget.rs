@@ -13,11 +13,12 @@
 
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Backend, SqliteLog, lock, schema, stamp, store_error, task_id};
+use super::{Backend, SqliteLog, lock, schema, stamp, store_error, stored_bytes, task_id};
 use crate::retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
 use crate::{Answer, OpenError, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 use sabir_proto::{AgentName, Stamp, TaskId, TaskState};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -49,6 +50,8 @@ struct Pass {
     last: Option<Bookmark>,
     /// Whether it did as much as it may, and there may be more.
     is_full: bool,
+    /// What it took off the bytes of each owner, where those are counted.
+    freed: HashMap<i64, i64>,
 }
 
 /// A task that may be deleted: its key, its salt and its position.
@@ -157,7 +160,8 @@ impl Writer {
         // The sync level cannot change inside a transaction.
         self.roll_back();
         let outcome = outcome.and_then(|done| self.tighten().map(|()| done)).map_err(|e| store_error(&e));
-        if outcome.is_ok() {
+        if let Ok(pass) = &outcome {
+            shared.follow_stored_bytes(&pass.freed);
             shared.noted.fetch_add(1, Ordering::Release);
         }
         outcome
@@ -168,15 +172,20 @@ impl Writer {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut room = EVENTS_AT_ONCE;
         let (mut gone, mut last) = (Vec::new(), None);
+        let mut freed = self.shared.stored_bytes.is_counted().then(HashMap::new);
         // Deletions that an earlier transaction began come first.
-        finish(connection, &mut room)?;
+        finish(connection, &mut room, &mut freed)?;
         for &(k, salt, at) in candidates {
             if room == 0 {
                 break;
             }
             last = Some(at);
-            let sql = format!("DELETE FROM task AS t WHERE t.k = ?1 AND t.salt = ?2 AND t.state = ?3 AND {NOT_OWED}");
-            if connection.prepare_cached(&sql)?.execute((k, salt, at.state))? == 0 {
+            // Read before the row is deleted, and used only if it is.
+            let bytes = if freed.is_some() { stored_bytes::row_bytes(connection, k)? } else { 0 };
+            let sql = format!(
+                "DELETE FROM task AS t WHERE t.k = ?1 AND t.salt = ?2 AND t.state = ?3 AND t.scope = ?4 AND {NOT_OWED}"
+            );
+            if connection.prepare_cached(&sql)?.execute((k, salt, at.state, at.scope))? == 0 {
                 continue;
             }
             for table in [
@@ -197,21 +206,34 @@ impl Writer {
             }
             let sql = "UPDATE counter SET n = n - 1 WHERE scope = ?1 AND state = ?2";
             connection.prepare_cached(sql)?.execute((at.scope, at.state))?;
-            connection.prepare_cached("INSERT INTO forgotten (k) VALUES (?1)")?.execute([k])?;
+            if let Some(freed) = &mut freed {
+                *freed.entry(at.scope).or_default() -= bytes;
+            }
+            let owner = freed.as_ref().map(|_| at.scope);
+            connection.prepare_cached("INSERT INTO forgotten (k, scope) VALUES (?1, ?2)")?.execute((k, owner))?;
             gone.push(task_id(k, salt));
-            finish(connection, &mut room)?;
+            finish(connection, &mut room, &mut freed)?;
         }
+        let freed = freed.unwrap_or_default();
+        stored_bytes::write_changes(connection, &freed)?;
         connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(Pass { gone, last, is_full: room == 0 })
+        Ok(Pass { gone, last, is_full: room == 0, freed })
     }
 }
 
-/// Deletes leftover events of deleted tasks, while there is room.
-fn finish(connection: &Connection, room: &mut u64) -> rusqlite::Result<()> {
+/// Deletes events of tasks that are gone, while there is room, and takes their bytes off their owners.
+fn finish(connection: &Connection, room: &mut u64, freed: &mut Option<HashMap<i64, i64>>) -> rusqlite::Result<()> {
     while *room > 0 {
-        let begun =
-            connection.prepare_cached("SELECT k FROM forgotten LIMIT 1")?.query_row([], |row| row.get::<_, i64>(0));
-        let Some(k) = begun.optional()? else { return Ok(()) };
+        let begun = connection
+            .prepare_cached("SELECT k, scope FROM forgotten LIMIT 1")?
+            .query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?)));
+        let Some((k, owner)) = begun.optional()? else { return Ok(()) };
+        if let (Some(freed), Some(owner)) = (freed.as_mut(), owner) {
+            let sql = "SELECT ifnull(sum(n), 0) FROM (
+                           SELECT length(lines) AS n FROM event WHERE k = ?1 ORDER BY first LIMIT ?2)";
+            let bytes: i64 = connection.prepare_cached(sql)?.query_row((k, room.cast_signed()), |row| row.get(0))?;
+            *freed.entry(owner).or_default() -= bytes;
+        }
         let sql = "DELETE FROM event WHERE k = ?1 AND first IN
                        (SELECT first FROM event WHERE k = ?1 ORDER BY first LIMIT ?2)";
         let deleted = connection.prepare_cached(sql)?.execute((k, room.cast_signed()))?;
@@ -250,7 +272,7 @@ impl Retention for SqliteLog {
             return Answer::now(Ok(Forgotten { tasks: 0, next }));
         }
         let work = move |writer: &mut Writer| {
-            let Pass { gone, last, is_full } = writer.forget(&candidates)?;
+            let Pass { gone, last, is_full, .. } = writer.forget(&candidates)?;
             writer.shared.settled.forget(&gone);
             let tasks = u64::try_from(gone.len()).unwrap_or(0);
             // If there was no room for all, it goes on behind the last that was handled.

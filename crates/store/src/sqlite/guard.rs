@@ -75,7 +75,7 @@ impl SqliteGuard {
     /// [`Writing::Inline`] every change is written by its caller and every lookup reads the file, for a command that
     /// makes one change and ends; refusals are then written with the next record, or when the store is closed.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let Options { durability, writing, metrics } = options;
+        let Options { durability, writing, metrics, .. } = options;
         let connection = queue::open(path, durability)?;
         let fail = |e: rusqlite::Error| open_error(path, &e);
         let directory = Arc::new(Directory::new());

@@ -32,8 +32,12 @@ pub(super) const TASK_LOG: Format = Format {
         ),
         include_str!("migrations/0002_agent_data.sql"),
         include_str!("migrations/0003_history_of_open_tasks.sql"),
+        include_str!("migrations/0004_stored_bytes.sql"),
     ],
 };
+
+/// The version of a task log that can count the bytes of each caller.
+pub(super) const COUNTS_BYTES_SINCE: i64 = 4;
 
 /// The guard's data; its application id reads "SABG".
 pub(super) const GUARD: Format = Format {

@@ -2,7 +2,7 @@
 
 use super::ledger::SlotMove;
 use super::queue::{Delivery, Reply};
-use super::{Durability, Options, Shared, key, number, salt, seq, store_error};
+use super::{Durability, Options, Shared, key, number, salt, seq, store_error, stored_bytes};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Scope, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -46,8 +46,42 @@ enum Care {
     Step,
 }
 
-/// Changes of the counters in a group; written once per group.
-type Counts = HashMap<(i64, u8), i64>;
+/// What a group changes in the counters; written once per group.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Tasks, by owner and state.
+    tasks: HashMap<(i64, u8), i64>,
+    /// Bytes, by owner; nothing where they are not counted.
+    bytes: HashMap<i64, i64>,
+    counts_bytes: bool,
+}
+
+impl Counts {
+    fn task(&mut self, scope: i64, state: u8, change: i64) {
+        *self.tasks.entry((scope, state)).or_default() += change;
+    }
+
+    fn bytes(&mut self, scope: i64, change: impl FnOnce() -> usize) {
+        if self.counts_bytes {
+            *self.bytes.entry(scope).or_default() += i64::try_from(change()).unwrap_or(i64::MAX);
+        }
+    }
+
+    /// Gives bytes of one owner to another.
+    fn move_bytes(&mut self, from: i64, to: i64, bytes: i64) {
+        *self.bytes.entry(from).or_default() -= bytes;
+        *self.bytes.entry(to).or_default() += bytes;
+    }
+
+    fn add(&mut self, other: Self) {
+        for ((scope, state), change) in other.tasks {
+            self.task(scope, state, change);
+        }
+        for (scope, change) in other.bytes {
+            *self.bytes.entry(scope).or_default() += change;
+        }
+    }
+}
 
 /// The columns of a task's row that a later step needs.
 struct Row {
@@ -155,7 +189,7 @@ impl Writer {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let latest = steps.iter().filter_map(|s| s.placement).map(|p| p.position.get()).max().unwrap_or(0);
         let commit = latest.max(self.shared.commit.load(Ordering::Acquire) + 1);
-        let mut counts = Counts::new();
+        let mut counts = self.no_counts();
         let mut verdicts = Vec::with_capacity(steps.len());
         for step in steps {
             match self.take(step, commit, &mut counts, care)? {
@@ -166,19 +200,22 @@ impl Writer {
         for record in &self.riding {
             self.write_interaction(record)?;
         }
-        for ((scope, state), change) in counts {
+        for ((scope, state), change) in &counts.tasks {
             self.connection
                 .prepare_cached(
                     "INSERT INTO counter (scope, state, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
                 )?
                 .execute((scope, state, change))?;
         }
+        stored_bytes::write_changes(&self.connection, &counts.bytes)?;
         self.groups += 1;
         if self.groups.is_multiple_of(SWEEP_EVERY) {
             self.sweep(Stamp::from_u64(commit))?;
         }
         self.connection.prepare_cached("UPDATE latest SET number = ?1")?.execute([commit.cast_signed()])?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
+        // Before any caller is answered: its next request finds what this one has stored.
+        self.shared.follow_stored_bytes(&counts.bytes);
         self.shared.commit.store(commit, Ordering::Release);
         adopted(steps).for_each(|task| self.shared.settled.forget(&[task]));
         self.riding.clear();
@@ -190,6 +227,10 @@ impl Writer {
         Ok(Some(verdicts))
     }
 
+    fn no_counts(&self) -> Counts {
+        Counts { counts_bytes: self.shared.stored_bytes.is_counted(), ..Counts::default() }
+    }
+
     /// Writes one step. A step without effects is refused before it has written anything, and needs no savepoint.
     /// `None` where a refused step would have needed one.
     fn take(
@@ -199,7 +240,7 @@ impl Writer {
         counts: &mut Counts,
         care: Care,
     ) -> rusqlite::Result<Option<Result<(), AppendError>>> {
-        let mut changes = Counts::new();
+        let mut changes = self.no_counts();
         let (counted, slots_moved) = (self.counted.get(), self.slots_moved.borrow().len());
         let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
         let savepoint = !alone && care == Care::Step;
@@ -230,9 +271,7 @@ impl Writer {
             self.connection.prepare_cached("RELEASE step")?.execute([])?;
         }
         if verdict.is_ok() {
-            for (what, change) in changes {
-                *counts.entry(what).or_default() += change;
-            }
+            counts.add(changes);
         }
         Ok(Some(verdict))
     }
@@ -263,6 +302,7 @@ impl Writer {
         for effect in &step.effects {
             let done = match effect {
                 Effect::Adopt(by) => self.adopt(k, by, counts)?,
+                Effect::KeepData(data) => self.keep_data(k, data, counts)?,
                 effect => self.effect(k, step, effect)?,
             };
             if let Err(refused) = done {
@@ -310,7 +350,8 @@ impl Writer {
                 lines.as_ref().filter(|_| settled),
                 opening.birth.is_some().then_some(1),
             ])?;
-        *counts.entry((scope, state.number())).or_default() += 1;
+        counts.task(scope, state.number(), 1);
+        counts.bytes(scope, || body.map_or(0, |b| b.json.len()) + lines.as_ref().map_or(0, Vec::len));
         if !settled {
             if let Some(lines) = lines {
                 self.insert_events(k, Seq(1), step, lines, None)?;
@@ -347,7 +388,9 @@ impl Writer {
                 return Ok(Err(AppendError::Stale));
             }
             let retry = step.retry.zip(step.placement.map(|p| p.position));
-            self.insert_events(k, step.after.next(), step, lines(&step.events), retry)?;
+            let lines = lines(&step.events);
+            counts.bytes(row.scope, || lines.len());
+            self.insert_events(k, step.after.next(), step, lines, retry)?;
         }
         if let Some((turn, attempt)) = step.turn {
             let sql = "UPDATE task SET turn = ?2, attempt = ?3 WHERE k = ?1";
@@ -373,8 +416,10 @@ impl Writer {
                     let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5, history_at = ?6,
                                    artifacts_at = ?7, body = ?8 WHERE k = ?1";
                     let (json, history_at, artifacts_at) = (&body.json[..], body.history_at, body.artifacts_at);
+                    let scope = row.scope;
                     let row = params![k, state, position, moved, head, history_at, artifacts_at, json];
                     self.connection.prepare_cached(sql)?.execute(row)?;
+                    counts.bytes(scope, || json.len());
                 }
                 None => {
                     let sql = "UPDATE task SET state = ?2, position = ?3, moved = ?4, head = ?5 WHERE k = ?1";
@@ -382,8 +427,8 @@ impl Writer {
                 }
             }
             if row.state != state {
-                *counts.entry((row.scope, row.state)).or_default() -= 1;
-                *counts.entry((row.scope, state)).or_default() += 1;
+                counts.task(row.scope, row.state, -1);
+                counts.task(row.scope, state, 1);
             }
         }
         match &step.snapshot {
@@ -447,10 +492,6 @@ impl Writer {
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
             Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
-            Effect::KeepData(data) => {
-                let sql = "INSERT INTO agent_data (k, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-                self.connection.prepare_cached(sql)?.execute(params![k, &data[..]])?;
-            }
             Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.stop_waiting(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
@@ -460,8 +501,8 @@ impl Writer {
                 return Ok(moved.map_err(AppendError::from));
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
-            // Handled by `apply`, since counters are kept by owner.
-            Effect::Adopt(_) => {}
+            // They change what is counted for owners, so the caller of this function, which has the counts, did them.
+            Effect::Adopt(_) | Effect::KeepData(_) => {}
             Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
             Effect::Alias { name, was } => {
                 // The alias belongs to the owner in the task's own row.
@@ -501,8 +542,24 @@ impl Writer {
         self.connection.prepare_cached("DELETE FROM alias WHERE k = ?1 AND scope <> ?2")?.execute((k, to))?;
         self.connection.prepare_cached("DELETE FROM push_config WHERE k = ?1")?.execute([k])?;
         self.connection.prepare_cached("DELETE FROM outbox WHERE k = ?1")?.execute([k])?;
-        *counts.entry((was, state)).or_default() -= 1;
-        *counts.entry((to, state)).or_default() += 1;
+        counts.task(was, state, -1);
+        counts.task(to, state, 1);
+        if counts.counts_bytes {
+            counts.move_bytes(was, to, stored_bytes::task_bytes(&self.connection, k)?);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Keeps data of the agent with the task, in place of what it kept before.
+    fn keep_data(&self, k: i64, data: &[u8], counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+        if counts.counts_bytes {
+            let sql = "SELECT t.scope, ifnull(length(d.data), 0) FROM task t LEFT JOIN agent_data d ON d.k = t.k WHERE t.k = ?1";
+            let (scope, before): (i64, i64) =
+                self.connection.prepare_cached(sql)?.query_row([k], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            *counts.bytes.entry(scope).or_default() += i64::try_from(data.len()).unwrap_or(i64::MAX) - before;
+        }
+        let sql = "INSERT INTO agent_data (k, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+        self.connection.prepare_cached(sql)?.execute(params![k, data])?;
         Ok(Ok(()))
     }
 

@@ -10,7 +10,7 @@ use super::{Options, Store};
 use crate::agents::VENUE;
 use crate::wait::at_once;
 use bytes::Bytes;
-use sabir_proto::{AgentName, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
+use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{Durability, SqliteLog, Writing};
 use sabir_store::{
@@ -442,6 +442,10 @@ impl Inner {
 }
 
 impl TaskLog for SimLog {
+    fn stored_bytes(&self, caller: &Caller) -> u64 {
+        self.lock().disk.log().stored_bytes(caller)
+    }
+
     fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
         self.read(|log| log.handed_over(since, limit))
     }

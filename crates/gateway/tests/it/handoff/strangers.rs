@@ -1,10 +1,10 @@
-//! Tasks that are handed to agents that know nothing of us: every request is counted where it arrives.
+//! Tasks that are handed to agents without our extension: every request is counted where it arrives.
 
 use super::world::World;
 use crate::agent::{Do, Heard, Stub, card, task};
 use sabir_proto::TaskState;
 
-/// An agent that can do what is asked, and knows no extension.
+/// An agent that has the capability, and knows no extension.
 fn stranger(answer: impl Fn(usize) -> Do + Send + Sync + 'static) -> (World, Stub) {
     let show = |base: &str| {
         let skill = r#""skills":[{"id":"r","name":"r","description":"r","tags":["cap:billing.refund"]}]"#;

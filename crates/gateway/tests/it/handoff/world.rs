@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trick {
     Fine,
-    /// It never arrives, and whoever sent it knows.
+    /// It never arrives, and the sender knows.
     LoseRequest,
     /// It arrives, and its answer does not.
     LoseAnswer,
@@ -35,15 +35,15 @@ pub(crate) enum Trick {
     HangBefore,
     /// It hangs on the way back.
     HangAfter,
-    /// Their card hangs, the first time.
+    /// Reading their card hangs, the first time.
     HangFace,
-    /// They say no.
+    /// They refuse it.
     Refuse,
     /// Their card has lost its skills by the time it is read again.
     ForgetSkills,
 }
 
-/// What is said to our agent besides words.
+/// What our agent is sent, besides its text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said {
     Words(&'static str),
@@ -77,7 +77,7 @@ impl Host for Clock {
     }
 }
 
-/// Gives its task away, and may be begun again.
+/// Hands its task over, and may be restarted.
 struct Giver(Handover);
 
 impl Agent for Giver {
@@ -99,7 +99,7 @@ impl Agent for Refunds {
     }
 }
 
-/// Asks before it is done, and tells how far it is.
+/// Asks before it is done, and reports its progress.
 pub(crate) struct Careful;
 
 impl Agent for Careful {
@@ -137,7 +137,7 @@ fn request(message: Message, at_once: bool) -> Box<SendMessage> {
     })
 }
 
-/// The way to the other server, and what goes wrong on it.
+/// The path to the other server, and what goes wrong on it.
 struct Road {
     handle: Handle,
     engine: Engine,
@@ -148,7 +148,7 @@ struct Road {
     forget: AtomicBool,
     holds: AtomicBool,
     accepts: AtomicBool,
-    /// How many looks at its card find it where callers follow, and one more.
+    /// One more than the number of looks at its card that find an endpoint which callers follow.
     followed: AtomicU64,
     /// Everything that was sent there, whether or not it was recognised.
     sent: Mutex<Vec<Message>>,
@@ -164,7 +164,7 @@ impl Road {
         std::future::pending().await
     }
 
-    /// On the other server's own threads, which outlive ours.
+    /// Runs on the other server's own threads, which outlive ours.
     async fn there<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         self.handle.spawn(work).await.unwrap()
     }
@@ -191,7 +191,7 @@ fn lost() -> Error {
     Error::Unreachable { host, reason, safe: false, whose, cause, retry_after: None }
 }
 
-/// A share of the road, as the desk holds it.
+/// The other server, as a target of the policy.
 struct Billing(Arc<Road>);
 
 impl Peer for Billing {
@@ -252,7 +252,7 @@ impl Peer for Billing {
     }
 }
 
-/// An agent that is reached over the wire, as those of a configuration are.
+/// A target that is reached over the wire, as those of a configuration are.
 struct Stranger(RemoteAgent);
 
 impl Stranger {
@@ -295,7 +295,7 @@ impl Ledger for Books {
     }
 }
 
-/// What the agent of the tests wants.
+/// The handover that the agent of the tests wants.
 pub(crate) fn refund() -> Handover {
     Handover { to: "billing".into(), required: vec!["billing.refund".into()], ..Handover::default() }
 }
@@ -308,7 +308,7 @@ pub(crate) struct World {
     unaware: Unaware,
     /// The other agent as a resident of ours, for callers that do not follow.
     pub(crate) relayed: Arc<dyn AnyAgent>,
-    /// Where an agent is that knows nothing of us, in place of the other server.
+    /// The URL of an agent without our extension, in place of the other server.
     stranger: Option<String>,
     _theirs: Runtime,
 }
@@ -355,7 +355,7 @@ impl World {
         Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), stranger: None, _theirs: theirs }
     }
 
-    /// One whose other agent is behind this URL, and its threads.
+    /// A world whose other agent is behind this URL, and its threads.
     pub(crate) fn with_stranger<T>(stranger: impl AsyncFnOnce() -> (String, T)) -> (Self, T) {
         let mut world = Self::new();
         let (url, stub) = world.road.handle.block_on(stranger());
@@ -375,12 +375,12 @@ impl World {
         self.road.accepts.store(false, Ordering::Relaxed);
     }
 
-    /// From so many looks at its card on it is where nobody follows.
+    /// After so many looks at its card, callers no longer follow to its endpoint.
     pub(crate) fn insecure_after(&self, looks: u64) {
         self.road.followed.store(looks + 1, Ordering::Relaxed);
     }
 
-    /// How many events of a task of ours have this in them.
+    /// How many events of a task of ours have this text in them.
     pub(crate) fn events(&self, id: TaskId, text: &str) -> usize {
         let all = self.road.handle.block_on(self.log.events(id, sabir_proto::Seq(0), 100)).unwrap();
         // A snapshot is how a task begins, and says nothing anew.
@@ -431,7 +431,7 @@ impl World {
         self.keep(work).1
     }
 
-    /// The same; the server goes on until its runtime is dropped, so that it may still say "begin" to whoever took a task.
+    /// The same; the server goes on until its runtime is dropped, so that it may still send the activation.
     pub(crate) fn keep<T>(&self, work: impl AsyncFnOnce(Ours) -> T) -> (Runtime, T) {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let done = runtime.block_on(async {
@@ -441,7 +441,7 @@ impl World {
         (runtime, done)
     }
 
-    /// Runs our server until this trick was played, and then ends it at once.
+    /// Runs our server until this fault has happened, and then ends it at once.
     pub(crate) fn crash_when<T>(&self, trick: Trick, work: impl AsyncFnOnce(Ours) -> T) -> T {
         let (runtime, done) = self.keep(async |ours| {
             let done = work(ours).await;
@@ -516,7 +516,7 @@ pub(crate) struct Ours {
     triage: Arc<Resident>,
 }
 
-/// A task of ours.
+/// A task that our server has.
 pub(crate) struct Mine {
     ours: Ours,
     pub(crate) id: TaskId,

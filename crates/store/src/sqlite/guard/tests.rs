@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sqlite::Durability;
-use crate::{Break, Metrics, Outcome, Tampering};
+use crate::{Break, Outcome, Tampering};
 use sabir_proto::Caller;
 use std::fs;
 use std::pin::Pin;
@@ -41,7 +41,7 @@ fn refusal(caller: &str, ms: i64) -> Record {
 }
 
 fn options(writing: Writing) -> Options {
-    Options { durability: Durability::Normal, writing, metrics: Metrics::default() }
+    Options { durability: Durability::Normal, writing, ..Options::default() }
 }
 
 fn open(path: &Path, writing: Writing) -> SqliteGuard {
