@@ -131,8 +131,8 @@ pub struct Patience {
     pub silence: Option<Duration>,
     /// The pause before the next call; it grows while there is no news.
     pub pause: Duration,
-    /// How long connections may be refused, or its name not resolve, before a task fails whose message never left; `None`
-    /// for as long as the attempts last.
+    /// How long connections may be refused, or its name not resolve, before a task fails whose message never left;
+    /// `None` for as long as the attempts last.
     pub connect_give_up: Option<Duration>,
 }
 

@@ -1,7 +1,7 @@
-//! What a certificate says of itself: the hosts it is for, and from when until when.
+//! What a certificate says of itself: the hosts it is for, and its validity.
 //!
-//! For telling an operator about the server's own, and for knowing by which names it is called. Nothing is decided about
-//! trust here.
+//! Operators see it for the server's own certificate, and the server learns its own names from it. Nothing is decided
+//! about trust here.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate};
@@ -11,13 +11,13 @@ use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate}
 pub struct Described {
     /// The hosts of its subject alternative name, in lower case; one may begin with `*.`.
     pub dns_names: Vec<String>,
-    /// It counts from here …
+    /// The beginning of its validity.
     pub not_before: SystemTime,
-    /// … to here.
+    /// The end of its validity.
     pub not_after: SystemTime,
 }
 
-/// Reads a certificate in DER. `None`: it is none.
+/// Reads a certificate in DER; `None` if it is not one.
 pub fn describe(der: &[u8]) -> Option<Described> {
     let (rest, certificate) = X509Certificate::from_der(der).ok()?;
     if !rest.is_empty() {
@@ -37,7 +37,7 @@ pub fn describe(der: &[u8]) -> Option<Described> {
     })
 }
 
-/// Times before 1970 are 1970: long ago is all that matters of them.
+/// Times before 1970 become 1970: it only matters that they are long ago.
 fn time(time: ASN1Time) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or(0))
 }

@@ -1,9 +1,9 @@
-//! One entrance: which credentials it takes, and in which order they are looked at.
+//! Authenticates callers: which credentials are accepted, and in which order they are tried.
 //!
-//! A request shows one credential or none, so there is little to order. Only a bearer token can mean several things: a
-//! key of ours has a form that nothing else has; a token of an issuer that we know is judged by that issuer's keys, and
-//! by nothing else; any other token is one under a shared secret; and the static token of older peers, which may look
-//! like anything, comes last.
+//! A request shows one credential or none, so there is little to order. Only a bearer token can mean several things: an
+//! API key of ours has a form that no other credential has; a token of a configured issuer is verified with that
+//! issuer's keys, and with nothing else; any other token is one under a shared secret; and the static token of older
+//! peers, which may look like anything, comes last.
 
 mod build;
 mod schemes;
@@ -25,29 +25,29 @@ use sabir_proto::Secret;
 use sabir_store::{GuardStore, Imprint, SecretRef, Standing};
 use std::sync::Arc;
 
-/// The shortest secret of an organisation that is believed, in bytes.
+/// The shortest accepted secret of an organisation, in bytes.
 const ORGANISATION_SECRET_MIN: usize = 8;
 
-/// Where secrets are: the environment and files, which the guard does not read itself.
+/// Resolves secrets, from the environment and from files, which the guard does not read itself.
 pub trait Secrets: Send + Sync + 'static {
-    /// The secret behind a reference, or why it cannot be had (without saying anything about its value).
+    /// The secret behind a reference, or why it is unavailable (without saying anything about its value).
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, String>;
 }
 
-/// How an entrance treats callers that show nothing.
+/// How callers without a credential are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posture {
-    /// Nobody is asked for anything, and whatever is shown is not looked at.
+    /// Callers are asked for no credential, and one that is shown is ignored.
     Open,
-    /// Whoever shows nothing is `anonymous`.
+    /// A caller without a credential is `anonymous`.
     Optional,
-    /// Whoever shows nothing is refused.
+    /// A caller without a credential is refused.
     Required,
-    /// Nobody is let in: nothing is configured by which anybody could be recognised, and this is production.
+    /// Every caller is refused: no credential is configured, and this is production.
     Closed,
 }
 
-/// What an agent asks of its callers.
+/// The authentication of one agent's callers.
 pub struct Entrance<F> {
     config: AuthConfig,
     accepts: Vec<Accept>,
@@ -77,13 +77,14 @@ pub(crate) struct Xpr<F> {
 }
 
 impl<F: Fetch> Entrance<F> {
-    /// How callers that show nothing are treated.
+    /// How callers without a credential are treated.
     pub const fn posture(&self) -> Posture {
         self.posture
     }
 
-    /// Whether callers without a credential may be several people. On an open server that only this machine reaches they
-    /// are the one person there; wherever credentials are known, or other machines reach the server, they may be anyone.
+    /// Whether callers without a credential may be several people. On an open server that only this machine reaches
+    /// they are the one person there; where credentials are configured, or other machines reach the server, they may be
+    /// several.
     pub const fn has_strangers(&self) -> bool {
         match self.posture {
             Posture::Open => self.reachable,
@@ -96,23 +97,23 @@ impl<F: Fetch> Entrance<F> {
         if self.has_strangers() { Identity::anonymous() } else { Identity::local() }
     }
 
-    /// The credentials that are taken.
+    /// The credentials that are accepted.
     pub fn accepts(&self) -> &[Accept] {
         &self.accepts
     }
 
-    /// Whether whoever enters must have signed the body, which proves something over JSON-RPC only.
+    /// Whether every caller must sign the body, which proves something over JSON-RPC only.
     pub fn wants_body_signatures(&self) -> bool {
         let only_signed = self.accepts.iter().all(|accept| *accept == Accept::Xpr);
         self.posture == Posture::Required && only_signed
     }
 
-    /// `WWW-Authenticate` for those who are not known.
+    /// The `WWW-Authenticate` header for callers that are not authenticated.
     pub fn challenge(&self) -> Option<&str> {
         self.challenge.as_deref()
     }
 
-    /// What scopes of tokens that are for us begin with; empty where scopes are not read.
+    /// The prefix of token scopes that are for us; empty where scopes are not read.
     pub(crate) fn scope_prefix(&self) -> &str {
         self.config.jwt.as_ref().map_or("", |jwt| &jwt.scope_prefix)
     }
@@ -125,12 +126,12 @@ impl<F: Fetch> Entrance<F> {
         self.accepts.contains(&accept)
     }
 
-    /// Whether secrets are taken that people choose.
+    /// Whether secrets that people choose are accepted.
     pub(crate) fn takes_guessable(&self) -> bool {
         self.takes(Accept::Basic) || self.takes(Accept::LegacyKey)
     }
 
-    /// Whether somebody of this name could come in at all, with the right credential. For explanations.
+    /// Whether a caller of this name could authenticate at all, with the right credential. For explanations.
     pub(crate) fn could_take(&self, identity: &Identity) -> Result<(), Refusal> {
         let no = |scheme, words: String| Err(Refusal::unauthenticated(Some(scheme), "not_taken", words));
         let name = identity.caller().name();
@@ -163,7 +164,7 @@ impl<F: Fetch> Entrance<F> {
         }
     }
 
-    /// Who knocks.
+    /// Authenticates the sender of a request.
     pub(crate) async fn identify(
         &self,
         knock: &Knock<'_>,
@@ -180,7 +181,8 @@ impl<F: Fetch> Entrance<F> {
             Shown::Bearer(token) => self.bearer(token, knock, store, secrets).await,
             Shown::Key(key) => self.key(key, knock, store),
             Shown::Password(header) => self.password(header, knock),
-            // Boxed, as everything that may have to ask somebody: every request pays for the size of its future.
+            // Boxed, as everything that may have to query another server: every request pays for the size of its
+            // future.
             Shown::Signature(headers) => Box::pin(self.signature(headers, knock)).await,
             Shown::Certificate(der) => self.certificate(der),
             Shown::Unknown => Err(Refusal::unauthenticated(None, "unknown_scheme", self.ways())),
@@ -221,7 +223,7 @@ impl<F: Fetch> Entrance<F> {
         if let Some(legacy) = &self.legacy {
             match legacy.verify(token) {
                 Some(who) => return Ok(Identity::new(&who, Proof::Legacy)),
-                // Whoever sent no token at all meant this one.
+                // A text that is no signed token was meant as the static token.
                 None => refusal = refusal.filter(|_| authn::is_token(token)).or_else(|| Some(bad_legacy_key())),
             }
         }
@@ -235,7 +237,7 @@ impl<F: Fetch> Entrance<F> {
         Self::known_key(text, knock, store)
     }
 
-    /// Who knocks with a key, at a door that takes nothing else.
+    /// Authenticates the sender of a request to an endpoint that accepts API keys only.
     pub(crate) fn identify_key(&self, knock: &Knock<'_>, store: &dyn GuardStore) -> Result<Identity, Refusal> {
         match knock.shown()? {
             Shown::Bearer(text) | Shown::Key(text) => Self::known_key(text, knock, store),
@@ -244,7 +246,7 @@ impl<F: Fetch> Entrance<F> {
     }
 
     fn known_key(text: &str, knock: &Knock<'_>, store: &dyn GuardStore) -> Result<Identity, Refusal> {
-        // What cannot be a key is looked up all the same, so that the time taken does not tell forms apart.
+        // A text that cannot be a key is looked up all the same, so that the time taken does not tell forms apart.
         let hash = Imprint::hash(text);
         match store.find(&hash, knock.now).map_err(|_| Refusal::store())? {
             Standing::Valid(key) => {
@@ -286,7 +288,7 @@ impl<F: Fetch> Entrance<F> {
 
     fn certificate(&self, der: &[u8]) -> Result<Identity, Refusal> {
         if !self.takes(Accept::Mtls) {
-            // It belongs to the connection, and may be meant for somebody else behind this address.
+            // It belongs to the connection, and may be meant for another agent behind this address.
             return self.nothing_shown();
         }
         let certified = mtls::read(der)?;
@@ -316,7 +318,7 @@ impl Shared {
                 basic::Channel::Tls => "https",
                 basic::Channel::Plain => "http",
             };
-            // Peers take us for https also where we are not, and say so in their tokens.
+            // Peers assume https also where we are reached by http, and say so in their tokens.
             let named = |proto: &str| native_jwt::own_audience(None, knock.host, Some(proto));
             by_host = [named(proto), named("https")].into_iter().flatten().collect::<Vec<_>>();
             &by_host
@@ -335,7 +337,8 @@ impl Shared {
                 away = true;
                 None
             })?;
-            // One whose secret is gone has none; that it is known does not show. A few letters are as good as nothing.
+            // An organisation whose secret is unavailable has none, and the peer cannot tell. A very short secret
+            // counts as none.
             secrets.reveal(&found.secret).ok().filter(|secret| secret.expose().trim().len() >= ORGANISATION_SECRET_MIN)
         };
         match native_jwt::verify(token, settings, organisation, knock.now) {
@@ -354,7 +357,7 @@ fn bad_legacy_key() -> Refusal {
 }
 
 impl<F: Fetch> Entrance<F> {
-    /// Which credentials would be taken, in words.
+    /// The accepted credentials, in words.
     fn ways(&self) -> String {
         let way = |accept: &Accept| match accept {
             Accept::ApiKey => "an API key (Authorization: Bearer, or X-API-Key)",

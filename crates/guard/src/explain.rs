@@ -1,4 +1,4 @@
-//! Why a decision would fall as it does: the answer of `sabir explain`.
+//! Explains a decision: the answer of `sabir explain`.
 
 use crate::config::Accept;
 use crate::entrance::Posture;
@@ -8,36 +8,36 @@ use crate::policy::{Action, Notes, Rules};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
 
-/// Who wants what.
+/// A question about access: which caller wants to do what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The caller by name: `anonymous`, `key:ID`, `xpr:ACCOUNT` …
     pub caller: String,
-    /// The scopes of its token, for callers that come with one of an issuer.
+    /// The scopes of its token, for callers with a token of an issuer.
     pub scopes: Vec<String>,
-    /// What it wants to do.
+    /// The action that it wants.
     pub action: Action,
-    /// With which skill.
+    /// The skill that it wants to use, if any.
     pub skill: Option<String>,
 }
 
-/// The rules in the order in which they were asked, up to the one that refused.
+/// The decisions of the rules in their order, up to the one that refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The caller.
+    /// The name of the caller.
     pub caller: String,
-    /// What each rule said.
+    /// The decision of each rule.
     pub lines: Vec<Line>,
 }
 
-/// What one rule said.
+/// The decision of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The rule.
+    /// The name of the rule.
     pub rule: &'static str,
     /// Whether it let the caller pass.
     pub passed: bool,
-    /// Why.
+    /// The reason, in words.
     pub why: String,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn rule_of(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// Whether such a caller would get past the entrance at all, if its credential is good.
+/// Whether such a caller would be authenticated, if its credential is valid.
 pub(crate) fn entry<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,

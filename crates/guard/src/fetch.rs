@@ -1,22 +1,22 @@
-//! The way out: small documents, fetched for us by whoever owns the sockets.
+//! The HTTP client interface: small documents, which the server fetches for the guard.
 
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
 use url::Url;
 
-/// A document we want.
+/// A request for a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Where it is.
+    /// The URL of the document.
     pub url: Url,
-    /// How to ask for it.
+    /// The method, with the body of a POST.
     pub method: Method,
-    /// The most we read. A longer answer is a fault, not a shorter document.
+    /// The longest accepted answer, in bytes. A longer one is a fault, not a shorter document.
     pub bytes_max: usize,
 }
 
-/// How to ask.
+/// The HTTP method of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
     /// By `GET`.
@@ -30,10 +30,10 @@ pub enum Method {
     },
 }
 
-/// An answer, whatever its status: some peers put what they have to say into a 500.
+/// An answer, whatever its status: some peers put their answer into a 500.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
+    /// The HTTP status of the answer.
     pub status: u16,
     /// The body, no longer than was asked for.
     pub body: Bytes,
@@ -55,8 +55,8 @@ pub enum FetchFault {
 
 /// Fetches documents.
 ///
-/// Whoever implements this applies the usual rules for going out (which addresses, TLS, proxies), follows no redirect,
-/// sends no credential, and gives up after a few seconds: callers wait for the answer.
+/// An implementation applies the usual rules for outgoing requests (which addresses, TLS, proxies), follows no
+/// redirect, sends no credential, and gives up after a few seconds: callers wait for the answer.
 pub trait Fetch: Send + Sync {
     /// Fetches one document.
     fn fetch(&self, request: Request) -> impl Future<Output = Result<Answer, FetchFault>> + Send;
@@ -68,7 +68,7 @@ impl<F: Fetch> Fetch for Arc<F> {
     }
 }
 
-/// Fetches, and does not take the limit on trust.
+/// Fetches, and checks the limit again.
 pub(crate) async fn bounded(fetch: &impl Fetch, request: Request) -> Result<Answer, FetchFault> {
     let bytes_max = request.bytes_max;
     let answer = fetch.fetch(request).await?;
@@ -82,7 +82,7 @@ pub(crate) mod fakes {
 
     type Respond = dyn Fn(&Request) -> Result<Answer, FetchFault> + Send + Sync;
 
-    /// Answers by a function, remembers what it was asked, and yields once so that others get a turn in between.
+    /// Answers with a function, records the requests, and yields once so that other tasks get a turn in between.
     pub(crate) struct FakeFetch {
         respond: Mutex<Box<Respond>>,
         pub(crate) asked: Mutex<Vec<Request>>,

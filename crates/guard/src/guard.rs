@@ -1,13 +1,13 @@
-//! The guard itself: who knocks, may they come in, may they have this.
+//! The guard itself: who sends a request, and whether the sender may have what it wants.
 //!
 //! Three steps, each with a value that only it can make:
 //!
 //! ```text
-//! Knock ─ admit (who, how often) ─► Admitted ─ clear (scope, trust) ─► Cleared ─ permit (a copy?) ─► Permit
+//! request ─ admit (who, how often) ─► Admitted ─ clear (scope, trust) ─► Cleared ─ permit (a copy?) ─► Permit
 //! ```
 //!
 //! Between the first two the request is decoded, between the last two the server checks what the agent offers. Every
-//! refusal is counted and goes into the audit, here and nowhere else.
+//! refusal is counted and recorded in the audit, here and nowhere else.
 
 mod envelope;
 mod vigil;
@@ -31,11 +31,11 @@ use sabir_proto::{AgentName, Call, Caller, Message, TaskId, TaskRef, Timestamp};
 use sabir_store::{About, GuardStore, Outcome, Record, Seen};
 use std::sync::Arc;
 
-/// Somebody whose name is known, and nothing that was shown. Good for a question, and for no call.
+/// A caller that is known by name, without a credential. Good for a question, and for no call.
 #[derive(Debug, Clone)]
 pub struct Recalled(Identity);
 
-/// Stands before every agent of a server.
+/// Guards every agent of a server.
 #[derive(Clone)]
 pub struct Guard {
     store: Arc<dyn GuardStore>,
@@ -52,12 +52,12 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard that remembers in this store.
+    /// A guard that keeps its records in this store.
     pub fn new(store: Arc<dyn GuardStore>, secrets: Arc<dyn Secrets>, metrics: Metrics) -> Self {
         Self { store, secrets, metrics, guesses: Arc::default(), signatures: Arc::default() }
     }
 
-    /// Who knocks, and whether they come too often. Nothing has been decoded yet.
+    /// Authenticates the caller, and checks its rate limit. Nothing has been decoded yet.
     pub async fn admit<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
         let outcome = async {
             if rules.entrance.takes_guessable() && self.guesses.is_over(knock) {
@@ -83,12 +83,12 @@ impl Guard {
         }
     }
 
-    /// Whether somebody was let in under these rules. Whoever was let in under others must knock again.
+    /// Whether a caller was admitted under these rules. One that was admitted under others must be admitted again.
     pub fn is_at<F: Fetch>(admitted: &Admitted, rules: &Rules<F>) -> bool {
         admitted.at == place(rules)
     }
 
-    /// Whether they may have what they want.
+    /// Checks whether the caller may have what it wants.
     pub async fn clear<F: Fetch>(
         &self,
         rules: &Rules<F>,
@@ -97,7 +97,7 @@ impl Guard {
         now: Timestamp,
     ) -> Result<Cleared, Refusal> {
         let wanted = Wanted::of(call, scope::skill_matters(rules, &admitted.identity));
-        // Decided again for every call: what was allowed a moment ago may have been taken away since.
+        // Decided again for every call: a permission may have been taken away since.
         match decide(rules, &admitted.identity, &wanted, now, &mut ()).await {
             Ok(()) if admitted.uncounted && rules.intents(&wanted).any(|intent| intent.has_effect()) => {
                 let refusal = Refusal::store();
@@ -112,8 +112,8 @@ impl Guard {
         }
     }
 
-    /// Lets a call pass, unless it is a copy of one that has passed. Only signed requests can be copied by others; reads
-    /// may repeat, since clients poll with the same bytes within one second.
+    /// Permits a call, unless it is a copy of one that was permitted. Only signed requests can be copied by others;
+    /// reads may repeat, since clients poll with the same bytes within one second.
     pub async fn permit<F: Fetch>(
         &self,
         rules: &Rules<F>,
@@ -152,12 +152,12 @@ impl Guard {
         scope::is_for(rules, identity)
     }
 
-    /// Whether a caller may use a skill; for cards that show each caller what is there for it.
+    /// Whether a caller may use a skill; for cards that show each caller its skills.
     pub fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
         scope::may_use(rules, identity, skill)
     }
 
-    /// Which rule would allow or refuse, without letting anybody in or counting anything.
+    /// Explains which rule would allow or refuse, without admitting the caller or counting anything.
     pub async fn explain<F: Fetch>(
         &self,
         rules: &Rules<F>,
@@ -166,7 +166,7 @@ impl Guard {
     ) -> Result<Explanation, String> {
         // A caller that does not exist is an error on an open server too: a misspelt name must not look allowed.
         let supposed = self.supposed(&question.caller, &question.scopes).await?;
-        // An open server believes no name, so every caller is the same there.
+        // An open server trusts no name, so every caller is the same there.
         let identity = match rules.entrance.posture() {
             Posture::Open => rules.entrance.anonymous(),
             _ => supposed,
@@ -191,14 +191,14 @@ impl Guard {
         Ok(explanation)
     }
 
-    /// Somebody whom we know by name, because a task is theirs: with the key of that name as it is now. What a token
-    /// said beyond the name is not kept, so such a caller is taken for one whose token said nothing.
+    /// A caller that we know by name, because it owns a task: with the key of that name as it is now. The contents of
+    /// tokens are not stored, so such a caller has no scopes.
     pub async fn recall(&self, caller: &Caller) -> Result<Recalled, String> {
         Ok(Recalled(self.supposed(caller.name(), &[]).await?))
     }
 
-    /// Whether somebody may send an agent something, with this skill if one is named. Nobody is let in by it, and nothing
-    /// is counted.
+    /// Whether a caller may send an agent something, with this skill if one is named. The caller is not admitted by it,
+    /// and nothing is counted.
     pub async fn would_serve<F: Fetch>(
         rules: &Rules<F>,
         recalled: &Recalled,
@@ -265,12 +265,12 @@ impl Guard {
         self.refuse(record, refusal);
     }
 
-    /// Somebody's task was to be handed over to another agent; what became of it is in a word of ours.
+    /// Records that a caller's task was to be handed over to another agent; the outcome is one of our own words.
     pub fn attempted(&self, now: Timestamp, caller: &Caller, agent: &AgentName, task: TaskId, outcome: &'static str) {
         let entry = Record::refusal(now, caller.clone(), "handoff", "Handoff", outcome);
         let entry = Record { agent: Some(agent.clone()), about: Some(About::Task(task)), ..entry };
         if outcome == "committed" {
-            // Nobody waits for it: what counts is in the task's own log.
+            // No caller waits for it: what counts is in the task's own log.
             drop(self.store.record(Record { outcome: Outcome::Allowed, ..entry }));
         } else {
             self.store.refused(entry);
@@ -293,8 +293,8 @@ async fn decide<F: Fetch>(
 ) -> Result<(), Refusal> {
     if identity.scheme().is_none() && rules.entrance.has_strangers() {
         let asks = rules.entrance.posture() != Posture::Open;
-        // All who do not say who they are go by one name. A task is found by whoever was told its id; to be told all of
-        // them, or what is there for whom, takes a name of one's own.
+        // All callers without a credential have one name. One of them finds a task whose id it was told; a list of all
+        // tasks, or of what is there for a caller, takes a name of its own.
         if wanted.lists {
             return Err(Refusal::list_of_strangers(asks));
         }
@@ -311,7 +311,7 @@ async fn decide<F: Fetch>(
     }
 }
 
-/// Rules are told apart by where they are: each agent has its own, for as long as the server runs.
+/// Rules are identified by their address: each agent has its own, for as long as the server runs.
 fn place<F>(rules: &Rules<F>) -> usize {
     std::ptr::from_ref(rules).addr()
 }

@@ -1,8 +1,8 @@
-//! Wrong passwords from one address, so that nobody tries them all.
+//! Counts wrong passwords by address, so that no client can try them all.
 //!
-//! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. API keys and signed
-//! tokens are not: a caller that shows one is neither counted nor turned away, so a wrong password does not lock out the
-//! callers with a key that are at the same address or behind the same proxy.
+//! Only secrets that people choose are worth guessing: passwords, and the static token of older peers. API keys and
+//! signed tokens are not: a caller that shows one is neither counted nor turned away, so a wrong password does not lock
+//! out the callers with a key that are at the same address or behind the same proxy.
 
 use crate::authn::{self, api_key};
 use crate::identity::{Knock, Shown};
@@ -12,23 +12,23 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Wrong ones from an address within a minute.
+/// The wrong passwords of an address within a minute that are too many.
 const GUESSES_MAX: u32 = 30;
-/// Addresses that are remembered. When there are more, everybody's count begins anew.
+/// The maximum number of addresses. When there are more, every count begins anew.
 const ADDRESSES_MAX: usize = 10_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// The wrong ones of the last minute.
+/// The wrong passwords of the last minute.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     by_address: Mutex<HashMap<IpAddr, (Timestamp, u32)>>,
 }
 
 impl Guesses {
-    /// Whether an address has guessed too often to be listened to. What cannot be guessed is listened to all the same.
+    /// Whether an address has guessed too often. A credential that cannot be guessed passes all the same.
     pub(crate) fn is_over(&self, knock: &Knock<'_>) -> bool {
         let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody guesses most of the time, and then nothing is looked at.
+        // Usually no address has guessed, and then nothing is checked.
         if by_address.is_empty() || !is_guessable(knock) {
             return false;
         }
@@ -36,7 +36,7 @@ impl Guesses {
         by_address.get(&address).is_some_and(|(since, count)| *count >= GUESSES_MAX && is_recent(*since, knock.now))
     }
 
-    /// Notes a refusal.
+    /// Counts a refusal, if it was of a guess.
     pub(crate) fn note(&self, knock: &Knock<'_>, refusal: &Refusal) {
         if !matches!(refusal.reason, "basic_wrong" | "legacy_wrong") || !is_guessable(knock) {
             return;
@@ -71,8 +71,8 @@ fn is_recent(since: Timestamp, now: Timestamp) -> bool {
     (0..MINUTE_MS).contains(&now.millis().saturating_sub(since.millis()))
 }
 
-/// The address as far as it tells one household from another: the first half of an IPv6 address, for the second half is
-/// its owner's to choose.
+/// The part of an address that identifies its network: the first half of an IPv6 address, because its owner chooses the
+/// second half.
 pub fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

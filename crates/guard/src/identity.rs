@@ -1,4 +1,4 @@
-//! A request before anybody knows who sent it, and what is known after.
+//! The evidence in a request before its sender is known, and the identity of the caller after.
 
 use crate::authn::basic::Channel;
 use crate::authn::oidc::Bearer;
@@ -18,28 +18,28 @@ const XPR_ACCOUNT: HeaderName = HeaderName::from_static("x-xpr-account");
 const XPR_TIMESTAMP: HeaderName = HeaderName::from_static("x-xpr-timestamp");
 const XPR_SIGNATURE: HeaderName = HeaderName::from_static("x-xpr-signature");
 
-/// Somebody at the door: all that a request shows before it is decoded.
+/// Everything that a request shows before it is decoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Knock<'a> {
-    /// The headers.
+    /// The headers of the request.
     pub headers: &'a HeaderMap,
-    /// The body as it came, where it says all that the request does. `None` where it does not: HTTP+JSON says in the
-    /// path which task is meant and what for, and gRPC has no bytes as they were sent. A signature over a body proves
-    /// nothing there.
+    /// The body as it came, if it says all that the request does. `None` otherwise: HTTP+JSON says in the path which
+    /// task is meant and what for, and gRPC has no bytes as they were sent. A signature over a body proves nothing
+    /// there.
     pub body: Option<&'a [u8]>,
-    /// What the request came over.
+    /// The security of the transport.
     pub channel: Channel,
-    /// The client certificate of the connection, which TLS has found genuine.
+    /// The client certificate of the connection, which TLS has verified.
     pub certificate: Option<&'a [u8]>,
-    /// Where it came from.
+    /// The address of the client.
     pub address: Option<IpAddr>,
-    /// What the host is called in the request.
+    /// The host that the request names.
     pub host: Option<&'a str>,
-    /// Now.
+    /// The time of the request.
     pub now: Timestamp,
 }
 
-/// What a caller shows to say who it is.
+/// The credential that a request presents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shown<'a> {
     Nothing,
@@ -51,13 +51,13 @@ pub(crate) enum Shown<'a> {
     Password(&'a str),
     Signature(k1::Headers<'a>),
     Certificate(&'a [u8]),
-    /// An `Authorization` of a kind that nobody takes.
+    /// An `Authorization` header of a kind that is never accepted.
     Unknown,
 }
 
 impl<'a> Knock<'a> {
-    /// What is shown; an error where it is more than one thing. A certificate belongs to the connection and not to the
-    /// request, so a credential in the request is what is meant.
+    /// The presented credential; an error where there is more than one. A certificate belongs to the connection and not
+    /// to the request, so a credential in the request is what is meant.
     pub(crate) fn shown(&self) -> Result<Shown<'a>, Refusal> {
         let authorization = self.only(&AUTHORIZATION)?;
         let key = self.only(&API_KEY)?;
@@ -95,8 +95,8 @@ impl<'a> Knock<'a> {
         }
     }
 
-    /// The one value of a header. One that comes twice is two credentials, even if they look alike: whoever stands
-    /// between us and the caller may have looked at the other. One that cannot be read is there all the same.
+    /// The one value of a header. A header that comes twice is two credentials, even if they look alike: a proxy
+    /// between us and the caller may have checked the other one. A value that cannot be read is there all the same.
     fn only(&self, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
         let mut values = self.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -106,7 +106,7 @@ impl<'a> Knock<'a> {
         Ok(Some(HeaderValue::to_str(value).map(str::trim).unwrap_or("")))
     }
 
-    /// Who a stranger is in our log: nobody, from somewhere.
+    /// The name of an unauthenticated caller in our log, with its address.
     pub(crate) fn stranger(&self) -> Caller {
         match self.address {
             Some(address) => Caller::named(&format!("stranger@{address}")),
@@ -115,20 +115,20 @@ impl<'a> Knock<'a> {
     }
 }
 
-/// Who is calling, and how we know.
+/// The identity of a caller, and its proof.
 #[derive(Debug, Clone)]
 pub struct Identity {
     caller: Caller,
     proof: Proof,
-    /// By what it is known that the proof counts no more; `None` where nothing tells.
+    /// How the end of the proof is known; `None` where nothing tells.
     ends: Option<Ends>,
     keeps_guessable_names: bool,
 }
 
-/// How we know, with what a decision needs of it.
+/// The proof of an identity, with what a decision needs of it.
 #[derive(Debug, Clone)]
 pub(crate) enum Proof {
-    /// Nothing was asked for, or nothing was shown.
+    /// No credential was asked for, or none was shown.
     None,
     Key(Arc<ApiKey>),
     Issued(Arc<Bearer>),
@@ -138,7 +138,7 @@ pub(crate) enum Proof {
     },
     Account {
         account: String,
-        /// What a copy of the request is known by; none where nothing was signed, as in an explanation.
+        /// Identifies copies of the request; `None` where nothing was signed, as in an explanation.
         mark: Option<Mark>,
     },
     Certificate,
@@ -146,7 +146,7 @@ pub(crate) enum Proof {
     Legacy,
 }
 
-/// What a copy of a signed request is known by, and for how long one could be accepted.
+/// Identifies copies of a signed request, and says how long one could be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) digest: [u8; 16],
@@ -168,7 +168,7 @@ impl Identity {
         Self { caller: Caller::named(&who.to_string()), proof, ends: None, keeps_guessable_names: true }
     }
 
-    /// The same, known by a credential that ends.
+    /// The same identity, with how the end of its credential is known.
     pub(crate) const fn ending(mut self, ends: Option<Ends>) -> Self {
         self.ends = ends;
         self
@@ -178,19 +178,20 @@ impl Identity {
         self.ends
     }
 
-    /// The caller, to whom tasks belong.
+    /// The caller, which owns its tasks.
     pub const fn caller(&self) -> &Caller {
         &self.caller
     }
 
     /// Whether names that the caller chooses for tasks, retries and conversations are kept although others could guess
-    /// them. Callers without a credential are one owner to the store: where several people may be behind it, a name such
-    /// as `order-1` that one of them chose would lead another to the same task. They keep names that cannot be guessed.
+    /// them. Callers without a credential are one owner to the store: where several people may be behind it, a name
+    /// such as `order-1` that one of them chose would lead another to the same task. Names that cannot be guessed are
+    /// always kept.
     pub const fn keeps_guessable_names(&self) -> bool {
         self.keeps_guessable_names
     }
 
-    /// The key the caller came with, if it was one.
+    /// The API key of the caller, if it used one.
     pub fn key(&self) -> Option<&ApiKey> {
         match &self.proof {
             Proof::Key(key) => Some(key),
@@ -198,7 +199,7 @@ impl Identity {
         }
     }
 
-    /// The agents that envelopes of this caller may come from; none for any.
+    /// The agents that envelopes of this caller may come from; empty for any.
     pub fn senders(&self) -> Vec<&str> {
         crate::policy::scope::senders(self)
     }
@@ -221,7 +222,7 @@ impl Identity {
         }
     }
 
-    /// Whether this is a user whom a token for us alone has named: what agent-native asks of those who call actions.
+    /// Whether this is a user whom a token for us alone has named: agent-native asks this of callers of actions.
     pub const fn is_bound_user(&self) -> bool {
         match self.proof {
             Proof::Named { bound } => bound,
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(shown(&[("x-api-key", "k"), ("authorization", "Bearer k")], None), "key k");
         let signed = [("x-xpr-account", "alice"), ("x-xpr-timestamp", "1"), ("x-xpr-signature", "SIG")];
         assert_eq!(shown(&signed, None), "signature of Some(\"alice\")");
-        // An account that nothing vouches for is no credential.
+        // An account without a signature is no credential.
         assert_eq!(shown(&signed[..2], None), "nothing");
     }
 

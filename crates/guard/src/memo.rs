@@ -1,12 +1,12 @@
-//! What we were told, for a while: a bounded memory of answers that are dear to get.
+//! A bounded cache of answers that are expensive to get.
 //!
-//! Each answer is asked for once, however many callers want it at the same time; the others wait for the one that
-//! asks. When the answer cannot be had, the last one serves for a bounded while longer, and the next attempt waits for
-//! a pause, so that a peer that is down is not asked by every request. What does not exist is remembered for that pause
-//! only: an account may be made at any moment.
+//! Each answer is loaded once, however many callers want it at the same time; the others wait for that load. If a load
+//! fails, the last answer serves for a bounded while longer, and the next load waits for a pause, so that a peer that
+//! is down is not asked by every request. That something does not exist is remembered for that pause only: an account
+//! may be made at any moment.
 //!
-//! Strangers choose the keys (account names, key names). So the memory is bounded, what brought nothing is forgotten
-//! first, and only so many questions are out at a time.
+//! Unauthenticated callers choose the keys (account names, key names). So the cache is bounded, keys without an answer
+//! are evicted first, and only so many loads run at a time.
 
 use sabir_proto::Timestamp;
 use std::collections::HashMap;
@@ -16,37 +16,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// For each question that is out, so many may wait.
+/// For each load that may run, so many callers may wait.
 const WAITING_FACTOR: usize = 8;
 
-/// How long, and how much.
+/// The times and sizes of a cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How long an answer serves after its time when no newer one can be had.
+    /// The maximum age of an answer that serves while no newer one can be loaded.
     pub(crate) stale: Duration,
-    /// How long we do not ask again after an attempt that brought nothing.
+    /// How long no load is tried after one that failed.
     pub(crate) pause: Duration,
-    /// How many answers are remembered.
+    /// The maximum number of answers.
     pub(crate) entries_max: usize,
-    /// How many questions may be out at a time.
+    /// The maximum number of concurrent loads.
     pub(crate) loads_max: usize,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Miss {
-    /// There is none, and whoever should know says so.
+    /// The answer does not exist, as the peer says.
     Absent,
-    /// It could not be had.
+    /// The answer could not be loaded.
     Unavailable(String),
 }
 
-/// What to do while somebody else asks.
+/// What a caller does while another one loads the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meanwhile {
-    /// Take the last answer if it may still serve: a peer that is slow then holds up one caller and not all of them.
+    /// Take the last answer if it may still serve: a slow peer then holds up one caller and not all of them.
     Serve,
-    /// Wait, because the last answer will not do.
+    /// Wait, because the last answer is not enough.
     Wait,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Memo<K, V> {
 
 struct Entry<V> {
     known: Mutex<Known<V>>,
-    /// Held by the one caller that asks.
+    /// Held by the one caller that loads.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -74,7 +74,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         Self { limits, entries: Mutex::default(), loads: Semaphore::new(limits.loads_max), waiting }
     }
 
-    /// The answer, no older than `age_max` if that can be had.
+    /// The answer, no older than `age_max` if that can be loaded.
     pub(crate) async fn get(
         &self,
         key: &K,
@@ -92,7 +92,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
             (Err(_), Ok(value)) if meanwhile == Meanwhile::Serve => return Ok(value),
             (Err(_), _) => entry.turn.lock().await,
         };
-        // Somebody may have asked while we waited for our turn.
+        // Another caller may have loaded it while we waited for our turn.
         if let Some(settled) = self.settled(&entry, age_max, now) {
             return settled;
         }
@@ -122,8 +122,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         }
     }
 
-    /// Waits for a place to ask. Strangers make up names, so questions wait for each other; whoever has an answer that
-    /// may still serve does not, and no more wait than there is room for.
+    /// Waits for permission to load. Unauthenticated callers invent names, so loads wait for each other; a caller with
+    /// an answer that may still serve does not wait, and only so many callers do.
     async fn wait(&self, entry: &Entry<V>, now: Timestamp) -> Result<SemaphorePermit<'_>, Result<V, Miss>> {
         let crowded = || Miss::Unavailable("too many lookups at a time".to_owned());
         match (self.stale(entry, now, crowded()), self.waiting.try_acquire()) {
@@ -132,7 +132,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         }
     }
 
-    /// What can be said without asking.
+    /// The result that needs no load.
     fn settled(&self, entry: &Entry<V>, age_max: Duration, now: Timestamp) -> Option<Result<V, Miss>> {
         let known = lock(&entry.known);
         if let Some((value, at)) = &known.value
@@ -173,11 +173,11 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
         entry
     }
 
-    /// Makes room for an eighth at once, so that a stream of new keys does not sort the memory for each of them.
+    /// Makes room for an eighth at once, so that a stream of new keys does not sort the cache for each of them.
     fn forget(&self, entries: &mut HashMap<K, Arc<Entry<V>>>) {
         let room = (self.limits.entries_max / 8).max(1);
         let age = |entry: &Entry<V>| lock(&entry.known).value.as_ref().map(|(_, at)| *at);
-        // `None` sorts first: what brought nothing goes before anything that did.
+        // `None` sorts first: a key without an answer goes before any with one.
         let mut by_age: Vec<(Option<Timestamp>, K)> =
             entries.iter().map(|(key, entry)| (age(entry), key.clone())).collect();
         by_age.sort_unstable_by_key(|(at, _)| *at);
@@ -192,12 +192,12 @@ impl<K: Hash + Eq + Clone, V: Clone> Memo<K, V> {
     }
 }
 
-/// In either direction: a clock that was set back must not make an answer young for ever.
+/// The time between two moments, in either direction: a clock that was set back must not keep an answer fresh for ever.
 fn apart(one: Timestamp, other: Timestamp) -> Duration {
     Duration::from_millis(one.millis().abs_diff(other.millis()))
 }
 
-/// Nothing in here panics while it holds a lock, and what is behind it is whole at any time.
+/// Nothing in here panics while it holds a lock, and the data is complete at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

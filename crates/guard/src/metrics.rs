@@ -1,4 +1,4 @@
-//! What operators can see of the door.
+//! Metrics about refused callers and about signatures.
 
 use crate::authn::agnt::Slot;
 use crate::identity::scheme_name;
@@ -27,7 +27,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes them visible under their names.
+    /// Registers the metrics under their names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("sabir_refusals", "Callers turned away at the door", self.refusals.clone());
         let help = "Signatures of the booking network that were right, by the key they were made with";
@@ -39,7 +39,7 @@ impl Metrics {
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
-        // The rule and not the reason: everybody may read metrics, and which guess came close is nobody's business.
+        // The rule and not the reason: metrics are not secret, and must not tell which guess came close.
         let labels = Refused { scheme: scheme_name(refusal.scheme), rule: refusal.rule() };
         self.refusals.get_or_create(&labels).inc();
     }

@@ -1,6 +1,6 @@
-//! Why not: what the peer is told, and what our own log is told.
+//! Refusals: what the peer is told, and what our own log is told.
 //!
-//! The two differ. A peer hears what it can do about it, and never which of several guesses came close; the audit has
+//! The two differ. A peer is told what it can do about it, and never which of several guesses came close; the audit has
 //! the rule that decided.
 
 use crate::authn::chain::ChainFault;
@@ -8,13 +8,13 @@ use crate::authn::{Scheme, basic, k1, mtls, native_jwt, oidc};
 use sabir_proto::Fault;
 use std::time::Duration;
 
-/// How long to wait where something that we ask is away.
+/// Seconds to wait while a service that we depend on is unavailable.
 const AWAY: u64 = 10;
 
-/// Somebody is not let in.
+/// Why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// How the caller tried to say who it is, if it did.
+    /// The scheme of the caller's credential, if it showed one.
     pub scheme: Option<Scheme>,
     /// The rule that decided, for the audit and for metrics.
     pub reason: &'static str,
@@ -42,12 +42,12 @@ impl Refusal {
         Self { scheme, reason, fault: Fault::TooMany { words: words.into(), retry_after } }
     }
 
-    /// Something that we ask does not answer.
+    /// A service that we depend on does not answer.
     pub(crate) fn away(scheme: Option<Scheme>, reason: &'static str, words: impl Into<String>) -> Self {
         Self { scheme, reason, fault: Fault::Closed { words: words.into(), retry_after: Some(AWAY) } }
     }
 
-    /// What kind of rule decided, in one word that gives nothing away.
+    /// The kind of rule that decided, in one word that reveals no more.
     pub const fn rule(&self) -> &'static str {
         match self.fault {
             Fault::Forbidden(_) => "permission",
@@ -61,7 +61,7 @@ impl Refusal {
         Self::unauthenticated(None, "missing", words)
     }
 
-    /// More than one way to say who one is: whichever we took, the caller may have meant the other.
+    /// More than one credential: whichever we took, the caller may have meant the other.
     pub(crate) fn two_credentials() -> Self {
         Self::unauthenticated(None, "two_credentials", "Send one credential; the request has more than one")
     }
@@ -72,7 +72,7 @@ impl Refusal {
         Self { scheme: None, reason: "not_configured", fault: Fault::Closed { words: words.into(), retry_after: None } }
     }
 
-    /// A list of tasks for a caller without a credential. Where none is known here, to ask for one would lead nowhere.
+    /// A list of tasks for a caller without a credential. Where none is configured, asking for one would lead nowhere.
     pub(crate) fn list_of_strangers(asks_for_credentials: bool) -> Self {
         let fault = if asks_for_credentials {
             Fault::Unauthenticated("Tasks are listed for callers who say who they are".into())
@@ -161,7 +161,7 @@ impl From<mtls::Reason> for Refusal {
     }
 }
 
-/// A key that is not good. All in the same words: which keys there were is nobody's business.
+/// An invalid key. All in the same words: a peer must not learn which keys there were.
 pub(crate) fn bad_key(standing: &sabir_store::Standing) -> Refusal {
     let reason = match standing {
         sabir_store::Standing::Valid(_) | sabir_store::Standing::Unknown => "key_unknown",

@@ -1,13 +1,12 @@
-//! Signing our cards, so that whoever reads one knows that it is ours (A2A 1.0 §8.4). What we deliver is signed in
-//! [`webhook`].
+//! Signs our cards, so that a reader can verify that a card is ours (A2A 1.0 §8.4). [`webhook`] signs deliveries.
 //!
-//! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs once;
-//! where they do not, each key signs each reading, since one good signature is enough for every reader. They cannot agree
-//! on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has the members of
-//! 0.3 beside those of 1.0. A reading that drops where the agent is or what it asks of callers is not signed: under such
-//! a signature the card could be made to lead anywhere. An empty member that could as well be filled in or left out is no such case: the card is not
-//! signed, and the member named. What is signed is defined in [`sabir_proto::digest`]. Several keys may sign, so that a
-//! new key can be announced before the old one goes.
+//! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs
+//! once; where they do not, each key signs each reading, since one valid signature is enough for every reader. They
+//! cannot agree on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has
+//! the members of 0.3 beside those of 1.0. A reading that drops where the agent is or what it asks of callers is not
+//! signed: under such a signature the card could be made to lead anywhere. An empty member that could as well be filled
+//! in or left out is no such case: the card is not signed, and the member named. [`sabir_proto::digest`] defines what
+//! is signed. Several keys may sign, so that a new key can be announced before the old one goes.
 
 mod covers;
 pub mod detached;
@@ -32,20 +31,20 @@ use url::Url;
 pub const SIGNATURES_MAX: usize = 16;
 /// How many members are named when a card cannot be signed.
 const DISPUTED_MAX: usize = 8;
-/// Members below which empty values are nobody's mistake.
+/// Members below which empty values are allowed.
 const FREE: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
 
 /// Why a card was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignFault {
-    /// Not JSON that means the same to everybody.
+    /// Not JSON, or JSON that two readers could read differently.
     #[error("the card has no canonical form: {0}")]
     NotCanonical(#[from] CanonFault),
     /// Not an object.
     #[error("a card is an object")]
     NotACard,
-    /// Readers would disagree on what was signed, over members that say nothing.
+    /// Readers would disagree on what was signed, over empty members.
     #[error("readers disagree on what a signature of this card covers; fill in or remove {}", .0.join(", "))]
     Disputed(Vec<String>),
     /// None, or more than [`SIGNATURES_MAX`].
@@ -56,13 +55,15 @@ pub enum SignFault {
     Signing,
 }
 
-/// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures. Those
-/// that others made stay; those under the names of our keys are replaced. `keys_url` is where our key set can be fetched.
+/// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures.
+/// Those of other signers stay; those under the names of our keys are replaced. `keys_url` is where our key set can be
+/// fetched.
 pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<Value, SignFault> {
     sign_as(card, keys, keys_url, None)
 }
 
-/// The same, saying in each signature for which domain it is made: verifiers compare it with where the card is from.
+/// Signs a card, and names in each signature the domain it is made for: verifiers compare it with where the card is
+/// from.
 pub fn sign_as(
     card: &str,
     keys: &[SigningKey],
@@ -93,8 +94,8 @@ pub fn sign_as(
     Ok(card)
 }
 
-/// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There is
-/// always one: what is read as it was received is whole.
+/// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There
+/// is always one: the card as received is complete.
 fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
     let mut payloads = vec![digest::card(card, Form::Specification)?];
     let whole = digest::card(card, Form::AsReceived)?;
@@ -135,15 +136,15 @@ fn signature(
     Ok(json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)}))
 }
 
-/// Whose name is under a signature.
+/// The id of the key in the header of a signature.
 fn signer(signature: &Value) -> Option<String> {
     let header = URL_SAFE_NO_PAD.decode(signature.get("protected")?.as_str()?).ok()?;
     let header: Map<String, Value> = serde_json::from_slice(&header).ok()?;
     Some(header.get("kid")?.as_str()?.to_owned())
 }
 
-/// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about security,
-/// where an empty list of scopes means something; and not those that 1.0 does not know.
+/// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about
+/// security, where an empty list of scopes means something; and not those that 1.0 does not know.
 fn hollow(card: &Value) -> Vec<String> {
     let mut places = Vec::new();
     let known = digest::known_members(card);

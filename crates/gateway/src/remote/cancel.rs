@@ -7,7 +7,7 @@
 //! | that it cannot be canceled | the same: it has settled, or is about to |
 //! | that it does not know the task, or cannot cancel | canceled here, with a mark; the cancel is not repeated |
 //! | that it does not know the task yet, which has only our name for it | the same request again, as after no answer |
-//! | nothing, or that it is not the time | the same request again; in the end canceled here, with a mark, and repeated |
+//! | nothing, or that it is not the time | the same request again; later canceled here, with a mark, and repeated |
 //! | that it has handed the task over | the agent that has it now is asked instead |
 
 use super::RemoteAgent;

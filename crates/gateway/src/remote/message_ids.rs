@@ -18,8 +18,8 @@ use std::sync::{Mutex, PoisonError};
 /// Ids that are remembered before the older half is forgotten: about 3 MiB for one agent.
 const IDS_MAX: usize = 65_536;
 
-/// The ids that were passed on to one agent, and the turns they belong to. Both as hashes, which take less room than the
-/// text; two that are equal by chance cost one message its caller's id.
+/// The ids that were passed on to one agent, and the turns they belong to. Both as hashes, which take less room than
+/// the text; two that are equal by chance cost one message its caller's id.
 #[derive(Debug, Default)]
 pub(super) struct MessageIds {
     hasher: RandomState,

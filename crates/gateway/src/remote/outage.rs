@@ -2,10 +2,10 @@
 //!
 //! | The message | Our caller hears | The task fails |
 //! |---|---|---|
-//! | never left: connections refused, or no such name | each attempt, and the next | after [`connect_give_up`](super::Patience) |
-//! | never left, for another reason | the same | after the attempts of [`Patience`](super::Patience) |
+//! | never left: connections refused, or no such name | each attempt, and the next | after `connect_give_up` |
+//! | never left, for another reason | the same | after the attempts of `Patience` |
 //! | may have arrived | the same, and that this is not known | the same |
-//! | may have arrived, no answer yet | that, after [`SILENCE_TOLD_AFTER`] | after `silence` of [`Patience`](super::Patience) |
+//! | may have arrived, no answer yet | that, after [`SILENCE_TOLD_AFTER`] | after the silence of `Patience` |
 //! | has arrived | the same, and that the task may go on there | the same |
 //! | may not leave: a breaker is open | once, and when the next call is | as in the first row, if that was the reason |
 //!

@@ -3,7 +3,7 @@
 //! | After | Then |
 //! |---|---|
 //! | a call that cannot have arrived, or was put off by the agent | the same again, after a pause |
-//! | a send with an unknown result, or an unreadable answer | search for its task; send again only if that does no harm |
+//! | a send with an unknown result, or an unreadable answer | search for its task; send again only if harmless |
 //! | any other failure after our message has arrived | the task goes on there: the same again, after a pause |
 //! | a stream that broke, or reported another task | subscribe again, after the last event if events are numbered |
 //! | a subscription that does not go on where the last one broke off | news is reported, with the mark of a gap |

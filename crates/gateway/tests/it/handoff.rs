@@ -1,4 +1,4 @@
-//! Handing tasks over, and every half-way point of it: a crash is a runtime that is dropped and a log that is opened again.
+//! Handoffs, and every half-way point of them: a crash is a runtime that is dropped and a log that is opened again.
 
 mod strangers;
 mod world;

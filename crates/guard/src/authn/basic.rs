@@ -17,7 +17,7 @@ pub enum Channel {
     Plain,
 }
 
-/// A configured user.
+/// A user from the configuration.
 #[derive(Debug, Clone)]
 pub struct User {
     pub name: String,

@@ -25,7 +25,7 @@ pub enum JwsFault {
 
 /// A parsed token. Its claims are unverified until the signature is checked.
 pub(super) struct Jws<'a> {
-    /// The `alg` header.
+    /// The `alg` header: the signature algorithm.
     pub(super) algorithm: String,
     /// The `kid` header: the id of the key.
     pub(super) key: Option<String>,

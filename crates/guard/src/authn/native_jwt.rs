@@ -43,7 +43,7 @@ pub enum Expiry {
 /// A user that a holder of the secret has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The `sub` claim.
+    /// The `sub` claim: the email address of the user.
     pub email: String,
     /// The `org_domain` claim; only a claim if [`NativeUser::secret_kind`] is the shared secret.
     pub org_domain: Option<String>,

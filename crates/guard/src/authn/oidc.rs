@@ -1,9 +1,9 @@
-//! Tokens of an issuer that publishes its keys: JWTs under RFC 9068, or whatever OpenID providers make of it.
+//! Tokens of an issuer that publishes its keys: JWTs under RFC 9068, or as OpenID providers make them.
 //!
-//! The issuer that a token names must be one we know, exactly; its keys are given, or fetched from a URL, or from where
-//! its discovery document says. Keys change: a token under a key that we do not know makes us fetch the set again, at
-//! most so often, since anybody can make up names of keys. While an issuer is away its last keys serve for a bounded
-//! while.
+//! A token must name a configured issuer, exactly. The keys are in the configuration, or fetched from a URL, or from
+//! where the discovery document says. Keys change: a token with an unknown key makes us fetch the set again, but not
+//! too often, because any sender can invent names of keys. While an issuer is unreachable, its last keys serve for a
+//! bounded time.
 
 use super::jwks::{self, Algorithm, KeyFault, KeySet};
 use super::jws::{Claims, Jws, JwsFault};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// How long a key set is taken for the truth.
+/// How long a key set is fresh.
 pub const KEYS_FRESH: Duration = Duration::from_secs(10 * 60);
-/// How long a discovery document is.
+/// How long a discovery document is fresh.
 pub const METADATA_FRESH: Duration = Duration::from_secs(60 * 60);
-/// How old keys and metadata may be while the issuer cannot be asked.
+/// How old keys and metadata may be while the issuer is unreachable.
 pub const STALE_MAX: Duration = Duration::from_secs(2 * 60 * 60);
-/// How long an issuer that failed is left alone.
+/// How long no request is made to an issuer after a failure.
 pub const PAUSE: Duration = Duration::from_secs(10);
-/// How often an unknown key may make us fetch the set again.
+/// The shortest time between two fetches of a key set because of unknown keys.
 pub const REFRESH_MIN: Duration = Duration::from_secs(30);
 /// How far two clocks may be apart.
 pub const SKEW: Duration = Duration::from_secs(60);
@@ -35,25 +35,25 @@ pub const SKEW_MAX: Duration = Duration::from_secs(5 * 60);
 const METADATA_BYTES_MAX: usize = 64 * 1024;
 const ISSUERS_MAX: usize = 64;
 
-/// Whose tokens we take, and which of them.
+/// An issuer whose tokens are accepted, and the rules for them.
 #[derive(Debug, Clone)]
 pub struct Issuer {
-    /// `iss`, exactly.
+    /// The `iss` claim, compared exactly.
     pub issuer: String,
-    /// A token must be for one of these. There must be one.
+    /// A token must be for one of these audiences. There must be one.
     pub audiences: Vec<String>,
-    /// Where the keys are.
+    /// The source of the issuer's keys.
     pub keys: KeySource,
-    /// What tokens may be signed with.
+    /// The accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// What a token must allow, all of it.
+    /// The scopes that a token must have, all of them.
     pub scopes: Vec<String>,
-    /// How far our clocks may be apart.
+    /// How far the issuer's clock and ours may be apart.
     pub skew: Duration,
 }
 
 impl Issuer {
-    /// An issuer whose keys are found by discovery, and everything else as usual.
+    /// An issuer whose keys are found by discovery, with the usual rules.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> Self {
         Self {
             issuer: issuer.into(),
@@ -66,79 +66,80 @@ impl Issuer {
     }
 }
 
-/// Where the keys of an issuer are.
+/// The source of the keys of an issuer.
 #[derive(Debug, Clone)]
 pub enum KeySource {
-    /// Here.
+    /// Keys from the configuration.
     Given(Arc<KeySet>),
     /// At a URL.
     At(Url),
-    /// Where `/.well-known/openid-configuration` below the issuer says.
+    /// At the URL that `/.well-known/openid-configuration` below the issuer names.
     Discovery,
 }
 
-/// Why an issuer cannot be configured like this.
+/// Why the configuration of an issuer is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IssuerFault {
-    /// A token for anybody would be a token for us.
+    /// Without an audience, a token for any server would be accepted here.
     #[error("issuer {0:?} needs an audience")]
     NoAudience(String),
     /// No token could pass.
     #[error("issuer {0:?} allows no algorithm")]
     NoAlgorithm(String),
-    /// Keys over an open line are anybody's keys.
+    /// Keys that are fetched without TLS may be replaced on the way.
     #[error("issuer {0:?} must be reached by https")]
     NotHttps(String),
     /// Not a URL, or with a query or a fragment.
     #[error("issuer {0:?} is not a URL to discover from")]
     NotAUrl(String),
-    /// Twice the same.
+    /// The same issuer is configured twice.
     #[error("issuer {0:?} is configured twice")]
     Twice(String),
     /// More than [`SKEW_MAX`].
     #[error("the clock of issuer {0:?} may be 5 minutes off and no more")]
     Skew(String),
-    /// Too many.
+    /// More than 64 issuers.
     #[error("more than 64 issuers")]
     TooMany,
 }
 
-/// Whoever holds a good token.
+/// The holder of a verified token, and what the token allows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bearer {
-    /// `iss`
+    /// The `iss` claim of the token.
     pub issuer: String,
-    /// `sub`
+    /// The `sub` claim of the token.
     pub subject: String,
-    /// The client that got the token, where it says so: `azp` or `client_id`.
+    /// The client that got the token, from `azp` or `client_id`, if the token says so.
     pub client: Option<String>,
-    /// `scope` and `scp`.
+    /// The scopes, from `scope` and `scp`.
     pub scopes: Vec<String>,
-    /// Not good from this moment on; `None` where no token was shown.
+    /// The moment from which the token is invalid; `None` if no token was shown.
     pub until: Option<Timestamp>,
 }
 
 impl Bearer {
-    /// The caller. A subject means something to its issuer only; an issuer has no fragment, so `#` ends it.
+    /// The caller as a principal. A subject is unique within its issuer only; an issuer has no fragment, so `#` ends
+    /// it.
     pub fn who(&self) -> Who {
         Who::new(Scheme::Jwt, format!("{}#{}", self.issuer, self.subject))
     }
 }
 
-/// Why a token is not good.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// Not a token.
     #[error(transparent)]
     Token(#[from] JwsFault),
-    /// `none`, an HMAC, or not one that is allowed for this issuer.
+    /// `none`, an HMAC, or an algorithm that is not allowed for this issuer.
     #[error("the algorithm is not allowed")]
     Algorithm,
     /// A token of another kind, such as a logout token.
     #[error("not an access token")]
     Kind,
-    /// Nobody we know.
+    /// The issuer is not configured.
     #[error("the issuer is not configured")]
     Issuer,
     /// The issuer has no such key.
@@ -147,34 +148,34 @@ pub enum Reason {
     /// The key is not for this algorithm.
     #[error("the key does not fit the algorithm")]
     KeyMismatch,
-    /// Somebody else made it.
+    /// The key did not make this signature.
     #[error("the signature is wrong")]
     Signature,
-    /// For somebody else, or for nobody in particular.
+    /// For another audience, or for none in particular.
     #[error("for another audience")]
     Audience,
-    /// Its time is over.
+    /// The token has expired.
     #[error("expired")]
     Expired,
-    /// It would live for ever.
+    /// The token would be valid for ever.
     #[error("the token has no expiry")]
     NoExpiry,
-    /// Its time has not come.
+    /// The token is not valid yet.
     #[error("not valid yet")]
     NotYet,
     /// It names no subject.
     #[error("the token names nobody")]
     Nobody,
-    /// It does not allow enough. The caller is known, and is told what is missing.
+    /// A scope is missing. The caller is known, and is told which one.
     #[error("the token does not have scope {0:?}")]
     Scope(String),
-    /// The keys of the issuer cannot be had.
+    /// The keys of the issuer are unavailable.
     #[error("the keys of the issuer cannot be had: {0}")]
     KeysUnavailable(String),
 }
 
 impl Reason {
-    /// A short name for programs.
+    /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Token(JwsFault::TooLong | JwsFault::Malformed(_)) => "token_malformed",
@@ -196,7 +197,7 @@ impl Reason {
     }
 }
 
-/// The issuers we know, and what they have told us.
+/// The configured issuers, with caches of their keys and of verified tokens.
 pub struct Issuers<F> {
     issuers: Vec<Issuer>,
     fetch: F,
@@ -205,7 +206,7 @@ pub struct Issuers<F> {
     verified: Verified,
 }
 
-/// Whether what we remember will do.
+/// Whether the cached keys are good enough.
 #[derive(Clone, Copy, PartialEq)]
 enum Need {
     Usual,
@@ -229,12 +230,12 @@ impl<F: Fetch> Issuers<F> {
         Ok(Self { issuers, fetch, key_sets, metadata, verified: Verified::default() })
     }
 
-    /// Whether a token claims to be from an issuer we know, so that it is for us to judge. Nothing is proven.
+    /// Whether a token claims a configured issuer, so that it must be verified here. Nothing is proven.
     pub fn knows(&self, token: &str) -> bool {
         Jws::parse(token).is_ok_and(|jws| self.issuer_of(&jws.claims).is_some())
     }
 
-    /// Who holds a token.
+    /// Verifies a token and returns its holder.
     pub async fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Bearer>, Reason> {
         let print = verified::print(token);
         if let Some(entry) = self.verified.get(&print, now) {
@@ -253,7 +254,7 @@ impl<F: Fetch> Issuers<F> {
             return Err(Reason::Kind);
         }
         let keys = self.vouch(issuer, &jws, algorithm, now).await?;
-        // Only now are the claims those of the issuer.
+        // Only now are the claims proven to be the issuer's.
         let until = check_times(&jws.claims, issuer.skew, now)?;
         let bearer = Arc::new(Bearer { until: Some(until), ..read(&jws.claims, issuer)? });
         self.verified.insert(print, Entry { bearer: bearer.clone(), issuer: number, keys, until }, now);
@@ -265,7 +266,7 @@ impl<F: Fetch> Issuers<F> {
         self.issuers.iter().enumerate().find(|(_, issuer)| issuer.issuer == named)
     }
 
-    /// The keys, one of which made the signature.
+    /// The key set with the key that made the signature.
     async fn vouch(
         &self,
         issuer: &Issuer,
@@ -276,7 +277,7 @@ impl<F: Fetch> Issuers<F> {
         let check = |keys: &KeySet| keys.check(jws.key.as_deref(), algorithm, jws.input, jws.signature_text);
         let mut keys = self.keys(issuer, Need::Usual, now).await?;
         let mut checked = check(&keys);
-        // A key without a name may have been replaced by another one without a name.
+        // An unnamed key may have been replaced by another unnamed one.
         let may_be_new = matches!((checked, &jws.key), (Err(KeyFault::Unknown), _) | (Err(KeyFault::Wrong), None));
         if may_be_new {
             keys = self.keys(issuer, Need::News, now).await?;
@@ -362,12 +363,13 @@ pub(crate) fn is_here(url: &Url) -> bool {
     }
 }
 
-/// TLS, or our own machine.
+/// Whether a URL uses TLS, or leads to our own machine.
 fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_here(url))
 }
 
-/// Where a discovery document says the keys are. It must be about the issuer we asked (OpenID Connect Discovery §4.3).
+/// The URL of the keys in a discovery document, which must be about the requested issuer (OpenID Connect Discovery
+/// §4.3).
 fn read_metadata(document: &[u8], issuer: &str) -> Result<Url, &'static str> {
     let metadata: Value = serde_json::from_slice(document).map_err(|_| "the discovery document is not JSON")?;
     if metadata.get("issuer").and_then(Value::as_str) != Some(issuer) {
@@ -378,7 +380,7 @@ fn read_metadata(document: &[u8], issuer: &str) -> Result<Url, &'static str> {
     if is_safe(&url) { Ok(url) } else { Err("the keys are not behind https") }
 }
 
-/// The moment from which the token is no longer good.
+/// The moment from which the token is invalid.
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
 #[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
 fn check_times(claims: &Claims, skew: Duration, now: Timestamp) -> Result<Timestamp, Reason> {
@@ -414,7 +416,7 @@ fn read(claims: &Claims, issuer: &Issuer) -> Result<Bearer, Reason> {
     })
 }
 
-/// `scope` is one text with blanks (RFC 8693); `scp` is what some providers write, as a list or as such a text.
+/// `scope` is one text with blanks (RFC 8693); some providers write `scp`, as a list or as such a text.
 fn scopes(claims: &Claims) -> Vec<String> {
     let words = |value: &Value| match value {
         Value::String(text) => text.split_ascii_whitespace().map(str::to_owned).collect(),

@@ -1,20 +1,20 @@
 //! The token with which an agent-native server calls itself back to work on a task: a time in milliseconds and an HMAC
 //! over the task's id and that time, under the shared secret.
 //!
-//! Unlike for [`super::native_jwt`], the secret is used as it is configured, blanks and all; so does the peer.
+//! Unlike for [`super::native_jwt`], the secret is used as it is configured, blanks and all; the peer does the same.
 
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp, digest};
 
-/// How old a token may be, in milliseconds; the last one belongs to it.
+/// The maximum age of a token, in milliseconds; exactly this age is still accepted.
 pub const AGE_MAX_MS: i64 = 300_000;
-/// How far ahead of our clock its time may be, in milliseconds; the last one belongs to it.
+/// How far its time may be ahead of our clock, in milliseconds; exactly this is still accepted.
 pub const AHEAD_MAX_MS: i64 = 60_000;
 
-/// Why a token is not good for a task. There is nothing more to say to whoever sent it than that it is not.
+/// Why a token is refused. The peer learns only that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// There is nothing to verify with.
+    /// No secret is configured.
     #[error("there is no secret to verify with")]
     NoSecret,
     /// Not a time, a dot, and a signature.
@@ -34,7 +34,7 @@ pub fn make(secret: &Secret, task: &str, now: Timestamp) -> Secret {
     Secret::new(format!("{}.{}", now.millis(), digest::hex(tag.as_ref())))
 }
 
-/// Whether a token is good for a task, now.
+/// Verifies that a token is for a task, and valid now.
 pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) -> Result<(), Reason> {
     let secret = secret.filter(|secret| !secret.is_empty()).ok_or(Reason::NoSecret)?;
     let (stamp, signature) = token.split_once('.').ok_or(Reason::Malformed)?;
@@ -43,7 +43,7 @@ pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) 
     if !(-AHEAD_MAX_MS..=AGE_MAX_MS).contains(&age) {
         return Err(Reason::Expired);
     }
-    // The text is compared by the peer, so upper-case hex is as wrong as any other.
+    // The peer compares the text, so upper-case hex is invalid.
     let signature = super::unhex(signature).ok_or(Reason::Signature)?;
     hmac::verify(&key(secret), &message(task, stamp), &signature).map_err(|_| Reason::Signature)
 }
@@ -56,8 +56,8 @@ fn message(task: &str, millis: i64) -> Vec<u8> {
     format!("{task}:{millis}").into_bytes()
 }
 
-/// The peer reads the time as JavaScript's `Number` does and signs what it has read. Of the forms that gives, these make
-/// a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
+/// The peer reads the time as JavaScript's `Number` does and signs what it has read. Of the forms that `Number` takes,
+/// these make a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
@@ -71,7 +71,7 @@ fn number(text: &str) -> Option<i64> {
         return None;
     }
     let number: f64 = lower.parse().ok()?;
-    // Beyond this, neither side could tell neighbouring milliseconds apart; and no window reaches that far.
+    // Beyond this, neither side can tell neighbouring milliseconds apart; and no window reaches that far.
     let whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
     whole.then_some(number as i64)
@@ -107,7 +107,7 @@ mod tests {
             let now = Timestamp::from_millis(case.now_ms);
             let ours = verify(&case.token, secret.as_ref(), &case.task_id, now);
             assert_eq!(ours.is_ok(), case.accepted, "{}: {ours:?}", case.name);
-            // Whatever is accepted and written plainly is what we would have made.
+            // Every accepted token in plain form is the one that we would make.
             let plain = case.token.split_once('.').and_then(|(stamp, _)| stamp.parse::<i64>().ok());
             if let (true, Some(stamp), Some(secret)) = (case.accepted, plain, &secret)
                 && case.token.starts_with(&stamp.to_string())

@@ -1,11 +1,12 @@
-//! How an agent of XPR Network stands: its registration, its KYC level and its score, from rows of chain tables.
+//! The trust record of an agent of XPR Network: its registration, its KYC level and its score, from rows of chain
+//! tables.
 //!
-//! There are two readings. The full score (0 to 100, from KYC, stake, reputation and age) is what cards show. The gate
-//! of the network's own server counts KYC and age alone, so it never passes 40, and takes the KYC of the caller where
-//! the full score takes that of the caller's owner.
+//! There are two scores. The full score (0 to 100, from KYC, stake, reputation and age) is what cards show. The gate of
+//! the network's own server counts KYC and age alone, so it never exceeds 40, and takes the KYC of the caller where the
+//! full score takes that of the caller's owner.
 //!
-//! Sums follow the originals to the odd corners: a registration in the future lowers the score, a registration at time
-//! zero counts as very old in one reading and as brand-new in the other, and reputation is not capped.
+//! The sums follow the originals in every detail: a registration in the future lowers the score, a registration at time
+//! zero counts as very old in one score and as new in the other, and reputation is not capped.
 
 use super::leading_integer;
 use crate::seconds;
@@ -13,12 +14,12 @@ use sabir_proto::Timestamp;
 use serde_json::Value;
 
 const MONTH: i64 = 30 * 24 * 60 * 60;
-/// The chain counts in ten-thousandths; one point for each 500 XPR.
+/// The stake for one point, 500 XPR; the chain counts in ten-thousandths.
 const STAKE_POINT: f64 = 10_000.0 * 500.0;
 /// The best average score.
 const REPUTATION_SCALE: f64 = 10_000.0;
 
-/// Which of the two scores.
+/// The score to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reading {
     /// As on cards: all four parts, KYC of the owner.
@@ -31,23 +32,23 @@ pub enum Reading {
 /// What an agent has registered about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Agent {
-    /// The account.
+    /// The account of the agent.
     pub account: String,
-    /// Who owns the agent, if anybody.
+    /// The account that owns the agent, if there is one.
     pub owner: Option<String>,
-    /// Its name; may be empty.
+    /// The name of the agent; may be empty.
     pub name: String,
-    /// What it does; may be empty.
+    /// What the agent does; may be empty.
     pub description: String,
-    /// Where it is, without `/a2a`; may be empty.
+    /// The URL of the agent, without `/a2a`; may be empty.
     pub endpoint: String,
-    /// How it is reached.
+    /// The protocol that the agent speaks.
     pub protocol: String,
-    /// What it can do.
+    /// The capabilities of the agent.
     pub capabilities: Vec<String>,
-    /// Since when, in Unix seconds; 0 when unknown.
+    /// When it was registered, in Unix seconds; 0 if unknown.
     pub registered_at: i64,
-    /// Whether it says that it is there.
+    /// Whether the agent says that it is active.
     pub active: bool,
 }
 
@@ -73,24 +74,24 @@ impl Agent {
 /// The parts of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Score {
-    /// Up to 30.
+    /// Points for KYC, up to 30.
     pub kyc: i64,
-    /// Up to 20.
+    /// Points for stake, up to 20.
     pub stake: i64,
-    /// Up to 40, and beyond when the chain says something beyond its own scale.
+    /// Points for reputation, up to 40; more where the chain exceeds its own scale.
     pub reputation: i64,
-    /// Up to 10.
+    /// Points for age, up to 10.
     pub longevity: i64,
 }
 
 impl Score {
-    /// All of it.
+    /// The sum of the parts.
     pub const fn total(self) -> i64 {
-        // A chain may say anything; a sum must not panic over it.
+        // The chain may hold any number; the sum must not panic.
         self.kyc.saturating_add(self.stake).saturating_add(self.reputation).saturating_add(self.longevity)
     }
 
-    /// The total in a word.
+    /// The rating in one word, by the total.
     pub const fn rating(self) -> &'static str {
         match self.total() {
             80.. => "verified",
@@ -105,29 +106,29 @@ impl Score {
 /// An agent and its score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// The registration.
+    /// The registration of the agent.
     pub agent: Agent,
     /// The level behind the KYC part of the score.
     pub kyc_level: i64,
-    /// The score.
+    /// The score, by its parts.
     pub score: Score,
 }
 
-/// What the tables say; what is not there is `None`.
+/// The rows of the tables; `None` for a row that is absent.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// The registration.
+    /// The registration of the agent.
     pub agent: &'a Value,
-    /// Feedback.
+    /// The feedback about the agent.
     pub scores: Option<&'a Value>,
-    /// KYC of whoever the reading asks for.
+    /// The KYC of the account that the score asks for.
     pub users: Option<&'a Value>,
-    /// Stake.
+    /// The stake of the account.
     pub voters: Option<&'a Value>,
 }
 
 impl Standing {
-    /// Adds it up.
+    /// Adds the points up, from the rows.
     pub fn of(account: &str, rows: Rows<'_>, reading: Reading, now: Timestamp) -> Self {
         let agent = Agent::from_row(account, rows.agent);
         // The gate asks for the KYC of the caller, which needs no owner.
@@ -197,7 +198,7 @@ fn integer(value: &Value) -> i64 {
     }
 }
 
-/// 64-bit numbers come as numbers or as text.
+/// Reads a 64-bit number, which nodes send as a number or as text.
 #[expect(clippy::cast_precision_loss, reason = "the original counts in doubles")]
 fn double(value: &Value) -> f64 {
     match value {

@@ -1,7 +1,7 @@
-//! Tokens that were verified already: a caller sends the same one with every request, and elliptic curves are slow.
+//! A cache of verified tokens: a caller sends the same one with every request, and elliptic curves are slow.
 //!
-//! A token is known by its hash, so that this memory holds nothing worth stealing. It counts as verified for as long as
-//! the key set that vouched for it is the one in use; when keys are fetched anew, every token is looked at again.
+//! A token is identified by its hash, so that the cache holds nothing worth stealing. A token counts as verified while
+//! the key set that verified it is in use; when keys are fetched again, every token is verified again.
 
 use super::jwks::KeySet;
 use super::oidc::Bearer;
@@ -10,12 +10,12 @@ use sabir_proto::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many tokens are remembered, at about half a kilobyte each.
+/// The maximum number of cached tokens, at about half a kilobyte each.
 pub(super) const TOKENS_MAX: usize = 10_000;
 
 pub(super) type Print = [u8; 32];
 
-/// What a token is known by.
+/// The hash that identifies a token.
 pub(super) fn print(token: &str) -> Print {
     let mut print = [0; 32];
     print.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -30,11 +30,11 @@ pub(super) struct Verified {
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) bearer: Arc<Bearer>,
-    /// Which of the configured issuers.
+    /// The index of the configured issuer.
     pub(super) issuer: usize,
-    /// The set that vouched for it.
+    /// The key set that verified the token.
     pub(super) keys: Arc<KeySet>,
-    /// Not good from this moment on.
+    /// The moment from which the token is invalid.
     pub(super) until: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl Verified {
             tokens.retain(|_, entry| now < entry.until);
         }
         if tokens.len() >= TOKENS_MAX {
-            // Room for an eighth at once, from those that end first.
+            // Makes room for an eighth at once, from the tokens that expire first.
             let mut ends: Vec<Timestamp> = tokens.values().map(|entry| entry.until).collect();
             let (_, limit, _) = ends.select_nth_unstable(TOKENS_MAX / 8);
             let limit = *limit;

@@ -1,4 +1,4 @@
-//! From `[auth]` to an entrance: everything that can be wrong is found at the start, with the setting named.
+//! Builds the authenticator from `[auth]`: everything that can be wrong is found at the start, with the setting named.
 
 use super::{Entrance, Posture, Secrets, Shared, Xpr};
 use crate::authn::chain::Chain;
@@ -14,30 +14,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// The name of whoever has the static token.
+/// The name of every caller with the static token.
 const LEGACY_NAME: &str = "key";
-/// Shared secrets that are shorter are warned about: tokens under them can be tried without asking anybody.
+/// Shorter shared secrets cause a warning: tokens under them can be guessed offline.
 const SECRET_BYTES_MIN: usize = 16;
-/// The same for passwords, which can only be tried here.
+/// Shorter passwords cause a warning; they can only be guessed online.
 const PASSWORD_BYTES_MIN: usize = 8;
 
-/// What an entrance stands on.
+/// The facts about the deployment that authentication depends on.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
-    /// Whether an agent without authentication may serve nobody.
+    /// Whether an agent without authentication must refuse every caller.
     pub production: bool,
-    /// Whether requests can come over TLS, here or at a proxy that is believed.
+    /// Whether requests can come over TLS, here or at a trusted proxy.
     pub tls: bool,
     /// Whether the listener asks for client certificates.
     pub client_certificates: bool,
     /// Whether other machines can reach the server, so that callers without a credential may be several people.
     pub reachable: bool,
-    /// What we are called, where that is configured.
+    /// The URL of this server, where it is configured.
     pub public_url: Option<String>,
 }
 
 impl<F: Fetch + Clone> Entrance<F> {
-    /// Checks a configuration and makes an entrance of it. Fetches nothing.
+    /// Checks a configuration and builds an authenticator from it. Fetches nothing.
     pub fn new(config: &AuthConfig, ground: &Ground, secrets: &dyn Secrets, fetch: &F) -> Result<Self, String> {
         let accepts = config.accepted();
         if let Some(twice) = accepts.iter().enumerate().find(|(i, a)| accepts[..*i].contains(a)) {
@@ -67,7 +67,7 @@ impl<F: Fetch + Clone> Entrance<F> {
             );
         }
         let posture = match (accepts.is_empty(), ground.production) {
-            // `open` says that it is meant; in production nobody is believed to mean it.
+            // `open` says that it is meant; in production that is not accepted.
             (true, true) => Posture::Closed,
             (true, false) => Posture::Open,
             (false, _) if config.required == Some(false) => Posture::Optional,
@@ -96,7 +96,7 @@ impl<F: Fetch + Clone> Entrance<F> {
         Ok(entrance)
     }
 
-    /// The schemes of RFC 9110 that would be taken. What is no such scheme (a certificate, a signed body) has none.
+    /// The schemes of RFC 9110 that are accepted. A certificate and a signed body have no such scheme.
     fn make_challenge(&self) -> Option<String> {
         if matches!(self.posture, Posture::Open | Posture::Closed) {
             return None;
@@ -126,7 +126,7 @@ fn reveal(secrets: &dyn Secrets, key: &str, reference: &sabir_store::SecretRef) 
 }
 
 impl<F: Fetch> Entrance<F> {
-    /// What works, and should not stay as it is.
+    /// Settings that work, and should not stay as they are.
     pub fn warnings(&self) -> Vec<String> {
         let short = |secret: &Secret| secret.expose().trim().len() < SECRET_BYTES_MIN;
         let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! What the card says about an entrance: made from what is enforced, so that the two cannot differ.
+//! The security schemes of the card, made from what is enforced, so that the two cannot differ.
 
 use super::{Entrance, Posture};
 use crate::config::{Accept, JwtConfig, OauthConfig};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const ISSUED: &str = "oidc";
 
 impl<F: Fetch> Entrance<F> {
-    /// Writes into a card what callers must show, and checks what all skills, shown or not, ask for beyond that.
+    /// Writes the accepted credentials into a card, and checks what all skills, shown or not, require beyond that.
     pub fn describe(&self, card: &mut AgentCard, skills: &[Skill]) -> Result<(), String> {
         card.security_schemes = self.schemes();
         let alone = |(name, scopes): (&String, Vec<String>)| SecurityRequirement {
@@ -19,7 +19,7 @@ impl<F: Fetch> Entrance<F> {
         let needed = card.security_schemes.keys().map(|name| (name, self.scopes_of(name)));
         card.security_requirements = needed.map(alone).collect();
         if self.posture == Posture::Optional && !card.security_requirements.is_empty() {
-            // One that asks for nothing says that the others are not needed.
+            // An empty requirement says that the others are not needed.
             card.security_requirements.push(SecurityRequirement { schemes: BTreeMap::new() });
         }
         skills.iter().try_for_each(|skill| self.check_skill(skill, &card.security_schemes))
@@ -97,7 +97,7 @@ impl<F: Fetch> Entrance<F> {
         if scheme == issued && jwt.issuer.is_some() { jwt.scopes.clone() } else { Vec::new() }
     }
 
-    /// The name under which the card speaks of how a caller came in.
+    /// The name of a caller's scheme in the card.
     pub(crate) fn scheme_in_card(&self, scheme: crate::authn::Scheme) -> &'static str {
         let both = self.config.jwt.as_ref().is_some_and(|jwt| jwt.is_shared() && jwt.issuer.is_some());
         match scheme {

@@ -1,11 +1,11 @@
-//! The door of the booking network: who may send envelopes, and what must be true of one before its payload is read.
+//! Envelopes of the booking network: which keys may send them, and what must be true of one before its payload is read.
 //!
 //! ```text
-//! admit_key (who, how often) ─► Admitted ─ unseal (hops, signature, sender) ─► Unsealed ─ clear (scope, tier) ─► …
+//! admit_key ─► Admitted ─ verify_envelope (hops, signature, sender) ─► VerifiedEnvelope ─ clear ─► …
 //! ```
 //!
-//! A signature is asked of keys that say so, of relays, and of intents that move money; one that is there must be right
-//! in any case. Which check it failed is for our audit alone.
+//! A signature is required of keys that are configured so, of relays, and for intents that move money; any signature
+//! must be valid. Only our audit learns which check failed.
 
 use super::{Guard, place};
 use crate::authn::Scheme;
@@ -22,52 +22,53 @@ use sabir_store::{ApiKey, Record};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The keys of the network, and what is asked of payloads under them.
+/// The keys of the network, and the rule for payloads under them.
 #[derive(Debug)]
 pub struct Seals {
-    /// The keys; whoever sends envelopes signs with them as well.
+    /// The key ring; senders of envelopes sign with it as well.
     pub ring: Arc<Ring>,
     /// Whether a signed payload must name its intent and its recipient.
     pub binding: Binding,
 }
 
-/// An envelope whose payload nobody has looked at.
+/// An envelope whose payload is not verified yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed<'a> {
     /// The payload: the text of an object.
     pub payload: &'a str,
-    /// Who says to be sending.
+    /// The sender that the envelope names.
     pub from: &'a str,
-    /// To whom.
+    /// The recipient that the envelope names.
     pub to: &'a str,
-    /// What is wanted, by name.
+    /// The name of the intent.
     pub intent: &'a str,
     /// When it was sent, as it says, in nanoseconds.
     pub moment: Option<i64>,
-    /// Who passed it on, oldest first.
+    /// The relays that passed it on, oldest first.
     pub via: &'a [&'a str],
 }
 
-/// An envelope that is what it says.
+/// An envelope whose hops, signature and sender are verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsealed {
-    /// The payload without what signs it; nothing where it is as it came.
+    /// The payload without its signature; `None` where it is as it came.
     pub payload: Option<String>,
-    /// The key it was signed with, if it was.
+    /// The slot of the key that signed it, if it was signed.
     pub signed: Option<Slot>,
-    /// The same was received before.
+    /// Whether the same envelope was received before.
     pub again: bool,
 }
 
 impl Guard {
-    /// Who knocks with a key, and whether they come too often. Nothing else is taken, whatever else the agent takes.
+    /// Authenticates by API key, and checks the rate limit. No other credential is accepted, even if the agent accepts
+    /// it.
     pub async fn admit_key<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
         let mut uncounted = false;
         let outcome = match rules.entrance.identify_key(knock, &*self.store) {
             Err(refusal) => Err((refusal, None)),
             Ok(identity) => match rate::check(rules, &identity, knock, &*self.store).await {
                 Ok(()) => Ok(identity),
-                // What cannot be counted may look, and change nothing.
+                // A request that cannot be counted may read, and change nothing.
                 Err(refusal) if refusal.reason == "store_unavailable" => {
                     uncounted = true;
                     Ok(identity)
@@ -86,8 +87,8 @@ impl Guard {
         }
     }
 
-    /// Whether an envelope is what it says: passed on by nobody but relays, signed where it must be, and sent by an agent
-    /// of its key.
+    /// Verifies that an envelope was passed on by relays only, is signed where it must be, and comes from an agent of
+    /// its key.
     pub async fn unseal<F: Fetch>(
         &self,
         rules: &Rules<F>,
@@ -125,7 +126,7 @@ impl Guard {
             }
             Unsealed { payload: None, signed: None, again: false }
         } else {
-            // Boxed, as whatever most envelopes do without: each pays for the size of its future.
+            // Boxed, because most envelopes do without it: each pays for the size of its future.
             Box::pin(self.open(seals, identity, sealed, (speaker, demanded), now)).await?
         };
         let senders = scope::senders(identity);
@@ -136,7 +137,7 @@ impl Guard {
         Ok(unsealed)
     }
 
-    /// A payload that has members of the envelope in it.
+    /// Checks a payload that has members of the signature in it.
     async fn open(
         &self,
         seals: Option<&Seals>,
@@ -163,7 +164,7 @@ impl Guard {
             payload.retain(|name| !name.starts_with('_'));
             return Ok(Unsealed { payload: Some(payload.canonical()), signed: None, again: false });
         }
-        // A payload that says something is signed without a key to check it with is not signed.
+        // Without keys to verify it with, a payload that claims a signature is not signed.
         let seals = seals.ok_or_else(|| wrong("no_ring"))?;
         let key = identity.key().map_or("", |key| key.id.as_str());
         let has_effect = Intent::parse(sealed.intent).is_some_and(Intent::has_effect);
@@ -191,12 +192,12 @@ impl Guard {
     }
 }
 
-/// Whether a payload has no member that begins with `_`, as far as a look can tell: names may be written with escapes.
+/// Whether a payload has no member that begins with `_`, by a quick look: names may be written with escapes.
 fn is_plain(payload: &str) -> bool {
     !payload.contains("\"_") && !payload.contains("\\u")
 }
 
-/// Only relays pass on what others sent. Where it has been is the business of whoever knows the way.
+/// Only relays pass on envelopes of others. Whether the way itself is allowed is decided elsewhere.
 fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> {
     if sealed.via.is_empty() || key.is_some_and(|key| key.terms.relay) {
         return Ok(());
@@ -205,7 +206,7 @@ fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> 
     Err(Refusal::forbidden(Scheme::ApiKey, "from_no_relay", words))
 }
 
-/// All in the same words: which guess came close is nobody's business.
+/// All in the same words: the peer must not learn which guess came close.
 fn wrong(reason: &'static str) -> Refusal {
     Refusal::unauthenticated(Some(Scheme::Agnt), reason, "the signature of the payload is not valid")
 }
@@ -220,7 +221,7 @@ fn reserved(words: &str) -> Refusal {
 }
 
 impl Refusal {
-    /// The same in the words of the booking network.
+    /// The refusal in the words of the booking network.
     pub fn problem(&self) -> Problem {
         let code = match (self.reason, &self.fault) {
             ("from_not_bound" | "from_other" | "from_no_relay", _) => ProblemCode::AgentMismatch,

@@ -20,7 +20,7 @@ use sabir_store::{Audit as _, By, Imprint, KeyId, KeyTerms, Keys as _, Outcome, 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Every reference leads to itself, so that tests can see which was asked for.
+/// Resolves every reference to its own name, so that tests can see which was asked for.
 struct Named;
 
 impl Secrets for Named {
@@ -78,7 +78,7 @@ impl Door {
         self.guard.admit(&self.rules, &knock(&headers, b"{}")).await
     }
 
-    /// Who comes in with these headers, or why nobody does.
+    /// The caller that is admitted with these headers, or the reason of the refusal.
     async fn who(&self, headers: &[(&str, &str)]) -> String {
         match self.admit(headers).await {
             Ok(admitted) => admitted.identity().caller().name().to_owned(),
@@ -86,7 +86,7 @@ impl Door {
         }
     }
 
-    /// What becomes of a call.
+    /// The result of a call.
     async fn call(&self, headers: &[(&str, &str)], call: Call) -> String {
         let refused = |refusal: Refusal| format!("! {}", refusal.reason);
         let admitted = match self.admit(headers).await {
@@ -203,7 +203,7 @@ async fn the_static_token_and_tokens_under_a_secret_stand_beside_each_other() {
     let door = Door::new("[jwt]\nsecret = \"env:SHARED\"\n[legacy_key]\nenv = \"OLD\"");
     assert_eq!(door.who(&as_str(&bearer("secret of OLD"))).await, "legacy:key");
     assert_eq!(door.who(&as_str(&bearer("secret of SHARED"))).await, "! legacy_wrong");
-    // Under another secret, so that it reads as a token that is not good rather than as a wrong key.
+    // Under another secret, so it is a token with a wrong signature rather than a wrong key.
     let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmFAZXhhbXBsZS5jb20ifQ.AAAA";
     assert_eq!(door.who(&as_str(&bearer(token))).await, "! token_signature");
 }
@@ -485,7 +485,7 @@ async fn accounts_are_registered_active_and_trusted_enough() {
     assert!(Signed::new("", row(1)).call(get()).await.starts_with("by xpr:"));
     assert_eq!(Signed::new("min_kyc = 1", row(1)).call(get()).await, "! trust_kyc");
     assert_eq!(Signed::new("min_trust = 90", row(1)).call(get()).await, "! trust_score");
-    // What was refused has had no effect, so it may be sent again once the account is in order.
+    // A refused request has had no effect, so it may be sent again once the account is in order.
     let signed = Signed::new("min_kyc = 1", row(1));
     assert_eq!(signed.call(send(None)).await, "! trust_kyc");
     assert_eq!(signed.call(send(None)).await, "! trust_kyc");

@@ -1,4 +1,4 @@
-//! Streams outlive the request they began with, and must not outlive the credential that let their reader in.
+//! Watches credentials: a stream outlives its request, and must not outlive the credential that admitted its reader.
 
 use super::Guard;
 use crate::authn::{Scheme, native_jwt, oidc};
@@ -8,21 +8,21 @@ use sabir_proto::{Caller, Timestamp};
 use sabir_store::{Hash, Record, Standing};
 use std::time::Duration;
 
-/// How long a key that was revoked may still be read with.
+/// How often a key is checked, so how long a revoked one may still be read with.
 const KEY_LOOKS: Duration = Duration::from_secs(2);
-/// The same for a token, whose end is known; clocks can be set meanwhile.
+/// The longest time between checks of a token, whose end is known; clocks can be set meanwhile.
 const TOKEN_LOOKS_MAX: Duration = Duration::from_secs(60);
 
-/// By what a credential is known to have ended.
+/// How the end of a credential is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// When the text with this hash is no valid key any more.
     Key(Hash),
-    /// From this moment on, as a token of this scheme says.
+    /// From this moment on, by a token of this scheme.
     At(Timestamp, Scheme),
 }
 
-/// What somebody was let in by, to be asked again while they stay.
+/// The credential of an admitted caller, to be checked again while the caller stays.
 #[derive(Debug, Clone)]
 pub struct Vigil {
     caller: Caller,
@@ -30,14 +30,14 @@ pub struct Vigil {
 }
 
 impl Identity {
-    /// What has to be asked again while this caller stays; `None` where nothing can end.
+    /// The credential to check again while this caller stays; `None` where nothing can end.
     pub fn vigil(&self) -> Option<Vigil> {
         self.ends().map(|ends| Vigil { caller: self.caller().clone(), ends })
     }
 }
 
 impl Vigil {
-    /// When to ask, if nothing happens before.
+    /// The time until the next check, if nothing happens before.
     pub fn rest(&self, now: Timestamp) -> Duration {
         match self.ends {
             Ends::Key(_) => KEY_LOOKS,
@@ -50,7 +50,7 @@ impl Vigil {
 }
 
 impl Guard {
-    /// Whether somebody who was let in would be let in again, by the same credential. From memory.
+    /// Whether an admitted caller would be admitted again, by the same credential. Reads memory only.
     pub fn still_holds(&self, vigil: &Vigil, now: Timestamp) -> Result<(), Refusal> {
         let refusal = match vigil.ends {
             Ends::Key(hash) => match self.store.find(&hash, now) {

@@ -1,8 +1,8 @@
-//! How often a caller may come: within a minute, and on a day.
+//! Rate limits: how often a caller may come within a minute, and on a day.
 //!
-//! The most particular rule counts that says something: the caller's own entry, else the tier of its key, else the rule for
-//! accounts of a chain or for callers without credentials, else that of the agent. What one of them leaves open is said
-//! by the next, for minutes and days apart.
+//! The most specific rule counts: the caller's own entry, else the tier of its key, else the rule for accounts of a
+//! chain or for callers without credentials, else that of the agent. A limit that one rule leaves open comes from the
+//! next, for minutes and days apart.
 
 use super::{Notes, Rules};
 use crate::authn::Scheme;
@@ -22,18 +22,18 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How often, at most: zero for no limit, and nothing where a more general rule is to say it.
+/// A rate limit: zero for no limit, absent where a more general rule decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
     /// Within any 60 seconds.
     pub per_minute: Option<u32>,
-    /// On a UTC day. For keys only, since only they are counted on disk.
+    /// On a UTC day. For keys only, since only keys are counted on disk.
     pub per_day: Option<u64>,
 }
 
 impl Pace {
-    /// This one, and what it leaves open from a more general one.
+    /// This limit, with what it leaves open from a more general one.
     #[must_use]
     pub fn or(self, general: Self) -> Self {
         Self { per_minute: self.per_minute.or(general.per_minute), per_day: self.per_day.or(general.per_day) }
@@ -43,17 +43,17 @@ impl Pace {
 /// The limits of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Of every caller that nothing else is said about.
+    /// Per minute, for every caller without a more specific rule.
     pub usual: u32,
-    /// Of callers without credentials where credentials are not required, for each address.
+    /// Per minute and address, for callers without credentials where credentials are not required.
     pub anonymous: u32,
-    /// By tier of a key.
+    /// The limits by tier of a key.
     pub tiers: Arc<BTreeMap<String, Pace>>,
-    /// By name of a caller.
+    /// The limits by name of a caller.
     pub callers: Arc<BTreeMap<String, Pace>>,
 }
 
-/// The tiers that there are without being configured.
+/// The tiers that exist without being configured.
 pub fn usual_tiers() -> BTreeMap<String, Pace> {
     let daily = |per_day| Pace { per_minute: None, per_day: Some(per_day) };
     [("free", 100), ("pro", 10_000), ("enterprise", 500_000)]
@@ -61,10 +61,10 @@ pub fn usual_tiers() -> BTreeMap<String, Pace> {
         .into()
 }
 
-/// What counts for a caller.
+/// The limits that count for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule<'a> {
-    /// The most particular of the rules that say something about it.
+    /// The name of the most specific rule that applies.
     pub(crate) name: Cow<'a, str>,
     pub(crate) per_minute: u32,
     pub(crate) per_day: u64,
@@ -100,7 +100,7 @@ pub(crate) fn rule<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) ->
     }
 }
 
-/// Counts one request.
+/// Counts one request, and refuses it if it is one too many.
 pub(crate) async fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
@@ -140,7 +140,7 @@ async fn spend(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore
     }
 }
 
-/// Callers without a name are told apart by where they come from, or one of them would use up everybody's share.
+/// Callers without a name are told apart by their addresses, or one of them would use up the share of all.
 fn counted_as<'a>(identity: &'a Identity, knock: &Knock<'_>) -> Cow<'a, str> {
     match (identity.scheme(), knock.address) {
         (None, Some(address)) => Cow::Owned(format!("{}@{}", identity.caller().name(), household(address))),

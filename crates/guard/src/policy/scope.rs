@@ -1,13 +1,13 @@
-//! What a credential is good for: which agents, which operations, which skills.
+//! What a credential permits: which agents, which operations, which skills.
 //!
 //! Scopes are words. `send`, `read`, `cancel`, `push` and `card` name operations, `skill:ID` a skill, `agent:NAME` an
 //! agent; `full` stands for everything. Words of one kind are alternatives, and different kinds must all hold: `read`
 //! with `agent:echo` may look at tasks of `echo` and do nothing else. Without words of a kind there is no limit of that
 //! kind. A credential that is limited to skills and a call that names none do not fit: silence must not widen rights.
 //!
-//! The words of the booking network stand beside them. `query` covers what only looks there and `booking` what books;
-//! both include those before them, and `full` includes payments. Elsewhere they only read. `from:ID` names an agent that
-//! envelopes under the key may come from.
+//! The words of the booking network stand beside them. `query` covers its intents that only read and `booking` those
+//! that book; each includes the ones before it, and `full` includes payments. Elsewhere both only permit reading.
+//! `from:ID` names an agent that envelopes under the key may come from.
 
 use super::{Action, Notes, Rules, Wanted};
 use crate::authn::Scheme;
@@ -18,16 +18,16 @@ use sabir_proto::agnt::Intent;
 use sabir_proto::card::SecurityRequirement;
 use std::borrow::Cow;
 
-/// A skill, and what it asks of callers beyond what the agent asks.
+/// A skill, and what it requires of callers beyond what the agent requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillRule {
-    /// Its id.
+    /// The id of the skill.
     pub id: String,
-    /// Alternatives, each a scheme with scopes; empty for nothing more.
+    /// Alternatives, each a scheme with scopes; empty for no further requirement.
     pub requirements: Vec<SecurityRequirement>,
-    /// Only for callers who have said who they are.
+    /// Only for callers with a credential.
     pub needs_identity: bool,
-    /// What it is to the booking network.
+    /// The intent of the booking network that it serves.
     pub intent: Option<Intent>,
 }
 
@@ -37,7 +37,7 @@ impl SkillRule {
     }
 }
 
-/// The words of a credential; `None` for one that is not limited by words.
+/// The words of a credential; `None` for one that words do not limit.
 type Words<'a> = Option<Vec<Cow<'a, str>>>;
 
 fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
@@ -54,7 +54,7 @@ fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
             }
             let ours = bearer.scopes.iter().filter_map(|scope| scope.strip_prefix(prefix));
             let ours: Vec<Cow<'_, str>> = ours.map(Cow::Borrowed).collect();
-            // With a prefix, a token that has nothing for us may do nothing.
+            // With a prefix, a token without a scope for us permits nothing.
             Some(if ours.is_empty() { vec![Cow::Borrowed("nothing")] } else { ours })
         }
         Proof::None
@@ -66,7 +66,7 @@ fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
     }
 }
 
-/// What a word speaks of.
+/// What a word is about.
 enum Kind<'a> {
     Everything,
     Operation(&'a str),
@@ -81,7 +81,7 @@ fn kind(word: &str) -> Kind<'_> {
         Some(("agent", name)) => Kind::Agent(name),
         Some(("from", id)) => Kind::Sender(id),
         _ if word == "full" => Kind::Everything,
-        // A word we do not know allows nothing that anybody could ask for.
+        // An unknown word permits nothing that can be asked for.
         _ => Kind::Operation(word),
     }
 }
@@ -102,16 +102,16 @@ fn reaches(word: &str, intent: Intent) -> bool {
     }
 }
 
-/// The agents that envelopes of a caller may come from; none for any.
+/// The agents that envelopes of a caller may come from; empty for any.
 pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
     let words = identity.key().map(|key| &*key.terms.scopes).unwrap_or_default();
     words.iter().filter_map(|word| if let Kind::Sender(id) = kind(word) { Some(id) } else { None }).collect()
 }
 
-/// The words that stand alone; `skill:ID` and `agent:NAME` name one.
+/// The words that stand alone; `skill:ID` and `agent:NAME` have a name behind them.
 pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
 
-/// Whether whoever holds these words may speak with this agent.
+/// Whether the caller's credential is for this agent.
 pub(crate) fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
     words(rules, identity).is_none_or(|words| is_among(rules, &words))
 }
@@ -121,7 +121,7 @@ fn is_among<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
     agents.is_empty() || agents.contains(&rules.agent.as_str())
 }
 
-/// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
+/// Whether the caller may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
     let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: Some(Cow::Borrowed(skill)) };
     check(rules, identity, &wanted, &mut ()).is_ok()
@@ -201,7 +201,7 @@ fn limits<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(Kind<'a>) -> Option<T>
     words.iter().filter_map(|word| pick(kind(word))).collect()
 }
 
-/// What the skill itself asks for: one of its alternatives must be how the caller came in, with all its scopes.
+/// What the skill itself requires: one of its alternatives must be the caller's scheme, with all its scopes.
 fn by_skill<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
@@ -211,7 +211,7 @@ fn by_skill<F: Fetch>(
     if wanted.action != Action::Send || !rules.skills.iter().any(SkillRule::asks_anything) {
         return Ok(());
     }
-    // A call that names none of them may end in any of them.
+    // A call that names no skill may end in any of them.
     let named = rules.skill(wanted);
     let asking = rules.skills.iter().filter(|rule| named.is_none_or(|named| named.id == rule.id));
     for rule in asking.filter(|rule| rule.asks_anything()) {

@@ -1,7 +1,7 @@
-//! Which tiers may have what the booking network does.
+//! Which tiers may use the intents of the booking network.
 //!
-//! What changes anything there is counted and billed to the caller's key, so it takes a key, and one of a paid tier. What
-//! only looks is for everybody whom the agent lets in.
+//! An intent that changes anything is counted and billed to the caller's key, so it takes a key of a paid tier. Every
+//! caller that the agent admits may use those that only read.
 
 use super::{Notes, Rules, Wanted};
 use crate::authn::Scheme;

@@ -1,4 +1,4 @@
-//! How a caller of a chain must stand: registered, active, known well enough, trusted enough.
+//! What is required of callers with a chain account: registration, activity, KYC and trust.
 
 use super::{Notes, Rules};
 use crate::authn::Scheme;
@@ -9,16 +9,16 @@ use crate::identity::{Identity, Proof};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
 
-/// What is asked of accounts.
+/// What is required of accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     /// They must be registered and active agents.
     pub registration: bool,
-    /// The least KYC level.
+    /// The lowest KYC level.
     pub min_kyc: i64,
-    /// The least score.
+    /// The lowest trust score.
     pub min_trust: i64,
-    /// Which score.
+    /// The score that is compared.
     pub reading: Reading,
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn check<F: Fetch>(
         return Ok(());
     }
     let no = |reason, words: String| Err(Refusal::forbidden(Scheme::Xpr, reason, words));
-    // Nobody's standing is that of an account without a registration: no level, no score.
+    // An account without a registration has no level and no score.
     let known = async |reading| match xpr.chain.standing(account, reading, now).await {
         Ok(standing) => Ok(Some(standing)),
         Err(ChainFault::Absent | ChainFault::NoPermission) => Ok(None),
@@ -61,8 +61,8 @@ pub(crate) async fn check<F: Fetch>(
             Some(_) => {}
         }
     }
-    // The least level is asked of the caller itself, whichever score is compared: that is how the network's own server
-    // reads the setting. The score of the full reading counts the level of the owner.
+    // The lowest level is asked of the caller itself, whichever score is compared: that is how the network's own server
+    // reads the setting. The full score counts the level of the owner.
     let level = if demand.min_kyc == 0 { 0 } else { known(Reading::Gate).await?.map_or(0, |own| own.kyc_level) };
     if level < demand.min_kyc {
         return no("trust_kyc", format!("KYC level {level} below minimum {}", demand.min_kyc));

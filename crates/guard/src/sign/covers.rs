@@ -18,7 +18,7 @@ const READ: [&str; 8] = [
     "securitySchemes",
     "supportedInterfaces",
 ];
-/// What 1.0 wraps a scheme in ends like this.
+/// The suffix of the member in which 1.0 wraps a scheme.
 const WRAPPED: &str = "SecurityScheme";
 
 /// Whether what is left of a card says as much as the card about addresses and credentials. That a scheme is required
@@ -32,7 +32,7 @@ pub(super) fn covers(left: &Value, card: &Value) -> bool {
         && same(left, card, "authentication")
 }
 
-/// A hybrid says twice where the agent is; either is enough, if it is whole.
+/// A hybrid card names the address twice; either is enough, if it is complete.
 fn has_address(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
     let listed = full(left, "supportedInterfaces").is_some() && same(left, card, "supportedInterfaces");
     let older = full(left, "url").is_some() && same(left, card, "url") && same(left, card, "additionalInterfaces");
@@ -46,14 +46,14 @@ fn has_schemes(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
         let Some(kept) = kept(name) else { return false };
         let wrapped = scheme.as_object().and_then(|scheme| scheme.iter().find(|(name, _)| name.ends_with(WRAPPED)));
         match wrapped {
-            // Beside it a hybrid says the same again.
+            // Beside it, a hybrid card says the same again.
             Some((kind, inner)) => kept.get(kind).is_some_and(|kept| alike(Some(kept), Some(inner))),
             None => alike(Some(kept), Some(scheme)),
         }
     })
 }
 
-/// As 1.0 writes them or as 0.3 does; a hybrid does both.
+/// As 1.0 writes requirements or as 0.3 does; a hybrid card does both.
 fn has_requirements(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
     let mut stated =
         ["securityRequirements", "security"].into_iter().filter(|name| full(card, name).is_some()).peekable();
@@ -70,13 +70,13 @@ fn has_skills(left: &Map<String, Value>, card: &Map<String, Value>) -> bool {
     left.len() == card.len() && left.iter().zip(&card).all(whole)
 }
 
-/// Whether a member that is read is there under a name such as `supported_interfaces`.
+/// Whether a member that readers use has a name such as `supported_interfaces`.
 fn is_spelled_otherwise(members: &Map<String, Value>) -> bool {
     let other = |name: &str, read: &str| name != read && name.replace('_', "").eq_ignore_ascii_case(read);
     members.keys().any(|name| READ.iter().any(|read| other(name, read)))
 }
 
-/// A member that says something.
+/// A member that is not empty.
 fn full(members: &Map<String, Value>, name: &str) -> Option<Value> {
     members.get(name).cloned().and_then(without_empties)
 }
@@ -85,7 +85,7 @@ fn same(left: &Map<String, Value>, card: &Map<String, Value>, name: &str) -> boo
     alike(left.get(name), card.get(name))
 }
 
-/// The same apart from what is empty.
+/// Whether two values are the same apart from what is empty.
 fn alike(one: Option<&Value>, other: Option<&Value>) -> bool {
     one.cloned().and_then(without_empties) == other.cloned().and_then(without_empties)
 }

@@ -1,4 +1,4 @@
-//! Signatures that travel beside what they sign: a JWS (RFC 7515) without its payload, over the RFC 8785 form.
+//! Detached signatures: a JWS (RFC 7515) without its payload, over the RFC 8785 form.
 
 use super::SigningKey;
 use crate::authn::jwks::{Algorithm, KeySet};
@@ -22,7 +22,7 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// Signs bytes; `None` if the library refuses, which has no reason we know of.
+    /// Signs bytes; `None` if the library refuses, for no reason we know of.
     pub fn sign(payload: &[u8], key: &SigningKey) -> Option<Self> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JOSE"});
         let protected = URL_SAFE_NO_PAD.encode(header.to_string());
@@ -30,13 +30,13 @@ impl Detached {
         Some(Self { protected, signature })
     }
 
-    /// The name of the key that is said to have signed.
+    /// The id of the key in the header.
     pub fn key_id(&self) -> Option<String> {
         self.header()?.get("kid")?.as_str().map(str::to_owned)
     }
 
-    /// Whether a key of the set signed these bytes. The header names the key; one with extensions that must be understood
-    /// is not, since we know none.
+    /// Whether a key of the set signed these bytes. The header names the key; a header with critical parameters is
+    /// refused, since we know none.
     pub fn is_by(&self, payload: &[u8], keys: &KeySet) -> bool {
         let Some(header) = self.header().filter(|header| !header.contains_key("crit")) else { return false };
         let text = |name: &str| header.get(name).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Private keys for signatures: read from PEM or JWK, made where there is none, and never shown.
+//! Private keys for signatures: read from PEM or JWK, generated where there is none, and never printed.
 
 use super::public::from_info;
 use aws_lc_rs::rand::SystemRandom;
@@ -22,10 +22,10 @@ pub(super) const FILE_BYTES_MAX: usize = 32 * 1024;
 /// How many certificates may stand beside a key; our own client takes no longer chain.
 const CERTIFICATES_MAX: usize = 8;
 
-/// What a key signs with.
+/// The algorithm of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// ECDSA on P-256; what everybody can verify.
+    /// ECDSA on P-256, which every verifier supports.
     Es256,
     /// RSA with PKCS#1 padding.
     Rs256,
@@ -34,7 +34,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The name in headers.
+    /// The `alg` value in headers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Es256 => "ES256",
@@ -87,7 +87,7 @@ enum Pair {
 }
 
 impl SigningKey {
-    /// Makes a key for ES256, and its file (PKCS#8 in PEM). Without a name it is called by its thumbprint (RFC 7638).
+    /// Generates a key for ES256, and its file (PKCS#8 in PEM). Without a name, its thumbprint is the name (RFC 7638).
     pub fn generate(id: Option<&str>) -> Result<(Self, Secret), KeyFault> {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| KeyFault::Making)?;
         let der = pair.to_pkcs8v1().map_err(|_| KeyFault::Making)?;
@@ -146,12 +146,12 @@ impl SigningKey {
         &self.chain
     }
 
-    /// The name.
+    /// The name of the key, its `kid`.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it signs with.
+    /// The algorithm it signs with.
     pub fn algorithm(&self) -> Algorithm {
         self.pair.algorithm()
     }
@@ -255,7 +255,7 @@ fn from_pem(text: &str) -> Result<Pair, KeyFault> {
 fn from_jwk(jwk: &Map<String, Value>) -> Result<Pair, KeyFault> {
     let text = |name: &str| jwk.get(name).and_then(Value::as_str).unwrap_or_default();
     if !["EC", "RSA", "OKP"].contains(&text("kty")) {
-        // Shared secrets among them.
+        // Shared secrets are among them.
         return Err(if jwk.contains_key("kty") { KeyFault::Unsupported } else { KeyFault::Unreadable });
     }
     if !jwk.contains_key("d") {

@@ -1,6 +1,6 @@
-//! What the Python SDK of A2A 0.3 takes for the contents of a card when it verifies one.
+//! The bytes over which the Python SDK of A2A 0.3 verifies the signature of a card.
 //!
-//! It reads the card into its own types and writes them again: members that 0.3 does not know are gone, and so is
+//! The SDK reads the card into its own types and writes them again: members that 0.3 does not know are gone, and so is
 //! everything empty or at a default of those types, `protocolVersion` among them. Letters beyond ASCII are escaped. No
 //! other SDK of 0.3 verifies cards.
 
@@ -30,11 +30,11 @@ const CARD: [&str; 17] = [
 const CAPABILITIES: [&str; 4] = ["extensions", "pushNotifications", "stateTransitionHistory", "streaming"];
 const SKILL: [&str; 8] = ["description", "examples", "id", "inputModes", "name", "outputModes", "security", "tags"];
 
-/// Without `type`, which its types have as a default.
+/// Without `type`, which the SDK's types have as a default.
 const SCHEME: [&str; 8] =
     ["bearerFormat", "description", "flows", "in", "name", "oauth2MetadataUrl", "openIdConnectUrl", "scheme"];
 
-/// The bytes that it verifies; `None` for a card without the members of 0.3.
+/// The bytes that the SDK verifies; `None` for a card without the members of 0.3.
 pub(super) fn reading(card: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     let Some(members) =
         card.as_object().filter(|card| card.contains_key("protocolVersion") && card.contains_key("url"))
@@ -60,7 +60,7 @@ pub(super) fn reading(card: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     Ok(Some(ascii(&canonical)))
 }
 
-/// What its types say where nothing is said.
+/// Whether a value is the default in the SDK's types.
 fn is_usual(name: &str, value: &Value) -> bool {
     matches!((name, value.as_str()), ("protocolVersion", Some("0.3.0")) | ("preferredTransport", Some("JSONRPC")))
 }

@@ -1,4 +1,4 @@
-//! Public keys that are still shown though they sign nothing: those of yesterday.
+//! Public keys that are still published though they sign no more.
 
 use super::key::{FILE_BYTES_MAX, bare, thumbprint};
 use super::{Algorithm, KeyFault, SigningKey};
@@ -12,7 +12,7 @@ use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// The JWK to be shown for a key file: that of a private key, or a public one (PEM or JWK).
+/// The JWK to publish for a key file: that of a private key, or a public one (PEM or JWK).
 pub fn published(text: &Secret) -> Result<Value, KeyFault> {
     match SigningKey::read(text, None) {
         Ok(key) => Ok(key.public()),
@@ -42,7 +42,7 @@ fn public(text: &str) -> Result<Value, KeyFault> {
     Ok(jwk)
 }
 
-/// The members that make up the key, and its name. Whatever else stands there is not ours to publish.
+/// The members that make up the key, and its name. Other members are not published.
 fn from_jwk(text: &str) -> Result<(Map<String, Value>, Option<String>), KeyFault> {
     let Ok(Value::Object(jwk)) = canon::read(text) else { return Err(KeyFault::Unreadable) };
     let word = |name: &str| jwk.get(name).and_then(Value::as_str);

@@ -37,7 +37,7 @@ fn keys() -> Vec<SigningKey> {
     files()["card_keys"].as_array().unwrap().iter().map(read).collect()
 }
 
-/// What our own client makes of a card, given these keys.
+/// The verdict of our own client on a card, given these keys.
 async fn judged(card: &Value, keys: &[SigningKey]) -> Verdict {
     let trust = Trust { keys: Jwks::parse(key_set(keys).to_string().as_bytes()).unwrap(), ..Trust::default() };
     verifier::verify(&card.to_string(), &trust, &NoFetch).await
@@ -67,7 +67,7 @@ async fn every_card_of_the_vectors_is_signed_by_every_key_in_every_reading() {
                 Ok(card) => {
                     let ours = card["signatures"].as_array().unwrap().iter().filter_map(signer);
                     assert_eq!(ours.filter(|id| id == key.id()).count(), readings, "{id}");
-                    // What others signed may be there still; it is ours that is looked for.
+                    // Signatures of others may be there still; the test looks for ours.
                     let verdict = judged(&card, one).await;
                     assert!(matches!(&verdict, Verdict::Verified { kid, .. } if kid == key.id()), "{id}: {verdict:?}");
                     signed += 1;
@@ -245,7 +245,7 @@ async fn a_card_of_ours_cannot_be_made_to_lead_elsewhere() {
             tamper(&mut tampered);
             match judged(&tampered, key).await {
                 Verdict::Unverifiable { reason } => assert_eq!(reason, Reason::Wrong, "{form}, {what}"),
-                // Made for the SDKs, who know of these members as little as the signature does.
+                // A signature for the SDKs, which ignore these members as the signature does.
                 Verdict::Verified { covered, form: reading, .. } => {
                     assert_eq!(reading, Form::Sdk, "{form}, {what}");
                     assert!(!covered.contains("evil"), "{form}, {what}: {covered}");
@@ -383,7 +383,7 @@ async fn certificates_beside_a_key_are_shown_with_its_signatures() {
     for (key, chain) in [(p256, chain), (rsa, rsa_chain)] {
         let key = certified(key, chain).unwrap();
         let signed = sign(&card().to_string(), std::slice::from_ref(&key), None).unwrap();
-        // Nobody gave the verifier a key: it believes an authority, for the host of the card.
+        // The verifier has no key: it trusts an authority, for the host of the card.
         let trust = |url: &str| Trust {
             card_url: Some(Url::parse(url).unwrap()),
             authorities: verifier::Authorities::parse(root).unwrap(),

@@ -1,13 +1,13 @@
-//! Signing what we deliver to webhooks, so that a receiver knows who sent it, that nobody changed it, and whether it has
+//! Signs webhook deliveries, so that a receiver knows the sender, that the content is unchanged, and whether it has
 //! seen it before.
 //!
-//! There are two signatures, and a receiver checks whichever suits it. The headers of *Standard Webhooks* are an HMAC with
-//! a secret that both sides know. The token is a JWT with the hash of the body, under the keys that are published in our
-//! key set, so that receivers need not share anything with us, nor with each other.
+//! There are two signatures, and a receiver checks either. The headers of *Standard Webhooks* are an HMAC with a secret
+//! that both sides know. The token is a JWT with the hash of the body, under the keys that are published in our key
+//! set, so that receivers need not share a secret with us, nor with each other.
 //!
-//! What the booking network tells has its own pair of headers besides.
+//! Events of the booking network have their own pair of headers besides.
 //!
-//! All are made anew for each attempt, because receivers refuse what is older than a few minutes; the id stays.
+//! All are made anew for each attempt, because receivers refuse those that are older than a few minutes; the id stays.
 
 use super::SigningKey;
 use aws_lc_rs::{digest, hmac};
@@ -33,20 +33,20 @@ pub const AGNT_TIMESTAMP: &str = "x-agnt-timestamp";
 /// The header of the booking network with its signature.
 pub const AGNT_SIGNATURE: &str = "x-agnt-signature";
 
-/// How far a delivery's time may be from the receiver's, in seconds; the last one belongs to it.
+/// How far a delivery's time may be from the receiver's, in seconds; exactly this is still accepted.
 pub const TOLERANCE_SECONDS: i64 = 300;
 /// How many secrets may sign at the same time: the new one, the old one, and one to spare.
 pub const SECRETS_MAX: usize = 4;
 
-/// What secrets begin with.
+/// The prefix of secrets.
 const PREFIX: &str = "whsec_";
-/// What *Standard Webhooks* asks of a secret's length, in bytes.
+/// The length that *Standard Webhooks* asks of a secret, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Why a text is not a secret, or a list of them. Nothing of it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFault {
-    /// It says something else.
+    /// It has another form.
     #[error("a webhook secret is written {PREFIX} and then 24 to 64 bytes in base64")]
     Malformed,
     /// There is none, or there are more than [`SECRETS_MAX`].
@@ -88,7 +88,7 @@ impl WebhookSecret {
 pub struct Attempt<'a> {
     /// The id of the delivery.
     pub id: &'a str,
-    /// When it is sent.
+    /// The time of the attempt.
     pub at: Timestamp,
     /// The bytes that are sent.
     pub body: &'a [u8],
@@ -107,14 +107,14 @@ impl Attempt<'_> {
         secrets.iter().map(sign).collect::<Vec<_>>().join(" ")
     }
 
-    /// The value of [`AGNT_SIGNATURE`]: lower-case hex, with the characters of the secret as they are written for a key.
+    /// The value of [`AGNT_SIGNATURE`]: lower-case hex; the key is the characters of the secret as written.
     pub fn agnt_signature(&self, secret: &Secret) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
         hex(hmac::sign(&key, &agnt_content(&self.timestamp().to_string(), self.body)).as_ref())
     }
 
-    /// The value of [`TOKEN`]: who sends, to whom, about which task, and the hash of the body. `None` if the library
-    /// refuses to sign, which has no reason we know of.
+    /// The value of [`TOKEN`]: sender, recipient, task, and the hash of the body. `None` if the library refuses to
+    /// sign, for no reason we know of.
     pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
         let claims = json!({
@@ -133,7 +133,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Why what came in is not believed.
+/// Why a delivery is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The time is not a number of seconds.
@@ -142,25 +142,25 @@ pub enum Reason {
     /// Too old, or too far ahead.
     #[error("the delivery is not from now")]
     Expired,
-    /// None of the signatures is by any of the secrets.
+    /// None of the secrets made any of the signatures.
     #[error("no signature fits")]
     Signature,
 }
 
-/// What a receiver sees of the headers.
+/// The headers that a receiver gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    /// [`ID`]
+    /// The value of [`ID`].
     pub id: &'a str,
-    /// [`TIMESTAMP`]
+    /// The value of [`TIMESTAMP`].
     pub timestamp: &'a str,
-    /// [`SIGNATURE`]
+    /// The value of [`SIGNATURE`].
     pub signature: &'a str,
 }
 
 impl Received<'_> {
-    /// Whether the body was sent under these headers by somebody who knows one of the secrets. Signatures of a version
-    /// that we do not know are passed over.
+    /// Whether a holder of one of the secrets sent the body under these headers. Signatures of an unknown version are
+    /// skipped.
     pub fn verify(&self, body: &[u8], secrets: &[WebhookSecret], now: Timestamp) -> Result<(), Reason> {
         let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
         if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
@@ -173,18 +173,18 @@ impl Received<'_> {
     }
 }
 
-/// What a receiver sees of the booking network's headers.
+/// The headers of the booking network that a receiver gets.
 #[derive(Debug, Clone, Copy)]
 pub struct AgntReceived<'a> {
-    /// [`AGNT_TIMESTAMP`]
+    /// The value of [`AGNT_TIMESTAMP`].
     pub timestamp: &'a str,
-    /// [`AGNT_SIGNATURE`]
+    /// The value of [`AGNT_SIGNATURE`].
     pub signature: &'a str,
 }
 
 impl AgntReceived<'_> {
-    /// Whether the body was sent under these headers by somebody who knows one of the secrets. A signature over the body
-    /// alone, as some pages of the network show it, is none: its time could be anybody's.
+    /// Whether a holder of one of the secrets sent the body under these headers. A signature over the body alone, as
+    /// some pages of the network show it, is none: it would be valid at any time.
     pub fn verify(&self, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<(), Reason> {
         let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
         if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
@@ -206,12 +206,12 @@ impl AgntReceived<'_> {
     }
 }
 
-/// What the booking network's HMAC is over.
+/// The bytes that the booking network's HMAC covers.
 fn agnt_content(timestamp: &str, body: &[u8]) -> Vec<u8> {
     [timestamp.as_bytes(), b".", body].concat()
 }
 
-/// What the HMAC is over.
+/// The bytes that the HMAC covers.
 fn content(id: &str, timestamp: &str, body: &[u8]) -> Vec<u8> {
     [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat()
 }

@@ -1,4 +1,4 @@
-//! Whatever a stranger sends is refused, and nothing breaks.
+//! A text from a stranger is refused, and nothing breaks.
 
 use proptest::prelude::*;
 use sabir_guard::authn::agnt::{Binding, Derivation, Envelope, Ring};
@@ -50,7 +50,7 @@ proptest! {
         let now = Timestamp::from_millis(now);
         let secret = secret();
         let headers = k1::Headers { account: Some("alice"), timestamp: Some(&other), signature: Some(&text) };
-        // A signature that happens to be one names some key, which is nobody's.
+        // A text that happens to be a signature recovers some key, which belongs to no account.
         let _ = k1::recover(headers, &body, now);
         let odd = k1::Headers { account: Some(&text), timestamp: Some(&other), signature: Some(&text) };
         prop_assert!(k1::recover(odd, &body, now).is_err());

@@ -86,7 +86,7 @@ async fn a_good_token_names_its_bearer_and_is_verified_once() {
     let again = issuers.verify(&token, at(NOW + 1)).await.unwrap();
     assert!(Arc::ptr_eq(&bearer, &again), "remembered, not verified anew");
     assert_eq!(fetch.times(), 2, "discovery and keys");
-    // Being remembered does not make it live longer: 300 s and 60 s of skew.
+    // Being in the cache does not make it live longer: 300 s and 60 s of skew.
     assert!(issuers.verify(&token, at(NOW + 359)).await.is_ok());
     assert_eq!(issuers.verify(&token, at(NOW + 360)).await, Err(Reason::Expired));
 }
@@ -241,7 +241,7 @@ async fn a_token_under_a_removed_key_is_refused_although_it_was_remembered() {
     fetch.now(publish(&[&new]));
     assert!(issuers.verify(&token, at(NOW + 599)).await.is_ok(), "the keys are fresh for ten minutes");
     assert_eq!(issuers.verify(&token, at(NOW + 600)).await, Err(Reason::UnknownKey));
-    // An empty set is an answer too: nobody vouches for anything.
+    // An empty set is an answer too: no key verifies anything.
     fetch.now(publish(&[]));
     assert_eq!(issuers.verify(&new.sign(&long), at(NOW + 1200)).await, Err(Reason::UnknownKey));
 }
@@ -284,7 +284,7 @@ async fn an_issuer_that_publishes_nonsense_vouches_for_nobody() {
         ("not JSON", answer(200, "<html>")),
     ];
     for (what, said) in nonsense {
-        // The keys are there, for whoever believes the document.
+        // The keys are there, for a verifier that accepts the document.
         let set = json!({"keys": [pen.jwk()]}).to_string();
         let fetch = FakeFetch::new(move |request| match request.url.path() {
             "/set" => answer(200, set.clone()),

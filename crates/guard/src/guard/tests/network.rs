@@ -27,7 +27,7 @@ fn asking(intent: &str) -> Call {
     send(Some(&json!({"skillId": intent})))
 }
 
-/// A key's name, tier and scopes, and what it gets.
+/// A key's name, tier and scopes, and the results of its calls.
 type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], [&'a str; 3]);
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn scopes_and_tiers_say_which_intents_a_key_is_for() {
         ("full", Some("pro"), &["full"], ["ok", "ok", "ok"]),
         ("scope-first", Some("free"), &["query"], ["ok", "scope_intent", "scope_intent"]),
         ("none", None, &["full"], ["ok", "tier_none", "tier_none"]),
-        // To send is a word for agents, and does not lead past the words of the network.
+        // `send` is a scope for agents, and does not replace the scopes of the network.
         ("send", Some("pro"), &["send", "read"], ["scope_intent", "scope_intent", "scope_intent"]),
         ("one", Some("pro"), &["skill:booking.confirm"], ["scope_skill", "ok", "scope_skill"]),
         ("elsewhere", Some("pro"), &["agent:other"], ["scope_agent", "scope_agent", "scope_agent"]),
@@ -196,7 +196,7 @@ impl Door {
     }
 }
 
-/// The sender that a payload names, so that it is not what a vector is refused for.
+/// The sender that a payload names, so that no vector is refused for its sender.
 fn sender(message: &str) -> String {
     let payload: Value = serde_json::from_str(message).unwrap_or_default();
     payload["_from"].as_str().filter(|from| !from.is_empty()).unwrap_or("somebody").to_owned()
@@ -225,7 +225,7 @@ async fn every_message_of_the_vectors_passes_the_door_or_is_an_invalid_signature
             Err(refusal) => {
                 assert!(!case.valid || case.strict.is_some(), "{}: {refusal:?}", case.id);
                 let code = refusal.problem().code;
-                // What is no object at all is refused as an envelope, before anybody looks for a signature.
+                // A text that is no object is refused as an envelope, before its signature is looked for.
                 let fits = matches!(code, ProblemCode::InvalidSignature | ProblemCode::InvalidPayload);
                 assert!(fits, "{}: {refusal:?}", case.id);
                 refused += 1;
@@ -256,7 +256,7 @@ async fn a_signed_effect_stays_one_effect_when_the_guard_starts_again() {
         let first = door.unseal(&key, Some(&seals), sealed(intent, 1), at).await.unwrap();
         assert!(!first.again);
         for _ in 0..2 {
-            // Its memory is gone, its store is not.
+            // The memory of the guard is gone, its store is not.
             door.guard = Guard::new(door.store.clone(), Arc::new(Named), Metrics::default());
             for (key, moment, what) in [(&key, 2, "another moment"), (&other, 1, "another key"), (&other, 2, "both")] {
                 for _ in 0..2 {
@@ -325,7 +325,7 @@ async fn a_signature_is_asked_of_some_and_must_be_right_of_all() {
     // The same signature under another key is a copy.
     assert_eq!(go(&strict, good).await, "invalid_signature");
     assert_eq!(go(&plain, Sealed { intent: "payment.authorize", ..bare }).await, "invalid_signature");
-    // Somebody else's envelope around it.
+    // An envelope of another sender around it.
     assert_eq!(go(&plain, Sealed { from: "mallory", ..good }).await, "agent_mismatch");
     assert_eq!(go(&plain, Sealed { payload: r#"{"_from":"mallory"}"#, ..SEALED }).await, "agent_mismatch");
     assert_eq!(go(&plain, Sealed { payload: r#"{"_ts":1,"_x":2}"#, ..SEALED }).await, "invalid_payload");
@@ -335,7 +335,7 @@ async fn a_signature_is_asked_of_some_and_must_be_right_of_all() {
     }
     let unringed = door.unseal(&plain, None, good, at).await.unwrap_err();
     assert_eq!((unringed.problem().code, unringed.reason), (ProblemCode::InvalidSignature, "no_ring"));
-    // What is done once for each moment is not done again under the same signature at another.
+    // An intent that runs once per timestamp does not run again under the same signature at another.
     let order = signed(&seals.ring, r#"{"venue_id":"v","_ts":1776000000,"_from":"agnt_consumer_42"}"#);
     let confirm = |moment| Sealed { payload: &order, intent: "booking.confirm", moment: Some(moment), ..SEALED };
     assert_eq!((go(&plain, confirm(1)).await, go(&plain, confirm(1)).await), ("current", "current"));

@@ -1,12 +1,12 @@
-//! What a whole graph of agents can come to, before anything runs.
+//! Analyses a whole graph of agents, before anything runs.
 //!
 //! Agents are vertices, delegations and handoffs are edges. `Scope(entry) = Scope₀ ∩ Caps(entry)`, and along each edge
-//! `Scope(v) ∪= Scope(u) ∩ Caps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on some
-//! path, which is the right question for safety. Sets only grow and are bounded by what the agent can do, so this ends
-//! whatever cycles there are. What an agent obtains on *every* path is the same walk with intersections.
+//! `Scope(v) ∪= Scope(u) ∩ Caps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on
+//! some path, which is the right question for safety. Sets only grow and are bounded by what the agent can do, so this
+//! ends whatever cycles there are. What an agent obtains on *every* path is the same walk with intersections.
 //!
-//! Media types are looked at edge by edge: a capability crosses an edge where the types of both ends meet. Three agents
-//! of which each two have types in common may have none together; then this says more than can happen, never less.
+//! Media types are compared edge by edge: a capability crosses an edge where the types of both ends meet. Three agents
+//! of which each two have types in common may have none together; then this reports more than can happen, never less.
 
 mod bits;
 
@@ -18,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// An agent of a workflow.
 #[derive(Debug, Clone, Default)]
 pub struct Vertex {
-    /// What it can do.
+    /// The capabilities of the agent.
     pub caps: Capabilities,
-    /// All it may ever be allowed; `None` for no such list.
+    /// All capabilities it may ever have; `None` for no such list.
     pub allow: Option<BTreeSet<String>>,
-    /// Who runs it, where that is known.
+    /// The organisation that runs it, where that is known.
     pub organisation: Option<String>,
-    /// Whether somebody vouches for its card.
+    /// Whether its card has a valid signature.
     pub signed: bool,
 }
 
@@ -41,36 +41,36 @@ pub enum Kind {
 /// One way that work may go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Edge {
-    /// From which agent.
+    /// The agent that the work comes from.
     pub from: String,
-    /// To which.
+    /// The agent that the work goes to.
     pub to: String,
-    /// And how.
+    /// How the work goes there.
     pub kind: Kind,
-    /// What the work that goes there needs; empty where nobody has said.
+    /// The capabilities that the work needs; empty where that is not known.
     pub required: BTreeSet<String>,
 }
 
 /// A graph of agents with the place where work comes in.
 #[derive(Debug, Clone, Default)]
 pub struct Workflow {
-    /// Where work comes in.
+    /// The agent where work comes in.
     pub entry: String,
-    /// What whoever brings it grants.
+    /// The capabilities that come in with the work.
     pub scope: BTreeSet<String>,
-    /// The agents, by name.
+    /// The agents of the workflow, by name.
     pub agents: BTreeMap<String, Vertex>,
-    /// Where work goes from there.
+    /// The ways from agent to agent.
     pub edges: Vec<Edge>,
 }
 
-/// A workflow that is none.
+/// A workflow that names an agent which is not in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place} names the agent {name:?}, which is not in the workflow")]
 pub struct Unknown {
-    /// Where the name stands.
+    /// The place in the workflow that has the name.
     pub place: String,
-    /// The name.
+    /// The name of the unknown agent.
     pub name: String,
 }
 
@@ -85,48 +85,48 @@ pub struct Report {
     pub dead_edges: Vec<Lacking>,
     /// Agents that can hand a task round in a circle.
     pub handoff_cycles: Vec<Vec<String>>,
-    /// Agents of another organisation for whose card nobody vouches.
+    /// Agents of another organisation whose card is not signed.
     pub unsigned: Vec<Unsigned>,
-    /// Edges that can be taken on some ways and not on others.
+    /// Edges that can be taken on some paths and not on others.
     pub risky_edges: Vec<Lacking>,
-    /// Agents to which no way leads.
+    /// Agents to which no path leads.
     pub unreachable: Vec<String>,
-    /// What agents are given though nothing that comes to them, or goes on from them, needs it.
+    /// Capabilities of agents that no work needs, neither what comes to them nor what goes on from them.
     pub over_provisioned: BTreeMap<String, Vec<String>>,
 }
 
 /// An agent that can obtain more than it may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// What its list excludes.
+    /// The capabilities that its list excludes.
     pub disallowed: Vec<String>,
-    /// A way on which each arrives.
+    /// A path on which each arrives.
     pub paths: BTreeMap<String, Vec<String>>,
 }
 
-/// An edge that lacks something.
+/// An edge that lacks a capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lacking {
-    /// Which.
+    /// The edge that lacks it.
     #[serde(flatten)]
     pub edge: Edge,
-    /// What may not be there. Where each name can arrive but not all on one way, all are listed.
+    /// The capabilities that may be absent. Where each can arrive but not all on one path, all are listed.
     pub missing: Vec<String>,
 }
 
-/// A card that nobody signed, across organisations.
+/// A card without a signature, across organisations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unsigned {
-    /// Whose card.
+    /// The agent whose card it is.
     pub agent: String,
-    /// Who sends work there from elsewhere.
+    /// The agent that sends work there from elsewhere.
     pub from: String,
 }
 
 impl Report {
-    /// Whether something is wrong.
+    /// Whether there are violations.
     pub fn has_violations(&self) -> bool {
         !self.violations.is_empty()
             || !self.dead_edges.is_empty()
@@ -134,19 +134,19 @@ impl Report {
             || !self.unsigned.is_empty()
     }
 
-    /// Whether something is worth a look.
+    /// Whether there are warnings.
     pub fn has_warnings(&self) -> bool {
         !self.risky_edges.is_empty() || !self.unreachable.is_empty() || !self.over_provisioned.is_empty()
     }
 }
 
 impl Workflow {
-    /// Every name of a capability in it, for wildcards to be expanded against.
+    /// The names of all capabilities in it, for wildcards to be expanded against.
     pub fn known_names(&self) -> BTreeSet<String> {
         self.agents.values().flat_map(|agent| agent.caps.names()).map(str::to_owned).collect()
     }
 
-    /// Looks at all of it.
+    /// Analyses the whole workflow.
     pub fn analyse(&self) -> Result<Report, Unknown> {
         let graph = Graph::of(self)?;
         let most = graph.spread();
@@ -200,7 +200,7 @@ struct Graph<'a> {
 struct Way<'a> {
     from: usize,
     to: usize,
-    /// What the target can do and the media types of both ends let through.
+    /// What the target can do, and the media types of both ends let through.
     crosses: Bits,
     required: Bits,
     source: &'a Edge,
@@ -253,7 +253,7 @@ impl<'a> Graph<'a> {
         self.edges.iter().filter(move |edge| edge.from == vertex)
     }
 
-    /// What each agent can obtain on some way; `None` for one that no way leads to.
+    /// What each agent can obtain on some path; `None` for one that no path leads to.
     fn spread(&self) -> Vec<Option<Bits>> {
         let mut scopes: Vec<Option<Bits>> = vec![None; self.names.len()];
         scopes[self.entry] = Some(self.scope.and(&self.caps[self.entry]));
@@ -277,7 +277,7 @@ impl<'a> Graph<'a> {
         scopes
     }
 
-    /// What each agent obtains on every way. Begins with the most it can have and takes away until nothing changes.
+    /// What each agent obtains on every path. Begins with the most it can have and takes away until nothing changes.
     fn sure(&self, most: &[Option<Bits>]) -> Vec<Option<Bits>> {
         let mut scopes = most.to_vec();
         let mut due: VecDeque<usize> = (0..self.names.len()).filter(|v| most[*v].is_some()).collect();
@@ -293,7 +293,7 @@ impl<'a> Graph<'a> {
         scopes
     }
 
-    /// A way from the entry to an agent on which all of these arrive together; the agents on it.
+    /// A path from the entry to an agent on which all of these arrive together; the agents on it.
     fn path(&self, needed: &Bits, to: usize) -> Option<Vec<String>> {
         if !needed.without(&self.scope.and(&self.caps[self.entry])).is_empty() {
             return None;
@@ -375,8 +375,8 @@ impl<'a> Graph<'a> {
         cycles
     }
 
-    /// What agents can obtain and nothing needs: not the work that comes to them, nor what goes on from there. Only of
-    /// agents about which everything is said: an edge without requirements may need anything.
+    /// Capabilities that agents can obtain and nothing needs: not the work that comes to them, nor what goes on from
+    /// there. Only of agents whose edges all have requirements: an edge without any may need anything.
     fn unneeded(&self, most: &[Option<Bits>]) -> BTreeMap<String, Vec<String>> {
         let reached = || self.edges.iter().filter(|edge| most[edge.from].is_some());
         let mut needed: Vec<Bits> = vec![self.none(); self.names.len()];
@@ -396,7 +396,7 @@ impl<'a> Graph<'a> {
         for (v, scope) in most.iter().enumerate() {
             let Some(scope) = scope else { continue };
             let mut touching = reached().filter(|edge| edge.to == v || edge.from == v).peekable();
-            // What the work that comes in needs of the first agent itself, nobody has said.
+            // What incoming work needs of the first agent itself is not known.
             let said = v != self.entry && touching.peek().is_some() && touching.all(|edge| !edge.required.is_empty());
             let spare = scope.without(&needed[v]);
             if said && !spare.is_empty() {

@@ -115,7 +115,7 @@ fn workflow(
     }
 }
 
-/// Two ways to `t`, each with one of two capabilities, and edges from there that need one, both, or neither's.
+/// Two paths to `t`, each with one of two capabilities, and edges from there that need one, both, or a third.
 #[test]
 fn dead_and_risky_edges_are_told_apart() {
     use Kind::{Delegation, Handoff};
@@ -136,7 +136,7 @@ fn dead_and_risky_edges_are_told_apart() {
             .map(|l| (l.edge.required.iter().cloned().collect::<Vec<_>>().join("+"), l.missing.join("+")))
             .collect::<Vec<_>>()
     };
-    // No single way brings both, though each arrives on some way.
+    // No single path brings both, though each arrives on some path.
     assert_eq!(shown(&report.dead_edges), [("a+b".into(), "a+b".into()), ("c".into(), "c".into())]);
     assert_eq!(shown(&report.risky_edges), [("a".into(), "a".into())]);
     assert_eq!(report.unreachable, ["y"]);
