@@ -1,15 +1,15 @@
-//! `[auth]`: what an agent asks of its callers.
+//! `[auth]`: the credentials that an agent asks of its callers.
 //!
-//! Secrets are given by reference (`env:NAME`, `file:PATH`), never as themselves: a configuration is copied, shown and
+//! Secrets are given by reference (`env:NAME`, `file:PATH`), never as plain text: a configuration is copied, shown and
 //! kept under version control.
 
-use crate::authn::jwks::Algorithm;
-use crate::authn::native_jwt::Expiry;
-use crate::authn::{Scheme, agnt, oidc, trust};
-use crate::entrance::Secrets;
-use crate::guard::Seals;
+use crate::authenticator::SecretResolver;
+use crate::authn::jwks::JwsAlgorithm;
+use crate::authn::native_jwt::ExpiryRule;
+use crate::authn::{Scheme, agnt, oidc, trust_score};
+use crate::guard::EnvelopeKeys;
 use sabir_proto::Timestamp;
-use sabir_store::{NotAReference, SecretRef};
+use sabir_store::{InvalidSecretRef, SecretRef};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -20,33 +20,33 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Which credentials are taken, any one of them. What has a section is taken when this is absent; an empty list
-    /// leaves the door open.
-    pub accept: Option<Vec<Accept>>,
+    /// Which credentials are accepted, any one of them. When absent, those that have a section; an empty list accepts
+    /// callers without any credential.
+    pub accept: Option<Vec<AcceptedCredential>>,
     /// Whether callers must show one. `false` lets those without one in as `anonymous`.
     pub required: Option<bool>,
-    /// Serve callers on other machines without asking for credentials. Without it, a server that other machines can reach
-    /// does not start while an agent asks for none.
+    /// Serve callers on other machines without asking for credentials. Without it, a server that other machines can
+    /// reach does not start while an agent asks for none.
     pub open: bool,
-    /// Tokens.
+    /// Accepts tokens (JWTs).
     pub jwt: Option<JwtConfig>,
-    /// The static token of older peers.
+    /// Accepts the static token of older peers.
     pub legacy_key: Option<LegacyConfig>,
-    /// Names and passwords.
+    /// Accepts user names and passwords.
     pub basic: Option<BasicConfig>,
-    /// Client certificates.
+    /// Accepts client certificates.
     pub mtls: Option<MtlsConfig>,
-    /// Requests signed by accounts of XPR Network.
+    /// Accepts requests signed by accounts of XPR Network.
     pub xpr: Option<XprConfig>,
-    /// Payloads of the booking network that are signed under its key. For the whole server.
+    /// Verifies payloads of the booking network that are signed under its key. For the whole server.
     pub agnt: Option<AgntConfig>,
 }
 
-/// A way to say who one is, as the configuration names it.
+/// A kind of credential, as the configuration names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it; the sections explain it")]
-pub enum Accept {
+pub enum AcceptedCredential {
     ApiKey,
     Jwt,
     LegacyKey,
@@ -55,7 +55,7 @@ pub enum Accept {
     Xpr,
 }
 
-impl Accept {
+impl AcceptedCredential {
     /// The name in the configuration, which cards use as well.
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Accept {
         }
     }
 
-    /// Whether callers of a scheme came in by it.
+    /// Whether callers of a scheme use this kind of credential.
     pub const fn covers(self, scheme: Scheme) -> bool {
         matches!(
             (self, scheme),
@@ -83,45 +83,46 @@ impl Accept {
 }
 
 impl AuthConfig {
-    /// Which credentials are taken: those that are listed, else those that have a section.
-    pub fn accepted(&self) -> Vec<Accept> {
+    /// The accepted credentials: those that are listed, else those that have a section.
+    pub fn accepted(&self) -> Vec<AcceptedCredential> {
         if let Some(listed) = &self.accept {
             return listed.clone();
         }
         let sections = [
-            (Accept::Jwt, self.jwt.is_some()),
-            (Accept::LegacyKey, self.legacy_key.is_some()),
-            (Accept::Basic, self.basic.is_some()),
-            (Accept::Mtls, self.mtls.is_some()),
-            (Accept::Xpr, self.xpr.is_some()),
+            (AcceptedCredential::Jwt, self.jwt.is_some()),
+            (AcceptedCredential::LegacyKey, self.legacy_key.is_some()),
+            (AcceptedCredential::Basic, self.basic.is_some()),
+            (AcceptedCredential::Mtls, self.mtls.is_some()),
+            (AcceptedCredential::Xpr, self.xpr.is_some()),
         ];
         sections.into_iter().filter(|(_, given)| *given).map(|(accept, _)| accept).collect()
     }
 
-    /// Whether nobody is asked for anything.
+    /// Whether callers are asked for no credential.
     pub fn is_open(&self) -> bool {
         self.accepted().is_empty()
     }
 }
 
-/// A secret by reference. What is none is refused later, by [`Reference::find`]: the reader of the file would show the
-/// line it stumbled over, and that line may hold the secret itself.
+/// A secret by reference. [`SecretReference::resolve`] refuses an invalid one later: the reader of the file would show the line
+/// with the error, and that line may hold the secret itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference(Result<SecretRef, NotAReference>);
+pub struct SecretReference(Result<SecretRef, InvalidSecretRef>);
 
-impl Reference {
-    /// Reads `env:NAME` or `file:PATH`. What is neither is refused when it is looked for, by whoever can name the setting.
+impl SecretReference {
+    /// Reads `env:NAME` or `file:PATH`. [`SecretReference::resolve`] refuses any other text, because its caller can name the
+    /// setting.
     pub fn parse(text: &str) -> Self {
         Self(SecretRef::parse(text))
     }
 
-    /// Where the secret is; `key` names the setting in the refusal.
-    pub fn find(&self, key: &str) -> Result<SecretRef, String> {
+    /// The reference to the secret; `key` names the setting in the error.
+    pub fn resolve(&self, key: &str) -> Result<SecretRef, String> {
         self.0.clone().map_err(|e| format!("{key}: {e}"))
     }
 }
 
-impl JsonSchema for Reference {
+impl JsonSchema for SecretReference {
     fn schema_name() -> Cow<'static, str> {
         "SecretReference".into()
     }
@@ -135,7 +136,7 @@ impl JsonSchema for Reference {
     }
 }
 
-impl<'de> Deserialize<'de> for Reference {
+impl<'de> Deserialize<'de> for SecretReference {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Ok(Self::parse(&String::deserialize(d)?))
     }
@@ -143,9 +144,9 @@ impl<'de> Deserialize<'de> for Reference {
 
 /// One text or several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Texts(pub Vec<String>);
+pub struct OneOrMany(pub Vec<String>);
 
-impl JsonSchema for Texts {
+impl JsonSchema for OneOrMany {
     fn schema_name() -> Cow<'static, str> {
         "TextOrTexts".into()
     }
@@ -155,26 +156,26 @@ impl JsonSchema for Texts {
     }
 }
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Texts;
+            type Value = OneOrMany;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a text or a list of texts")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Texts, E> {
-                Ok(Texts(vec![text.to_owned()]))
+            fn visit_str<E>(self, text: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany(vec![text.to_owned()]))
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Texts, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
                 let mut texts = Vec::new();
                 while let Some(text) = list.next_element()? {
                     texts.push(text);
                 }
-                Ok(Texts(texts))
+                Ok(OneOrMany(texts))
             }
         }
         d.deserialize_any(Visitor)
@@ -185,29 +186,29 @@ impl<'de> Deserialize<'de> for Texts {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JwtConfig {
-    /// Shared with agent-native peers. Organisations have secrets of their own, in the store.
-    pub secret: Option<Reference>,
-    /// What we are called: a token that names an audience must name one of these.
-    pub audience: Texts,
-    /// Under the shared secret: whose tokens are taken; empty for anybody's.
+    /// The secret shared with agent-native peers. Organisations have secrets of their own, in the store.
+    pub secret: Option<SecretReference>,
+    /// Our names: a token that names an audience must name one of these.
+    pub audience: OneOrMany,
+    /// Under the shared secret: the accepted issuers; empty accepts every issuer.
     pub issuers: Vec<String>,
-    /// Under the shared secret: whether a token may live for ever.
+    /// Under the shared secret: whether a token must expire.
     pub expiry: ExpiryConfig,
     /// The issuer whose published keys sign tokens.
     pub issuer: Option<String>,
-    /// Where its keys are; found by discovery when neither this nor `jwks` is given.
+    /// The URL of its keys; found by discovery when neither this nor `jwks` is given.
     pub jwks_url: Option<String>,
     /// A file with its keys.
-    pub jwks: Option<Reference>,
-    /// What its tokens may be signed with; every asymmetric algorithm we know when absent.
+    pub jwks: Option<SecretReference>,
+    /// The algorithms that its tokens may be signed with; every asymmetric algorithm we know when absent.
     pub algorithms: Option<Vec<String>>,
-    /// What its tokens must allow, all of it.
+    /// The scopes that its tokens must have, all of them.
     pub scopes: Vec<String>,
-    /// Scopes of its tokens that begin with this say what the caller may do here, like those of a key.
+    /// Scopes of its tokens that begin with this limit what the caller may do here, like those of a key.
     pub scope_prefix: String,
-    /// How far its clock and ours may be apart.
+    /// How many seconds its clock and ours may be apart.
     pub skew_seconds: u64,
-    /// How tokens are got, for cards.
+    /// How callers get tokens, for cards.
     pub oauth: Option<OauthConfig>,
 }
 
@@ -215,7 +216,7 @@ impl Default for JwtConfig {
     fn default() -> Self {
         Self {
             secret: None,
-            audience: Texts::default(),
+            audience: OneOrMany::default(),
             issuers: Vec::new(),
             expiry: ExpiryConfig::default(),
             issuer: None,
@@ -231,18 +232,18 @@ impl Default for JwtConfig {
 }
 
 impl JwtConfig {
-    /// Whether tokens under shared secrets are taken: that of the configuration, and those of organisations. They are
-    /// unless only an issuer is named.
+    /// Whether tokens under shared secrets are accepted: that of the configuration, and those of organisations. They
+    /// are, unless only an issuer is named.
     pub fn is_shared(&self) -> bool {
         self.secret.is_some() || self.issuer.is_none()
     }
 
-    /// What an issuer's tokens may be signed with.
-    pub(crate) fn algorithms(&self) -> Result<Vec<Algorithm>, String> {
-        let Some(names) = &self.algorithms else { return Ok(Algorithm::ALL.to_vec()) };
+    /// The algorithms that an issuer's tokens may be signed with.
+    pub(crate) fn algorithms(&self) -> Result<Vec<JwsAlgorithm>, String> {
+        let Some(names) = &self.algorithms else { return Ok(JwsAlgorithm::ALL.to_vec()) };
         let parse = |name: &String| {
-            Algorithm::parse(name).ok_or_else(|| {
-                let known: Vec<&str> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+            JwsAlgorithm::parse(name).ok_or_else(|| {
+                let known: Vec<&str> = JwsAlgorithm::ALL.iter().map(|a| a.name()).collect();
                 format!("auth.jwt.algorithms: {name:?} is not one of {}", known.join(", "))
             })
         };
@@ -250,18 +251,18 @@ impl JwtConfig {
     }
 }
 
-/// Whether a token under the shared secret may live for ever.
+/// Whether a token under the shared secret must expire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpiryConfig {
-    /// It may not.
+    /// A token without an expiry is refused.
     #[default]
     Required,
-    /// It may: some peers make such tokens.
+    /// A token without an expiry is accepted: some peers make such tokens.
     Optional,
 }
 
-impl From<ExpiryConfig> for Expiry {
+impl From<ExpiryConfig> for ExpiryRule {
     fn from(config: ExpiryConfig) -> Self {
         match config {
             ExpiryConfig::Required => Self::Required,
@@ -274,48 +275,49 @@ impl From<ExpiryConfig> for Expiry {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OauthConfig {
-    /// Where tokens are given out.
+    /// The URL of the token endpoint.
     pub token_url: String,
-    /// Where people agree; with it the card describes the authorization code flow, without it client credentials.
+    /// The URL where people give consent; with it the card describes the authorization code flow, without it client
+    /// credentials.
     #[serde(default)]
     pub authorization_url: Option<String>,
-    /// Where devices ask; with it the card describes the device flow.
+    /// The URL for devices; with it the card describes the device flow.
     #[serde(default)]
     pub device_url: Option<String>,
-    /// Scope to description.
+    /// Scopes, each with its description.
     #[serde(default)]
     pub scopes: std::collections::BTreeMap<String, String>,
 }
 
-/// `[auth.legacy_key]`
+/// `[auth.legacy_key]`: one static token, for older peers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegacyConfig {
-    /// The variable that holds the token.
+    /// The environment variable that holds the token.
     #[serde(default)]
     pub env: Option<String>,
-    /// Or a reference to it.
+    /// A reference to the token, instead of `env`.
     #[serde(default)]
-    pub secret: Option<Reference>,
+    pub secret: Option<SecretReference>,
 }
 
 impl LegacyConfig {
-    /// Where the token is.
+    /// The reference to the token.
     pub fn reference(&self) -> Result<SecretRef, String> {
         match (&self.env, &self.secret) {
             (Some(name), None) => SecretRef::parse(&format!("env:{name}"))
                 .map_err(|_| "auth.legacy_key.env is the name of a variable".to_owned()),
-            (None, Some(reference)) => reference.find("auth.legacy_key.secret"),
+            (None, Some(reference)) => reference.resolve("auth.legacy_key.secret"),
             _ => Err("auth.legacy_key needs either env = \"NAME\" or secret = \"file:PATH\"".to_owned()),
         }
     }
 }
 
-/// `[auth.basic]`
+/// `[auth.basic]`: user names and passwords.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BasicConfig {
-    /// Who may enter.
+    /// The users that are accepted.
     pub user: Vec<UserConfig>,
 }
 
@@ -323,33 +325,33 @@ pub struct BasicConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
-    /// The name.
+    /// The name of the user.
     pub name: String,
-    /// The password.
-    pub password: Reference,
+    /// The password, by reference.
+    pub password: SecretReference,
 }
 
-/// `[auth.mtls]`
+/// `[auth.mtls]`: client certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MtlsConfig {
-    /// Names that may enter, such as `dns:billing.example`; empty for everybody whom the authorities vouch for.
+    /// The accepted names, such as `dns:billing.example`; empty accepts every certificate of the authorities.
     pub allow: Vec<String>,
 }
 
-/// `[auth.agnt]`: the key of the booking network. Keys that are replaced overlap, so that no side is ever without one.
+/// `[auth.agnt]`: the keys of the booking network. Keys that are replaced overlap, so that no side is ever without one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgntConfig {
-    /// The key that signs.
-    pub signing_key: Reference,
-    /// How its text becomes a key; the same for those beside it.
+    /// The key that signs our payloads.
+    pub signing_key: SecretReference,
+    /// How the text of a key becomes a key, here and in the lists below.
     #[serde(default)]
     pub derivation: DerivationConfig,
-    /// Keys that are taken already and do not sign yet.
+    /// Keys that are accepted already and do not sign yet.
     #[serde(default)]
-    pub next: Vec<Reference>,
-    /// Keys that no longer sign, and are taken for a while.
+    pub next: Vec<SecretReference>,
+    /// Keys that no longer sign, and are accepted for a while.
     #[serde(default)]
     pub previous: Vec<PreviousKey>,
     /// Whether a signed payload must name its intent and its recipient, and have a nonce.
@@ -360,14 +362,14 @@ pub struct AgntConfig {
 /// How the text of a key becomes a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum DerivationConfig {
-    /// Its bytes.
+    /// The bytes of the text.
     #[default]
     #[serde(rename = "raw")]
     Raw,
-    /// The bytes it spells in hex.
+    /// The bytes that the text spells in hex.
     #[serde(rename = "hex")]
     Hex,
-    /// HKDF over its bytes.
+    /// HKDF over the bytes of the text.
     #[serde(rename = "hkdf-sha256")]
     Hkdf,
 }
@@ -376,11 +378,11 @@ pub enum DerivationConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviousKey {
-    /// The key.
-    pub key: Reference,
+    /// The replaced key, by reference.
+    pub key: SecretReference,
     /// When it was replaced: `2026-11-16T00:00:00Z`.
     pub rotated_at: String,
-    /// For how long after that it is taken.
+    /// How many seconds after that it is accepted.
     #[serde(default = "usual_overlap")]
     pub overlap_seconds: u64,
 }
@@ -390,8 +392,8 @@ const fn usual_overlap() -> u64 {
 }
 
 impl AgntConfig {
-    /// One key, and nothing else out of the ordinary.
-    pub fn of(signing_key: Reference) -> Self {
+    /// A configuration with one key, and the usual settings.
+    pub fn of(signing_key: SecretReference) -> Self {
         Self {
             signing_key,
             derivation: DerivationConfig::Raw,
@@ -401,19 +403,19 @@ impl AgntConfig {
         }
     }
 
-    /// The keys, with what is asked of payloads under them. What is wrong is said with the name of the setting.
-    pub fn seals(&self, secrets: &dyn Secrets) -> Result<Seals, String> {
+    /// The key ring, and the rule for payloads under it. Errors name the setting.
+    pub fn envelope_keys(&self, secrets: &dyn SecretResolver) -> Result<EnvelopeKeys, String> {
         let derivation = match self.derivation {
-            DerivationConfig::Raw => agnt::Derivation::Raw,
-            DerivationConfig::Hex => agnt::Derivation::Hex,
-            DerivationConfig::Hkdf => agnt::Derivation::Hkdf,
+            DerivationConfig::Raw => agnt::KeyDerivation::Raw,
+            DerivationConfig::Hex => agnt::KeyDerivation::Hex,
+            DerivationConfig::Hkdf => agnt::KeyDerivation::Hkdf,
         };
-        let reveal = |name: &str, reference: &Reference| {
-            secrets.reveal(&reference.find(name)?).map_err(|problem| format!("{name}: {problem}"))
+        let reveal = |name: &str, reference: &SecretReference| {
+            secrets.resolve(&reference.resolve(name)?).map_err(|problem| format!("{name}: {problem}"))
         };
-        let named = |name: &'static str| move |fault: agnt::RingFault| format!("{name}: {fault}");
+        let named = |name: &'static str| move |fault: agnt::KeyRingFault| format!("{name}: {fault}");
         let current = "auth.agnt.signing_key";
-        let mut ring = agnt::Ring::new(&reveal(current, &self.signing_key)?, derivation).map_err(named(current))?;
+        let mut ring = agnt::KeyRing::new(&reveal(current, &self.signing_key)?, derivation).map_err(named(current))?;
         for next in &self.next {
             let name = "auth.agnt.next";
             ring = ring.with_next(&reveal(name, next)?, derivation).map_err(named(name))?;
@@ -426,33 +428,33 @@ impl AgntConfig {
             let overlap = Duration::from_secs(previous.overlap_seconds);
             ring = ring.with_previous(&key, derivation, rotated_at, overlap).map_err(named(name))?;
         }
-        let binding = if self.require_binding { agnt::Binding::Required } else { agnt::Binding::IfPresent };
-        Ok(Seals { ring: Arc::new(ring), binding })
+        let binding = if self.require_binding { agnt::BindingRule::Required } else { agnt::BindingRule::IfPresent };
+        Ok(EnvelopeKeys { key_ring: Arc::new(ring), binding_rule: binding })
     }
 }
 
-/// `[auth.xpr]`
+/// `[auth.xpr]`: requests signed by accounts of XPR Network.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct XprConfig {
-    /// A node of the chain.
+    /// The URL of a node of the chain.
     pub rpc_url: String,
-    /// Whether one key must carry the whole weight that its account asks for.
+    /// Whether one key alone must reach the threshold of its account.
     #[serde(default)]
     pub threshold: bool,
     /// Whether callers must be registered and active agents.
     #[serde(default = "yes")]
     pub registration: bool,
-    /// The least KYC level, 0 to 3.
+    /// The lowest KYC level, 0 to 3.
     #[serde(default)]
     pub min_kyc: i64,
-    /// The least trust score.
+    /// The lowest trust score.
     #[serde(default)]
     pub min_trust: i64,
-    /// Which score: the full one, or the partial one of the network's own runner, which never passes 40.
+    /// Which score: the full one, or the partial one of the network's own runner, which never exceeds 40.
     #[serde(default)]
-    pub gate: Gate,
-    /// Requests a minute of one account; 0 for no limit.
+    pub gate: TrustGate,
+    /// Requests per minute of one account; 0 for no limit.
     #[serde(default = "usual_rate")]
     pub rate_per_minute: u32,
 }
@@ -468,7 +470,7 @@ const fn usual_rate() -> u32 {
 /// Which score is compared with `min_trust`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Gate {
+pub enum TrustGate {
     /// 0 to 100, from KYC, stake, reputation and age.
     #[default]
     Full,
@@ -476,11 +478,11 @@ pub enum Gate {
     Runner,
 }
 
-impl From<Gate> for trust::Reading {
-    fn from(gate: Gate) -> Self {
+impl From<TrustGate> for trust_score::ScoreKind {
+    fn from(gate: TrustGate) -> Self {
         match gate {
-            Gate::Full => Self::Full,
-            Gate::Runner => Self::Gate,
+            TrustGate::Full => Self::Full,
+            TrustGate::Runner => Self::Gate,
         }
     }
 }
@@ -497,15 +499,18 @@ mod tests {
     fn what_has_a_section_is_taken_unless_a_list_says_otherwise() {
         assert!(parse("").unwrap().is_open());
         let sections = "[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"K\"";
-        assert_eq!(parse(sections).unwrap().accepted(), [Accept::Jwt, Accept::LegacyKey]);
-        assert_eq!(parse(&format!("accept = [\"api_key\"]\n{sections}")).unwrap().accepted(), [Accept::ApiKey]);
+        assert_eq!(parse(sections).unwrap().accepted(), [AcceptedCredential::Jwt, AcceptedCredential::LegacyKey]);
+        assert_eq!(
+            parse(&format!("accept = [\"api_key\"]\n{sections}")).unwrap().accepted(),
+            [AcceptedCredential::ApiKey]
+        );
         assert!(parse(&format!("accept = []\n{sections}")).unwrap().is_open());
     }
 
     #[test]
     fn a_secret_that_is_written_out_is_refused_without_repeating_it() {
         let config = parse("[jwt]\nsecret = \"hunter2hunter2\"").unwrap();
-        let refused = config.jwt.unwrap().secret.unwrap().find("auth.jwt.secret").unwrap_err();
+        let refused = config.jwt.unwrap().secret.unwrap().resolve("auth.jwt.secret").unwrap_err();
         assert_eq!(refused, "auth.jwt.secret: a secret is given as env:NAME or file:PATH, not as itself");
     }
 

@@ -1,7 +1,7 @@
-//! The permit: a call that was allowed, and by whom it was made.
+//! The permit: a call that was allowed, and the identity of its caller.
 //!
-//! It holds the call itself, so that nobody can ask for one thing and do another; it is made in one place, by the guard,
-//! after every check; and it cannot be copied. Whoever owns the engine takes nothing else, so a forgotten check is a
+//! A permit holds the call itself, so that a caller cannot ask for one thing and do another; only the guard makes it,
+//! after every check; and it cannot be copied. The way to the engine takes nothing else, so a forgotten check is a
 //! program that does not compile:
 //!
 //! ```compile_fail,E0451
@@ -33,8 +33,7 @@
 //! }
 //! ```
 //!
-//! Nor is there a way round, from somebody who was recognised to somebody who may do everything, or from nobody to
-//! somebody:
+//! Nor is there a way round, from a caller that was recognised to one that may do everything, or from no caller to one:
 //!
 //! ```compile_fail,E0451
 //! fn promote(admitted: sabir_guard::Admitted) -> sabir_guard::Cleared {
@@ -49,10 +48,10 @@
 //! ```
 //!
 //! ```compile_fail,E0624
-//! let somebody = sabir_guard::Identity::anonymous();
+//! let identity = sabir_guard::Identity::anonymous();
 //! ```
 //!
-//! What does compile is to ask. The names above are right, and only what is forbidden is wrong with them:
+//! The intended use does compile. The names above are right, and only what is forbidden is wrong with them:
 //!
 //! ```
 //! use sabir_guard::fetch::Fetch;
@@ -76,31 +75,31 @@
 use crate::identity::Identity;
 use sabir_proto::{Call, Caller};
 
-/// Somebody who is known and has not come too often; what is wanted has not been looked at.
+/// A caller that is authenticated and within its rate limit; what it wants has not been looked at.
 #[derive(Debug)]
 pub struct Admitted {
     pub(crate) identity: Identity,
-    /// Under which rules.
+    /// The address of the rules under which it was admitted.
     pub(crate) at: usize,
-    /// It could not be counted.
+    /// Whether the request could not be counted.
     pub(crate) uncounted: bool,
 }
 
 impl Admitted {
-    /// Who it is.
+    /// The identity of the caller.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 }
 
-/// Somebody who may have what is wanted, as far as the guard is asked.
+/// A caller that may have what it wants, as far as the guard is asked.
 #[derive(Debug)]
 pub struct Cleared {
     pub(crate) admitted: Admitted,
 }
 
 impl Cleared {
-    /// Who it is.
+    /// The identity of the caller.
     pub const fn identity(&self) -> &Identity {
         self.admitted.identity()
     }
@@ -114,22 +113,22 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The call.
+    /// The call that is allowed.
     pub const fn call(&self) -> &Call {
         &self.call
     }
 
-    /// Who made it.
+    /// The caller that made the call.
     pub const fn caller(&self) -> &Caller {
         self.identity.caller()
     }
 
-    /// Whether names of the caller's own choice are kept for it: see [`Identity::keeps_guessable_names`].
+    /// Whether names that the caller has chosen are kept for it: see [`Identity::keeps_guessable_names`].
     pub const fn keeps_guessable_names(&self) -> bool {
         self.identity.keeps_guessable_names()
     }
 
-    /// The call to be served, and all that is known of its caller.
+    /// The call to serve, and the identity of its caller.
     pub fn into_parts(self) -> (Call, Identity) {
         (self.call, self.identity)
     }

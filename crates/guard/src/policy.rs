@@ -1,9 +1,9 @@
 //! What a call must pass once its caller is known, in order: rate, scope, tier, trust.
 //!
-//! The order is not free. Rate comes right after the caller is known and before anything is decoded, so that malformed
-//! requests are not free either. Scope comes before trust, because it is decided here while trust may have to ask the
-//! chain. Whether a signed request is a copy is asked last of all: a request that was refused has had no effect, and its
-//! sender may mend what was wrong and send it again.
+//! The order matters. Rate comes right after the caller is known and before anything is decoded, so that malformed
+//! requests count too. Scope comes before trust, because it is decided here while trust may have to query the chain.
+//! Whether a signed request is a copy is checked last of all: a request that was refused has had no effect, and its
+//! sender may correct it and send it again.
 
 pub mod lattice;
 pub mod rate;
@@ -11,9 +11,9 @@ pub mod scope;
 pub mod tier;
 pub mod trust;
 
-use crate::entrance::Entrance;
+use crate::authenticator::Authenticator;
 use crate::fetch::Fetch;
-use rate::Limits;
+use rate::RateLimits;
 use sabir_proto::agnt::Intent;
 use sabir_proto::{AgentName, Call, ToolMode};
 use scope::SkillRule;
@@ -22,26 +22,26 @@ use std::sync::Arc;
 
 /// The rules of one agent.
 pub struct Rules<F> {
-    /// What it asks of its callers.
-    pub entrance: Arc<Entrance<F>>,
-    /// Its name, by which keys are tied to it and windows are told apart.
+    /// The authentication of its callers.
+    pub authenticator: Arc<Authenticator<F>>,
+    /// The name of the agent; keys are tied to it, and rates are counted by it.
     pub agent: AgentName,
-    /// How often its callers may come.
-    pub limits: Limits,
-    /// Its skills, and what they ask for beyond that.
+    /// The rate limits of its callers.
+    pub limits: RateLimits,
+    /// Its skills, and what they require beyond that.
     pub skills: Vec<SkillRule>,
     /// What its tools may do.
     pub tools: ToolMode,
 }
 
-/// What kind of thing a call does.
+/// The kind of action of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Says something to the agent.
+    /// Sends a message to the agent.
     Send,
-    /// Looks at tasks.
+    /// Reads tasks.
     Read,
-    /// Stops one.
+    /// Cancels a task.
     Cancel,
     /// Registers or removes webhooks.
     Push,
@@ -50,10 +50,10 @@ pub enum Action {
 }
 
 impl Action {
-    /// Every action.
+    /// Every action, in the order of the variants.
     pub const ALL: [Self; 5] = [Self::Send, Self::Read, Self::Cancel, Self::Push, Self::Card];
 
-    /// The word in scopes.
+    /// The word for it in scopes.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -64,7 +64,7 @@ impl Action {
         }
     }
 
-    /// What a call does.
+    /// The action of a call.
     pub const fn of(call: &Call) -> Self {
         match call {
             Call::Send(_) | Call::Stream(_) => Self::Send,
@@ -75,7 +75,7 @@ impl Action {
         }
     }
 
-    /// Whether doing it twice is another thing than doing it once.
+    /// Whether doing it twice differs from doing it once.
     pub const fn has_effect(self) -> bool {
         match self {
             Self::Send | Self::Cancel | Self::Push => true,
@@ -84,20 +84,20 @@ impl Action {
     }
 }
 
-/// What is wanted of an agent.
+/// What a call wants of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<'a> {
-    /// What is done.
+pub struct RequestedAccess<'a> {
+    /// The action of the call.
     pub action: Action,
     /// A webhook is registered with it.
     pub push_inline: bool,
-    /// It asks for all tasks there are.
-    pub lists: bool,
-    /// With which skill, where it says so.
+    /// It asks for the list of all tasks.
+    pub lists_tasks: bool,
+    /// The skill that it names, if any.
     pub skill: Option<Cow<'a, str>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestedAccess<'a> {
     /// What a call wants. The skill is looked for only where it matters: it is inside free metadata.
     pub fn of(call: &'a Call, skill_matters: bool) -> Self {
         let (push_inline, skill) = match call {
@@ -107,25 +107,25 @@ impl<'a> Wanted<'a> {
             }
             _ => (false, None),
         };
-        Self { action: Action::of(call), push_inline, lists: matches!(call, Call::List(_)), skill }
+        Self { action: Action::of(call), push_inline, lists_tasks: matches!(call, Call::List(_)), skill }
     }
 }
 
-/// Who hears why a decision fell as it did.
-pub(crate) trait Notes {
+/// Receives the reasons of a decision.
+pub(crate) trait DecisionTrace {
     /// A rule let the caller pass.
     fn passed(&mut self, rule: &'static str, why: impl FnOnce() -> String);
 }
 
-/// Nobody does, on the way of an ordinary call.
-impl Notes for () {
+/// An ordinary call records no reasons.
+impl DecisionTrace for () {
     fn passed(&mut self, _: &'static str, _: impl FnOnce() -> String) {}
 }
 
 impl<F: Fetch> Rules<F> {
-    /// The skill that a call is about: the one it names, else the only one there is. A name that is no skill is as good
-    /// as none: it must not lead past what the real ones ask for.
-    pub(crate) fn skill(&self, wanted: &Wanted<'_>) -> Option<&SkillRule> {
+    /// The skill that a call is about: the one it names, else the only one there is. A name that is no skill counts as
+    /// none: it must not lead past what the real ones require.
+    pub(crate) fn skill(&self, wanted: &RequestedAccess<'_>) -> Option<&SkillRule> {
         match (&wanted.skill, &*self.skills) {
             (Some(named), skills) => skills.iter().find(|rule| rule.id == **named),
             (None, [only]) => Some(only),
@@ -133,8 +133,8 @@ impl<F: Fetch> Rules<F> {
         }
     }
 
-    /// The intents of the booking network that a call may end in: the one whose skill it names, else every one there is.
-    pub(crate) fn intents<'a>(&'a self, wanted: &Wanted<'_>) -> impl Iterator<Item = Intent> + 'a {
+    /// The intents of the booking network that a call may end in: the one whose skill it names, else all of them.
+    pub(crate) fn intents<'a>(&'a self, wanted: &RequestedAccess<'_>) -> impl Iterator<Item = Intent> + 'a {
         let sends = wanted.action == Action::Send;
         let named = self.skill(wanted).map(|rule| &*rule.id);
         let meant = move |rule: &&SkillRule| sends && named.is_none_or(|named| named == rule.id);

@@ -1,29 +1,28 @@
-//! Signing our cards, so that whoever reads one knows that it is ours (A2A 1.0 §8.4). What we deliver is signed in
-//! [`webhook`].
+//! Signs our cards, so that a reader can verify that a card is ours (A2A 1.0 §8.4). [`webhook`] signs deliveries.
 //!
-//! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs once;
-//! where they do not, each key signs each reading, since one good signature is enough for every reader. They cannot agree
-//! on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has the members of
-//! 0.3 beside those of 1.0. A reading that drops where the agent is or what it asks of callers is not signed: under such
-//! a signature the card could be made to lead anywhere. An empty member that could as well be filled in or left out is no such case: the card is not
-//! signed, and the member named. What is signed is defined in [`sabir_proto::digest`]. Several keys may sign, so that a
-//! new key can be announced before the old one goes.
+//! Readers differ on which members of a card a signature covers. Where all readings of a card agree, each key signs
+//! once; where they do not, each key signs each reading, since one valid signature is enough for every reader. They
+//! cannot agree on a card that asks for a credential without scopes (an empty list, which the SDKs strip) or that has
+//! the members of 0.3 beside those of 1.0. A reading that drops where the agent is or what it asks of callers is not
+//! signed: under such a signature the card could be made to lead anywhere. An empty member that could as well be filled
+//! in or left out is no such case: the card is not signed, and the member named. [`sabir_proto::digest`] defines what
+//! is signed. Several keys may sign, so that a new key can be announced before the old one goes.
 
-mod covers;
+mod coverage;
 pub mod detached;
 mod key;
-mod older;
-mod public;
+mod public_key;
+mod v03_reading;
 
 pub mod webhook;
 
-pub use key::{Algorithm, KeyFault, SigningKey};
-pub use public::published;
+pub use key::{SigningAlgorithm, SigningKey, SigningKeyFault};
+pub use public_key::public_jwk;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sabir_proto::canon::CanonFault;
-use sabir_proto::digest::Form;
+use sabir_proto::digest::CanonicalForm;
 use sabir_proto::{canon, digest};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -32,20 +31,20 @@ use url::Url;
 pub const SIGNATURES_MAX: usize = 16;
 /// How many members are named when a card cannot be signed.
 const DISPUTED_MAX: usize = 8;
-/// Members below which empty values are nobody's mistake.
-const FREE: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
+/// Members below which empty values are allowed.
+const EMPTY_ALLOWED: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
 
 /// Why a card was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignFault {
-    /// Not JSON that means the same to everybody.
+    /// Not JSON, or JSON that two readers could read differently.
     #[error("the card has no canonical form: {0}")]
     NotCanonical(#[from] CanonFault),
     /// Not an object.
     #[error("a card is an object")]
     NotACard,
-    /// Readers would disagree on what was signed, over members that say nothing.
+    /// Readers would disagree on what was signed, over empty members.
     #[error("readers disagree on what a signature of this card covers; fill in or remove {}", .0.join(", "))]
     Disputed(Vec<String>),
     /// None, or more than [`SIGNATURES_MAX`].
@@ -56,13 +55,15 @@ pub enum SignFault {
     Signing,
 }
 
-/// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures. Those
-/// that others made stay; those under the names of our keys are replaced. `keys_url` is where our key set can be fetched.
+/// Signs a card with every key, once for each reading that leaves enough of it, and returns it with its signatures.
+/// Those of other signers stay; those under the names of our keys are replaced. `keys_url` is where our key set can be
+/// fetched.
 pub fn sign(card: &str, keys: &[SigningKey], keys_url: Option<&Url>) -> Result<Value, SignFault> {
     sign_as(card, keys, keys_url, None)
 }
 
-/// The same, saying in each signature for which domain it is made: verifiers compare it with where the card is from.
+/// Signs a card, and names in each signature the domain it is made for: verifiers compare it with where the card is
+/// from.
 pub fn sign_as(
     card: &str,
     keys: &[SigningKey],
@@ -76,11 +77,11 @@ pub fn sign_as(
         Some(Value::Array(signatures)) => signatures,
         _ => Vec::new(),
     };
-    let hollow = hollow(&card);
+    let hollow = empty_members(&card);
     if !hollow.is_empty() {
         return Err(SignFault::Disputed(hollow));
     }
-    signatures.retain(|signature| !keys.iter().any(|key| signer(signature).as_deref() == Some(key.id())));
+    signatures.retain(|signature| !keys.iter().any(|key| signer_id(signature).as_deref() == Some(key.id())));
     for key in keys {
         for payload in &payloads {
             signatures.push(signature(payload, key, keys_url, issuer)?);
@@ -93,14 +94,15 @@ pub fn sign_as(
     Ok(card)
 }
 
-/// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There is
-/// always one: what is read as it was received is whole.
+/// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There
+/// is always one: the card as received is complete.
 fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
-    let mut payloads = vec![digest::card(card, Form::Specification)?];
-    let whole = digest::card(card, Form::AsReceived)?;
-    let sdk = digest::card(card, Form::Sdk)?;
-    let stripped = [Some(sdk), older::reading(card)?].into_iter().flatten();
-    let worthy = stripped.filter(|payload| covers::covers(&serde_json::from_slice(payload).unwrap_or_default(), card));
+    let mut payloads = vec![digest::card(card, CanonicalForm::Specification)?];
+    let whole = digest::card(card, CanonicalForm::AsReceived)?;
+    let sdk = digest::card(card, CanonicalForm::Sdk)?;
+    let stripped = [Some(sdk), v03_reading::reading(card)?].into_iter().flatten();
+    let worthy =
+        stripped.filter(|payload| coverage::covers(&serde_json::from_slice(payload).unwrap_or_default(), card));
     for payload in worthy.chain([whole]) {
         if !payloads.contains(&payload) {
             payloads.push(payload);
@@ -127,35 +129,35 @@ fn signature(
     if let Some(issuer) = issuer {
         header["iss"] = json!(issuer);
     }
-    if !key.chain().is_empty() {
-        header["x5c"] = json!(key.chain());
+    if !key.certificate_chain().is_empty() {
+        header["x5c"] = json!(key.certificate_chain());
     }
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
     let signature = key.sign(&digest::signing_input(&protected, payload)).ok_or(SignFault::Signing)?;
     Ok(json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)}))
 }
 
-/// Whose name is under a signature.
-fn signer(signature: &Value) -> Option<String> {
+/// The id of the key in the header of a signature.
+fn signer_id(signature: &Value) -> Option<String> {
     let header = URL_SAFE_NO_PAD.decode(signature.get("protected")?.as_str()?).ok()?;
     let header: Map<String, Value> = serde_json::from_slice(&header).ok()?;
     Some(header.get("kid")?.as_str()?.to_owned())
 }
 
-/// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about security,
-/// where an empty list of scopes means something; and not those that 1.0 does not know.
-fn hollow(card: &Value) -> Vec<String> {
+/// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about
+/// security, where an empty list of scopes means something; and not those that 1.0 does not know.
+fn empty_members(card: &Value) -> Vec<String> {
     let mut places = Vec::new();
     let known = digest::known_members(card);
-    walk(&known, String::new(), &mut places);
+    collect_empty(&known, String::new(), &mut places);
     places.truncate(DISPUTED_MAX);
     places
 }
 
-fn walk(value: &Value, at: String, places: &mut Vec<String>) {
+fn collect_empty(value: &Value, at: String, places: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            for (name, value) in members.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
+            for (name, value) in members.iter().filter(|(name, _)| !EMPTY_ALLOWED.contains(&name.as_str())) {
                 let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
                 let empty = match value {
                     Value::Null => true,
@@ -164,11 +166,11 @@ fn walk(value: &Value, at: String, places: &mut Vec<String>) {
                     // A message without members, such as `capabilities`, says something by being there.
                     Value::Object(_) | Value::Bool(_) | Value::Number(_) => false,
                 };
-                if empty { places.push(at) } else { walk(value, at, places) }
+                if empty { places.push(at) } else { collect_empty(value, at, places) }
             }
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(number, item)| walk(item, format!("{at}/{number}"), places));
+            items.iter().enumerate().for_each(|(number, item)| collect_empty(item, format!("{at}/{number}"), places));
         }
         _ => {}
     }

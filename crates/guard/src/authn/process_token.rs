@@ -1,20 +1,20 @@
 //! The token with which an agent-native server calls itself back to work on a task: a time in milliseconds and an HMAC
 //! over the task's id and that time, under the shared secret.
 //!
-//! Unlike for [`super::native_jwt`], the secret is used as it is configured, blanks and all; so does the peer.
+//! Unlike for [`super::native_jwt`], the secret is used as it is configured, blanks and all; the peer does the same.
 
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp, digest};
 
-/// How old a token may be, in milliseconds; the last one belongs to it.
+/// The maximum age of a token, in milliseconds; exactly this age is still accepted.
 pub const AGE_MAX_MS: i64 = 300_000;
-/// How far ahead of our clock its time may be, in milliseconds; the last one belongs to it.
+/// How far its time may be ahead of our clock, in milliseconds; exactly this is still accepted.
 pub const AHEAD_MAX_MS: i64 = 60_000;
 
-/// Why a token is not good for a task. There is nothing more to say to whoever sent it than that it is not.
+/// Why a token is refused. The peer learns only that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
-    /// There is nothing to verify with.
+pub enum ProcessTokenFault {
+    /// No secret is configured.
     #[error("there is no secret to verify with")]
     NoSecret,
     /// Not a time, a dot, and a signature.
@@ -34,18 +34,18 @@ pub fn make(secret: &Secret, task: &str, now: Timestamp) -> Secret {
     Secret::new(format!("{}.{}", now.millis(), digest::hex(tag.as_ref())))
 }
 
-/// Whether a token is good for a task, now.
-pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) -> Result<(), Reason> {
-    let secret = secret.filter(|secret| !secret.is_empty()).ok_or(Reason::NoSecret)?;
-    let (stamp, signature) = token.split_once('.').ok_or(Reason::Malformed)?;
-    let stamp = number(stamp).ok_or(Reason::Malformed)?;
+/// Verifies that a token is for a task, and valid now.
+pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) -> Result<(), ProcessTokenFault> {
+    let secret = secret.filter(|secret| !secret.is_empty()).ok_or(ProcessTokenFault::NoSecret)?;
+    let (stamp, signature) = token.split_once('.').ok_or(ProcessTokenFault::Malformed)?;
+    let stamp = number(stamp).ok_or(ProcessTokenFault::Malformed)?;
     let age = now.millis().saturating_sub(stamp);
     if !(-AHEAD_MAX_MS..=AGE_MAX_MS).contains(&age) {
-        return Err(Reason::Expired);
+        return Err(ProcessTokenFault::Expired);
     }
-    // The text is compared by the peer, so upper-case hex is as wrong as any other.
-    let signature = super::unhex(signature).ok_or(Reason::Signature)?;
-    hmac::verify(&key(secret), &message(task, stamp), &signature).map_err(|_| Reason::Signature)
+    // The peer compares the text, so upper-case hex is invalid.
+    let signature = super::decode_hex(signature).ok_or(ProcessTokenFault::Signature)?;
+    hmac::verify(&key(secret), &message(task, stamp), &signature).map_err(|_| ProcessTokenFault::Signature)
 }
 
 fn key(secret: &Secret) -> hmac::Key {
@@ -56,8 +56,8 @@ fn message(task: &str, millis: i64) -> Vec<u8> {
     format!("{task}:{millis}").into_bytes()
 }
 
-/// The peer reads the time as JavaScript's `Number` does and signs what it has read. Of the forms that gives, these make
-/// a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
+/// The peer reads the time as JavaScript's `JcsNumber` does and signs what it has read. Of the forms that `JcsNumber` takes,
+/// these make a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
@@ -71,7 +71,7 @@ fn number(text: &str) -> Option<i64> {
         return None;
     }
     let number: f64 = lower.parse().ok()?;
-    // Beyond this, neither side could tell neighbouring milliseconds apart; and no window reaches that far.
+    // Beyond this, neither side can tell neighbouring milliseconds apart; and no window reaches that far.
     let whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
     whole.then_some(number as i64)
@@ -83,12 +83,12 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize)]
-    struct Vectors {
-        cases: Vec<Case>,
+    struct ProcessTokenVectors {
+        cases: Vec<ProcessTokenCase>,
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct ProcessTokenCase {
         name: String,
         secret: Option<String>,
         task_id: String,
@@ -100,14 +100,14 @@ mod tests {
     #[test]
     fn every_token_of_the_vectors_gets_its_verdict() {
         let vectors = include_str!("../../tests/vectors/agent-native-process-token.json");
-        let vectors: Vectors = serde_json::from_str(vectors).unwrap();
+        let vectors: ProcessTokenVectors = serde_json::from_str(vectors).unwrap();
         assert_eq!(vectors.cases.len(), 28);
         for case in vectors.cases {
             let secret = case.secret.map(Secret::new);
             let now = Timestamp::from_millis(case.now_ms);
             let ours = verify(&case.token, secret.as_ref(), &case.task_id, now);
             assert_eq!(ours.is_ok(), case.accepted, "{}: {ours:?}", case.name);
-            // Whatever is accepted and written plainly is what we would have made.
+            // Every accepted token in plain form is the one that we would make.
             let plain = case.token.split_once('.').and_then(|(stamp, _)| stamp.parse::<i64>().ok());
             if let (true, Some(stamp), Some(secret)) = (case.accepted, plain, &secret)
                 && case.token.starts_with(&stamp.to_string())
@@ -121,8 +121,8 @@ mod tests {
     fn an_empty_secret_opens_nothing() {
         let (empty, now) = (Secret::new(""), Timestamp::from_millis(1_700_000_000_123));
         let token = make(&empty, "t", now);
-        assert_eq!(verify(token.expose(), Some(&empty), "t", now), Err(Reason::NoSecret));
-        assert_eq!(verify(token.expose(), None, "t", now), Err(Reason::NoSecret));
+        assert_eq!(verify(token.expose(), Some(&empty), "t", now), Err(ProcessTokenFault::NoSecret));
+        assert_eq!(verify(token.expose(), None, "t", now), Err(ProcessTokenFault::NoSecret));
     }
 
     #[test]

@@ -1,73 +1,78 @@
-//! The door of the booking network: who may send envelopes, and what must be true of one before its payload is read.
+//! Envelopes of the booking network: which keys may send them, and what must be true of one before its payload is read.
 //!
 //! ```text
-//! admit_key (who, how often) ─► Admitted ─ unseal (hops, signature, sender) ─► Unsealed ─ clear (scope, tier) ─► …
+//! admit_key ─► Admitted ─ verify_envelope (hops, signature, sender) ─► VerifiedEnvelope ─ clear ─► …
 //! ```
 //!
-//! A signature is asked of keys that say so, of relays, and of intents that move money; one that is there must be right
-//! in any case. Which check it failed is for our audit alone.
+//! A signature is required of keys that are configured so, of relays, and for intents that move money; any signature
+//! must be valid. Only our audit learns which check failed.
 
-use super::{Guard, place};
+use super::{Guard, rules_address};
 use crate::authn::Scheme;
-use crate::authn::agnt::{self, Binding, Novelty, Ring, Slot};
+use crate::authn::agnt::{self, BindingRule, KeyRing, KeySlot, Novelty};
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Knock, scheme_name};
+use crate::identity::{Identity, RequestEvidence, scheme_name};
 use crate::permit::Admitted;
 use crate::policy::{Rules, rate, scope};
 use crate::refusal::Refusal;
 use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::{Fault, Timestamp};
-use sabir_store::{ApiKey, Record};
+use sabir_store::{ApiKey, AuditRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The keys of the network, and what is asked of payloads under them.
+/// The keys of the network, and the rule for payloads under them.
 #[derive(Debug)]
-pub struct Seals {
-    /// The keys; whoever sends envelopes signs with them as well.
-    pub ring: Arc<Ring>,
+pub struct EnvelopeKeys {
+    /// The key ring; senders of envelopes sign with it as well.
+    pub key_ring: Arc<KeyRing>,
     /// Whether a signed payload must name its intent and its recipient.
-    pub binding: Binding,
+    pub binding_rule: BindingRule,
 }
 
-/// An envelope whose payload nobody has looked at.
+/// An envelope whose payload is not verified yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Sealed<'a> {
+pub struct ReceivedEnvelope<'a> {
     /// The payload: the text of an object.
     pub payload: &'a str,
-    /// Who says to be sending.
+    /// The sender that the envelope names.
     pub from: &'a str,
-    /// To whom.
+    /// The recipient that the envelope names.
     pub to: &'a str,
-    /// What is wanted, by name.
+    /// The name of the intent.
     pub intent: &'a str,
     /// When it was sent, as it says, in nanoseconds.
-    pub moment: Option<i64>,
-    /// Who passed it on, oldest first.
+    pub sent_at_nanos: Option<i64>,
+    /// The relays that passed it on, oldest first.
     pub via: &'a [&'a str],
 }
 
-/// An envelope that is what it says.
+/// An envelope whose hops, signature and sender are verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsealed {
-    /// The payload without what signs it; nothing where it is as it came.
+pub struct VerifiedEnvelope {
+    /// The payload without its signature; `Unchanged` where it is as it came.
     pub payload: Option<String>,
-    /// The key it was signed with, if it was.
-    pub signed: Option<Slot>,
-    /// The same was received before.
-    pub again: bool,
+    /// The slot of the key that signed it, if it was signed.
+    pub key_slot: Option<KeySlot>,
+    /// Whether the same envelope was received before.
+    pub is_repeat: bool,
 }
 
 impl Guard {
-    /// Who knocks with a key, and whether they come too often. Nothing else is taken, whatever else the agent takes.
-    pub async fn admit_key<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
+    /// Authenticates by API key, and checks the rate limit. No other credential is accepted, even if the agent accepts
+    /// it.
+    pub async fn admit_key<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        evidence: &RequestEvidence<'_>,
+    ) -> Result<Admitted, Refusal> {
         let mut uncounted = false;
-        let outcome = match rules.entrance.identify_key(knock, &*self.store) {
+        let outcome = match rules.authenticator.authenticate_key_only(evidence, &*self.store) {
             Err(refusal) => Err((refusal, None)),
-            Ok(identity) => match rate::check(rules, &identity, knock, &*self.store).await {
+            Ok(identity) => match rate::check(rules, &identity, evidence, &*self.store).await {
                 Ok(()) => Ok(identity),
-                // What cannot be counted may look, and change nothing.
+                // A request that cannot be counted may read, and change nothing.
                 Err(refusal) if refusal.reason == "store_unavailable" => {
                     uncounted = true;
                     Ok(identity)
@@ -76,57 +81,58 @@ impl Guard {
             },
         };
         match outcome {
-            Ok(identity) => Ok(Admitted { identity, at: place(rules), uncounted }),
+            Ok(identity) => Ok(Admitted { identity, at: rules_address(rules), uncounted }),
             Err((refusal, caller)) => {
-                let caller = caller.unwrap_or_else(|| knock.stranger());
-                let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
-                self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, &refusal);
+                let caller = caller.unwrap_or_else(|| evidence.unidentified_caller());
+                let entry =
+                    AuditRecord::refusal(evidence.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
+                self.record_refusal(AuditRecord { agent: Some(rules.agent.clone()), ..entry }, &refusal);
                 Err(refusal)
             }
         }
     }
 
-    /// Whether an envelope is what it says: passed on by nobody but relays, signed where it must be, and sent by an agent
-    /// of its key.
-    pub async fn unseal<F: Fetch>(
+    /// Verifies that an envelope was passed on by relays only, is signed where it must be, and comes from an agent of
+    /// its key.
+    pub async fn verify_envelope<F: Fetch>(
         &self,
         rules: &Rules<F>,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         admitted: &Admitted,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
+    ) -> Result<VerifiedEnvelope, Refusal> {
         let identity = admitted.identity();
-        let outcome = self.examine(seals, identity, sealed, now).await;
+        let outcome = self.check_envelope(seals, identity, sealed, now).await;
         if let Err(refusal) = &outcome {
             let scheme = scheme_name(refusal.scheme);
-            let entry = Record::refusal(now, identity.caller().clone(), scheme, "Envelope", refusal.reason);
-            self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, refusal);
+            let entry = AuditRecord::refusal(now, identity.caller().clone(), scheme, "Envelope", refusal.reason);
+            self.record_refusal(AuditRecord { agent: Some(rules.agent.clone()), ..entry }, refusal);
         }
         outcome
     }
 
-    async fn examine(
+    async fn check_envelope(
         &self,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         identity: &Identity,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
+    ) -> Result<VerifiedEnvelope, Refusal> {
         let key = identity.key();
         check_hops(key, &sealed)?;
         let intent = Intent::parse(sealed.intent);
         let demanded = key.is_none_or(|key| key.terms.require_signature || key.terms.relay)
             || intent.is_some_and(Intent::must_be_signed);
         let speaker = sealed.via.last().copied().unwrap_or(sealed.from);
-        let unsealed = if is_plain(sealed.payload) {
+        let unsealed = if has_no_reserved_member(sealed.payload) {
             if demanded {
-                return Err(unsigned());
+                return Err(missing_signature());
             }
-            Unsealed { payload: None, signed: None, again: false }
+            VerifiedEnvelope { payload: None, key_slot: None, is_repeat: false }
         } else {
-            // Boxed, as whatever most envelopes do without: each pays for the size of its future.
-            Box::pin(self.open(seals, identity, sealed, (speaker, demanded), now)).await?
+            // Boxed, because most envelopes do without it: each pays for the size of its future.
+            Box::pin(self.check_payload(seals, identity, sealed, (speaker, demanded), now)).await?
         };
         let senders = scope::senders(identity);
         if !senders.is_empty() && !senders.contains(&speaker) {
@@ -136,68 +142,73 @@ impl Guard {
         Ok(unsealed)
     }
 
-    /// A payload that has members of the envelope in it.
-    async fn open(
+    /// Checks a payload that has members of the signature in it.
+    async fn check_payload(
         &self,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         identity: &Identity,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         (speaker, demanded): (&str, bool),
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
-        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved("the payload cannot be read"))?;
+    ) -> Result<VerifiedEnvelope, Refusal> {
+        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved_member("the payload cannot be read"))?;
         let mismatch = || {
             let words = "the payload names another sender than the envelope";
             Refusal::forbidden(Scheme::Agnt, "from_other", words)
         };
         if payload.get("_sig").is_none() {
             if demanded {
-                return Err(unsigned());
+                return Err(missing_signature());
             }
             if payload.get("_from").is_some() && payload.text("_from").as_deref() != Some(speaker) {
                 return Err(mismatch());
             }
             if let Some(name) = payload.names().find(|name| name.starts_with('_') && !agnt::RESERVED.contains(name)) {
-                return Err(reserved(&format!("members that begin with _ are the network's: {name:.64?}")));
+                return Err(reserved_member(&format!("members that begin with _ are the network's: {name:.64?}")));
             }
             payload.retain(|name| !name.starts_with('_'));
-            return Ok(Unsealed { payload: Some(payload.canonical()), signed: None, again: false });
+            return Ok(VerifiedEnvelope { payload: Some(payload.canonical()), key_slot: None, is_repeat: false });
         }
-        // A payload that says something is signed without a key to check it with is not signed.
-        let seals = seals.ok_or_else(|| wrong("no_ring"))?;
+        // Without keys to verify it with, a payload that claims a signature is not signed.
+        let seals = seals.ok_or_else(|| invalid_signature("no_ring"))?;
         let key = identity.key().map_or("", |key| key.id.as_str());
         let has_effect = Intent::parse(sealed.intent).is_some_and(Intent::has_effect);
-        let moment = sealed.moment.filter(|_| has_effect);
-        let binding = seals.binding;
-        let around = agnt::Envelope { intent: sealed.intent, to: sealed.to, key, binding, moment };
-        let signed = agnt::verify(sealed.payload, around, &seals.ring, now).map_err(|reason| wrong(reason.code()))?;
-        self.metrics.signed(signed.slot);
+        let sent_at_nanos = sealed.sent_at_nanos.filter(|_| has_effect);
+        let binding = seals.binding_rule;
+        let around = agnt::EnvelopeContext { intent: sealed.intent, to: sealed.to, key, binding, sent_at_nanos };
+        let signed = agnt::verify(sealed.payload, around, &seals.key_ring, now)
+            .map_err(|reason| invalid_signature(reason.code()))?;
+        self.metrics.record_signature(signed.key_slot);
         if signed.from != speaker {
             return Err(mismatch());
         }
-        let signatures = &*self.signatures;
+        let signatures = &*self.signature_memory;
         let novelty = if has_effect {
             let marks = agnt::EffectMarks { signatures, store: &*self.store, sender: &signed.from };
-            agnt::replay(&signed, &marks, now).await
+            agnt::check_replay(&signed, &marks, now).await
         } else {
-            agnt::replay(&signed, signatures, now).await
+            agnt::check_replay(&signed, signatures, now).await
         };
         let again = match novelty {
             Ok(novelty) => novelty == Novelty::Duplicate,
-            Err(agnt::Reason::ReplayUnavailable(_)) => return Err(Refusal::store()),
-            Err(reason) => return Err(wrong(reason.code())),
+            Err(agnt::PayloadFault::ReplayUnavailable(_)) => return Err(Refusal::store_unavailable()),
+            Err(reason) => return Err(invalid_signature(reason.code())),
         };
-        Ok(Unsealed { payload: Some(signed.payload.canonical()), signed: Some(signed.slot), again })
+        Ok(VerifiedEnvelope {
+            payload: Some(signed.payload.canonical()),
+            key_slot: Some(signed.key_slot),
+            is_repeat: again,
+        })
     }
 }
 
-/// Whether a payload has no member that begins with `_`, as far as a look can tell: names may be written with escapes.
-fn is_plain(payload: &str) -> bool {
+/// Whether a payload has no member that begins with `_`, by a quick look: names may be written with escapes.
+fn has_no_reserved_member(payload: &str) -> bool {
     !payload.contains("\"_") && !payload.contains("\\u")
 }
 
-/// Only relays pass on what others sent. Where it has been is the business of whoever knows the way.
-fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> {
+/// Only relays pass on envelopes of others. Whether the way itself is allowed is decided elsewhere.
+fn check_hops(key: Option<&ApiKey>, sealed: &ReceivedEnvelope<'_>) -> Result<(), Refusal> {
     if sealed.via.is_empty() || key.is_some_and(|key| key.terms.relay) {
         return Ok(());
     }
@@ -205,22 +216,22 @@ fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> 
     Err(Refusal::forbidden(Scheme::ApiKey, "from_no_relay", words))
 }
 
-/// All in the same words: which guess came close is nobody's business.
-fn wrong(reason: &'static str) -> Refusal {
+/// All in the same words: the peer must not learn which guess came close.
+fn invalid_signature(reason: &'static str) -> Refusal {
     Refusal::unauthenticated(Some(Scheme::Agnt), reason, "the signature of the payload is not valid")
 }
 
-fn unsigned() -> Refusal {
+fn missing_signature() -> Refusal {
     let words = "this envelope must be signed: _ts, _from and _sig in its payload";
     Refusal::unauthenticated(Some(Scheme::Agnt), "missing_sig", words)
 }
 
-fn reserved(words: &str) -> Refusal {
+fn reserved_member(words: &str) -> Refusal {
     Refusal::forbidden(Scheme::Agnt, "payload_reserved", words)
 }
 
 impl Refusal {
-    /// The same in the words of the booking network.
+    /// The refusal in the words of the booking network.
     pub fn problem(&self) -> Problem {
         let code = match (self.reason, &self.fault) {
             ("from_not_bound" | "from_other" | "from_no_relay", _) => ProblemCode::AgentMismatch,
@@ -229,12 +240,12 @@ impl Refusal {
             (_, Fault::Unauthenticated(_)) if self.scheme == Some(Scheme::Agnt) => ProblemCode::InvalidSignature,
             (_, Fault::Unauthenticated(_)) => ProblemCode::Unauthorized,
             (_, Fault::Forbidden(_)) => ProblemCode::ScopeRequired,
-            (_, Fault::TooMany { .. }) => ProblemCode::RateLimited,
+            (_, Fault::RateLimited { .. }) => ProblemCode::RateLimited,
             _ => ProblemCode::Internal,
         };
         let problem = Problem::new(code, self.fault.to_string());
         match self.fault.retry_after() {
-            Some(seconds) => problem.after(Duration::from_secs(seconds)),
+            Some(seconds) => problem.with_retry_after(Duration::from_secs(seconds)),
             None => problem,
         }
     }

@@ -1,8 +1,8 @@
-//! Who may grant what to whom: nobody can give what he does not hold.
+//! Which agent may grant what to which: no agent can give what it does not hold.
 //!
-//! A *capability* is a name of the whole workflow, such as `billing.refund`, with the media types it takes and gives. What
-//! an agent can do is the set its card says; what it may do at the moment, its scope, is the part of that which whoever
-//! called it has granted. Sets are ordered by inclusion, and along a chain of agents each scope is the
+//! A *capability* is a name of the whole workflow, such as `billing.refund`, with the media types it takes and gives.
+//! What an agent can do is the set its card says; what it may do at the moment, its scope, is the part of that which
+//! its caller has granted. Sets are ordered by inclusion, and along a chain of agents each scope is the
 //! [meet](Capabilities::meet) of the one before and of what the next agent can do, so no chain ever widens anything:
 //!
 //! ```text
@@ -21,28 +21,28 @@ use sabir_proto::card::{AgentCard, Skill};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a tag of a skill names a capability.
+/// The prefix of a skill's tag that names a capability.
 const TAG: &str = "cap:";
-/// How a grant of many names ends.
+/// The ending of a grant of many names.
 const WILDCARD: &str = ".*";
 
 /// Media types that are taken or given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Modes {
-    /// Nobody has said, or all of them.
+    /// No list is given, or all of them are in it.
     Any,
-    /// These, in small letters.
+    /// These, in lower case.
     Only(BTreeSet<String>),
 }
 
 impl Modes {
-    /// Of a list; an empty one says nothing.
+    /// Reads a list; an empty one says nothing.
     pub fn of<S: AsRef<str>>(list: impl IntoIterator<Item = S>) -> Self {
         let set: BTreeSet<String> = list.into_iter().map(|mode| mode.as_ref().trim().to_ascii_lowercase()).collect();
         if set.is_empty() || set.contains("*/*") { Self::Any } else { Self::Only(set) }
     }
 
-    /// What both have; `None` where that is nothing.
+    /// The types in both; `Unchanged` where there are none.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Option<Self> {
         match (self, other) {
@@ -54,7 +54,7 @@ impl Modes {
         }
     }
 
-    /// What either has.
+    /// The types in either.
     #[must_use]
     fn join(self, other: Self) -> Self {
         match (self, other) {
@@ -69,15 +69,15 @@ impl Modes {
 
 /// The media types of one capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Media {
-    /// What it takes.
+pub struct MediaModes {
+    /// The media types that it takes.
     pub input: Modes,
-    /// What it gives.
+    /// The media types that it gives.
     pub output: Modes,
 }
 
-impl Media {
-    /// Nobody has said which.
+impl MediaModes {
+    /// Any types, because none are listed.
     pub const ANY: Self = Self { input: Modes::Any, output: Modes::Any };
 
     fn meet(&self, other: &Self) -> Option<Self> {
@@ -87,20 +87,20 @@ impl Media {
 
 /// A set of capabilities, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Capabilities(BTreeMap<String, Media>);
+pub struct Capabilities(BTreeMap<String, MediaModes>);
 
 impl Capabilities {
-    /// The capabilities of these names, whatever they take and give.
+    /// The capabilities of these names, with any media types.
     pub fn named<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self(names.into_iter().map(|name| (name.into(), Media::ANY)).collect())
+        Self(names.into_iter().map(|name| (name.into(), MediaModes::ANY)).collect())
     }
 
-    /// What a card says that its agent can do. Whether the card is to be believed is decided before.
+    /// The capabilities that a card claims for its agent. Whether the card is trusted is decided before.
     pub fn of_card(card: &AgentCard) -> Self {
         let explicit = explicit_names(card);
         let mut set = Self::default();
         for skill in &card.skills {
-            let media = Media {
+            let media = MediaModes {
                 input: modes(&skill.input_modes, &card.default_input_modes),
                 output: modes(&skill.output_modes, &card.default_output_modes),
             };
@@ -111,22 +111,22 @@ impl Capabilities {
         set
     }
 
-    /// What a skill of a card is called in workflows; nothing where there is no such skill.
+    /// The names of a card's skill in workflows; empty where there is no such skill.
     pub fn names_of(card: &AgentCard, skill: &str) -> Vec<String> {
         let explicit = explicit_names(card);
         card.skills.iter().filter(|one| one.id == skill).flat_map(|one| names_of(one, &explicit)).collect()
     }
 
-    /// Adds one. Two skills behind one name offer what either offers.
-    pub fn add(&mut self, name: String, media: Media) {
+    /// Adds a capability. Two skills behind one name offer what either offers.
+    pub fn add(&mut self, name: String, media: MediaModes) {
         let joined = match self.0.remove(&name) {
             None => media,
-            Some(known) => Media { input: known.input.join(media.input), output: known.output.join(media.output) },
+            Some(known) => MediaModes { input: known.input.join(media.input), output: known.output.join(media.output) },
         };
         self.0.insert(name, joined);
     }
 
-    /// What is in both sets, with the media types that both have; where those do not meet, the capability is absent.
+    /// The capabilities in both sets, with the media types that both have; where those do not meet, it is absent.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Self {
         let both = self.0.iter().filter_map(|(name, ours)| {
@@ -136,31 +136,31 @@ impl Capabilities {
         Self(both.collect())
     }
 
-    /// Whether there is one of this name.
+    /// Whether the set has this capability.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// What one takes and gives.
-    pub fn media(&self, name: &str) -> Option<&Media> {
+    /// The media types of a capability.
+    pub fn media(&self, name: &str) -> Option<&MediaModes> {
         self.0.get(name)
     }
 
-    /// The names, sorted.
+    /// The names of the capabilities, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// How a handoff or a delegation was judged. `missing` speaks of the caller's own needs only: what else the other agent
-/// can do is not his to know.
+/// The verdict on a handoff or a delegation. `missing` speaks of the caller's own needs only: what else the other agent
+/// can do is not for the caller to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct ScopeVerdict {
     /// What the pending work needs.
     pub required: Vec<String>,
     /// What the other agent would be allowed: the meet.
@@ -169,8 +169,8 @@ pub struct Verdict {
     pub missing: Vec<String>,
 }
 
-impl Verdict {
-    /// The word for a refusal on the wire.
+impl ScopeVerdict {
+    /// The code of a refusal on the wire.
     pub const CODE: &'static str = "CAPABILITY_SCOPE_EXCEEDED";
 
     /// Whether everything needed is allowed.
@@ -179,13 +179,17 @@ impl Verdict {
     }
 }
 
-/// Whether what is required may be handed to an agent: `required ⊆ target ∩ scope`. An empty requirement passes, as
-/// the algebra has it; that a handoff must name something is for whoever makes one to say.
-pub fn check<'a>(required: impl IntoIterator<Item = &'a str>, target: &Capabilities, scope: &Capabilities) -> Verdict {
+/// Whether what is required may be handed to an agent: `required ⊆ target ∩ scope`. An empty requirement passes, as the
+/// algebra has it; the caller of this function decides whether a handoff must name something.
+pub fn check<'a>(
+    required: impl IntoIterator<Item = &'a str>,
+    target: &Capabilities,
+    scope: &Capabilities,
+) -> ScopeVerdict {
     let allowed = target.meet(scope);
     let required: BTreeSet<&str> = required.into_iter().collect();
     let missing = required.iter().filter(|name| !allowed.has(name)).map(|name| (*name).to_owned()).collect();
-    Verdict {
+    ScopeVerdict {
         required: required.into_iter().map(str::to_owned).collect(),
         allowed: allowed.names().map(str::to_owned).collect(),
         missing,
@@ -230,12 +234,12 @@ pub fn expand<'a>(
     Ok(names)
 }
 
-/// Words joined by dots. Whatever else a skill's id may hold is left to its author, save what grants give a meaning.
+/// Whether a name is words joined by dots. A skill's id may hold anything else, save what grants give a meaning.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.split('.').all(|word| !word.is_empty() && !word.contains('*'))
 }
 
-/// What the card's extension says that its skills are called in workflows.
+/// The names of skills in workflows, from the card's extension.
 fn explicit_names(card: &AgentCard) -> BTreeMap<String, Vec<String>> {
     #[derive(Default, serde::Deserialize)]
     struct Params {
@@ -243,11 +247,11 @@ fn explicit_names(card: &AgentCard) -> BTreeMap<String, Vec<String>> {
         capabilities: BTreeMap<String, Vec<String>>,
     }
     let params = card.capabilities.extensions.iter().find(|e| e.uri == HANDOFF).and_then(|e| e.params.as_ref());
-    // A card is somebody else's to write: what cannot be read names nothing.
+    // Another server writes the card: what cannot be read names nothing.
     params.and_then(|params| serde_json::from_str::<Params>(params.as_str()).ok()).unwrap_or_default().capabilities
 }
 
-/// The names of a skill: those the extension gives it, else its tags, else its id, which is unique within its agent only.
+/// The names of a skill: those the extension gives it, else its tags, else its id, which is unique in its agent only.
 fn names_of(skill: &Skill, explicit: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let legal = |names: Vec<String>| names.into_iter().filter(|name| is_name(name)).collect::<Vec<_>>();
     let given = explicit.get(&skill.id).cloned().map(legal).unwrap_or_default();

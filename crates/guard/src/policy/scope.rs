@@ -1,33 +1,33 @@
-//! What a credential is good for: which agents, which operations, which skills.
+//! What a credential permits: which agents, which operations, which skills.
 //!
 //! Scopes are words. `send`, `read`, `cancel`, `push` and `card` name operations, `skill:ID` a skill, `agent:NAME` an
 //! agent; `full` stands for everything. Words of one kind are alternatives, and different kinds must all hold: `read`
 //! with `agent:echo` may look at tasks of `echo` and do nothing else. Without words of a kind there is no limit of that
 //! kind. A credential that is limited to skills and a call that names none do not fit: silence must not widen rights.
 //!
-//! The words of the booking network stand beside them. `query` covers what only looks there and `booking` what books;
-//! both include those before them, and `full` includes payments. Elsewhere they only read. `from:ID` names an agent that
-//! envelopes under the key may come from.
+//! The words of the booking network stand beside them. `query` covers its intents that only read and `booking` those
+//! that book; each includes the ones before it, and `full` includes payments. Elsewhere both only permit reading.
+//! `from:ID` names an agent that envelopes under the key may come from.
 
-use super::{Action, Notes, Rules, Wanted};
+use super::{Action, DecisionTrace, RequestedAccess, Rules};
 use crate::authn::Scheme;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Proof};
+use crate::identity::{CredentialProof, Identity};
 use crate::refusal::Refusal;
 use sabir_proto::agnt::Intent;
 use sabir_proto::card::SecurityRequirement;
 use std::borrow::Cow;
 
-/// A skill, and what it asks of callers beyond what the agent asks.
+/// A skill, and what it requires of callers beyond what the agent requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillRule {
-    /// Its id.
+    /// The id of the skill.
     pub id: String,
-    /// Alternatives, each a scheme with scopes; empty for nothing more.
+    /// Alternatives, each a scheme with scopes; empty for no further requirement.
     pub requirements: Vec<SecurityRequirement>,
-    /// Only for callers who have said who they are.
+    /// Only for callers with a credential.
     pub needs_identity: bool,
-    /// What it is to the booking network.
+    /// The intent of the booking network that it serves.
     pub intent: Option<Intent>,
 }
 
@@ -37,37 +37,37 @@ impl SkillRule {
     }
 }
 
-/// The words of a credential; `None` for one that is not limited by words.
-type Words<'a> = Option<Vec<Cow<'a, str>>>;
+/// The words of a credential; `Unchanged` for one that words do not limit.
+type ScopeWords<'a> = Option<Vec<Cow<'a, str>>>;
 
-fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
+fn scope_words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> ScopeWords<'a> {
     match identity.proof() {
-        Proof::Key(key) => {
+        CredentialProof::Key(key) => {
             let scopes = key.terms.scopes.iter().map(|scope| Cow::Borrowed(scope.as_str()));
             let agents = key.terms.agents.iter().map(|agent| Cow::Owned(format!("agent:{agent}")));
             Some(scopes.chain(agents).collect())
         }
-        Proof::Issued(bearer) => {
-            let prefix = rules.entrance.scope_prefix();
+        CredentialProof::IssuedToken(bearer) => {
+            let prefix = rules.authenticator.scope_prefix();
             if prefix.is_empty() {
                 return None;
             }
             let ours = bearer.scopes.iter().filter_map(|scope| scope.strip_prefix(prefix));
             let ours: Vec<Cow<'_, str>> = ours.map(Cow::Borrowed).collect();
-            // With a prefix, a token that has nothing for us may do nothing.
+            // With a prefix, a token without a scope for us permits nothing.
             Some(if ours.is_empty() { vec![Cow::Borrowed("nothing")] } else { ours })
         }
-        Proof::None
-        | Proof::Named { .. }
-        | Proof::Account { .. }
-        | Proof::Certificate
-        | Proof::Password
-        | Proof::Legacy => None,
+        CredentialProof::None
+        | CredentialProof::NativeToken { .. }
+        | CredentialProof::Account { .. }
+        | CredentialProof::Certificate
+        | CredentialProof::Password
+        | CredentialProof::Legacy => None,
     }
 }
 
-/// What a word speaks of.
-enum Kind<'a> {
+/// What a word is about.
+enum ScopeWord<'a> {
     Everything,
     Operation(&'a str),
     Skill(&'a str),
@@ -75,19 +75,19 @@ enum Kind<'a> {
     Sender(&'a str),
 }
 
-fn kind(word: &str) -> Kind<'_> {
+fn parse_word(word: &str) -> ScopeWord<'_> {
     match word.split_once(':') {
-        Some(("skill", id)) => Kind::Skill(id),
-        Some(("agent", name)) => Kind::Agent(name),
-        Some(("from", id)) => Kind::Sender(id),
-        _ if word == "full" => Kind::Everything,
-        // A word we do not know allows nothing that anybody could ask for.
-        _ => Kind::Operation(word),
+        Some(("skill", id)) => ScopeWord::Skill(id),
+        Some(("agent", name)) => ScopeWord::Agent(name),
+        Some(("from", id)) => ScopeWord::Sender(id),
+        _ if word == "full" => ScopeWord::Everything,
+        // An unknown word permits nothing that can be asked for.
+        _ => ScopeWord::Operation(word),
     }
 }
 
 /// Whether a word for operations covers an action.
-fn covers(word: &str, action: Action) -> bool {
+fn covers_action(word: &str, action: Action) -> bool {
     match word {
         "query" | "booking" => matches!(action, Action::Read),
         word => word == action.word(),
@@ -95,74 +95,81 @@ fn covers(word: &str, action: Action) -> bool {
 }
 
 /// Whether a word for operations covers an intent of the booking network.
-fn reaches(word: &str, intent: Intent) -> bool {
+fn covers_intent(word: &str, intent: Intent) -> bool {
     match (word, intent.scope()) {
         ("query" | "booking", "query") => true,
         (word, scope) => word == scope,
     }
 }
 
-/// The agents that envelopes of a caller may come from; none for any.
+/// The agents that envelopes of a caller may come from; empty for any.
 pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
     let words = identity.key().map(|key| &*key.terms.scopes).unwrap_or_default();
-    words.iter().filter_map(|word| if let Kind::Sender(id) = kind(word) { Some(id) } else { None }).collect()
+    words.iter().filter_map(|word| if let ScopeWord::Sender(id) = parse_word(word) { Some(id) } else { None }).collect()
 }
 
-/// The words that stand alone; `skill:ID` and `agent:NAME` name one.
+/// The words that stand alone; `skill:ID` and `agent:NAME` have a name behind them.
 pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
 
-/// Whether whoever holds these words may speak with this agent.
-pub(crate) fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
-    words(rules, identity).is_none_or(|words| is_among(rules, &words))
+/// Whether the caller's credential is for this agent.
+pub(crate) fn is_for_agent<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    scope_words(rules, identity).is_none_or(|words| includes_agent(rules, &words))
 }
 
-fn is_among<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
-    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
+fn includes_agent<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
+    let agents = words_of_kind(words, |kind| if let ScopeWord::Agent(name) = kind { Some(name) } else { None });
     agents.is_empty() || agents.contains(&rules.agent.as_str())
 }
 
-/// Whether whoever holds these words may use a skill at all; for cards that show each caller what it may do.
+/// Whether the caller may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
-    let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: Some(Cow::Borrowed(skill)) };
+    let wanted = RequestedAccess {
+        action: Action::Send,
+        push_inline: false,
+        lists_tasks: false,
+        skill: Some(Cow::Borrowed(skill)),
+    };
     check(rules, identity, &wanted, &mut ()).is_ok()
 }
 
 /// Whether the skill of a call has to be known to decide about it.
-pub(crate) fn skill_matters<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
-    let limited = |word: &Cow<'_, str>| matches!(kind(word), Kind::Skill(_));
+pub(crate) fn needs_skill<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    let limited = |word: &Cow<'_, str>| matches!(parse_word(word), ScopeWord::Skill(_));
     rules.skills.iter().any(|rule| rule.asks_anything() || rule.intent.is_some())
-        || words(rules, identity).is_some_and(|words| words.iter().any(limited))
+        || scope_words(rules, identity).is_some_and(|words| words.iter().any(limited))
 }
 
 pub(crate) fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
-    match words(rules, identity) {
+    match scope_words(rules, identity) {
         None => notes.passed("scope", || "this credential is not limited by scopes".into()),
-        Some(words) => by_words(rules, identity, &words, wanted, notes)?,
+        Some(words) => check_words(rules, identity, &words, wanted, notes)?,
     }
-    by_skill(rules, identity, wanted, notes)
+    check_skill(rules, identity, wanted, notes)
 }
 
-fn by_words<F: Fetch>(
+fn check_words<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
     words: &[Cow<'_, str>],
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
     let scheme = identity.scheme().unwrap_or(Scheme::ApiKey);
     let no = |reason, words: String| Err(Refusal::forbidden(scheme, reason, words));
-    if !is_among(rules, words) {
+    if !includes_agent(rules, words) {
         return no("scope_agent", format!("This credential is not for the agent {}", rules.agent));
     }
-    let everything = words.iter().any(|word| matches!(kind(word), Kind::Everything));
-    let operations = limits(words, |kind| if let Kind::Operation(word) = kind { Some(word) } else { None });
-    let allows = |action| everything || operations.is_empty() || operations.iter().any(|word| covers(word, action));
-    let covered = |intent| everything || operations.is_empty() || operations.iter().any(|word| reaches(word, intent));
+    let everything = words.iter().any(|word| matches!(parse_word(word), ScopeWord::Everything));
+    let operations = words_of_kind(words, |kind| if let ScopeWord::Operation(word) = kind { Some(word) } else { None });
+    let allows =
+        |action| everything || operations.is_empty() || operations.iter().any(|word| covers_action(word, action));
+    let covered =
+        |intent| everything || operations.is_empty() || operations.iter().any(|word| covers_intent(word, intent));
     if let Some(intent) = rules.intents(wanted).find(|intent| !covered(*intent)) {
         return no("scope_intent", format!("This credential lacks the scope {}, which {intent} takes", intent.scope()));
     }
@@ -171,7 +178,7 @@ fn by_words<F: Fetch>(
     if let Some(missing) = actions.into_iter().flatten().find(|action| !allows(*action)) {
         return no("scope_operation", format!("This credential lacks the scope {}", missing.word()));
     }
-    let skills = limits(words, |kind| if let Kind::Skill(id) = kind { Some(id) } else { None });
+    let skills = words_of_kind(words, |kind| if let ScopeWord::Skill(id) = kind { Some(id) } else { None });
     if wanted.action == Action::Send && !skills.is_empty() && !everything {
         match rules.skill(wanted) {
             Some(skill) if skills.contains(&&*skill.id) => {}
@@ -197,27 +204,27 @@ fn by_words<F: Fetch>(
 }
 
 /// The words of one kind.
-fn limits<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(Kind<'a>) -> Option<T>) -> Vec<T> {
-    words.iter().filter_map(|word| pick(kind(word))).collect()
+fn words_of_kind<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(ScopeWord<'a>) -> Option<T>) -> Vec<T> {
+    words.iter().filter_map(|word| pick(parse_word(word))).collect()
 }
 
-/// What the skill itself asks for: one of its alternatives must be how the caller came in, with all its scopes.
-fn by_skill<F: Fetch>(
+/// What the skill itself requires: one of its alternatives must be the caller's scheme, with all its scopes.
+fn check_skill<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
     if wanted.action != Action::Send || !rules.skills.iter().any(SkillRule::asks_anything) {
         return Ok(());
     }
-    // A call that names none of them may end in any of them.
+    // A call that names no skill may end in any of them.
     let named = rules.skill(wanted);
     let asking = rules.skills.iter().filter(|rule| named.is_none_or(|named| named.id == rule.id));
     for rule in asking.filter(|rule| rule.asks_anything()) {
         let known = !rule.needs_identity || identity.scheme().is_some();
         let met = rule.requirements.is_empty()
-            || rule.requirements.iter().any(|requirement| meets(rules, identity, requirement));
+            || rule.requirements.iter().any(|requirement| meets_requirement(rules, identity, requirement));
         if !known || !met {
             let words = format!("The skill {} asks for another credential or more scopes; see the card", rule.id);
             return Err(match identity.scheme() {
@@ -230,9 +237,9 @@ fn by_skill<F: Fetch>(
     Ok(())
 }
 
-fn meets<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &SecurityRequirement) -> bool {
+fn meets_requirement<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &SecurityRequirement) -> bool {
     requirement.schemes.iter().all(|(name, scopes)| {
-        let came_in = identity.scheme().is_some_and(|scheme| rules.entrance.scheme_in_card(scheme) == name);
+        let came_in = identity.scheme().is_some_and(|scheme| rules.authenticator.scheme_in_card(scheme) == name);
         came_in && scopes.list.iter().all(|scope| has_scope(identity, scope))
     })
 }
@@ -240,8 +247,8 @@ fn meets<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &Security
 fn has_scope(identity: &Identity, scope: &str) -> bool {
     let among = |scopes: &[String]| scopes.iter().any(|one| one == scope);
     match identity.proof() {
-        Proof::Key(key) => among(&key.terms.scopes) || key.terms.scopes.iter().any(|word| word == "full"),
-        Proof::Issued(bearer) => among(&bearer.scopes),
+        CredentialProof::Key(key) => among(&key.terms.scopes) || key.terms.scopes.iter().any(|word| word == "full"),
+        CredentialProof::IssuedToken(bearer) => among(&bearer.scopes),
         _ => false,
     }
 }

@@ -3,7 +3,9 @@
 use super::Flow;
 use crate::call::Session;
 use sabir_client::Client;
-use sabir_client::oauth::{self, AuthorizationCode, DeviceCode, OpenId, Prompt, Token, WallClock, endpoint_or};
+use sabir_client::oauth::{
+    self, AuthorizationCodeFlow, DeviceCodeFlow, OpenIdFlow, Prompt, Token, WallClock, endpoint_or,
+};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{OAuthFlows, SecurityScheme};
 use std::time::Duration;
@@ -39,7 +41,7 @@ pub(super) struct LoginResult {
 }
 
 /// A client of the authorization server.
-type OAuthClient<'a> = oauth::Client<'a, Client, WallClock>;
+type OAuthClient<'a> = oauth::OAuthClient<'a, Client, WallClock>;
 
 /// Every scheme of a card that can be logged in to.
 pub(super) fn login_schemes(card: &AgentCard) -> Vec<LoginScheme> {
@@ -89,8 +91,8 @@ impl LoginScheme {
         scopes: &[String],
     ) -> Result<LoginResult, oauth::Error> {
         let limit = session.settings.duration("timeout");
-        let show = |prompt: &Prompt<'_>| self::show(session, prompt);
-        let browser = session.out.attended();
+        let show = |prompt: &Prompt<'_>| self::show_prompt(session, prompt);
+        let browser = session.out.is_interactive();
         match &self.endpoints {
             FlowEndpoints::Device { device, token, refresh, metadata } => {
                 let document = self::metadata(client, metadata.as_deref()).await?;
@@ -101,7 +103,7 @@ impl LoginScheme {
                 );
                 let device_url = endpoint_or(device, from_metadata, "deviceAuthorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
-                let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
+                let flow = DeviceCodeFlow { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
                 let token = client.device_code(&flow, &show).await?;
                 Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
@@ -120,7 +122,7 @@ impl LoginScheme {
                     });
                 let authorization_url = endpoint_or(authorization, from_metadata, "authorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
-                let flow = AuthorizationCode {
+                let flow = AuthorizationCodeFlow {
                     authorization_url: &authorization_url,
                     token_url: &token_url,
                     scopes,
@@ -138,7 +140,7 @@ impl LoginScheme {
                 let bad = |_| oauth::Error::BadUrl { what: "openIdConnectUrl", value: discovery.clone() };
                 let discovery_url: Url = discovery.parse().map_err(bad)?;
                 let timeout = limit.unwrap_or(LOGIN_TIMEOUT);
-                let flow = OpenId { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
+                let flow = OpenIdFlow { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
                 let login = client.openid_connect(&flow, &show).await?;
                 let token_url = login.metadata.token_url()?.to_string();
                 Ok(LoginResult {
@@ -165,7 +167,7 @@ fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url,
 }
 
 /// Shows the user what to do, on standard error: standard output is for the outcome.
-fn show(session: &Session, prompt: &Prompt<'_>) {
+fn show_prompt(session: &Session, prompt: &Prompt<'_>) {
     match prompt {
         Prompt::Device { verification_url, complete_url, user_code, expires_in } => {
             let url = complete_url.unwrap_or(verification_url);

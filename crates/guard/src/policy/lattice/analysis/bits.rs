@@ -5,7 +5,7 @@
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
-    /// None of `len` numbers.
+    /// The empty set, of `len` numbers.
     pub(super) fn none(len: usize) -> Self {
         Self(vec![0; len.div_ceil(64)])
     }
@@ -14,22 +14,22 @@ impl Bits {
         self.0[i / 64] |= 1 << (i % 64);
     }
 
-    /// What is in both.
+    /// The numbers in both sets.
     pub(super) fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a & b).collect())
     }
 
-    /// What is here and not there.
+    /// The numbers in this set and not in the other.
     pub(super) fn without(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a & !b).collect())
     }
 
-    /// Takes in what is there; true if that was news.
+    /// Adds the numbers of the other set; true if that changed this one.
     pub(super) fn add(&mut self, other: &Self) -> bool {
         self.change(other, |a, b| a | b)
     }
 
-    /// Lets go of what is not there; true if that was any.
+    /// Removes the numbers that are not in the other set; true if that changed this one.
     pub(super) fn keep(&mut self, other: &Self) -> bool {
         self.change(other, |a, b| a & b)
     }
