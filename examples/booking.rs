@@ -3,7 +3,7 @@
 //! Kill it in the middle of a booking and start it again: it goes on with the table it was at, because each step leaves
 //! a checkpoint.
 
-use sabir::{Agent, Context, Ending, Failure, Nature, Part, Recovery, Service};
+use sabir::{Agent, Context, Ending, Execution, Failure, Part, Recovery, Service};
 use std::time::Duration;
 
 struct Booking;
@@ -27,8 +27,8 @@ impl Agent for Booking {
         Ok(Ending::complete_with("Booked."))
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What the other agent makes is ours, what it asks is asked in our name, and whoever cancels our task cancels theirs.
 
-use sabir::client::{Client, Delegation, Egress, Outcome, message_id};
+use sabir::client::{Client, Delegation, Egress, SendOutcome, message_id};
 use sabir::{Agent, Context, Ending, Failure, Service};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,27 +27,27 @@ impl Agent for Delegate {
         // When our task is cancelled this turn is dropped, and theirs is cancelled with it.
         let outcome = work.turn(message, std::future::pending(), |_| {}).await?;
         match outcome {
-            Outcome::Message(reply) => {
+            SendOutcome::Message(reply) => {
                 cx.artifact("reply", reply.parts).await?;
                 Ok(Ending::complete())
             }
-            Outcome::Completed(task) => {
+            SendOutcome::Completed(task) => {
                 for artifact in task.artifacts {
                     cx.artifact(artifact.artifact_id.as_str(), artifact.parts).await?;
                 }
                 Ok(Ending::complete())
             }
-            Outcome::InputRequired(ref task) | Outcome::AuthRequired(ref task) => {
+            SendOutcome::InputRequired(ref task) | SendOutcome::AuthRequired(ref task) => {
                 let question = task.status.message.as_ref().map(sabir::Message::joined_text).unwrap_or_default();
                 let ending = match outcome {
-                    Outcome::AuthRequired(_) => Ending::ask_auth(question),
+                    SendOutcome::AuthRequired(_) => Ending::ask_auth(question),
                     _ => Ending::ask_input(question),
                 };
                 self.open.lock().await.insert(ours, work);
                 Ok(ending)
             }
-            Outcome::Rejected(_) => Ok(Ending::reject(outcome.text())),
-            Outcome::Failed(_) | Outcome::Canceled(_) => Ok(Ending::fail(outcome.text())),
+            SendOutcome::Rejected(_) => Ok(Ending::reject(outcome.text())),
+            SendOutcome::Failed(_) | SendOutcome::Canceled(_) => Ok(Ending::fail(outcome.text())),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Discovery, a message and a stream with an agent-native agent:
 //! `cargo run -p sabir --example native_client -- URL [KEY-VARIABLE]`.
 
-use sabir::client::{Client, Credentials, Egress, Follow, Pace, Secret, Version, text_message};
+use sabir::client::{Client, Credentials, Egress, FollowOptions, PollSchedule, Secret, VersionPolicy, text_message};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = words.next().map(std::env::var).transpose()?.map(Secret::new);
     let client = Client::builder()
         .egress(Egress::anywhere())
-        .version(Version::Any)
+        .version(VersionPolicy::Any)
         .credentials(Credentials { bearer: key, ..Credentials::default() })
         .build()?;
 
@@ -21,12 +21,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // A message, and the task it came to.
-    let outcome = agent.send_and_wait(text_message("Show signups by source this month"), Pace::default()).await?.value;
+    let outcome =
+        agent.send_and_wait(text_message("Show signups by source this month"), PollSchedule::default()).await?.value;
     println!("success: {}", outcome.is_success());
     println!("reply: {}", outcome.text());
 
     // The same as it happens.
-    let mut events = agent.stream(text_message("Generate a full quarterly report"), Follow::default()).await?;
+    let mut events = agent.stream(text_message("Generate a full quarterly report"), FollowOptions::default()).await?;
     while let Some(event) = events.next().await {
         if let Some(state) = event?.value.state() {
             println!("state: {state}");

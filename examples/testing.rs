@@ -2,7 +2,7 @@
 //!
 //! The agent asks how many copies to print and prints them one by one. After a crash it goes on with the copy it was at.
 
-use sabir::{Agent, Context, Ending, Failure, Nature, Recovery, Service};
+use sabir::{Agent, Context, Ending, Execution, Failure, Recovery, Service};
 use std::time::Duration;
 
 struct Printer;
@@ -22,8 +22,8 @@ impl Agent for Printer {
         Ok(Ending::complete_with(format!("Printed {copies} copies.")))
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 

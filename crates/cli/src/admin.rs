@@ -12,6 +12,7 @@ pub(crate) mod booking;
 pub(crate) mod card;
 pub(crate) mod config;
 pub(crate) mod db;
+pub(crate) mod exchange_log;
 pub(crate) mod explain;
 pub(crate) mod inbox;
 pub(crate) mod key;
@@ -21,19 +22,18 @@ pub(crate) mod rank;
 mod span;
 pub(crate) mod venue;
 pub(crate) mod webhook;
-pub(crate) mod wire;
 
 use crate::output::Output;
-use crate::problem::{Code, Problem, Stop};
+use crate::problem::{ErrorCode, Problem, Stop};
 use crate::run::serve::configured;
 use clap::Args;
 use sabir_server::Config;
-use sabir_server::admin::{Admin, AdminError, ChangeError, CopyError, Expect, Looked, OpenError, user};
+use sabir_server::admin::{Admin, AdminError, ChangeError, CheckProgress, CopyError, Expect, OpenError, user};
 use std::path::PathBuf;
 
 /// The options that name the files of a server.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct ServerFiles {
     /// Configuration file of the server; ./sabir.toml if there is one.
     #[arg(long = "server-config", alias = "config", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct Place {
     data: Option<PathBuf>,
 }
 
-impl Place {
+impl ServerFiles {
     /// Builds the options for a command whose own flags have other names.
     pub(crate) const fn new(config: Option<PathBuf>, data: Option<PathBuf>) -> Self {
         Self { config, data }
@@ -90,7 +90,7 @@ fn problem(error: AdminError) -> Problem {
         AdminError::Secret { .. } => {
             ("SABIR_ERR_SECRET", "set the variable where the server starts and restart it, or use --secret file:PATH")
         }
-        AdminError::Agent(fault) => agent::advice(fault),
+        AdminError::Agent(fault) => agent::code_and_hint(fault),
         AdminError::Change(ChangeError::AgentTaken(_)) => {
             ("SABIR_ERR_NAME_TAKEN", "give it another name with --name; sabir agent list shows all of them")
         }
@@ -103,22 +103,22 @@ fn problem(error: AdminError) -> Problem {
             ("SABIR_ERR_STORE", "is the disk full, or the file somebody else's? sabir audit verify looks at all of it")
         }
     };
-    Problem::new(Code::Vendor(code), error.to_string()).hint(hint)
+    Problem::new(ErrorCode::Vendor(code), error.to_string()).hint(hint)
 }
 
 const EXISTS_HINT: &str = "a copy gets a name of its own; sabir restore --replace puts what is there aside";
 
 /// Shows how far the store is read or copied, if standard error is a terminal.
-fn tell(out: &Output) -> impl FnMut(Looked) {
+fn progress_reporter(out: &Output) -> impl FnMut(CheckProgress) {
     let mut turn = 0;
     move |looked| {
-        if out.watched() {
+        if out.shows_progress() {
             turn += 1;
             match looked {
-                Looked::Copying(path) => out.spin(turn, &format!("copying {}", path.display())),
-                Looked::Pages(path) => out.spin(turn, &format!("reading the pages of {}", path.display())),
-                Looked::Tasks(read, of) => out.bar(read, of, "tasks read"),
-                Looked::Audit => out.spin(turn, "following the audit"),
+                CheckProgress::Copying(path) => out.spin(turn, &format!("copying {}", path.display())),
+                CheckProgress::Pages(path) => out.spin(turn, &format!("reading the pages of {}", path.display())),
+                CheckProgress::Tasks(read, of) => out.bar(read, of, "tasks read"),
+                CheckProgress::Audit => out.spin(turn, "following the audit"),
             }
         }
     }
@@ -126,11 +126,11 @@ fn tell(out: &Output) -> impl FnMut(Looked) {
 
 /// Waits for the store, which answers at once.
 fn wait<T>(work: impl Future<Output = Result<T, AdminError>>) -> Result<T, Stop> {
-    Ok(wait_for(work)?.map_err(problem)?)
+    Ok(block_on(work)?.map_err(problem)?)
 }
 
 /// Runs work to its end on this thread.
-fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Problem::internal(format!("cannot start: {e}")))?;
     Ok(runtime.block_on(work))

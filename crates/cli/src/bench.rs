@@ -15,10 +15,10 @@ mod report;
 
 use crate::Invocation;
 use crate::call::target::is_address;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{InterruptHandling, Session, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::settings::duration;
 use clap::Args;
 use load::{Load, Measurement, StopCondition};
@@ -70,15 +70,15 @@ pub(crate) struct Bench {
 
 impl Verb for Bench {
     fn run(self, invocation: Invocation) -> Outcome {
-        let until = self.until()?;
-        let invocation = invocation.with_agent(self.words().0)?;
-        drive(invocation, Interrupts::Own, async |session| self.measure(session, until).await)
+        let until = self.stop_condition()?;
+        let invocation = invocation.with_agent(self.agent_and_text().0)?;
+        run_session(invocation, InterruptHandling::ByCommand, async |session| self.measure(session, until).await)
     }
 }
 
 impl Bench {
     /// The agent, if it was typed, and the text to send.
-    fn words(&self) -> (Option<&str>, &str) {
+    fn agent_and_text(&self) -> (Option<&str>, &str) {
         match self.words.as_slice() {
             [agent, text] => (Some(agent), text),
             [word] if is_address(word) => (Some(word), TEXT_DEFAULT),
@@ -87,7 +87,7 @@ impl Bench {
         }
     }
 
-    fn until(&self) -> Result<StopCondition, Problem> {
+    fn stop_condition(&self) -> Result<StopCondition, Problem> {
         match (self.count, self.duration) {
             (Some(count), _) => Ok(StopCondition::Count(count)),
             (None, Some(duration)) if duration > DURATION_MAX => {
@@ -103,29 +103,29 @@ impl Bench {
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
         let found = session.require_trust(session.card().await?).await?;
         let agent = session.unobserved_agent(found).await?;
-        self.entitled(&agent)?;
+        self.check_entitled(&agent)?;
         let load = Load {
             agent,
-            text: self.words().1.to_owned(),
+            text: self.agent_and_text().1.to_owned(),
             streams: session.settings.on("stream"),
             patience: session.settings.duration("timeout"),
             until,
         };
         if load.streams && !load.agent.streams() {
             let words = "the agent's card does not offer streaming";
-            return Err(Problem::new(Code::Protocol("UnsupportedOperationError"), words)
+            return Err(Problem::new(ErrorCode::Protocol("UnsupportedOperationError"), words)
                 .hint("measure without --stream")
                 .into());
         }
         // One message goes first, so that a failure of every message is reported once, not ten thousand times.
         let first = tokio::select! {
             biased;
-            first = load.one() => Some(first),
+            first = load.send_one() => Some(first),
             _ = interrupts.recv() => None,
         };
         let (measured, interrupted) = match first {
-            None => (Measurement::nothing(), true),
-            Some(Err(error)) => return Err(session.problem(error, Some(load.agent.found())).into()),
+            None => (Measurement::empty(), true),
+            Some(Err(error)) => return Err(session.problem(error, Some(load.agent.discovered_card())).into()),
             Some(Ok(_)) => load.run(self.concurrency, session, &mut interrupts).await,
         };
         report::print(&session.out, &load.agent, self.concurrency, &measured)?;
@@ -133,8 +133,8 @@ impl Bench {
     }
 
     /// Refuses an agent on another machine unless the user claims it with --target-is-mine.
-    fn entitled(&self, agent: &Agent) -> Result<(), Problem> {
-        let url = &agent.chosen().url;
+    fn check_entitled(&self, agent: &Agent) -> Result<(), Problem> {
+        let url = &agent.chosen_interface().url;
         if self.target_is_mine || is_loopback(url) {
             return Ok(());
         }

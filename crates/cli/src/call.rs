@@ -34,5 +34,5 @@ pub(crate) mod task;
 mod trust;
 
 pub(crate) use explain::problem_of;
-pub(crate) use session::{Interrupts, Session, drive, tls};
+pub(crate) use session::{InterruptHandling, Session, run_session, tls};
 pub(crate) use trust::TrustedCard;

@@ -16,7 +16,7 @@ pub(crate) mod mock;
 pub(crate) mod record;
 pub(crate) mod replay;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{ErrorCode, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -176,26 +176,26 @@ pub(super) enum DamagePolicy {
     Skip,
 }
 
-fn damaged(path: &Path, words: &str) -> Problem {
-    Problem::new(Code::Vendor("SABIR_ERR_CASSETTE"), format!("{}: {words}", path.display()))
+fn damage_problem(path: &Path, words: &str) -> Problem {
+    Problem::new(ErrorCode::Vendor("SABIR_ERR_CASSETTE"), format!("{}: {words}", path.display()))
 }
 
 impl Cassette {
     pub(super) fn read(path: &Path, damage: DamagePolicy) -> Result<Self, Problem> {
-        let file = File::open(path).map_err(|error| damaged(path, &format!("cannot be read: {error}")))?;
-        let cassette = Self::of_lines(BufReader::new(file)).map_err(|words| damaged(path, &words))?;
+        let file = File::open(path).map_err(|error| damage_problem(path, &format!("cannot be read: {error}")))?;
+        let cassette = Self::from_lines(BufReader::new(file)).map_err(|words| damage_problem(path, &words))?;
         match (cassette.damage.as_slice(), damage) {
             ([], _) | (_, DamagePolicy::Skip) => Ok(cassette),
             ([first, more @ ..], DamagePolicy::Refuse) => {
                 let more = if more.is_empty() { String::new() } else { format!(", and {} more lines", more.len()) };
                 let whole = cassette.exchanges.len();
-                Err(damaged(path, &format!("{first}{more}; {whole} exchanges are whole"))
+                Err(damage_problem(path, &format!("{first}{more}; {whole} exchanges are whole"))
                     .hint("go on without the damaged lines: add --skip-damaged"))
             }
         }
     }
 
-    fn of_lines(mut input: impl BufRead) -> Result<Self, String> {
+    fn from_lines(mut input: impl BufRead) -> Result<Self, String> {
         let mut head = None;
         let (mut exchanges, mut damage) = (Vec::new(), Vec::new());
         for number in 1.. {
@@ -210,7 +210,7 @@ impl Cassette {
             }
             let whole = line.ends_with(b"\n");
             if head.is_none() {
-                head = Some(first(&line)?);
+                head = Some(parse_head(&line)?);
                 continue;
             }
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -228,7 +228,7 @@ impl Cassette {
     }
 }
 
-fn first(line: &[u8]) -> Result<CassetteHead, String> {
+fn parse_head(line: &[u8]) -> Result<CassetteHead, String> {
     #[derive(Deserialize)]
     struct FormatVersion {
         cassette: u32,
@@ -256,13 +256,13 @@ impl CassetteWriter {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{} exists", path.display()))
+                Problem::new(ErrorCode::Vendor("SABIR_ERR_EXISTS"), format!("{} exists", path.display()))
                     .hint("choose another name, or overwrite it with --force")
             }
-            _ => damaged(path, &format!("cannot be written: {error}")),
+            _ => damage_problem(path, &format!("cannot be written: {error}")),
         })?;
         let mut writer = Self { file };
-        writer.line(head).map_err(|error| damaged(path, &format!("cannot be written: {error}")))?;
+        writer.line(head).map_err(|error| damage_problem(path, &format!("cannot be written: {error}")))?;
         Ok(writer)
     }
 
@@ -281,7 +281,7 @@ mod tests {
     const EXCHANGE: &str = r#"{"exchange":2,"interface":0,"binding":"JSONRPC","request":{"method":"POST","path":""},"response":{"status":200,"after":3,"body":{"json":{"big":12345678901234567890.10}}}}"#;
 
     fn read(text: &str) -> Result<Cassette, String> {
-        Cassette::of_lines(text.as_bytes())
+        Cassette::from_lines(text.as_bytes())
     }
 
     #[test]

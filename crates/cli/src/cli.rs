@@ -19,7 +19,7 @@ pub(crate) trait Verb: Args {
 
 /// What a command is for, as `help` groups them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum HelpGroup {
     Talk,
     Look,
     Run,
@@ -31,7 +31,7 @@ pub(crate) enum Group {
 
 /// Which settings a command takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum AcceptedSettings {
     /// Every global setting, and the settings of the command.
     Settings,
     /// Only the output format: the command calls no agent but prints a result.
@@ -41,24 +41,24 @@ enum Takes {
 }
 
 /// One command in [`COMMANDS`].
-pub(crate) struct Entry {
+pub(crate) struct CommandEntry {
     /// The words of the command, such as `task get`.
     pub(crate) path: &'static str,
-    pub(crate) group: Group,
-    takes: Takes,
+    pub(crate) group: HelpGroup,
+    takes: AcceptedSettings,
     build: fn(Command) -> Command,
     pub(crate) run: fn(&ArgMatches, Invocation) -> Outcome,
 }
 
-impl Entry {
+impl CommandEntry {
     /// Whether the command reads the settings.
     pub(crate) fn takes_settings(&self) -> bool {
-        self.takes == Takes::Settings
+        self.takes == AcceptedSettings::Settings
     }
 }
 
-const fn entry<V: Verb>(path: &'static str, group: Group, takes: Takes) -> Entry {
-    Entry { path, group, takes, build: V::augment_args, run: run_verb::<V> }
+const fn entry<V: Verb>(path: &'static str, group: HelpGroup, takes: AcceptedSettings) -> CommandEntry {
+    CommandEntry { path, group, takes, build: V::augment_args, run: run_verb::<V> }
 }
 
 fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
@@ -67,104 +67,104 @@ fn run_verb<V: Verb>(matches: &ArgMatches, invocation: Invocation) -> Outcome {
 }
 
 /// Every command, in the order of `help`.
-pub(crate) const COMMANDS: &[Entry] = &[
-    entry::<call::send::SendCommand>("send", Group::Talk, Takes::Settings),
-    entry::<call::chat::Chat>("chat", Group::Talk, Takes::Settings),
-    entry::<call::card::CardGet>("card get", Group::Talk, Takes::Settings),
-    entry::<call::card::CardVerify>("card verify", Group::Talk, Takes::Settings),
-    entry::<call::task::TaskGet>("task get", Group::Talk, Takes::Settings),
-    entry::<call::task::TaskList>("task list", Group::Talk, Takes::Settings),
-    entry::<call::task::TaskCancel>("task cancel", Group::Talk, Takes::Settings),
-    entry::<call::task::TaskSubscribe>("task subscribe", Group::Talk, Takes::Settings),
-    entry::<admin::wire::Wire>("task wire", Group::Administer, Takes::Output),
-    entry::<call::task::TaskDownload>("task download", Group::Talk, Takes::Settings),
-    entry::<call::push::PushConfigCreate>("task push-config create", Group::Talk, Takes::Settings),
-    entry::<call::push::PushConfigGet>("task push-config get", Group::Talk, Takes::Settings),
-    entry::<call::push::PushConfigList>("task push-config list", Group::Talk, Takes::Settings),
-    entry::<call::push::PushConfigDelete>("task push-config delete", Group::Talk, Takes::Settings),
-    entry::<call::push::PushConfigListen>("task push-config listen", Group::Talk, Takes::Settings),
-    entry::<call::envelope::EnvelopeSend>("envelope send", Group::Talk, Takes::Settings),
-    entry::<call::network::NetworkList>("network list", Group::Talk, Takes::Settings),
-    entry::<call::network::NetworkAdd>("network add", Group::Talk, Takes::Settings),
-    entry::<call::network::NetworkPublish>("network publish", Group::Talk, Takes::Settings),
-    entry::<call::network::NetworkRemove>("network remove", Group::Talk, Takes::Settings),
-    entry::<call::auth::AuthLogin>("auth login", Group::Talk, Takes::Settings),
-    entry::<call::auth::AuthStatus>("auth status", Group::Talk, Takes::Settings),
-    entry::<call::auth::AuthLogout>("auth logout", Group::Talk, Takes::Settings),
-    entry::<call::config::ConfigShow>("config show", Group::Talk, Takes::Settings),
-    entry::<doctor::Doctor>("doctor", Group::Look, Takes::Settings),
-    entry::<raw_call::RawCall>("call", Group::Look, Takes::Settings),
-    entry::<conformance::Conformance>("conformance", Group::Look, Takes::Settings),
-    entry::<bench::Bench>("bench", Group::Look, Takes::Settings),
-    entry::<cassette::record::Record>("record", Group::Look, Takes::Settings),
-    entry::<cassette::replay::Replay>("replay", Group::Look, Takes::Settings),
-    entry::<cassette::mock::Mock>("mock", Group::Look, Takes::Nothing),
-    entry::<convert::Convert>("convert", Group::Look, Takes::Nothing),
-    entry::<lattice::LatticeCheck>("lattice check", Group::Look, Takes::Output),
-    entry::<run::serve::Serve>("serve", Group::Run, Takes::Nothing),
-    entry::<run::init::Init>("init", Group::Run, Takes::Output),
-    entry::<run::demo::DemoServer>("demo-server", Group::Run, Takes::Nothing),
-    entry::<mcp::Mcp>("mcp", Group::Run, Takes::Settings),
-    entry::<admin::config::Check>("config check", Group::Run, Takes::Output),
-    entry::<admin::config::Schema>("config schema", Group::Run, Takes::Output),
-    entry::<admin::agent::Add>("agent add", Group::Administer, Takes::Output),
-    entry::<admin::agent::List>("agent list", Group::Administer, Takes::Output),
-    entry::<admin::agent::Show>("agent show", Group::Administer, Takes::Output),
-    entry::<admin::agent::Profiles>("agent profiles", Group::Administer, Takes::Output),
-    entry::<admin::agent::Card>("agent card", Group::Administer, Takes::Output),
-    entry::<admin::agent::History>("agent history", Group::Administer, Takes::Output),
-    entry::<admin::agent::Refresh>("agent refresh", Group::Administer, Takes::Output),
-    entry::<admin::agent::Approve>("agent approve", Group::Administer, Takes::Output),
-    entry::<admin::agent::Enable>("agent enable", Group::Administer, Takes::Output),
-    entry::<admin::agent::Disable>("agent disable", Group::Administer, Takes::Output),
-    entry::<admin::agent::Remove>("agent remove", Group::Administer, Takes::Output),
-    entry::<admin::key::Create>("key create", Group::Administer, Takes::Output),
-    entry::<admin::key::List>("key list", Group::Administer, Takes::Output),
-    entry::<admin::key::Rotate>("key rotate", Group::Administer, Takes::Output),
-    entry::<admin::key::Revoke>("key revoke", Group::Administer, Takes::Output),
-    entry::<admin::org::Add>("org add", Group::Administer, Takes::Output),
-    entry::<admin::org::List>("org list", Group::Administer, Takes::Output),
-    entry::<admin::org::Remove>("org remove", Group::Administer, Takes::Output),
-    entry::<admin::venue::Import>("venue import", Group::Administer, Takes::Output),
-    entry::<admin::venue::Add>("venue add", Group::Administer, Takes::Output),
-    entry::<admin::venue::List>("venue list", Group::Administer, Takes::Output),
-    entry::<admin::venue::Disable>("venue disable", Group::Administer, Takes::Output),
-    entry::<admin::venue::Enable>("venue enable", Group::Administer, Takes::Output),
-    entry::<admin::booking::List>("booking list", Group::Administer, Takes::Output),
-    entry::<admin::booking::Show>("booking show", Group::Administer, Takes::Output),
-    entry::<admin::booking::Transition>("booking transition", Group::Administer, Takes::Output),
-    entry::<admin::billing::Run>("billing run", Group::Administer, Takes::Output),
-    entry::<admin::billing::Check>("billing check", Group::Administer, Takes::Output),
-    entry::<admin::webhook::Add>("webhook add", Group::Administer, Takes::Output),
-    entry::<admin::webhook::List>("webhook list", Group::Administer, Takes::Output),
-    entry::<admin::webhook::Rotate>("webhook rotate", Group::Administer, Takes::Output),
-    entry::<admin::webhook::Remove>("webhook remove", Group::Administer, Takes::Output),
-    entry::<admin::rank::Rank>("agent rank", Group::Administer, Takes::Output),
-    entry::<admin::explain::Explain>("explain", Group::Administer, Takes::Output),
-    entry::<admin::audit::Tail>("audit tail", Group::Administer, Takes::Output),
-    entry::<admin::audit::Verify>("audit verify", Group::Administer, Takes::Output),
-    entry::<admin::audit::Envelopes>("audit envelopes", Group::Administer, Takes::Output),
-    entry::<admin::inbox::List>("inbox list", Group::Administer, Takes::Output),
-    entry::<admin::inbox::Show>("inbox show", Group::Administer, Takes::Output),
-    entry::<admin::inbox::Reply>("inbox reply", Group::Administer, Takes::Output),
-    entry::<admin::push::List>("push list", Group::Administer, Takes::Output),
-    entry::<admin::push::Show>("push show", Group::Administer, Takes::Output),
-    entry::<admin::push::Retry>("push retry", Group::Administer, Takes::Output),
-    entry::<admin::push::Drop>("push drop", Group::Administer, Takes::Output),
-    entry::<admin::push::Test>("push test", Group::Administer, Takes::Output),
-    entry::<admin::backup::Backup>("backup", Group::Administer, Takes::Output),
-    entry::<admin::backup::Restore>("restore", Group::Administer, Takes::Output),
-    entry::<admin::db::Check>("db check", Group::Administer, Takes::Output),
-    entry::<admin::db::Prune>("db prune", Group::Administer, Takes::Output),
-    entry::<admin::card::Sign>("card sign", Group::Administer, Takes::Output),
-    entry::<admin::card::Keys>("card keys", Group::Administer, Takes::Output),
-    entry::<completion::Completion>("completion", Group::Tool, Takes::Nothing),
-    entry::<manual::Man>("man", Group::Tool, Takes::Nothing),
-    entry::<manual::Manual>("manual", Group::Hidden, Takes::Nothing),
+pub(crate) const COMMANDS: &[CommandEntry] = &[
+    entry::<call::send::SendCommand>("send", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::chat::Chat>("chat", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::card::CardGet>("card get", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::card::CardVerify>("card verify", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::task::TaskGet>("task get", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::task::TaskList>("task list", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::task::TaskCancel>("task cancel", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::task::TaskSubscribe>("task subscribe", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<admin::exchange_log::TaskWire>("task wire", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<call::task::TaskDownload>("task download", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::push::PushConfigCreate>("task push-config create", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::push::PushConfigGet>("task push-config get", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::push::PushConfigList>("task push-config list", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::push::PushConfigDelete>("task push-config delete", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::push::PushConfigListen>("task push-config listen", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::envelope::EnvelopeSend>("envelope send", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::network::NetworkList>("network list", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::network::NetworkAdd>("network add", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::network::NetworkPublish>("network publish", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::network::NetworkRemove>("network remove", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::auth::AuthLogin>("auth login", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::auth::AuthStatus>("auth status", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::auth::AuthLogout>("auth logout", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<call::config::ConfigShow>("config show", HelpGroup::Talk, AcceptedSettings::Settings),
+    entry::<doctor::Doctor>("doctor", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<raw_call::RawCall>("call", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<conformance::Conformance>("conformance", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<bench::Bench>("bench", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<cassette::record::Record>("record", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<cassette::replay::Replay>("replay", HelpGroup::Look, AcceptedSettings::Settings),
+    entry::<cassette::mock::Mock>("mock", HelpGroup::Look, AcceptedSettings::Nothing),
+    entry::<convert::Convert>("convert", HelpGroup::Look, AcceptedSettings::Nothing),
+    entry::<lattice::LatticeCheck>("lattice check", HelpGroup::Look, AcceptedSettings::Output),
+    entry::<run::serve::Serve>("serve", HelpGroup::Run, AcceptedSettings::Nothing),
+    entry::<run::init::Init>("init", HelpGroup::Run, AcceptedSettings::Output),
+    entry::<run::demo::DemoServer>("demo-server", HelpGroup::Run, AcceptedSettings::Nothing),
+    entry::<mcp::Mcp>("mcp", HelpGroup::Run, AcceptedSettings::Settings),
+    entry::<admin::config::ConfigCheck>("config check", HelpGroup::Run, AcceptedSettings::Output),
+    entry::<admin::config::ConfigSchema>("config schema", HelpGroup::Run, AcceptedSettings::Output),
+    entry::<admin::agent::AgentAdd>("agent add", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentList>("agent list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentShow>("agent show", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentProfiles>("agent profiles", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentCardShow>("agent card", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentHistory>("agent history", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentRefresh>("agent refresh", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentApprove>("agent approve", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentEnable>("agent enable", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentDisable>("agent disable", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::agent::AgentRemove>("agent remove", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::key::KeyCreate>("key create", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::key::KeyList>("key list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::key::KeyRotate>("key rotate", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::key::KeyRevoke>("key revoke", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::org::OrgAdd>("org add", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::org::OrgList>("org list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::org::OrgRemove>("org remove", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::venue::VenueImport>("venue import", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::venue::VenueAdd>("venue add", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::venue::VenueList>("venue list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::venue::VenueDisable>("venue disable", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::venue::VenueEnable>("venue enable", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::booking::BookingList>("booking list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::booking::BookingShow>("booking show", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::booking::BookingTransition>("booking transition", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::billing::BillingRun>("billing run", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::billing::BillingCheck>("billing check", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::webhook::WebhookAdd>("webhook add", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::webhook::WebhookList>("webhook list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::webhook::WebhookRotate>("webhook rotate", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::webhook::WebhookRemove>("webhook remove", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::rank::AgentRank>("agent rank", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::explain::Explain>("explain", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::audit::AuditTail>("audit tail", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::audit::AuditVerify>("audit verify", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::audit::AuditEnvelopes>("audit envelopes", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::inbox::InboxList>("inbox list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::inbox::InboxShow>("inbox show", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::inbox::InboxReply>("inbox reply", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::push::PushList>("push list", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::push::PushShow>("push show", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::push::PushRetry>("push retry", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::push::PushDrop>("push drop", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::push::PushTest>("push test", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::backup::Backup>("backup", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::backup::Restore>("restore", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::db::DbCheck>("db check", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::db::DbPrune>("db prune", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::card::CardSign>("card sign", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<admin::card::CardKeysCommand>("card keys", HelpGroup::Administer, AcceptedSettings::Output),
+    entry::<completion::Completion>("completion", HelpGroup::Tool, AcceptedSettings::Nothing),
+    entry::<manual::Man>("man", HelpGroup::Tool, AcceptedSettings::Nothing),
+    entry::<manual::Manual>("manual", HelpGroup::Hidden, AcceptedSettings::Nothing),
 ];
 
 /// Commands that only group subcommands, with the line that help shows for each.
-const FAMILIES: &[(&str, &str)] = &[
+const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("card", "Read cards, check who vouches for them, and vouch for one's own"),
     ("task", "Look at tasks and steer them"),
     ("task push-config", "Have an agent notify a webhook about a task"),
@@ -196,7 +196,7 @@ pub(crate) enum HelpLength {
 }
 
 /// The commands that the short help shows, grouped by what a user wants to do.
-const FIRST_DAY: &[(&str, &[&str])] = &[
+const SHORT_HELP_COMMANDS: &[(&str, &[&str])] = &[
     ("Talk to an agent", &["chat", "send", "card get", "task get", "task list"]),
     ("Find out what is wrong", &["doctor", "call", "explain"]),
     ("Run agents", &["init", "serve"]),
@@ -232,7 +232,7 @@ pub(crate) fn command(layers: &Layers, length: HelpLength) -> Command {
     let root = arguments(root, "", layers);
     COMMANDS.iter().fold(root, |root, entry| {
         let words: Vec<&'static str> = entry.path.split(' ').collect();
-        grow(root, "", &words, entry, layers)
+        add_to_tree(root, "", &words, entry, layers)
     })
 }
 
@@ -243,35 +243,35 @@ fn version() -> Arg {
 }
 
 /// Adds a command to the tree, and the group commands above it.
-fn grow(parent: Command, above: &str, words: &[&'static str], entry: &Entry, layers: &Layers) -> Command {
+fn add_to_tree(parent: Command, above: &str, words: &[&'static str], entry: &CommandEntry, layers: &Layers) -> Command {
     let [word, rest @ ..] = words else { return parent };
     let path = format!("{above} {word}").trim_start().to_owned();
     if rest.is_empty() {
-        let leaf = (entry.build)(Command::new(*word).disable_version_flag(true)).hide(entry.group == Group::Hidden);
+        let leaf = (entry.build)(Command::new(*word).disable_version_flag(true)).hide(entry.group == HelpGroup::Hidden);
         let leaf = match entry.takes {
-            Takes::Settings => arguments(leaf, &path, layers),
-            Takes::Output => output_alone(leaf, layers),
-            Takes::Nothing => leaf,
+            AcceptedSettings::Settings => arguments(leaf, &path, layers),
+            AcceptedSettings::Output => output_alone(leaf, layers),
+            AcceptedSettings::Nothing => leaf,
         };
         return parent.subcommand(leaf.arg(version()));
     }
     if parent.find_subcommand(word).is_none() {
-        let about = FAMILIES.iter().find(|(family, _)| *family == path).map_or("", |(_, about)| about);
+        let about = COMMAND_GROUPS.iter().find(|(family, _)| *family == path).map_or("", |(_, about)| about);
         let family = Command::new(*word).about(about).subcommand_required(true).disable_version_flag(true);
-        return parent.subcommand(grow(family, &path, rest, entry, layers));
+        return parent.subcommand(add_to_tree(family, &path, rest, entry, layers));
     }
-    parent.mut_subcommand(word, |family| grow(family, &path, rest, entry, layers))
+    parent.mut_subcommand(word, |family| add_to_tree(family, &path, rest, entry, layers))
 }
 
 /// What a command does, in a line.
-fn about(entry: &Entry) -> String {
+fn about(entry: &CommandEntry) -> String {
     (entry.build)(Command::new("")).get_about().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The text of the short help: the first commands, and how to list all of them.
 fn overview() -> String {
     let mut text = String::new();
-    for (heading, paths) in FIRST_DAY {
+    for (heading, paths) in SHORT_HELP_COMMANDS {
         text += &format!("{heading}:\n");
         for entry in paths.iter().filter_map(|path| COMMANDS.iter().find(|entry| entry.path == *path)) {
             text += &format!("  {:<13}{}\n", entry.path, about(entry));
@@ -288,13 +288,13 @@ fn overview() -> String {
 fn groups() -> String {
     let mut text = String::new();
     for (group, heading) in [
-        (Group::Talk, "Talk to an agent"),
-        (Group::Look, "Look into agents and messages"),
-        (Group::Run, "Run agents"),
-        (Group::Administer, "Administer a server"),
-        (Group::Tool, "This tool"),
+        (HelpGroup::Talk, "Talk to an agent"),
+        (HelpGroup::Look, "Look into agents and messages"),
+        (HelpGroup::Run, "Run agents"),
+        (HelpGroup::Administer, "Administer a server"),
+        (HelpGroup::Tool, "This tool"),
     ] {
-        let entries: Vec<&Entry> = COMMANDS.iter().filter(|entry| entry.group == group).collect();
+        let entries: Vec<&CommandEntry> = COMMANDS.iter().filter(|entry| entry.group == group).collect();
         if entries.is_empty() {
             continue;
         }
@@ -308,7 +308,7 @@ fn groups() -> String {
 }
 
 /// The command that was chosen, and what was parsed on the way to it.
-pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Entry, Vec<&ArgMatches>), Problem> {
+pub(crate) fn chosen_command(matches: &ArgMatches) -> Result<(&'static CommandEntry, Vec<&ArgMatches>), Problem> {
     let mut chain = vec![matches];
     let mut path = Vec::new();
     while let Some((word, below)) = chain.last().and_then(|matches| matches.subcommand()) {
@@ -321,13 +321,13 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Entry, Vec<&ArgMa
 }
 
 /// Converts a parser error into a problem.
-pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
+pub(crate) fn parse_problem(error: &clap::Error, arguments: &[String]) -> Problem {
     let path = path_of(arguments);
     let help = format!("sabir {path} --help").replace("  ", " ");
     let message = match error.kind() {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let known: Vec<&str> =
-                COMMANDS.iter().filter(|entry| entry.group != Group::Hidden).map(|entry| entry.path).collect();
+                COMMANDS.iter().filter(|entry| entry.group != HelpGroup::Hidden).map(|entry| entry.path).collect();
             let under = known.iter().filter_map(|known| known.strip_prefix(path.as_str())).map(str::trim);
             format!("a command is missing; there are {}", under.collect::<Vec<_>>().join(", "))
         }
@@ -347,7 +347,7 @@ pub(crate) fn refused(error: &clap::Error, arguments: &[String]) -> Problem {
     if let Some((_, hint)) = OTHER_TOOLS.iter().find(|(command, _)| *command == typed) {
         return problem.hint(*hint);
     }
-    match near.filter(|near| is_slip(typed, near)) {
+    match near.filter(|near| is_misspelling(typed, near)) {
         Some(word) => problem.hint(format!("did you mean {word}? {help}")),
         None => problem.hint(help),
     }
@@ -363,14 +363,14 @@ const OTHER_TOOLS: [(&str, &str); 5] = [
 ];
 
 /// Whether the typed word is probably a misspelling of `meant`: at most a third of its letters are wrong.
-fn is_slip(typed: &str, meant: &str) -> bool {
+fn is_misspelling(typed: &str, meant: &str) -> bool {
     let letters = |word: &str| -> Vec<char> { word.trim_start_matches('-').chars().collect() };
     let (typed, meant) = (letters(typed), letters(meant));
-    edits(&typed, &meant) <= (meant.len().max(typed.len()) / 3).max(1)
+    edit_distance(&typed, &meant) <= (meant.len().max(typed.len()) / 3).max(1)
 }
 
 /// The edit distance: insertions, deletions, replacements and swaps of neighbouring letters.
-fn edits(from: &[char], to: &[char]) -> usize {
+fn edit_distance(from: &[char], to: &[char]) -> usize {
     let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
     for (at, letter) in from.iter().enumerate() {
         let mut row = vec![at + 1];
@@ -388,7 +388,7 @@ fn edits(from: &[char], to: &[char]) -> usize {
 }
 
 /// Whether the typed command reads no settings; its `--config` then names another kind of file.
-pub(crate) fn is_apart(arguments: &[String]) -> bool {
+pub(crate) fn reads_no_settings(arguments: &[String]) -> bool {
     let path = path_of(arguments);
     COMMANDS.iter().any(|entry| entry.path == path && !entry.takes_settings())
 }
@@ -426,7 +426,7 @@ mod tests {
     fn the_short_help_fits_a_screen_and_names_commands_that_exist() {
         let text = command(&Layers::default(), HelpLength::Short).render_help().to_string();
         assert!(text.lines().count() <= 30, "{text}");
-        for path in FIRST_DAY.iter().flat_map(|(_, paths)| *paths) {
+        for path in SHORT_HELP_COMMANDS.iter().flat_map(|(_, paths)| *paths) {
             assert!(text.contains(&format!("  {path} ")), "{path}");
         }
     }
@@ -436,7 +436,7 @@ mod tests {
         let hint = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let error = command(&Layers::default(), HelpLength::Short).try_get_matches_from(&words).unwrap_err();
-            refused(&error, &words).hint.unwrap()
+            parse_problem(&error, &words).hint.unwrap()
         };
         assert!(hint("sabir sned").contains("did you mean send?"));
         assert!(hint("sabir logs").contains("standard error"));
@@ -458,7 +458,7 @@ mod tests {
         for entry in COMMANDS {
             assert!((entry.build)(Command::new("x")).get_about().is_some(), "{}", entry.path);
         }
-        for (family, about) in FAMILIES {
+        for (family, about) in COMMAND_GROUPS {
             assert!(!about.is_empty(), "{family}");
         }
     }
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(path("sabir config show --x"), "config show");
         assert_eq!(path("sabir config --x"), "config");
         assert_eq!(path("sabir nonsense"), "");
-        let apart = |text: &str| is_apart(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let apart = |text: &str| reads_no_settings(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert!(
             apart("sabir serve --config a") && apart("sabir key list --config a") && !apart("sabir send --config a")
         );

@@ -19,7 +19,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells, Zsh};
-use sabir_server::admin::{guard_beside, store_at};
+use sabir_server::admin::{guard_file_beside, store_at};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Read;
@@ -160,7 +160,7 @@ fn agent_names() -> Vec<Candidate> {
 
 /// Whether a server has run here, or a key was made for one. A command that is only completed must not make a store.
 fn has_store(config: &sabir_server::Config) -> bool {
-    store_at(config).is_ok_and(|store| store.exists() || guard_beside(&store).exists())
+    store_at(config).is_ok_and(|store| store.exists() || guard_file_beside(&store).exists())
 }
 
 /// The newest tasks of the agent that was typed, or of the configured one.
@@ -231,7 +231,7 @@ fn list(words: &[&str], member: &str) -> Vec<Value> {
     objects
 }
 
-/// Runs a command of this program and reads its JSON. `None` if it fails or takes too long.
+/// Runs a command of this program and reads its JSON. `Unchanged` if it fails or takes too long.
 fn run(words: &[&str]) -> Option<Value> {
     let mut child = std::process::Command::new(std::env::current_exe().ok()?)
         .args(words)

@@ -24,13 +24,13 @@ mod wire_format;
 
 use crate::Invocation;
 use crate::call::target::AgentArgument;
-use crate::call::{Interrupts, Session, TrustedCard, drive};
+use crate::call::{InterruptHandling, Session, TrustedCard, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Stop};
 use clap::Args;
 use report::ConformanceReport;
-use sabir_client::{Agent, Binding, Error, Found};
+use sabir_client::{Agent, Binding, DiscoveredCard, Error};
 use std::path::PathBuf;
 use table::{RequirementLevel, RequirementScope};
 
@@ -73,7 +73,7 @@ pub(crate) struct Conformance {
 impl Verb for Conformance {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.check(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.check(session).await)
     }
 }
 
@@ -84,7 +84,7 @@ impl Conformance {
         match session.client.card(&reference).await {
             Ok(found) => {
                 card::check(session, &found, &mut report).await;
-                report.close(RequirementScope::Card, None, "the card does not say")?;
+                report.end_part(RequirementScope::Card, None, "the card does not say")?;
                 let found = session.require_trust(found).await?;
                 self.bindings(session, &found, &mut report).await?;
             }
@@ -102,7 +102,7 @@ impl Conformance {
 
     fn no_card(&self, id: &'static str, error: &Error, report: &mut ConformanceReport<'_>) -> Result<(), Stop> {
         report.record(id, Err(error.to_string()));
-        report.close(RequirementScope::Card, None, "there is no card to look at")
+        report.end_part(RequirementScope::Card, None, "there is no card to look at")
     }
 
     /// Every binding of 1.0 that the card declares, or those of them that `--transport` names.
@@ -122,16 +122,16 @@ impl Conformance {
                 interface.protocol_binding.parse() == Ok(binding) && is_of_1_0(&interface.protocol_version)
             });
             let agent = session.unobserved_agent(only).await?;
-            session.observer.doing(Some(format!("checking {}", binding.name())));
+            session.observer.set_activity(Some(format!("checking {}", binding.name())));
             let reason = self.binding(&agent, report).await;
-            report.close(RequirementScope::Operations, Some(binding), &reason)?;
+            report.end_part(RequirementScope::Operations, Some(binding), &reason)?;
             let own = match binding {
                 Binding::JsonRpc => RequirementScope::JsonRpc,
                 Binding::HttpJson => RequirementScope::HttpJson,
                 Binding::Grpc => RequirementScope::Grpc,
                 Binding::Envelope => continue,
             };
-            report.close(own, Some(binding), &reason)?;
+            report.end_part(own, Some(binding), &reason)?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Conformance {
             return "SendMessage did not work".into();
         };
         streams::check(agent, &self.text, sent.settled.as_ref(), report).await;
-        operations::busy(agent, slow, report).await;
+        operations::check_running(agent, slow, report).await;
         match sent.settled {
             Some(_) => "the agent gave no occasion".into(),
             None => "no task was settled; try another --text".into(),
@@ -153,7 +153,7 @@ impl Conformance {
 }
 
 /// The bindings of 1.0 in a card, in its order.
-fn declared(found: &Found) -> Vec<Binding> {
+fn declared(found: &DiscoveredCard) -> Vec<Binding> {
     let mut bindings = Vec::new();
     for interface in &found.card.supported_interfaces {
         if let (Ok(binding), true) = (interface.protocol_binding.parse(), is_of_1_0(&interface.protocol_version))

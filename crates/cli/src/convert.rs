@@ -4,10 +4,10 @@ use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::input::read_text;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use anyhow::Context;
 use clap::Args;
-use sabir_wire::{Dialect, Kind, Losses, convert};
+use sabir_wire::{Dialect, Losses, TextKind, convert};
 use std::path::{Path, PathBuf};
 
 /// Largest text that is read, in bytes: as much as a server takes.
@@ -32,7 +32,7 @@ pub(crate) struct Convert {
     to: Dialect,
     /// What the input is: request, reply, event, card or error; without it, what it looks like.
     #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
+    kind: Option<TextKind>,
     /// The file to translate; standard input if there is none, or if it is `-`.
     file: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Convert {
 impl Verb for Convert {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let output = self.translate().map_err(|error| {
-            Problem::new(Code::Vendor("SABIR_ERR_CONVERT"), format!("{error:#}")).hint("sabir convert --help")
+            Problem::new(ErrorCode::Vendor("SABIR_ERR_CONVERT"), format!("{error:#}")).hint("sabir convert --help")
         })?;
         out.payload(&(output + "\n"))?;
         Ok(Exit::Done)
@@ -53,7 +53,7 @@ impl Convert {
         let input = read_text(file, INPUT_BYTES_MAX).map_err(anyhow::Error::msg)?;
         let kind = match self.kind {
             Some(kind) => kind,
-            None => Kind::of(&input).context("cannot tell what the input is; --kind says it")?,
+            None => TextKind::of(&input).context("cannot tell what the input is; --kind says it")?,
         };
         // Named one after the other, so that the same input gives the same output.
         let mut minted = 0;
@@ -68,8 +68,8 @@ impl Convert {
         for loss in losses.notes() {
             eprintln!("lost: {loss}");
         }
-        if losses.more() > 0 {
-            eprintln!("lost: {} more", losses.more());
+        if losses.omitted() > 0 {
+            eprintln!("lost: {} more", losses.omitted());
         }
         Ok(output)
     }

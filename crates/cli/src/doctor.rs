@@ -30,21 +30,23 @@ use crate::call::{Session, tls};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Format;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::settings::duration;
 use clap::Args;
 use probe::AnswerMeaning;
 use report::DoctorReport;
-use sabir_client::{Agent, Client, Credentials, Egress, Error, Found, Probe, Reference, Timeouts, Version};
+use sabir_client::{
+    Agent, AgentReference, Client, Credentials, DiscoveredCard, Egress, Error, Probe, Timeouts, VersionPolicy,
+};
 use sabir_proto::{CancelTask, TaskRef, Tenant};
 use sabir_wire::Dialect;
-use sabir_wire::card::Form;
+use sabir_wire::card::CardSchema;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::Url;
 
 /// How long an examination may take unless `--timeout` says otherwise.
-const LIMIT: Duration = Duration::from_secs(120);
+const DOCTOR_TIMEOUT: Duration = Duration::from_secs(120);
 /// The shortest timeout of a question that costs the agent no work, however short the gap is.
 const ANSWER_MIN: Duration = Duration::from_secs(5);
 /// The bounds of the time to connect, whatever the gap is.
@@ -106,14 +108,14 @@ impl Verb for Doctor {
         }
         let session = Session::new(invocation)?;
         let reference = match &self.agent {
-            Some(text) => Reference::parse(text).map_err(usage)?,
+            Some(text) => AgentReference::parse(text).map_err(usage_problem)?,
             None => session.reference()?,
         };
         if let Some(file) = self.share.as_deref().filter(|file| file.exists()) {
-            return Err(exists(file).into());
+            return Err(exists_problem(file).into());
         }
-        let anonymous = self.client(&session, None).map_err(usage)?;
-        let limit = session.settings.duration("timeout").unwrap_or(LIMIT);
+        let anonymous = self.client(&session, None).map_err(usage_problem)?;
+        let limit = session.settings.duration("timeout").unwrap_or(DOCTOR_TIMEOUT);
         let mut report = DoctorReport::new(reference.to_string(), session.out.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
@@ -146,7 +148,7 @@ impl Verb for Doctor {
         }
         let (json, fails) = report.finish()?;
         if let Some(file) = &self.share {
-            share(file, &json, &reference)?;
+            write_shared_report(file, &json, &reference)?;
         }
         Ok(if fails { Exit::Failed } else { Exit::Done })
     }
@@ -167,7 +169,7 @@ impl Doctor {
             .egress(Egress::anywhere())
             .tls(tls)
             .timeouts(Timeouts { connect, ..Timeouts::default() })
-            .version(Version::Any)
+            .version(VersionPolicy::Any)
             .credentials(shown.unwrap_or_default())
             .extensions(settings.list("extension").to_vec());
         // Otherwise there is no observer: more calls are made than a user wants to read about.
@@ -181,13 +183,13 @@ impl Doctor {
     }
 }
 
-fn usage(error: Error) -> Problem {
+fn usage_problem(error: Error) -> Problem {
     Problem::usage(error.to_string()).hint("sabir doctor --help")
 }
 
 impl Examination<'_> {
-    async fn run(mut self, reference: &Reference) {
-        if let Reference::Origin(url) | Reference::At(url) = reference
+    async fn run(mut self, reference: &AgentReference) {
+        if let AgentReference::Origin(url) | AgentReference::Url(url) = reference
             && host::check(&mut self, url).await.is_none()
         {
             return;
@@ -201,7 +203,7 @@ impl Examination<'_> {
     }
 
     /// From here on sends the credentials for this agent, if there are any.
-    async fn use_credentials(&mut self, found: &Found) {
+    async fn use_credentials(&mut self, found: &DiscoveredCard) {
         let settings = &self.session.settings;
         // Stored tokens that cannot be read are a matter for `auth status`.
         let credentials = self.session.credentials(found).await.unwrap_or_default();
@@ -221,24 +223,24 @@ impl Examination<'_> {
     async fn within_timeout<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, AnswerMeaning> {
         match tokio::time::timeout(self.answer_timeout(), question).await {
             Ok(answer) => answer.map_err(probe::of_error),
-            Err(_) => Err(AnswerMeaning::Late),
+            Err(_) => Err(AnswerMeaning::TimedOut),
         }
     }
 
     /// Whether a server accepts connections there.
-    async fn is_open(&self, url: &Url) -> bool {
+    async fn accepts_connections(&self, url: &Url) -> bool {
         match self.probe.addresses(url).await {
             Ok(addresses) => self.probe.connect(&addresses).await.is_ok(),
             Err(_) => false,
         }
     }
 
-    fn shown_gap(&self) -> String {
+    fn gap_text(&self) -> String {
         format!("{} s", self.gap.as_secs_f32())
     }
 
     /// The agent of a card, called without credentials whatever the card asks for.
-    fn anonymous_agent(&self, single: &Found) -> Result<Agent, Error> {
+    fn anonymous_agent(&self, single: &DiscoveredCard) -> Result<Agent, Error> {
         let mut open = single.clone();
         open.card.security_requirements.clear();
         self.anonymous.agent(open)
@@ -246,8 +248,8 @@ impl Examination<'_> {
 
     /// The same agent at the same address in another dialect.
     fn agent_in_dialect(&self, agent: &Agent, dialect: Dialect) -> Option<Agent> {
-        let mut found = agent.found().clone();
-        found.form = Form::of(dialect);
+        let mut found = agent.discovered_card().clone();
+        found.form = CardSchema::of(dialect);
         found.card.supported_interfaces.iter_mut().for_each(|i| i.protocol_version = dialect.name().into());
         self.client.agent(found.clone()).or_else(|_| self.anonymous_agent(&found)).ok()
     }
@@ -260,10 +262,10 @@ impl Examination<'_> {
 }
 
 /// Writes the report for others to read: without the name of the host and its addresses.
-fn share(file: &Path, json: &str, reference: &Reference) -> Result<(), Stop> {
+fn write_shared_report(file: &Path, json: &str, reference: &AgentReference) -> Result<(), Stop> {
     let host = match reference {
-        Reference::Origin(url) | Reference::At(url) => url.host_str().map(str::to_owned),
-        Reference::File(_) => None,
+        AgentReference::Origin(url) | AgentReference::Url(url) => url.host_str().map(str::to_owned),
+        AgentReference::File(_) => None,
     };
     let mut text = crate::output::indented(json) + "\n";
     if let Some(host) = host {
@@ -272,12 +274,12 @@ fn share(file: &Path, json: &str, reference: &Reference) -> Result<(), Stop> {
     let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
     let written = made.and_then(|mut made| std::io::Write::write_all(&mut made, text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => exists(file).into(),
+        std::io::ErrorKind::AlreadyExists => exists_problem(file).into(),
         _ => Problem::internal(format!("cannot write {}: {error}", file.display())).into(),
     })
 }
 
-fn exists(file: &Path) -> Problem {
-    Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{} is there already", file.display()))
+fn exists_problem(file: &Path) -> Problem {
+    Problem::new(ErrorCode::Vendor("SABIR_ERR_EXISTS"), format!("{} is there already", file.display()))
         .hint("name another file for --share")
 }

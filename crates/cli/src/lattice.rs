@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::lattice::{Kind, Lacking, Report, check};
+use sabir_server::lattice::{EdgeKind, EdgeShortfall, WorkflowReport, check};
 use std::path::PathBuf;
 
 /// Check what the agents of a workflow can grant each other, before anything runs.
@@ -55,13 +55,13 @@ impl Verb for LatticeCheck {
             json["clean"] = (!wrong).into();
             out.document(&json.to_string())?;
         } else {
-            out.text(|fields| show(&report, wrong, fields))?;
+            out.text(|fields| write_report(&report, wrong, fields))?;
         }
         Ok(if wrong { Exit::Failed } else { Exit::Done })
     }
 }
 
-fn show(report: &Report, wrong: bool, fields: &mut Fields) {
+fn write_report(report: &WorkflowReport, wrong: bool, fields: &mut Fields) {
     fields.field("Clean", if wrong { "no" } else { "yes" });
     for found in &report.violations {
         for (capability, path) in &found.paths {
@@ -70,7 +70,7 @@ fn show(report: &Report, wrong: bool, fields: &mut Fields) {
         }
     }
     for lacking in &report.dead_edges {
-        fields.field("Dead edge", &format!("{}; {} never arrives", edge(lacking), lacking.missing.join(", ")));
+        fields.field("Dead edge", &format!("{}; {} never arrives", edge_line(lacking), lacking.missing.join(", ")));
     }
     for cycle in &report.handoff_cycles {
         fields.field("Handoff cycle", &cycle.join(", "));
@@ -80,7 +80,7 @@ fn show(report: &Report, wrong: bool, fields: &mut Fields) {
         fields.field("Unsigned card", &words);
     }
     for lacking in &report.risky_edges {
-        let words = format!("{}; {} does not arrive on every way", edge(lacking), lacking.missing.join(", "));
+        let words = format!("{}; {} does not arrive on every way", edge_line(lacking), lacking.missing.join(", "));
         fields.field("Risky edge", &words);
     }
     for agent in &report.unreachable {
@@ -94,10 +94,10 @@ fn show(report: &Report, wrong: bool, fields: &mut Fields) {
     }
 }
 
-fn edge(lacking: &Lacking) -> String {
+fn edge_line(lacking: &EdgeShortfall) -> String {
     let kind = match lacking.edge.kind {
-        Kind::Delegation => "delegation",
-        Kind::Handoff => "handoff",
+        EdgeKind::Delegation => "delegation",
+        EdgeKind::Handoff => "handoff",
     };
     format!("{} → {} ({kind})", lacking.edge.from, lacking.edge.to)
 }

@@ -58,17 +58,17 @@ fn is_address(word: &str) -> bool {
 /// The options that are read before the arguments are parsed: the format of a parser error, and the file with the
 /// settings that help shows.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scan {
+pub(crate) struct EarlyOptions {
     pub(crate) output: Option<String>,
     pub(crate) color: Option<String>,
     pub(crate) config: Option<String>,
 }
 
-impl Scan {
+impl EarlyOptions {
     pub(crate) fn of(arguments: &[String]) -> Self {
         let mut scan = Self::default();
         // `serve` and other commands that call no agent read the file of their `--config` themselves.
-        let apart = crate::cli::is_apart(arguments);
+        let apart = crate::cli::reads_no_settings(arguments);
         let mut words = arguments.iter().skip(1).map(String::as_str);
         while let Some(word) = words.next() {
             match word {
@@ -125,10 +125,10 @@ mod tests {
             ("sabir send -- -o json", None),
             ("sabir send --output", None),
         ] {
-            assert_eq!(Scan::of(&words(typed)).output.as_deref(), output, "{typed}");
+            assert_eq!(EarlyOptions::of(&words(typed)).output.as_deref(), output, "{typed}");
         }
-        assert_eq!(Scan::of(&words("sabir send --config a.env")).config.as_deref(), Some("a.env"));
-        assert_eq!(Scan::of(&words("sabir serve --config a.toml")).config, None);
-        assert_eq!(Scan::of(&words("sabir key list --config=a.toml")).config, None);
+        assert_eq!(EarlyOptions::of(&words("sabir send --config a.env")).config.as_deref(), Some("a.env"));
+        assert_eq!(EarlyOptions::of(&words("sabir serve --config a.toml")).config, None);
+        assert_eq!(EarlyOptions::of(&words("sabir key list --config=a.toml")).config, None);
     }
 }

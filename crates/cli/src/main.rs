@@ -51,7 +51,7 @@ impl Invocation {
             return Err(Problem::usage("two different agents were given, one as an argument and one by --agent-card")
                 .hint(format!("give one of them; sabir {} --help", self.path)));
         }
-        self.settings.give("agent-card", agent);
+        self.settings.set_value("agent-card", agent);
         Ok(self)
     }
 }
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if completion::answered() {
         return Exit::Done.into();
     }
-    let redactor = redact::process().clone();
+    let redactor = redact::process_redactor().clone();
     std::panic::set_hook(Box::new(panicked));
     let (arguments, scan) = match arguments() {
         Ok(read) => read,
@@ -97,12 +97,12 @@ fn main() -> ExitCode {
 }
 
 /// The typed arguments in today's syntax, and the options that are read before parsing.
-fn arguments() -> Result<(Vec<String>, legacy_commands::Scan), Problem> {
+fn arguments() -> Result<(Vec<String>, legacy_commands::EarlyOptions), Problem> {
     let typed: Result<Vec<String>, _> = std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let typed =
         typed.map_err(|word| Problem::usage(format!("{} is not UTF-8", word.to_string_lossy())).hint("sabir help"))?;
     let arguments = legacy_commands::rewrite(typed);
-    let scan = legacy_commands::Scan::of(&arguments);
+    let scan = legacy_commands::EarlyOptions::of(&arguments);
     Ok((arguments, scan))
 }
 
@@ -129,9 +129,9 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
             out.payload(&error.to_string())?;
             return Ok(Exit::Done);
         }
-        Err(error) => return Err(cli::refused(&error, arguments).into()),
+        Err(error) => return Err(cli::parse_problem(&error, arguments).into()),
     };
-    let (entry, chain) = cli::chosen(&matches)?;
+    let (entry, chain) = cli::chosen_command(&matches)?;
     let last = chain.last().copied().unwrap_or(&matches);
     if !entry.takes_settings() {
         let settings = Settings::resolve(&nothing, &[])?;
@@ -154,5 +154,5 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
 
 /// Reports a panic with secrets redacted: its message may quote the data that was being processed.
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {
-    Output::plain(redact::process().clone()).note(&format!("panicked: {info}"));
+    Output::plain(redact::process_redactor().clone()).note(&format!("panicked: {info}"));
 }

@@ -52,7 +52,7 @@ fn man_pages(root: &Command, directory: &Path) -> std::io::Result<usize> {
     let mut root = root.clone();
     root.build();
     std::fs::create_dir_all(directory)?;
-    let commands = shown(&root);
+    let commands = visible_commands(&root);
     for (path, command) in &commands {
         let name = format!("sabir {path}").trim_end().replace(' ', "-");
         let mut page = Vec::new();
@@ -73,7 +73,7 @@ fn leak(name: &str) -> &'static str {
 }
 
 /// Every command that help shows, with its words, parents first.
-fn shown(root: &Command) -> Vec<(String, &Command)> {
+fn visible_commands(root: &Command) -> Vec<(String, &Command)> {
     fn walk<'a>(path: &str, command: &'a Command, found: &mut Vec<(String, &'a Command)>) {
         found.push((path.to_owned(), command));
         for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {

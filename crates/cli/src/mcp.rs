@@ -19,14 +19,14 @@ use crate::Invocation;
 use crate::call::Session;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use catalog::OfferedTools;
 use clap::Args;
 use handler::McpHandler;
 use mcp_tools::McpTools;
 use rmcp::ServiceExt;
 use sabir_proto::ToolMode;
-use sabir_server::config::network::Network;
+use sabir_server::config::network::IpNetwork;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(crate) struct Mcp {
     no_confirm: bool,
     /// An address or network that tools may call besides public ones; may be repeated.
     #[arg(long, value_name = "NETWORK")]
-    allow: Vec<Network>,
+    allow: Vec<IpNetwork>,
     /// A node of XPR Network.
     #[arg(long, value_name = "URL")]
     xpr_rpc: Option<Url>,
@@ -111,7 +111,7 @@ impl Mcp {
 /// Serves until the client closes standard input.
 async fn stdio(handler: McpHandler) -> Outcome {
     let failed =
-        |error: String| Stop::from(Problem::new(Code::Vendor("SABIR_ERR_MCP"), error).hint("sabir mcp --help"));
+        |error: String| Stop::from(Problem::new(ErrorCode::Vendor("SABIR_ERR_MCP"), error).hint("sabir mcp --help"));
     let running = match handler.serve(rmcp::transport::stdio()).await {
         Ok(running) => running,
         Err(error) => return Err(failed(format!("the other side does not speak MCP: {error}"))),

@@ -117,7 +117,7 @@ impl Output {
         self.clear_progress();
         let mut stdout = io::stdout().lock();
         MID_LINE.store(!text.ends_with('\n'), Ordering::Relaxed);
-        written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+        write_outcome(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
     }
 
     /// Ends an unfinished line of running text, so that the next output begins a line.
@@ -143,14 +143,14 @@ impl Output {
 
     /// Writes a note to standard error. A closed standard error is not a failure.
     pub(crate) fn note(&self, text: &str) {
-        self.remark(Tone::Dim, text);
+        self.write_note(Tone::Dim, text);
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.remark(Tone::Attention, &format!("warning: {text}"));
+        self.write_note(Tone::Attention, &format!("warning: {text}"));
     }
 
-    fn remark(&self, tone: Tone, text: &str) {
+    fn write_note(&self, tone: Tone, text: &str) {
         self.end_line();
         let text = self.note_paint.tint(tone, &escape(&self.redactor.text(text)));
         _ = writeln!(io::stderr().lock(), "{text}");
@@ -176,12 +176,12 @@ impl Output {
     }
 
     /// Whether a person reads standard error, so that progress makes sense. Never in JSON.
-    pub(crate) fn watched(&self) -> bool {
+    pub(crate) fn shows_progress(&self) -> bool {
         !self.is_json() && io::stderr().is_terminal()
     }
 
     /// Whether standard input and standard error are terminals, so that the command may ask questions.
-    pub(crate) fn attended(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
@@ -222,14 +222,14 @@ impl Output {
     }
 }
 
-/// How many columns a terminal has; `None` for anything else, and for a terminal that does not say.
+/// How many columns a terminal has; `Unchanged` for anything else, and for a terminal that does not say.
 pub(crate) fn columns_of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
     let columns = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?.ws_col;
     (columns > 0).then_some(columns.into())
 }
 
 /// The result of a write: a reader that closed the pipe is not a failure, a full disk is one.
-fn written(outcome: io::Result<()>) -> Result<(), Stop> {
+fn write_outcome(outcome: io::Result<()>) -> Result<(), Stop> {
     match outcome {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Stop::ReaderGone),

@@ -14,7 +14,7 @@ use std::fmt;
 
 /// The kind of problem, which also decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum ErrorCode {
     /// Bad argument, flag or combination.
     Usage,
     /// The reference does not lead to a card.
@@ -39,7 +39,7 @@ pub(crate) enum Code {
     Vendor(&'static str),
 }
 
-impl Code {
+impl ErrorCode {
     /// The word in the envelope.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -70,14 +70,14 @@ impl Code {
 
 /// The code of the transport that carried a protocol error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub(crate) enum TransportStatus {
     /// A JSON-RPC error code or an HTTP status.
     Number(i64),
     /// A gRPC status.
     Name(String),
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for TransportStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -89,25 +89,25 @@ impl fmt::Display for Transport {
 /// A failure, as it is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    pub(crate) code: Code,
+    pub(crate) code: ErrorCode,
     /// The sentence that a person reads.
     pub(crate) message: String,
     /// What to do next, best a command.
     pub(crate) hint: Option<String>,
-    pub(crate) transport: Option<Transport>,
+    pub(crate) transport: Option<TransportStatus>,
 }
 
 impl Problem {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, transport: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Code::Usage, message)
+        Self::new(ErrorCode::Usage, message)
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(Code::Internal, message)
+        Self::new(ErrorCode::Internal, message)
     }
 
     /// Adds a hint unless there is one: the code closer to the failure knows better.
@@ -116,7 +116,7 @@ impl Problem {
         self
     }
 
-    pub(crate) fn transport(mut self, transport: Option<Transport>) -> Self {
+    pub(crate) fn transport(mut self, transport: Option<TransportStatus>) -> Self {
         self.transport = transport;
         self
     }
@@ -137,8 +137,8 @@ impl Problem {
         }
         let a2a_code = match &self.transport {
             None => Value::Null,
-            Some(Transport::Number(number)) => json!(number),
-            Some(Transport::Name(name)) => json!(name),
+            Some(TransportStatus::Number(number)) => json!(number),
+            Some(TransportStatus::Name(name)) => json!(name),
         };
         let error = ErrorBody {
             code: self.code.name(),
@@ -206,17 +206,17 @@ mod tests {
     #[test]
     fn every_code_has_the_exit_code_of_the_specification() {
         let table = [
-            (Code::Usage, "A2ACLI_ERR_USAGE", 2),
-            (Code::CardNotFound, "A2ACLI_ERR_CARD_NOT_FOUND", 3),
-            (Code::CardInvalid, "A2ACLI_ERR_CARD_INVALID", 1),
-            (Code::Unreachable, "A2ACLI_ERR_UNREACHABLE", 3),
-            (Code::Unavailable, "SABIR_ERR_UNAVAILABLE", 3),
-            (Code::CredentialsMissing, "A2ACLI_ERR_CREDENTIALS_MISSING", 4),
-            (Code::AuthFailed, "A2ACLI_ERR_AUTH_FAILED", 4),
-            (Code::Timeout, "A2ACLI_ERR_TIMEOUT", 5),
-            (Code::Internal, "A2ACLI_ERR_INTERNAL", 1),
-            (Code::Protocol("TaskNotFoundError"), "TaskNotFoundError", 1),
-            (Code::Vendor("SABIR_ERR_EXISTS"), "SABIR_ERR_EXISTS", 1),
+            (ErrorCode::Usage, "A2ACLI_ERR_USAGE", 2),
+            (ErrorCode::CardNotFound, "A2ACLI_ERR_CARD_NOT_FOUND", 3),
+            (ErrorCode::CardInvalid, "A2ACLI_ERR_CARD_INVALID", 1),
+            (ErrorCode::Unreachable, "A2ACLI_ERR_UNREACHABLE", 3),
+            (ErrorCode::Unavailable, "SABIR_ERR_UNAVAILABLE", 3),
+            (ErrorCode::CredentialsMissing, "A2ACLI_ERR_CREDENTIALS_MISSING", 4),
+            (ErrorCode::AuthFailed, "A2ACLI_ERR_AUTH_FAILED", 4),
+            (ErrorCode::Timeout, "A2ACLI_ERR_TIMEOUT", 5),
+            (ErrorCode::Internal, "A2ACLI_ERR_INTERNAL", 1),
+            (ErrorCode::Protocol("TaskNotFoundError"), "TaskNotFoundError", 1),
+            (ErrorCode::Vendor("SABIR_ERR_EXISTS"), "SABIR_ERR_EXISTS", 1),
         ];
         for (code, name, exit) in table {
             assert_eq!((code.name(), code.exit().number()), (name, exit));
@@ -227,10 +227,10 @@ mod tests {
     fn an_envelope_is_one_line_and_hides_what_is_secret() {
         let redactor = Redactor::default();
         redactor.learn("sk-secret-1");
-        let problem = Problem::new(Code::Protocol("TaskNotFoundError"), "no task\nt-1 for sk-secret-1")
+        let problem = Problem::new(ErrorCode::Protocol("TaskNotFoundError"), "no task\nt-1 for sk-secret-1")
             .hint("sabir task list")
             .hint("too late")
-            .transport(Some(Transport::Number(-32001)));
+            .transport(Some(TransportStatus::Number(-32001)));
         assert_eq!(
             problem.printed(Format::Json, &redactor),
             "{\"error\":{\"code\":\"TaskNotFoundError\",\"message\":\"no task\\nt-1 for [redacted]\",\

@@ -14,15 +14,15 @@ mod operations;
 mod request;
 
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{InterruptHandling, Session, run_session};
 use crate::cli::Verb;
 use crate::problem::{Outcome, Problem, Stop};
 use crate::settings::Settings;
 use clap::Args;
 use request::RawRequest;
-use sabir_client::{Agent, Binding, Error, Found, Reference};
+use sabir_client::{Agent, AgentReference, Binding, DiscoveredCard, Error};
 use sabir_wire::Dialect;
-use sabir_wire::card::Form;
+use sabir_wire::card::CardSchema;
 
 /// Call one method of an agent, and print the answer as it is received.
 ///
@@ -53,7 +53,7 @@ pub(crate) struct RawCall {
 
 impl Verb for RawCall {
     fn run(self, invocation: Invocation) -> Outcome {
-        let (agent, words) = addressed(&self.words);
+        let (agent, words) = split_agent(&self.words);
         match words[..] {
             ["list"] => return operations::list(&invocation.out, dialect(&invocation.settings)?),
             ["describe"] => {
@@ -65,7 +65,7 @@ impl Verb for RawCall {
             _ => {}
         }
         let request = RawRequest::read(words, self.data.as_deref())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             let agent = connect(session, agent).await?;
             answer::print_answer(session, &agent, request).await
         })
@@ -73,7 +73,7 @@ impl Verb for RawCall {
 }
 
 /// The address that stands before the method, if one does, and the rest.
-fn addressed(words: &[String]) -> (Option<&str>, Vec<&str>) {
+fn split_agent(words: &[String]) -> (Option<&str>, Vec<&str>) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.split_first() {
         Some((first, rest)) if first.contains("://") && !rest.is_empty() => (Some(first), rest.to_vec()),
@@ -94,16 +94,16 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
     let reference = match agent {
         None => session.reference()?,
         Some(text) => {
-            Reference::parse(text).map_err(|error| Problem::usage(error.to_string()).hint("sabir call --help"))?
+            AgentReference::parse(text).map_err(|error| Problem::usage(error.to_string()).hint("sabir call --help"))?
         }
     };
     let found = match (session.client.card(&reference).await, &reference) {
         (Ok(found), _) => found,
         // Many endpoints of older dialects have no card; a user who names the dialect knows what is there.
-        (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Reference::At(url))
+        (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), AgentReference::Url(url))
             if session.settings.text("a2a-version").is_some() =>
         {
-            Found::of_endpoint(url, dialect(&session.settings)?)
+            DiscoveredCard::for_endpoint(url, dialect(&session.settings)?)
         }
         (Err(error), _) => return Err(session.problem(error, None).into()),
     };
@@ -111,14 +111,14 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
     found.card.supported_interfaces.sort_by_key(|interface| interface.protocol_binding.parse() != Ok(Binding::JsonRpc));
     let named = session.settings.text("a2a-version").is_some();
     if named && matches!(session.choose(&found), Err(Error::Fault { .. } | Error::NoInterface { .. })) {
-        speak(&mut found, dialect(&session.settings)?);
+        set_dialect(&mut found, dialect(&session.settings)?);
     }
     session.connect_to(found).await
 }
 
 /// Makes a card declare a dialect for its JSON-RPC interfaces, whatever it says itself: the answer shows what is true.
-fn speak(found: &mut Found, dialect: Dialect) {
-    found.form = Form::of(dialect);
+fn set_dialect(found: &mut DiscoveredCard, dialect: Dialect) {
+    found.form = CardSchema::of(dialect);
     for interface in &mut found.card.supported_interfaces {
         if interface.protocol_binding.parse() == Ok(Binding::JsonRpc) {
             interface.protocol_version = dialect.name().into();

@@ -15,7 +15,7 @@ mod paint;
 mod part;
 mod task;
 
-pub(crate) use answer::{AnswerPrinter, Printed};
+pub(crate) use answer::{AnswerPrinter, PrinterOutput};
 pub(crate) use card::{CardContext, card, interface};
 pub(crate) use event::event;
 pub(crate) use layout::cut;
@@ -24,7 +24,7 @@ pub(crate) use paint::{ColorChoice, Paint, Tone, state_word};
 pub(crate) use part::message;
 pub(crate) use task::{Detail, ids, page, push_config, push_page, task};
 
-use layout::{Field, Value};
+use layout::{Field, FieldValue};
 
 /// The fields of a result, in the order in which they are shown.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Fields {
         }
         let value = escape(value);
         let value = if value.trim().is_empty() { "-".to_owned() } else { value };
-        self.fields.push(Field { label: label.to_owned(), value: Value::Line(value) });
+        self.fields.push(Field { label: label.to_owned(), value: FieldValue::Line(value) });
     }
 
     /// Adds a field if there is a value.
@@ -57,7 +57,7 @@ impl Fields {
 
     /// Adds a block: `Label:`, the lines of the content, a blank line.
     pub(crate) fn block(&mut self, label: &str, content: &str) {
-        self.fields.push(Field { label: label.to_owned(), value: Value::Block(escape(content)) });
+        self.fields.push(Field { label: label.to_owned(), value: FieldValue::Block(escape(content)) });
     }
 
     /// The plain text form, which programs read.

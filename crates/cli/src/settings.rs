@@ -18,7 +18,7 @@ mod table;
 pub(crate) use help::{arguments, output_alone};
 pub(crate) use kind::{ValueKind, duration};
 pub(crate) use layers::Layers;
-pub(crate) use resolve::{Settings, Source, Waiting, configured};
+pub(crate) use resolve::{SettingSource, Settings, WaitMode, configured};
 pub(crate) use show::{json, show};
 pub(crate) use table::{SETTINGS, find};
 

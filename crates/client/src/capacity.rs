@@ -24,7 +24,7 @@ struct Count {
     most: usize,
     used: AtomicUsize,
     /// The capacity that this one is a part of.
-    whole: Option<Capacity>,
+    parent: Option<Capacity>,
 }
 
 impl Default for Capacity {
@@ -37,7 +37,7 @@ impl Default for Capacity {
 impl Capacity {
     /// A capacity of at most `most` bytes.
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Count { most, used: AtomicUsize::new(0), whole: None }))
+        Self(Arc::new(Count { most, used: AtomicUsize::new(0), parent: None }))
     }
 
     /// The part that one peer may use: most of the capacity, never all of it.
@@ -49,7 +49,7 @@ impl Capacity {
     /// A part of at most `most` bytes. Its bytes count in the whole capacity as well.
     #[must_use]
     pub fn part_of(&self, most: usize) -> Self {
-        Self(Arc::new(Count { most, used: AtomicUsize::new(0), whole: Some(self.clone()) }))
+        Self(Arc::new(Count { most, used: AtomicUsize::new(0), parent: Some(self.clone()) }))
     }
 
     /// The bytes that one large message may use when no other message is held.
@@ -58,19 +58,19 @@ impl Capacity {
     }
 
     /// A new, empty share for one request or answer.
-    pub fn share(&self) -> Share {
-        Share { of: self.clone(), bytes: 0 }
+    pub fn share(&self) -> CapacityShare {
+        CapacityShare { of: self.clone(), bytes: 0 }
     }
 }
 
 /// The bytes that one request or answer holds; given back when dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct CapacityShare {
     of: Capacity,
     bytes: usize,
 }
 
-impl Share {
+impl CapacityShare {
     /// Counts bytes that have arrived; false if they exceed the capacity. They count until this is dropped, in either
     /// case.
     #[must_use]
@@ -81,7 +81,7 @@ impl Share {
             let all = count.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
             let most = if self.bytes <= SMALL { count.most } else { Capacity::for_large(count.most) };
             room &= all <= most;
-            at = count.whole.as_ref();
+            at = count.parent.as_ref();
         }
         room
     }
@@ -109,12 +109,12 @@ impl Share {
         let mut at = Some(&self.of);
         while let Some(Capacity(count)) = at {
             count.used.fetch_sub(bytes, Ordering::Relaxed);
-            at = count.whole.as_ref();
+            at = count.parent.as_ref();
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for CapacityShare {
     fn drop(&mut self) {
         self.give_back(self.bytes);
     }
@@ -158,7 +158,7 @@ mod tests {
     fn one_peer_leaves_room_for_the_others() {
         let room = Capacity::new(16 * MIB);
         let (greedy, other) = (room.part(), room.part());
-        let mut shares: Vec<Share> = (0..20).map(|_| greedy.share()).collect();
+        let mut shares: Vec<CapacityShare> = (0..20).map(|_| greedy.share()).collect();
         let taken = shares.iter_mut().filter_map(|share| share.add(MIB).then_some(())).count();
         assert_eq!(taken, 10, "seven eighths of three quarters");
         // The refused shares are dropped.

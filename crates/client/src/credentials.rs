@@ -3,15 +3,15 @@
 //! A card lists alternatives; all schemes of one alternative are needed together. The first alternative that our
 //! credentials satisfy is taken. A credential is sent only where its scheme says, to that agent and no other.
 
-use crate::authorise::Authorise;
-use crate::door::sensitive;
-use crate::envelope::SealKey;
+use crate::envelope::EnvelopeKey;
+use crate::http_client::sensitive_header;
 use crate::redact::Redactor;
+use crate::request_credential::RequestCredential;
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme};
-use sabir_proto::transfer::{CLAIM_HEADER, Claim};
+use sabir_proto::transfer::{CLAIM_HEADER, HandoffClaim};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,35 +31,35 @@ pub struct Credentials {
     /// Our TLS configuration holds a certificate.
     pub certificate: bool,
     /// The claim to a task that was handed over for us. Sent beside all others: it does not identify the caller.
-    pub claim: Option<Claim>,
+    pub claim: Option<HandoffClaim>,
     /// A credential that is made for each request. It is sent where a scheme asks for it, and where no other credential
     /// satisfies the card: cards cannot declare every kind of signature.
-    pub signer: Option<Arc<dyn Authorise>>,
+    pub signer: Option<Arc<dyn RequestCredential>>,
     /// The key that signs envelopes to a booking network, in addition to the other credentials. It signs nothing else.
-    pub seal: Option<Arc<SealKey>>,
+    pub envelope_key: Option<Arc<EnvelopeKey>>,
 }
 
 /// Credentials placed where the card wants them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Attached {
+pub(crate) struct AttachedCredentials {
     pub(crate) headers: HeaderMap,
     pub(crate) query: Vec<(String, Secret)>,
     /// At least one credential is sent.
-    pub(crate) any: bool,
+    pub(crate) has_any: bool,
     /// The card did not ask for what is sent.
-    pub(crate) unasked: bool,
+    pub(crate) is_undeclared: bool,
     /// Our TLS certificate may be sent.
     pub(crate) certificate: bool,
     /// Makes a credential for each request when it is sent.
-    pub(crate) signer: Option<Arc<dyn Authorise>>,
+    pub(crate) signer: Option<Arc<dyn RequestCredential>>,
     /// The key that signs envelopes to a booking network.
-    pub(crate) seal: Option<Arc<SealKey>>,
+    pub(crate) envelope_key: Option<Arc<EnvelopeKey>>,
 }
 
-impl Attached {
+impl AttachedCredentials {
     /// The same, with the claim to a task that was handed over for us.
-    pub(crate) fn claiming(mut self, claim: &Claim) -> Result<Self, Error> {
-        self.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive(claim.expose())?);
+    pub(crate) fn with_claim(mut self, claim: &HandoffClaim) -> Result<Self, Error> {
+        self.headers.insert(HeaderName::from_static(CLAIM_HEADER), sensitive_header(claim.expose())?);
         Ok(self)
     }
 
@@ -78,133 +78,142 @@ impl Credentials {
             && self.tokens.is_empty()
             && !self.certificate
             && self.signer.is_none()
-            && self.seal.is_none()
+            && self.envelope_key.is_none()
     }
 
     /// Registers all of them with a redactor, so that no agent text and no log line repeats them.
-    pub(crate) fn teach(&self, redactor: &Redactor) {
+    pub(crate) fn register_secrets(&self, redactor: &Redactor) {
         let given = self.bearer.iter().chain(&self.api_key).chain(self.tokens.values());
         given.for_each(|secret| redactor.learn(secret.expose()));
         if let Some((user, password)) = &self.basic {
             redactor.learn(password.expose());
-            redactor.learn(&pair(user, password));
+            redactor.learn(&basic_credentials(user, password));
         }
     }
 
     /// Places the credentials where the card wants them.
-    pub(crate) fn attach(&self, card: &AgentCard) -> Result<Attached, Error> {
-        let mut attached = self.attach_as_asked(card)?;
-        attached.seal.clone_from(&self.seal);
-        attached.any |= self.seal.is_some();
+    pub(crate) fn attach(&self, card: &AgentCard) -> Result<AttachedCredentials, Error> {
+        let mut attached = self.attach_by_card(card)?;
+        attached.envelope_key.clone_from(&self.envelope_key);
+        attached.has_any |= self.envelope_key.is_some();
         match &self.claim {
-            Some(claim) => attached.claiming(claim),
+            Some(claim) => attached.with_claim(claim),
             None => Ok(attached),
         }
     }
 
-    fn attach_as_asked(&self, card: &AgentCard) -> Result<Attached, Error> {
+    fn attach_by_card(&self, card: &AgentCard) -> Result<AttachedCredentials, Error> {
         if card.security_schemes.is_empty() {
             return self.attach_undeclared();
         }
         let requirements = &card.security_requirements;
-        let satisfied = requirements.iter().find_map(|alternative| self.satisfy(card, alternative));
+        let satisfied = requirements.iter().find_map(|alternative| self.attach_alternative(card, alternative));
         if let Some(attached) = satisfied {
             return attached;
         }
         let anonymous = requirements.is_empty() || requirements.iter().any(|r| r.schemes.is_empty());
         if !anonymous {
-            return self.undeclared().unwrap_or_else(|| Err(self.missing(card)));
+            return self.undeclared().unwrap_or_else(|| Err(self.missing_error(card)));
         }
         // The card demands nothing; a credential that fits a declared scheme is sent anyway.
-        let fitting = card.security_schemes.iter().find(|(name, scheme)| self.holds(name, scheme));
+        let fitting = card.security_schemes.iter().find(|(name, scheme)| self.satisfies(name, scheme));
         match fitting {
             Some((name, scheme)) => {
-                let mut attached = Attached::default();
-                self.put(name, scheme, &mut attached)?;
+                let mut attached = AttachedCredentials::default();
+                self.attach_scheme(name, scheme, &mut attached)?;
                 Ok(attached)
             }
-            None if Self { certificate: false, ..self.clone() }.is_empty() => Ok(Attached::default()),
-            None => self.undeclared().unwrap_or_else(|| Err(self.missing(card))),
+            None if Self { certificate: false, ..self.clone() }.is_empty() => Ok(AttachedCredentials::default()),
+            None => self.undeclared().unwrap_or_else(|| Err(self.missing_error(card))),
         }
     }
 
     /// Credentials that are sent although the card does not declare them: the configuration says that the agent takes
     /// them.
-    fn undeclared(&self) -> Option<Result<Attached, Error>> {
+    fn undeclared(&self) -> Option<Result<AttachedCredentials, Error>> {
         self.undeclared_signer().map(Ok).or_else(|| self.undeclared_key())
     }
 
     /// An API key in the header that the vendor profile names.
-    fn undeclared_key(&self) -> Option<Result<Attached, Error>> {
+    fn undeclared_key(&self) -> Option<Result<AttachedCredentials, Error>> {
         let (key, name) = (self.api_key.as_ref()?, self.key_header?);
-        Some(sensitive(key.expose()).map(|value| {
+        Some(sensitive_header(key.expose()).map(|value| {
             let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
-            Attached { headers, any: true, unasked: true, ..Attached::default() }
+            AttachedCredentials { headers, has_any: true, is_undeclared: true, ..AttachedCredentials::default() }
         }))
     }
 
     /// The credentials for a vendor that serves its card only to authenticated callers; no scheme can say where they
     /// go.
-    pub(crate) fn attach_to_card(&self) -> Result<Attached, Error> {
+    pub(crate) fn attach_to_card(&self) -> Result<AttachedCredentials, Error> {
         match self.is_empty() {
-            true => Ok(Attached::default()),
+            true => Ok(AttachedCredentials::default()),
             false => self.attach_undeclared(),
         }
     }
 
     /// The per-request credential, for a card that does not declare it.
-    fn undeclared_signer(&self) -> Option<Attached> {
+    fn undeclared_signer(&self) -> Option<AttachedCredentials> {
         let signer = self.signer.clone()?;
-        Some(Attached { signer: Some(signer), any: true, unasked: true, ..Attached::default() })
+        Some(AttachedCredentials {
+            signer: Some(signer),
+            has_any: true,
+            is_undeclared: true,
+            ..AttachedCredentials::default()
+        })
     }
 
     /// For a card without schemes: many agents want a token and do not declare it, but a client cannot guess where a
     /// key goes.
-    fn attach_undeclared(&self) -> Result<Attached, Error> {
+    fn attach_undeclared(&self) -> Result<AttachedCredentials, Error> {
         // The per-request credential goes first: agents reject two credentials at once.
         if let Some(attached) = self.undeclared_signer() {
-            return Ok(Attached { certificate: self.certificate, ..attached });
+            return Ok(AttachedCredentials { certificate: self.certificate, ..attached });
         }
-        let mut attached = Attached { certificate: self.certificate, ..Attached::default() };
+        let mut attached = AttachedCredentials { certificate: self.certificate, ..AttachedCredentials::default() };
         match (&self.bearer, &self.basic, &self.api_key) {
-            (Some(token), _, _) => bearer(token, &mut attached.headers)?,
-            (None, Some((user, password)), _) => basic(user, password, &mut attached.headers)?,
+            (Some(token), _, _) => add_bearer_header(token, &mut attached.headers)?,
+            (None, Some((user, password)), _) => add_basic_header(user, password, &mut attached.headers)?,
             (None, None, Some(_)) => {
                 if let Some(attached) = self.undeclared_key() {
-                    return attached.map(|attached| Attached { certificate: self.certificate, ..attached });
+                    return attached.map(|attached| AttachedCredentials { certificate: self.certificate, ..attached });
                 }
                 let nowhere = "the card declares no scheme that takes an API key, so there is no place to put it";
                 return Err(Error::CredentialsMissing { wanted: vec![nowhere.into()], transport: None });
             }
             (None, None, None) => {}
         }
-        attached.any = attached.certificate || !attached.headers.is_empty();
-        attached.unasked = attached.any;
+        attached.has_any = attached.certificate || !attached.headers.is_empty();
+        attached.is_undeclared = attached.has_any;
         Ok(attached)
     }
 
     /// Takes one alternative, if we hold everything it asks for and it asks for something.
-    fn satisfy(&self, card: &AgentCard, alternative: &SecurityRequirement) -> Option<Result<Attached, Error>> {
+    fn attach_alternative(
+        &self,
+        card: &AgentCard,
+        alternative: &SecurityRequirement,
+    ) -> Option<Result<AttachedCredentials, Error>> {
         if alternative.schemes.is_empty() {
             return None;
         }
         let schemes: Option<Vec<_>> = alternative
             .schemes
             .keys()
-            .map(|name| card.security_schemes.get(name).filter(|s| self.holds(name, s)).map(|s| (name, s)))
+            .map(|name| card.security_schemes.get(name).filter(|s| self.satisfies(name, s)).map(|s| (name, s)))
             .collect();
-        let mut attached = Attached::default();
+        let mut attached = AttachedCredentials::default();
         Some(
             schemes?
                 .into_iter()
-                .try_for_each(|(name, scheme)| self.put(name, scheme, &mut attached))
+                .try_for_each(|(name, scheme)| self.attach_scheme(name, scheme, &mut attached))
                 .map(|()| attached),
         )
     }
 
-    fn holds(&self, name: &str, scheme: &SecurityScheme) -> bool {
+    fn satisfies(&self, name: &str, scheme: &SecurityScheme) -> bool {
         let token = self.tokens.contains_key(name);
-        if self.signs(scheme) {
+        if self.signer_satisfies(scheme) {
             return true;
         }
         match scheme {
@@ -225,13 +234,18 @@ impl Credentials {
     }
 
     /// Whether a scheme asks for the per-request credential.
-    fn signs(&self, scheme: &SecurityScheme) -> bool {
-        self.signer.as_ref().is_some_and(|signer| signer.fits(scheme))
+    fn signer_satisfies(&self, scheme: &SecurityScheme) -> bool {
+        self.signer.as_ref().is_some_and(|signer| signer.satisfies(scheme))
     }
 
-    fn put(&self, name: &str, scheme: &SecurityScheme, attached: &mut Attached) -> Result<(), Error> {
-        attached.any = true;
-        if self.signs(scheme) {
+    fn attach_scheme(
+        &self,
+        name: &str,
+        scheme: &SecurityScheme,
+        attached: &mut AttachedCredentials,
+    ) -> Result<(), Error> {
+        attached.has_any = true;
+        if self.signer_satisfies(scheme) {
             attached.signer.clone_from(&self.signer);
             return Ok(());
         }
@@ -246,7 +260,7 @@ impl Credentials {
                         // One header for all cookies, as RFC 6265 wants it.
                         let before = attached.headers.get(header::COOKIE).and_then(|v| v.to_str().ok());
                         let before = before.map(|b| format!("{b}; ")).unwrap_or_default();
-                        let cookie = sensitive(&format!("{before}{member}={}", key.expose()))?;
+                        let cookie = sensitive_header(&format!("{before}{member}={}", key.expose()))?;
                         attached.headers.insert(header::COOKIE, cookie);
                     }
                     _ => {
@@ -254,24 +268,24 @@ impl Credentials {
                             at: "the card".into(),
                             reason: format!("its API key goes into a header named {member:?}, which cannot be"),
                         })?;
-                        attached.headers.insert(member, sensitive(key.expose())?);
+                        attached.headers.insert(member, sensitive_header(key.expose())?);
                     }
                 }
             }
             SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => {
                 if let Some((user, password)) = &self.basic {
-                    basic(user, password, &mut attached.headers)?;
+                    add_basic_header(user, password, &mut attached.headers)?;
                 }
             }
             SecurityScheme::HttpAuth { scheme, .. } if !scheme.eq_ignore_ascii_case("bearer") => {
                 if let Some(token) = self.tokens.get(name) {
-                    let value = sensitive(&format!("{scheme} {}", token.expose()))?;
+                    let value = sensitive_header(&format!("{scheme} {}", token.expose()))?;
                     attached.headers.insert(header::AUTHORIZATION, value);
                 }
             }
             SecurityScheme::HttpAuth { .. } | SecurityScheme::OAuth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
                 if let Some(token) = token() {
-                    bearer(token, &mut attached.headers)?;
+                    add_bearer_header(token, &mut attached.headers)?;
                 }
             }
             SecurityScheme::MutualTls { .. } => attached.certificate = true,
@@ -279,7 +293,7 @@ impl Credentials {
         Ok(())
     }
 
-    fn missing(&self, card: &AgentCard) -> Error {
+    fn missing_error(&self, card: &AgentCard) -> Error {
         let schemes = |r: &SecurityRequirement| {
             let names: Vec<String> = r
                 .schemes
@@ -302,13 +316,13 @@ pub fn describe(name: &str, scheme: &SecurityScheme) -> String {
     match scheme {
         SecurityScheme::ApiKey { location, name: member, .. } => format!("{name} (apiKey in {location} {member})"),
         SecurityScheme::HttpAuth { scheme, .. } => format!("{name} (http {scheme})"),
-        SecurityScheme::OAuth2 { flows, .. } => format!("{name} (oauth2 {})", flow(flows)),
+        SecurityScheme::OAuth2 { flows, .. } => format!("{name} (oauth2 {})", flow_name(flows)),
         SecurityScheme::OpenIdConnect { .. } => format!("{name} (openIdConnect)"),
         SecurityScheme::MutualTls { .. } => format!("{name} (mutualTLS)"),
     }
 }
 
-const fn flow(flows: &OAuthFlows) -> &'static str {
+const fn flow_name(flows: &OAuthFlows) -> &'static str {
     match flows {
         OAuthFlows::AuthorizationCode { .. } => "authorization_code",
         OAuthFlows::ClientCredentials { .. } => "client_credentials",
@@ -318,18 +332,18 @@ const fn flow(flows: &OAuthFlows) -> &'static str {
     }
 }
 
-fn basic(user: &str, password: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
-    headers.insert(header::AUTHORIZATION, sensitive(&format!("Basic {}", pair(user, password)))?);
+fn add_basic_header(user: &str, password: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
+    headers.insert(header::AUTHORIZATION, sensitive_header(&format!("Basic {}", basic_credentials(user, password)))?);
     Ok(())
 }
 
 /// Encodes a name and a password for Basic authentication (RFC 7617).
-fn pair(user: &str, password: &Secret) -> String {
+fn basic_credentials(user: &str, password: &Secret) -> String {
     sabir_proto::encode_base64(format!("{user}:{}", password.expose()).as_bytes())
 }
 
-fn bearer(token: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
-    let value: HeaderValue = sensitive(&format!("Bearer {}", token.expose()))?;
+fn add_bearer_header(token: &Secret, headers: &mut HeaderMap) -> Result<(), Error> {
+    let value: HeaderValue = sensitive_header(&format!("Bearer {}", token.expose()))?;
     headers.insert(header::AUTHORIZATION, value);
     Ok(())
 }
@@ -355,11 +369,11 @@ mod tests {
 
     #[test]
     fn a_claim_is_shown_beside_whatever_else_is_and_is_no_credential() {
-        let claim = Some(Claim::of_bits([1, 2]));
+        let claim = Some(HandoffClaim::from_bits([1, 2]));
         let alone = Credentials { claim: claim.clone(), ..Default::default() };
         assert!(alone.is_empty() && alone.attach(&key("header")).is_err(), "it says nothing of who we are");
         let open = alone.attach(&card("")).unwrap();
-        assert!(!open.any && open.headers.get(CLAIM_HEADER).unwrap().is_sensitive());
+        assert!(!open.has_any && open.headers.get(CLAIM_HEADER).unwrap().is_sensitive());
         let held = Credentials { api_key: Some(Secret::new("s3cret-key")), claim, ..Default::default() };
         let both = held.attach(&key("header")).unwrap();
         assert_eq!(
@@ -390,7 +404,7 @@ mod tests {
         // A key has no place on a card without schemes; a token has one.
         let held = Credentials { api_key: Some(Secret::new("k")), ..Default::default() };
         assert!(held.attach(&card("")).is_err());
-        assert!(token.attach(&card("")).unwrap().unasked);
+        assert!(token.attach(&card("")).unwrap().is_undeclared);
     }
 
     #[test]

@@ -4,20 +4,20 @@
 //! sent, only the version we speak. The one exception is a vendor that serves cards only to authenticated callers,
 //! where the configuration names that vendor; then the path of the card is known too, and no other path is tried.
 
-use crate::authorise::Leaving;
-use crate::cache::{Cache, Kept};
-use crate::catalog::{self, Entry};
-use crate::choose::Binding;
-use crate::credentials::Attached;
-use crate::door::{Door, Redirects};
+use crate::card_cache::{CachedCard, CardCache};
+use crate::catalog::{self, EntryCard};
+use crate::credentials::AttachedCredentials;
 use crate::error::UnreachableCause;
-use crate::profile::Profile;
-use crate::{Error, Reference};
+use crate::http_client::{HttpClient, RedirectPolicy};
+use crate::interface_choice::Binding;
+use crate::request_credential::UnsentRequest;
+use crate::vendor_profile::VendorProfile;
+use crate::{AgentReference, Error};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sabir_proto::AgentCard;
 use sabir_proto::agnt::{Intent, PROTOCOL};
 use sabir_proto::card::{Capabilities, Interface, SecurityScheme, Skill};
-use sabir_wire::card::{CARD_BYTES_MAX, Form, Lint, XprIdentity};
+use sabir_wire::card::{CARD_BYTES_MAX, CardSchema, Lint, XprIdentity};
 use sabir_wire::{Dialect, Losses, agnt, card, version};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -29,12 +29,12 @@ pub const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known
 
 /// A card that was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct DiscoveredCard {
     /// The card, converted to the 1.0 structure.
     pub card: AgentCard,
     /// The form in which the card was written.
-    pub form: Form,
-    /// The URL of the card; `None` for a file.
+    pub form: CardSchema,
+    /// The URL of the card; `Unchanged` for a file.
     pub url: Option<Url>,
     /// The deviations from the rules of its form.
     pub lint: Vec<Lint>,
@@ -47,7 +47,7 @@ pub struct Found {
     json: String,
 }
 
-impl Found {
+impl DiscoveredCard {
     /// Parses a card in any form; `at` names its place in errors.
     pub fn read(json: &[u8], url: Option<Url>, at: &str) -> Result<Self, Error> {
         let invalid = |reason: String| Error::CardInvalid { at: at.into(), reason };
@@ -69,16 +69,16 @@ impl Found {
     pub fn is_version_open(&self) -> bool {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Stated {
+        struct VersionMember {
             protocol_version: Option<serde::de::IgnoredAny>,
         }
-        let stated: Result<Stated, _> = serde_json::from_str(&self.json);
-        self.form == Form::V03 && stated.is_ok_and(|card| card.protocol_version.is_none())
+        let stated: Result<VersionMember, _> = serde_json::from_str(&self.json);
+        self.form == CardSchema::V03 && stated.is_ok_and(|card| card.protocol_version.is_none())
     }
 
     /// A card for an endpoint without one, made from its URL and its dialect, which the caller knows.
-    pub fn of_endpoint(url: &Url, dialect: Dialect) -> Self {
-        let reach = dialect.reach();
+    pub fn for_endpoint(url: &Url, dialect: Dialect) -> Self {
+        let reach = dialect.features();
         let card = AgentCard {
             name: url.host_str().unwrap_or_default().to_owned(),
             description: String::new(),
@@ -105,13 +105,13 @@ impl Found {
             signatures: Vec::new(),
             icon_url: None,
         };
-        let json = String::from_utf8_lossy(&card::write(&card, Form::V1, &mut Losses::new())).into_owned();
-        let (form, url) = (Form::of(dialect), Some(url.clone()));
+        let json = String::from_utf8_lossy(&card::write(&card, CardSchema::V1, &mut Losses::new())).into_owned();
+        let (form, url) = (CardSchema::of(dialect), Some(url.clone()));
         Self { card, form, url, lint: Vec::new(), losses: Losses::new(), xpr: None, server: None, json }
     }
 
     /// A card for a booking network, as an A2A agent: its intents are the skills.
-    fn of_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
+    fn for_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
         const KEY: &str = "bearer";
         let skill = |intent: Intent| Skill {
             id: intent.name().into(),
@@ -123,7 +123,7 @@ impl Found {
             output_modes: Vec::new(),
             security_requirements: Vec::new(),
         };
-        let mut found = Self::of_endpoint(url, Dialect::V1);
+        let mut found = Self::for_endpoint(url, Dialect::V1);
         let card = &mut found.card;
         (card.name, card.version) = (network.into(), version.into());
         card.description = format!("The booking network {network}, called by envelopes.");
@@ -136,27 +136,28 @@ impl Found {
         card.default_input_modes = vec!["application/json".into(), "text/plain".into()];
         card.default_output_modes = vec!["application/json".into()];
         card.skills = intents.into_iter().map(skill).collect();
-        found.json = String::from_utf8_lossy(&card::write(&found.card, Form::V1, &mut Losses::new())).into_owned();
+        found.json =
+            String::from_utf8_lossy(&card::write(&found.card, CardSchema::V1, &mut Losses::new())).into_owned();
         found
     }
 
     /// Parses other JSON about the same agent, from the same place.
-    pub(crate) fn anew(&self, json: &str) -> Result<Self, Error> {
+    pub(crate) fn reparse(&self, json: &str) -> Result<Self, Error> {
         let at = self.url.as_ref().map_or("the card", Url::as_str);
         Ok(Self { server: self.server.clone(), ..Self::read(json.as_bytes(), self.url.clone(), at)? })
     }
 
     /// The card as it was found; for a card with a verified signature, the signed members.
-    pub fn as_found(&self) -> &str {
+    pub fn source_json(&self) -> &str {
         &self.json
     }
 
     /// The card as A2A 1.0 JSON: unchanged where it was found in that form.
     pub fn json(&self) -> String {
         match self.form {
-            Form::V1 | Form::Hybrid => self.json.clone(),
-            Form::V03 | Form::V02 | Form::V01 | Form::Native | Form::Xpr => {
-                let bytes = card::write(&self.card, Form::V1, &mut Losses::new());
+            CardSchema::V1 | CardSchema::Hybrid => self.json.clone(),
+            CardSchema::V03 | CardSchema::V02 | CardSchema::V01 | CardSchema::Native | CardSchema::Xpr => {
+                let bytes = card::write(&self.card, CardSchema::V1, &mut Losses::new());
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         }
@@ -165,76 +166,76 @@ impl Found {
 
 /// Finds cards by reference: reads files, fetches URLs, uses the cache.
 #[derive(Clone)]
-pub(crate) struct Finder {
-    pub(crate) door: Door,
-    pub(crate) cache: Option<Cache>,
+pub(crate) struct CardFinder {
+    pub(crate) http_client: HttpClient,
+    pub(crate) cache: Option<CardCache>,
     pub(crate) version: HeaderValue,
     /// The profile of the vendor whose agents are searched for.
-    pub(crate) profile: Option<&'static Profile>,
+    pub(crate) profile: Option<&'static VendorProfile>,
     /// The credentials for the path where that vendor serves a card.
-    pub(crate) shown: Option<Arc<Attached>>,
+    pub(crate) card_credentials: Option<Arc<AttachedCredentials>>,
 }
 
 /// The kinds of document that a URL may return.
-enum Document {
-    Card(Box<Found>),
+enum CardOrCatalog {
+    Card(Box<DiscoveredCard>),
     Catalog(String),
 }
 
-impl Finder {
+impl CardFinder {
     /// Finds the card of an agent.
-    pub(crate) async fn find(&self, reference: &Reference) -> Result<Found, Error> {
-        let (Some(profile), Reference::Origin(url) | Reference::At(url)) = (self.profile, reference) else {
-            return self.find_as_usual(reference).await;
+    pub(crate) async fn find(&self, reference: &AgentReference) -> Result<DiscoveredCard, Error> {
+        let (Some(profile), AgentReference::Origin(url) | AgentReference::Url(url)) = (self.profile, reference) else {
+            return self.find_by_standard_paths(reference).await;
         };
-        let found = match profile.card_of(url) {
-            Some(at) => self.at_its_place(&at).await,
-            None => self.find_as_usual(reference).await,
+        let found = match profile.card_url(url) {
+            Some(at) => self.find_at_vendor_path(&at).await,
+            None => self.find_by_standard_paths(reference).await,
         };
-        match (found, profile.without_card) {
+        match (found, profile.dialect_without_card) {
             (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), Some(dialect)) => {
-                Ok(Found::of_endpoint(url, dialect))
+                Ok(DiscoveredCard::for_endpoint(url, dialect))
             }
             (found, _) => found,
         }
     }
 
     /// Fetches the card from the one path where the vendor serves it.
-    async fn at_its_place(&self, at: &Url) -> Result<Found, Error> {
-        let text = match &self.shown {
+    async fn find_at_vendor_path(&self, at: &Url) -> Result<DiscoveredCard, Error> {
+        let text = match &self.card_credentials {
             // A card that needs credentials is not cached for other clients.
-            Some(shown) => self.fetch_showing(at, shown).await?,
+            Some(shown) => self.fetch_with_credentials(at, shown).await?,
             None => self.text(at).await?,
         };
-        let found = Found::read(text.text.as_bytes(), Some(at.clone()), at.as_str())?;
-        text.keep(self);
-        Ok(Found { server: text.server, ..found })
+        let found = DiscoveredCard::read(text.text.as_bytes(), Some(at.clone()), at.as_str())?;
+        text.store_in_cache(self);
+        Ok(DiscoveredCard { server: text.server, ..found })
     }
 
     /// Fetches a document with credentials. A credential that was revoked is renewed once.
-    async fn fetch_showing(&self, at: &Url, shown: &Attached) -> Result<Fetched, Error> {
-        let headers = self.shown_for(shown, at).await?;
+    async fn fetch_with_credentials(&self, at: &Url, shown: &AttachedCredentials) -> Result<FetchedDocument, Error> {
+        let headers = self.credential_headers(shown, at).await?;
         let fetched = self.fetch(at, headers.clone(), None).await;
         match (&fetched, &shown.signer) {
-            (Err(Error::CardForbidden { status: 401, .. }), Some(signer)) if signer.refused(&headers).await => {
-                self.fetch(at, self.shown_for(shown, at).await?, None).await
+            (Err(Error::CardForbidden { status: 401, .. }), Some(signer)) if signer.on_rejected(&headers).await => {
+                self.fetch(at, self.credential_headers(shown, at).await?, None).await
             }
             _ => fetched,
         }
     }
 
-    async fn shown_for(&self, shown: &Attached, at: &Url) -> Result<HeaderMap, Error> {
+    async fn credential_headers(&self, shown: &AttachedCredentials, at: &Url) -> Result<HeaderMap, Error> {
         let mut headers = shown.headers.clone();
         if let Some(signer) = &shown.signer {
-            let leaving = Leaving { method: &Method::GET, url: at, body: Some(&[]) };
+            let leaving = UnsentRequest { method: &Method::GET, url: at, body: Some(&[]) };
             headers.extend(signer.authorise(leaving).await?);
         }
         Ok(headers)
     }
 
-    async fn find_as_usual(&self, reference: &Reference) -> Result<Found, Error> {
+    async fn find_by_standard_paths(&self, reference: &AgentReference) -> Result<DiscoveredCard, Error> {
         match reference {
-            Reference::File(path) => {
+            AgentReference::File(path) => {
                 let at = path.display().to_string();
                 let missing = |e: std::io::Error| Error::CardNotFound { at: at.clone(), reason: e.to_string() };
                 let mut bytes = Vec::new();
@@ -244,14 +245,14 @@ impl Finder {
                 if bytes.len() > CARD_BYTES_MAX {
                     return Err(Error::TooLarge { what: "the agent card", limit: CARD_BYTES_MAX });
                 }
-                Found::read(&bytes, None, &at)
+                DiscoveredCard::read(&bytes, None, &at)
             }
-            Reference::Origin(origin) => self.well_known(origin, None).await,
+            AgentReference::Origin(origin) => self.well_known(origin, None).await,
             // A booking network is recognised by its path, and has no card.
-            Reference::At(url) if url.path().ends_with(agnt::PATH) => self.network(url).await,
-            Reference::At(url) => match self.document(url).await {
-                Ok(Document::Card(found)) => Ok(*found),
-                Ok(Document::Catalog(text)) => self.in_catalog(url, text).await,
+            AgentReference::Url(url) if url.path().ends_with(agnt::PATH) => self.network(url).await,
+            AgentReference::Url(url) => match self.document(url).await {
+                Ok(CardOrCatalog::Card(found)) => Ok(*found),
+                Ok(CardOrCatalog::Catalog(text)) => self.in_catalog(url, text).await,
                 // The URL is that of the agent rather than its card: the card is below it.
                 Err(first @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) if url.fragment().is_none() => {
                     self.well_known(url, Some(first)).await
@@ -262,7 +263,7 @@ impl Finder {
     }
 
     /// The card of a booking network: the network gives its name and intents, the rest is the same for all networks.
-    async fn network(&self, url: &Url) -> Result<Found, Error> {
+    async fn network(&self, url: &Url) -> Result<DiscoveredCard, Error> {
         #[derive(serde::Deserialize)]
         struct Status {
             protocol: String,
@@ -271,24 +272,24 @@ impl Finder {
             network_version: String,
             intents: Vec<String>,
         }
-        let text = self.text(&below(url, "/status")).await?;
+        let text = self.text(&url_below(url, "/status")).await?;
         let invalid = |reason: String| Error::CardInvalid { at: url.to_string(), reason };
         let status: Status = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
         if status.protocol != PROTOCOL {
             return Err(invalid(format!("it speaks {:.64?}, and not {PROTOCOL}", status.protocol)));
         }
         let intents = status.intents.iter().filter_map(|intent| Intent::parse(intent)).collect();
-        Ok(Found::of_network(url, (&status.network, &status.network_version), intents))
+        Ok(DiscoveredCard::for_network(url, (&status.network, &status.network_version), intents))
     }
 
     /// Tries the well-known paths below a URL. `first` is the error of the URL itself.
-    async fn well_known(&self, base: &Url, first: Option<Error>) -> Result<Found, Error> {
+    async fn well_known(&self, base: &Url, first: Option<Error>) -> Result<DiscoveredCard, Error> {
         let mut missing = None;
         for path in WELL_KNOWN.into_iter().chain([catalog::WELL_KNOWN]) {
-            let at = below(base, path);
+            let at = url_below(base, path);
             match self.document(&at).await {
-                Ok(Document::Card(found)) => return Ok(*found),
-                Ok(Document::Catalog(text)) => return self.in_catalog(&at, text).await,
+                Ok(CardOrCatalog::Card(found)) => return Ok(*found),
+                Ok(CardOrCatalog::Catalog(text)) => return self.in_catalog(&at, text).await,
                 // Many servers answer every path with the HTML page of an application.
                 Err(error @ (Error::CardNotFound { .. } | Error::CardInvalid { .. })) => {
                     missing.get_or_insert(error);
@@ -302,14 +303,14 @@ impl Finder {
             .unwrap_or_else(|| Error::CardNotFound { at: base.to_string(), reason: "nothing there".into() }))
     }
 
-    async fn in_catalog(&self, url: &Url, text: String) -> Result<Found, Error> {
+    async fn in_catalog(&self, url: &Url, text: String) -> Result<DiscoveredCard, Error> {
         let (mut at, mut text) = (url.clone(), text);
         for _ in 0..catalog::DEPTH_MAX {
-            match catalog::pick(&text, at.fragment().or_else(|| url.fragment()), &at)? {
-                Entry::Inline(card) => return Found::read(card.as_bytes(), Some(at.clone()), at.as_str()),
-                Entry::At(target) => match self.document(&target).await? {
-                    Document::Card(found) => return Ok(*found),
-                    Document::Catalog(inner) => (at, text) = (target, inner),
+            match catalog::pick_entry(&text, at.fragment().or_else(|| url.fragment()), &at)? {
+                EntryCard::Inline(card) => return DiscoveredCard::read(card.as_bytes(), Some(at.clone()), at.as_str()),
+                EntryCard::At(target) => match self.document(&target).await? {
+                    CardOrCatalog::Card(found) => return Ok(*found),
+                    CardOrCatalog::Catalog(inner) => (at, text) = (target, inner),
                 },
             }
         }
@@ -319,48 +320,53 @@ impl Finder {
         })
     }
 
-    async fn document(&self, url: &Url) -> Result<Document, Error> {
+    async fn document(&self, url: &Url) -> Result<CardOrCatalog, Error> {
         let text = self.text(url).await?;
-        if catalog::is_one(&text.text) {
-            text.keep(self);
-            return Ok(Document::Catalog(text.text));
+        if catalog::is_catalog(&text.text) {
+            text.store_in_cache(self);
+            return Ok(CardOrCatalog::Catalog(text.text));
         }
-        let found = Found::read(text.text.as_bytes(), Some(url.clone()), url.as_str())?;
-        text.keep(self);
-        Ok(Document::Card(Box::new(Found { server: text.server, ..found })))
+        let found = DiscoveredCard::read(text.text.as_bytes(), Some(url.clone()), url.as_str())?;
+        text.store_in_cache(self);
+        Ok(CardOrCatalog::Card(Box::new(DiscoveredCard { server: text.server, ..found })))
     }
 
     /// Returns a document, from the cache if it is still fresh.
-    async fn text(&self, url: &Url) -> Result<Fetched, Error> {
+    async fn text(&self, url: &Url) -> Result<FetchedDocument, Error> {
         let mut target = url.clone();
         target.set_fragment(None);
         let kept = self.cache.as_ref().and_then(|cache| cache.find(&target));
         if let Some(kept) = kept.as_ref().filter(|k| k.is_fresh()) {
-            return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
+            return Ok(FetchedDocument { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
         self.fetch(&target, HeaderMap::new(), kept.as_ref()).await
     }
 
     /// Fetches a document, or confirms that the cached one is still current.
-    async fn fetch(&self, target: &Url, mut headers: HeaderMap, kept: Option<&Kept>) -> Result<Fetched, Error> {
+    async fn fetch(
+        &self,
+        target: &Url,
+        mut headers: HeaderMap,
+        kept: Option<&CachedCard>,
+    ) -> Result<FetchedDocument, Error> {
         let is_for_all = headers.is_empty();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
         headers.insert(version::HEADER, self.version.clone());
-        if let Some(condition) = kept.and_then(Kept::condition) {
+        if let Some(condition) = kept.and_then(CachedCard::condition) {
             headers.insert(header::IF_NONE_MATCH, condition);
         }
-        let answer = self.door.fetch(target, headers, Redirects::AtHome).await?;
+        let answer = self.http_client.fetch(target, headers, RedirectPolicy::SameOrigin).await?;
         let (status, heads) = (answer.status, answer.headers.clone());
         if let (StatusCode::NOT_MODIFIED, Some(kept), Some(cache)) = (status, kept, &self.cache) {
-            cache.keep(target, &heads, &kept.body, Some(kept));
-            return Ok(Fetched { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
+            cache.store(target, &heads, &kept.body, Some(kept));
+            return Ok(FetchedDocument { text: kept.body.clone(), server: kept.server.clone(), fresh: None });
         }
         match status.as_u16() {
             200..=299 => {}
             status @ (401 | 403) => return Err(Error::CardForbidden { at: target.to_string(), status }),
             502..=504 => {
-                let away = Error::nobody(&answer.host, format!("HTTP {status}"), false);
-                return Err(away.caused_by(UnreachableCause::GatewayAnswer));
+                let away = Error::unreachable(&answer.host, format!("HTTP {status}"), false);
+                return Err(away.with_cause(UnreachableCause::GatewayAnswer));
             }
             _ => return Err(Error::CardNotFound { at: target.to_string(), reason: format!("HTTP {status}") }),
         }
@@ -371,30 +377,30 @@ impl Finder {
         if html && !text.trim_start().starts_with('{') {
             return Err(invalid("it is a web page"));
         }
-        let server = crate::cache::server(&heads);
-        Ok(Fetched { text, server, fresh: is_for_all.then(|| (target.clone(), heads)) })
+        let server = crate::card_cache::server_name(&heads);
+        Ok(FetchedDocument { text, server, fresh: is_for_all.then(|| (target.clone(), heads)) })
     }
 }
 
 /// A document that was fetched or read from the cache.
-struct Fetched {
+struct FetchedDocument {
     text: String,
     server: Option<String>,
     /// The URL and the response headers, if the document was fetched now.
     fresh: Option<(Url, HeaderMap)>,
 }
 
-impl Fetched {
+impl FetchedDocument {
     /// Stores the document in the cache, now that it is known to be a card or a catalog.
-    fn keep(&self, finder: &Finder) {
+    fn store_in_cache(&self, finder: &CardFinder) {
         if let (Some(cache), Some((url, headers))) = (&finder.cache, &self.fresh) {
-            cache.keep(url, headers, &self.text, None);
+            cache.store(url, headers, &self.text, None);
         }
     }
 }
 
 /// A well-known path below a URL.
-pub fn below(base: &Url, path: &str) -> Url {
+pub fn url_below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url.set_query(None);

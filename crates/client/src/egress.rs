@@ -13,7 +13,7 @@ use url::{Host, Url};
 
 /// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum AddressClass {
     /// The public Internet.
     Public,
     /// This machine.
@@ -28,7 +28,7 @@ pub enum Class {
     Unroutable,
 }
 
-impl Class {
+impl AddressClass {
     /// Returns the class of an address. An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4) has its own class:
     /// `::ffff:127.0.0.1` is this machine.
     pub fn of(address: IpAddr) -> Self {
@@ -107,7 +107,7 @@ fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public => "public",
@@ -123,13 +123,13 @@ impl fmt::Display for Class {
 /// The address policy does not allow an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is at {address}, a {class} address, which is not allowed here")]
-pub struct Refusal {
+pub struct EgressRefusal {
     /// The host name or address of the request.
     pub host: String,
     /// The address that the host resolves to.
     pub address: IpAddr,
     /// The class of the address.
-    pub class: Class,
+    pub class: AddressClass,
 }
 
 /// Why a name has no usable address.
@@ -137,7 +137,7 @@ pub struct Refusal {
 pub enum ResolveError {
     /// The policy does not allow its addresses.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EgressRefusal),
     /// The name has no address.
     #[error("{host} does not resolve")]
     Unknown {
@@ -150,36 +150,36 @@ pub enum ResolveError {
 }
 
 /// The future of the addresses of a name.
-pub type Found = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 
 /// A resolver that replaces the one of the system.
 pub trait Lookup: Send + Sync + 'static {
     /// Returns the addresses of a name.
-    fn look_up(&self, name: &str) -> Found;
+    fn look_up(&self, name: &str) -> LookupFuture;
 }
 
 /// The resolver that a policy uses.
 #[derive(Clone, Default)]
-enum Names {
+enum NameResolver {
     #[default]
-    Machine,
-    Given(Arc<dyn Lookup>),
+    System,
+    Custom(Arc<dyn Lookup>),
 }
 
-impl Names {
+impl NameResolver {
     async fn look_up(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
         match self {
-            Self::Machine => Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()),
-            Self::Given(lookup) => lookup.look_up(name).await,
+            Self::System => Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()),
+            Self::Custom(lookup) => lookup.look_up(name).await,
         }
     }
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for NameResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Machine => "Machine",
-            Self::Given(_) => "Given",
+            Self::System => "Machine",
+            Self::Custom(_) => "Given",
         })
     }
 }
@@ -187,21 +187,21 @@ impl fmt::Debug for Names {
 /// A policy of addresses that may be called.
 #[derive(Debug, Clone)]
 pub struct Egress {
-    classes: Vec<Class>,
+    classes: Vec<AddressClass>,
     allowed: Vec<IpNet>,
-    places: Vec<Place>,
-    names: Names,
+    allowed_endpoints: Vec<AllowedEndpoint>,
+    names: NameResolver,
 }
 
 /// A URL origin that may be called although its address class may not: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct AllowedEndpoint {
     scheme: String,
     host: Host,
     port: u16,
 }
 
-impl Place {
+impl AllowedEndpoint {
     fn of(url: &Url) -> Option<Self> {
         let host = url.host()?.to_owned();
         Some(Self { scheme: url.scheme().to_owned(), host, port: url.port_or_known_default()? })
@@ -224,25 +224,36 @@ impl Place {
 impl Egress {
     /// Allows public addresses only. Use it wherever another party chooses the URL.
     pub fn public() -> Self {
-        Self { classes: vec![Class::Public], allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
+        Self {
+            classes: vec![AddressClass::Public],
+            allowed: Vec::new(),
+            allowed_endpoints: Vec::new(),
+            names: NameResolver::System,
+        }
     }
 
     /// Allows every address except cloud metadata services. For a person at a terminal, who chooses the URLs.
     pub fn anywhere() -> Self {
-        let classes = vec![Class::Public, Class::Loopback, Class::Private, Class::LinkLocal, Class::Unroutable];
-        Self { classes, allowed: Vec::new(), places: Vec::new(), names: Names::Machine }
+        let classes = vec![
+            AddressClass::Public,
+            AddressClass::Loopback,
+            AddressClass::Private,
+            AddressClass::LinkLocal,
+            AddressClass::Unroutable,
+        ];
+        Self { classes, allowed: Vec::new(), allowed_endpoints: Vec::new(), names: NameResolver::System }
     }
 
     /// Also allows this machine.
     #[must_use]
     pub fn and_loopback(mut self) -> Self {
-        self.classes.push(Class::Loopback);
+        self.classes.push(AddressClass::Loopback);
         self
     }
 
     /// Also allows a network, whatever its address class.
     #[must_use]
-    pub fn and(mut self, network: IpNet) -> Self {
+    pub fn and_network(mut self, network: IpNet) -> Self {
         self.allowed.push(network);
         self
     }
@@ -251,33 +262,33 @@ impl Egress {
     /// address or `localhost`; any other name is ignored, because its owner decides where it resolves. Addresses of
     /// cloud metadata services are ignored too.
     #[must_use]
-    pub fn and_place(mut self, url: &Url) -> Self {
+    pub fn and_endpoint(mut self, url: &Url) -> Self {
         let is_fixed = match url.host() {
             Some(Host::Domain(name)) => name == LOCALHOST,
-            Some(Host::Ipv4(address)) => Class::of(address.into()) != Class::Metadata,
-            Some(Host::Ipv6(address)) => Class::of(address.into()) != Class::Metadata,
+            Some(Host::Ipv4(address)) => AddressClass::of(address.into()) != AddressClass::Metadata,
+            Some(Host::Ipv6(address)) => AddressClass::of(address.into()) != AddressClass::Metadata,
             None => false,
         };
-        self.places.extend(Place::of(url).filter(|_| is_fixed));
+        self.allowed_endpoints.extend(AllowedEndpoint::of(url).filter(|_| is_fixed));
         self
     }
 
     /// Uses another resolver; its results are checked like those of the system.
     #[must_use]
-    pub fn resolving(mut self, lookup: Arc<dyn Lookup>) -> Self {
-        self.names = Names::Given(lookup);
+    pub fn with_resolver(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.names = NameResolver::Custom(lookup);
         self
     }
 
     /// Whether connections may go through a proxy of the environment. A proxy resolves names itself, so a policy that
     /// checks addresses cannot use one.
     pub(crate) fn trusts_proxies(&self) -> bool {
-        self.classes.contains(&Class::Private)
+        self.classes.contains(&AddressClass::Private)
     }
 
     /// Checks the address in a URL; the addresses of a name are checked when it is resolved.
-    pub(crate) fn check_url(&self, host: &str, url: &Url) -> Result<(), Refusal> {
-        let is_place = || Place::of(url).is_some_and(|place| self.places.contains(&place));
+    pub(crate) fn check_url(&self, host: &str, url: &Url) -> Result<(), EgressRefusal> {
+        let is_place = || AllowedEndpoint::of(url).is_some_and(|place| self.allowed_endpoints.contains(&place));
         match url.host() {
             Some(Host::Ipv4(address)) => {
                 self.check(host, IpAddr::V4(address)).or_else(|r| is_place().then_some(()).ok_or(r))
@@ -287,7 +298,9 @@ impl Egress {
             }
             // The port is unknown where TLS resolves the name, so this refuses other ports of an allowed endpoint
             // early.
-            Some(Host::Domain(name)) if self.places.iter().any(|place| place.is_named(name, 0)) && !is_place() => {
+            Some(Host::Domain(name))
+                if self.allowed_endpoints.iter().any(|place| place.is_named(name, 0)) && !is_place() =>
+            {
                 self.check(host, IpAddr::V4(Ipv4Addr::LOCALHOST))
             }
             // Behind a proxy, the proxy resolves the name.
@@ -297,31 +310,31 @@ impl Egress {
     }
 
     /// Refuses the names of cloud metadata services. Other names are checked when they are resolved.
-    fn check_name(&self, name: &str) -> Result<(), Refusal> {
+    fn check_name(&self, name: &str) -> Result<(), EgressRefusal> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&Class::Metadata);
+        let handed_out = METADATA_NAMES.contains(&&*name) && !self.classes.contains(&AddressClass::Metadata);
         if handed_out {
             let address = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
-            return Err(Refusal { host: name, address, class: Class::Metadata });
+            return Err(EgressRefusal { host: name, address, class: AddressClass::Metadata });
         }
         Ok(())
     }
 
     /// Checks one address against the policy.
-    pub fn check(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
-        let class = Class::of(address);
+    pub fn check(&self, host: &str, address: IpAddr) -> Result<(), EgressRefusal> {
+        let class = AddressClass::of(address);
         let plain = address.to_canonical();
         if self.classes.contains(&class) || self.allowed.iter().any(|net| net.contains(&plain)) {
             return Ok(());
         }
-        Err(Refusal { host: host.into(), address, class })
+        Err(EgressRefusal { host: host.into(), address, class })
     }
 
     /// Resolves a host and returns the addresses that may be called.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = bare.parse::<IpAddr>() {
-            let is_place = self.places.iter().any(|place| place.is_address(address) && place.port == port);
+            let is_place = self.allowed_endpoints.iter().any(|place| place.is_address(address) && place.port == port);
             if !is_place {
                 self.check(host, address)?;
             }
@@ -331,10 +344,10 @@ impl Egress {
         let found = self.names.look_up(bare).await.map_err(unknown)?;
         let mut kept = Vec::new();
         let mut refused = None;
-        let is_place = self.places.iter().any(|place| place.is_named(bare, port));
+        let is_place = self.allowed_endpoints.iter().any(|place| place.is_named(bare, port));
         for address in found {
             match self.check(host, address) {
-                Err(refusal) if is_place && refusal.class == Class::Loopback => {
+                Err(refusal) if is_place && refusal.class == AddressClass::Loopback => {
                     kept.push(SocketAddr::new(address, port));
                 }
                 Ok(()) => kept.push(SocketAddr::new(address, port)),
@@ -353,8 +366,8 @@ impl Egress {
 mod tests {
     use super::*;
 
-    fn class(text: &str) -> Class {
-        Class::of(text.parse().unwrap())
+    fn class(text: &str) -> AddressClass {
+        AddressClass::of(text.parse().unwrap())
     }
 
     #[test]
@@ -362,7 +375,7 @@ mod tests {
         for text in
             ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1"]
         {
-            assert_eq!(class(text), Class::Loopback, "{text}");
+            assert_eq!(class(text), AddressClass::Loopback, "{text}");
         }
         for text in [
             "10.0.0.1",
@@ -373,7 +386,7 @@ mod tests {
             "::ffff:10.1.2.3",
             "64:ff9b:1:a9fe:a9:fe00:808:808",
         ] {
-            assert_eq!(class(text), Class::Private, "{text}");
+            assert_eq!(class(text), AddressClass::Private, "{text}");
         }
         for text in [
             "169.254.169.254",
@@ -388,24 +401,24 @@ mod tests {
             "fe80::a9fe:a9fe",
             "100.100.100.200",
         ] {
-            assert_eq!(class(text), Class::Metadata, "{text}");
+            assert_eq!(class(text), AddressClass::Metadata, "{text}");
         }
         for text in ["2001:0:1::1", "2001:2::1", "3fff::1", "5f00::1", "192.88.99.1"] {
-            assert_eq!(class(text), Class::Unroutable, "{text}");
+            assert_eq!(class(text), AddressClass::Unroutable, "{text}");
         }
         for text in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "2001:db8::1", "240.0.0.1"] {
-            assert_eq!(class(text), Class::Unroutable, "{text}");
+            assert_eq!(class(text), AddressClass::Unroutable, "{text}");
         }
-        assert_eq!(class("169.254.1.1"), Class::LinkLocal);
-        assert_eq!(class("fe80::1"), Class::LinkLocal);
+        assert_eq!(class("169.254.1.1"), AddressClass::LinkLocal);
+        assert_eq!(class("fe80::1"), AddressClass::LinkLocal);
         for text in ["1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1"] {
-            assert_eq!(class(text), Class::Public, "{text}");
+            assert_eq!(class(text), AddressClass::Public, "{text}");
         }
     }
 
     #[test]
     fn what_is_allowed_by_name_of_network_passes_and_nothing_else() {
-        let policy = Egress::public().and("10.1.0.0/16".parse().unwrap());
+        let policy = Egress::public().and_network("10.1.0.0/16".parse().unwrap());
         assert!(policy.check("h", "10.1.2.3".parse().unwrap()).is_ok());
         assert!(policy.check("h", "::ffff:10.1.2.3".parse().unwrap()).is_ok());
         assert!(policy.check("h", "10.2.2.3".parse().unwrap()).is_err());
@@ -418,11 +431,11 @@ mod tests {
     async fn a_place_is_one_port_of_one_address() {
         let url = |text: &str| Url::parse(text).unwrap();
         let policy = Egress::public()
-            .and_place(&url("http://127.0.0.1:4000/agent"))
-            .and_place(&url("http://localhost:4001"))
-            .and_place(&url("https://[::1]"))
-            .and_place(&url("http://169.254.169.254"))
-            .and_place(&url("http://inner.example"));
+            .and_endpoint(&url("http://127.0.0.1:4000/agent"))
+            .and_endpoint(&url("http://localhost:4001"))
+            .and_endpoint(&url("https://[::1]"))
+            .and_endpoint(&url("http://169.254.169.254"))
+            .and_endpoint(&url("http://inner.example"));
         for (there, may) in [
             ("http://127.0.0.1:4000/x", true),
             ("http://127.0.0.1:22/", false),
@@ -442,13 +455,13 @@ mod tests {
         assert!(policy.resolve("localhost", 4001).await.is_ok());
         assert!(policy.resolve("localhost", 22).await.is_err());
         // The owner of a name decides where it resolves, so a name is no endpoint.
-        assert!(policy.places.iter().all(|place| !place.is_named("inner.example", 80)));
+        assert!(policy.allowed_endpoints.iter().all(|place| !place.is_named("inner.example", 80)));
     }
 
     #[tokio::test]
     async fn a_name_that_leads_to_this_machine_is_refused_by_its_address() {
         let refused = Egress::public().resolve("localhost", 80).await;
-        assert!(matches!(refused, Err(ResolveError::Refused(r)) if r.class == Class::Loopback));
+        assert!(matches!(refused, Err(ResolveError::Refused(r)) if r.class == AddressClass::Loopback));
         let literal = Egress::public().resolve("[::1]", 80).await;
         assert!(matches!(literal, Err(ResolveError::Refused(_))));
         let kept = Egress::anywhere().resolve("127.0.0.1", 80).await.unwrap();

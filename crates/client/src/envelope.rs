@@ -7,18 +7,18 @@
 //! The timestamps of one sender increase by at least a microsecond; otherwise the network would take two bookings of
 //! one instant for one.
 
-mod seal;
+mod signing;
 
-pub use sabir_wire::agnt::{Answered, Envelope, Hop, Moment, NETWORK, VIA_MAX};
-pub use seal::{Derivation, KEY_BYTES_MIN, Seal, SealKey, seal, unseal};
+pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, VIA_MAX};
+pub use signing::{EnvelopeKey, EnvelopeMac, KEY_BYTES_MIN, KeyDerivation, sign_envelope, verify_payload};
 
-use crate::door::{As, Door, Outgoing, sensitive};
+use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, sensitive_header};
 use crate::retry::jitter;
-use crate::{Capacity, Client, Endpoint, Error, Note, Secret};
+use crate::{Capacity, Client, EndpointClient, Error, Observation, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::agnt::{Problem, ProblemCode};
-use sabir_wire::agnt::{Unanswered, read_answer};
+use sabir_wire::agnt::{NetworkAnswerError, read_answer};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,16 +32,16 @@ pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const ATTEMPTS_MAX: u32 = 5;
 /// The time during which an envelope is retried. The network refuses a timestamp after five minutes; the rest is for
 /// clock differences.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const RETRY_TIME_MAX: Duration = Duration::from_secs(120);
 /// The pause before the first retry; it doubles each time.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// The time for transport, in addition to the time that the envelope gives the answer.
-const TRANSIT: Duration = Duration::from_secs(1);
+const TRANSIT_TIME: Duration = Duration::from_secs(1);
 
 /// Why an envelope has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unserved {
+pub enum EnvelopeError {
     /// The network refused the envelope.
     #[error("{}: {}", .0.code.name(), .0.message)]
     Refused(Problem),
@@ -59,7 +59,7 @@ pub enum Unserved {
     },
     /// The response is not an answer of a network.
     #[error("not an answer of a network, HTTP status {http}: {reason}")]
-    Nonsense {
+    Malformed {
         /// The fault of the response.
         reason: String,
         /// The HTTP status of the response.
@@ -67,18 +67,18 @@ pub enum Unserved {
     },
     /// The request failed without a response.
     #[error(transparent)]
-    Failed(#[from] Error),
+    Transport(#[from] Error),
 }
 
-impl Unserved {
+impl EnvelopeError {
     /// Whether the same envelope, with the same timestamp, may succeed later.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Refused(problem) => problem.code.is_retryable(),
             Self::Unknown { retryable, .. } => *retryable,
             // A proxy that cannot reach its server answers in its own words.
-            Self::Nonsense { http, .. } => matches!(http, 429 | 500..),
-            Self::Failed(error) => error.is_passing(),
+            Self::Malformed { http, .. } => matches!(http, 429 | 500..),
+            Self::Transport(error) => error.is_transient(),
         }
     }
 
@@ -86,33 +86,33 @@ impl Unserved {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(problem) => problem.retry_after,
-            Self::Failed(error) => error.retry_after(),
-            Self::Unknown { .. } | Self::Nonsense { .. } => None,
+            Self::Transport(error) => error.retry_after(),
+            Self::Unknown { .. } | Self::Malformed { .. } => None,
         }
     }
 }
 
 /// The transport of envelopes: sends one, and returns one answer. Cheap to clone.
 #[derive(Clone)]
-pub struct Post {
-    door: Door,
+pub struct EnvelopeTransport {
+    http_client: HttpClient,
 }
 
-impl Post {
+impl EnvelopeTransport {
     /// Uses the HTTP client of a client, with its observer.
-    pub fn of(client: &Client) -> Self {
-        Self { door: client.door() }
+    pub fn from_client(client: &Client) -> Self {
+        Self { http_client: client.http_client() }
     }
 
     /// Uses the HTTP client of an endpoint, which has no observer.
-    pub fn over(endpoint: &Endpoint) -> Self {
-        Self { door: endpoint.door() }
+    pub fn from_endpoint(endpoint: &EndpointClient) -> Self {
+        Self { http_client: endpoint.http_client() }
     }
 
     /// The same transport with a capacity for all answers together.
     #[must_use]
-    pub fn room(self, room: Capacity) -> Self {
-        Self { door: self.door.with_room(room) }
+    pub fn with_capacity(self, room: Capacity) -> Self {
+        Self { http_client: self.http_client.with_capacity(room) }
     }
 
     /// Sends an envelope once, unchanged, and waits for its answer. Redirects are not followed, because the request
@@ -123,20 +123,20 @@ impl Post {
         key: Option<&Secret>,
         envelope: &Envelope,
         time: Duration,
-    ) -> Result<Answered, Unserved> {
+    ) -> Result<NetworkAnswer, EnvelopeError> {
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
-            headers.insert(header::AUTHORIZATION, sensitive(&format!("Bearer {}", key.expose()))?);
+            headers.insert(header::AUTHORIZATION, sensitive_header(&format!("Bearer {}", key.expose()))?);
         }
         let (status, after, body) = self.post(at, headers, envelope.write().into(), time).await?;
         read_answer(&body, status).map_err(|unanswered| match unanswered {
-            Unanswered::Refused(problem) => {
-                Unserved::Refused(Problem { retry_after: problem.retry_after.or(after), ..problem })
+            NetworkAnswerError::Refused(problem) => {
+                EnvelopeError::Refused(Problem { retry_after: problem.retry_after.or(after), ..problem })
             }
-            Unanswered::Unknown { code, message, retryable } => {
-                Unserved::Unknown { code, message, retryable, http: status }
+            NetworkAnswerError::UnknownCode { code, message, retryable } => {
+                EnvelopeError::Unknown { code, message, retryable, http: status }
             }
-            Unanswered::Nonsense(reason) => Unserved::Nonsense { reason, http: status },
+            NetworkAnswerError::NotAnAnswer(reason) => EnvelopeError::Malformed { reason, http: status },
         })
     }
 
@@ -150,9 +150,10 @@ impl Post {
     ) -> Result<(u16, Option<Duration>, Bytes), Error> {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let url = at.clone();
-        let outgoing = Outgoing { method: Method::POST, url, headers, body: Some(body), secret_query: Vec::new() };
+        let outgoing =
+            OutgoingRequest { method: Method::POST, url, headers, body: Some(body), secret_query: Vec::new() };
         let exchange = async {
-            let answer = self.door.send(outgoing, As::Ourselves).await?;
+            let answer = self.http_client.send(outgoing, ConnectionPool::AgentWithCertificate).await?;
             let (status, after) = (answer.status.as_u16(), answer.retry_after());
             Ok((status, after, answer.body("the answer", ANSWER_BYTES_MAX).await?))
         };
@@ -163,106 +164,114 @@ impl Post {
 
 /// A sender of envelopes to one network.
 #[derive(Clone)]
-pub struct Envelopes {
-    post: Post,
+pub struct EnvelopeSender {
+    transport: EnvelopeTransport,
     at: Url,
     from: String,
     key: Option<Secret>,
-    seal: Option<Arc<dyn Seal>>,
-    patience: Duration,
+    envelope_mac: Option<Arc<dyn EnvelopeMac>>,
+    retry_time_max: Duration,
     /// The last timestamp, in microseconds.
     last: Arc<Mutex<i64>>,
 }
 
-impl fmt::Debug for Envelopes {
+impl fmt::Debug for EnvelopeSender {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Envelopes").field("at", &self.at.as_str()).field("from", &self.from).finish_non_exhaustive()
     }
 }
 
-impl Envelopes {
+impl EnvelopeSender {
     /// A sender to the endpoint of a network.
-    pub fn new(post: Post, at: Url, from: impl Into<String>) -> Self {
-        Self { post, at, from: from.into(), key: None, seal: None, patience: PATIENCE, last: Arc::default() }
+    pub fn new(transport: EnvelopeTransport, at: Url, from: impl Into<String>) -> Self {
+        Self {
+            transport,
+            at,
+            from: from.into(),
+            key: None,
+            envelope_mac: None,
+            retry_time_max: RETRY_TIME_MAX,
+            last: Arc::default(),
+        }
     }
 
     /// Sets the API key for the network.
     #[must_use]
-    pub fn key(mut self, key: Secret) -> Self {
+    pub fn with_key(mut self, key: Secret) -> Self {
         self.key = Some(key);
         self
     }
 
     /// Sets the key that signs the envelopes.
     #[must_use]
-    pub fn sealed(mut self, seal: Arc<dyn Seal>) -> Self {
-        self.seal = Some(seal);
+    pub fn with_signing(mut self, seal: Arc<dyn EnvelopeMac>) -> Self {
+        self.envelope_mac = Some(seal);
         self
     }
 
-    /// Sets how long an envelope is retried; [`PATIENCE`] by default.
+    /// Sets how long an envelope is retried; [`RETRY_TIME_MAX`] by default.
     #[must_use]
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub const fn with_retry_time_max(mut self, patience: Duration) -> Self {
+        self.retry_time_max = patience;
         self
     }
 
     /// The agent id of the sender.
-    pub fn from(&self) -> &str {
+    pub fn sender(&self) -> &str {
         &self.from
     }
 
     /// Returns a timestamp later than all earlier ones.
-    pub fn stamp(&self) -> Moment {
+    pub fn next_timestamp(&self) -> NanoTimestamp {
         let now = i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = now.max(last.saturating_add(1));
-        Moment::from_nanos(last.saturating_mul(1000))
+        NanoTimestamp::from_nanos(last.saturating_mul(1000))
     }
 
     /// Sends an envelope until it is answered, refused for good, or the time is up. An envelope without a timestamp
     /// gets one; an envelope with a timestamp is a retry of the envelope that had it before.
-    pub async fn send(&self, mut envelope: Envelope) -> Result<Answered, Unserved> {
+    pub async fn send(&self, mut envelope: Envelope) -> Result<NetworkAnswer, EnvelopeError> {
         envelope.from.clone_from(&self.from);
-        envelope.timestamp.get_or_insert_with(|| self.stamp());
+        envelope.timestamp.get_or_insert_with(|| self.next_timestamp());
         let begun = tokio::time::Instant::now();
         let mut attempt = 1;
         loop {
-            let unserved = match self.once(&envelope).await {
+            let unserved = match self.send_once(&envelope).await {
                 Ok(answered) => return Ok(answered),
                 Err(unserved) => unserved,
             };
-            let pause = unserved.retry_after().unwrap_or_else(|| jitter(PAUSE * 2_u32.pow(attempt - 1)));
-            if !unserved.is_passing() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > self.patience {
+            let pause = unserved.retry_after().unwrap_or_else(|| jitter(PAUSE_FIRST * 2_u32.pow(attempt - 1)));
+            if !unserved.is_transient() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > self.retry_time_max {
                 return Err(unserved);
             }
             attempt += 1;
-            self.post.door.note(&Note::Retry { attempt, pause, reason: &unserved.to_string() });
+            self.transport.http_client.observe(&Observation::Retry { attempt, pause, reason: &unserved.to_string() });
             tokio::time::sleep(pause).await;
         }
     }
 
-    async fn once(&self, envelope: &Envelope) -> Result<Answered, Unserved> {
+    async fn send_once(&self, envelope: &Envelope) -> Result<NetworkAnswer, EnvelopeError> {
         let mut envelope = envelope.clone();
-        if let Some(key) = &self.seal {
+        if let Some(key) = &self.envelope_mac {
             let at = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
-            seal(&mut envelope, &self.from, at, &**key)?;
+            sign_envelope(&mut envelope, &self.from, at, &**key)?;
         }
-        let time = Duration::from_millis(envelope.ttl_ms).min(TTL_MAX) + TRANSIT;
-        let answered = self.post.exchange(&self.at, self.key.as_ref(), &envelope, time).await?;
-        let payload = unseal(answered.payload, self.seal.as_deref())
-            .map_err(|reason| Unserved::Nonsense { reason, http: 200 })?;
-        Ok(Answered { payload, ..answered })
+        let time = Duration::from_millis(envelope.ttl_ms).min(TTL_MAX) + TRANSIT_TIME;
+        let answered = self.transport.exchange(&self.at, self.key.as_ref(), &envelope, time).await?;
+        let payload = verify_payload(answered.payload, self.envelope_mac.as_deref())
+            .map_err(|reason| EnvelopeError::Malformed { reason, http: 200 })?;
+        Ok(NetworkAnswer { payload, ..answered })
     }
 }
 
 /// The problem that a relay returns to its own sender.
-impl From<Unserved> for Problem {
-    fn from(unserved: Unserved) -> Self {
+impl From<EnvelopeError> for Problem {
+    fn from(unserved: EnvelopeError) -> Self {
         let after = unserved.retry_after();
         let problem = match unserved {
-            Unserved::Refused(problem) => return problem,
-            Unserved::Failed(Error::Timeout { .. }) => {
+            EnvelopeError::Refused(problem) => return problem,
+            EnvelopeError::Transport(Error::Timeout { .. }) => {
                 Self::new(ProblemCode::TtlExceeded, "there was no answer in time")
             }
             other => Self::new(ProblemCode::VenueUnreachable, other.to_string()),
@@ -283,10 +292,14 @@ mod tests {
     #[test]
     fn timestamps_rise_however_fast_they_are_asked_for() {
         let client = Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
-        let sender = Envelopes::new(Post::of(&client), Url::parse("http://127.0.0.1:1/a2a/v1").unwrap(), "a");
-        let (other, mut last) = (sender.clone(), sender.stamp());
+        let sender = EnvelopeSender::new(
+            EnvelopeTransport::from_client(&client),
+            Url::parse("http://127.0.0.1:1/a2a/v1").unwrap(),
+            "a",
+        );
+        let (other, mut last) = (sender.clone(), sender.next_timestamp());
         for _ in 0..1000 {
-            for moment in [sender.stamp(), other.stamp()] {
+            for moment in [sender.next_timestamp(), other.next_timestamp()] {
                 assert!(moment > last && moment.nanos() % 1000 == 0, "{moment} after {last}");
                 last = moment;
             }

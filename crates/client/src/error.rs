@@ -1,6 +1,6 @@
 //! Every way a call can fail, one variant per reaction.
 
-use crate::egress::Refusal;
+use crate::egress::EgressRefusal;
 use sabir_proto::{Fault, TaskRef};
 use std::fmt;
 use std::time::Duration;
@@ -28,17 +28,17 @@ impl fmt::Display for TransportCode {
 
 /// The side that causes a connection failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Whose {
+pub enum FailureSide {
     /// This machine's: no sockets left, no network.
-    Ours,
+    Local,
     /// The peer alone: its host is there, and refuses, hangs up or answers in place of a server that is down.
-    Theirs,
+    Peer,
     /// The cause is unknown: the name does not resolve, or there is no answer.
     #[default]
     Unknown,
 }
 
-impl Whose {
+impl FailureSide {
     /// Derives the side from an error of the system. An unreachable address says nothing about other addresses, so it
     /// does not count as a local failure.
     pub(crate) fn of(error: &std::io::Error) -> Self {
@@ -49,9 +49,9 @@ impl Whose {
         // Too many open files, of this process or of the system, have no `ErrorKind` of their own.
         const FILES: [i32; 2] = [23, 24];
         match error.kind() {
-            AddrNotAvailable | NetworkDown | OutOfMemory => Self::Ours,
-            _ if error.raw_os_error().is_some_and(|number| FILES.contains(&number)) => Self::Ours,
-            ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof => Self::Theirs,
+            AddrNotAvailable | NetworkDown | OutOfMemory => Self::Local,
+            _ if error.raw_os_error().is_some_and(|number| FILES.contains(&number)) => Self::Local,
+            ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof => Self::Peer,
             _ => Self::Unknown,
         }
     }
@@ -110,7 +110,7 @@ pub enum Error {
         /// True if the request cannot have arrived, so that it may be repeated.
         safe: bool,
         /// The side that causes the failure, as far as it is known.
-        whose: Whose,
+        side: FailureSide,
         /// The reason why the request did not reach its server.
         cause: UnreachableCause,
         /// The `Retry-After` delay of a proxy, if it sent one.
@@ -118,7 +118,7 @@ pub enum Error {
     },
     /// The address policy does not allow the address.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EgressRefusal),
     /// No card was found.
     #[error("no agent card at {at}: {reason}")]
     CardNotFound {
@@ -129,7 +129,7 @@ pub enum Error {
     },
     /// A document redirects to an origin that the caller did not name.
     #[error("{at} redirects to {to}")]
-    Elsewhere {
+    RedirectRefused {
         /// The URL that was tried.
         at: String,
         /// The target of the redirect.
@@ -157,7 +157,7 @@ pub enum Error {
         /// The URL or the path of the card.
         at: String,
         /// The reason why the signatures do not suffice.
-        reason: Box<crate::signature::Distrust>,
+        reason: Box<crate::signature::UntrustedReason>,
     },
     /// The card offers no interface that we speak.
     #[error("the card offers no interface that can be used: {}", if offered.is_empty() { "it lists none".into() } else { offered.join(", ") })]
@@ -170,7 +170,7 @@ pub enum Error {
     CredentialsMissing {
         /// The alternatives of the card, in words.
         wanted: Vec<String>,
-        /// The error of the transport; `None` if nothing was sent.
+        /// The error of the transport; `Unchanged` if nothing was sent.
         transport: Option<TransportCode>,
     },
     /// Our credentials were not accepted.
@@ -194,7 +194,7 @@ pub enum Error {
     Fault {
         /// The fault as the protocol defines it.
         fault: Fault,
-        /// The error of the transport; `None` when nothing was sent.
+        /// The error of the transport; `Unchanged` when nothing was sent.
         transport: Option<TransportCode>,
         /// The `Retry-After` delay, if the agent sent one.
         retry_after: Option<Duration>,
@@ -209,7 +209,7 @@ pub enum Error {
     },
     /// The answer exceeds the shared capacity for answers. The request has arrived.
     #[error("more is on its way from agents than there is room for")]
-    Crowded,
+    CapacityExceeded,
     /// A document or an answer exceeds its limit.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
@@ -227,14 +227,14 @@ impl Error {
     }
 
     /// The peer cannot be reached.
-    pub(crate) fn nobody(host: &str, reason: impl Into<String>, safe: bool) -> Self {
-        let (host, reason, whose, cause) = (host.into(), reason.into(), Whose::Unknown, UnreachableCause::Other);
-        Self::Unreachable { host, reason, safe, whose, cause, retry_after: None }
+    pub(crate) fn unreachable(host: &str, reason: impl Into<String>, safe: bool) -> Self {
+        let (host, reason, side, cause) = (host.into(), reason.into(), FailureSide::Unknown, UnreachableCause::Other);
+        Self::Unreachable { host, reason, safe, side, cause, retry_after: None }
     }
 
     /// The same error with a known cause.
     #[must_use]
-    pub(crate) fn caused_by(mut self, known: UnreachableCause) -> Self {
+    pub(crate) fn with_cause(mut self, known: UnreachableCause) -> Self {
         if let Self::Unreachable { cause, .. } = &mut self {
             *cause = known;
         }
@@ -243,8 +243,8 @@ impl Error {
 
     /// The same error with the side that the system's error tells.
     #[must_use]
-    pub(crate) fn because(mut self, said: Whose) -> Self {
-        if let Self::Unreachable { whose, .. } = &mut self {
+    pub(crate) fn with_side(mut self, said: FailureSide) -> Self {
+        if let Self::Unreachable { side: whose, .. } = &mut self {
             *whose = said;
         }
         self
@@ -264,11 +264,11 @@ impl Error {
     }
 
     /// Whether a retry of a read-only request may succeed.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } | Self::Crowded => true,
+            Self::Unreachable { .. } | Self::StreamLost { .. } | Self::Timeout { .. } | Self::CapacityExceeded => true,
             Self::Fault { fault, .. } => {
-                matches!(fault.code(), sabir_proto::Code::Unavailable | sabir_proto::Code::Exhausted)
+                matches!(fault.code(), sabir_proto::FaultCode::Unavailable | sabir_proto::FaultCode::Exhausted)
             }
             _ => false,
         }

@@ -26,7 +26,7 @@
 //! | `events`, `wait` | follows a task to its end, by stream or by polling |
 //! | `probe` | single facts below a call, for diagnosis |
 //! | `one_call`, `delegate` | one call for one answer; delegation to another agent |
-//! | [`signature`] | verifies the signatures of cards |
+//! | [`authenticate_signature`] | verifies the signatures of cards |
 //! | [`oauth`], [`tokens`], [`native_token`] | gets tokens, stores them, and makes those of agent-native |
 //! | [`envelope`] | envelopes of AGNT's booking network: timestamps, signatures, retries |
 //! | [`xpr`] | signs requests as an account of XPR Network |
@@ -36,62 +36,62 @@
 #![warn(missing_docs)]
 
 mod agent;
-mod audience;
-mod authorise;
-mod cache;
+mod agent_reference;
+mod agent_response;
 mod capacity;
+mod card_cache;
 mod catalog;
-mod choose;
 mod client;
+mod credential_origins;
 mod credentials;
-mod delegate;
+mod delegation;
 mod discover;
-mod documents;
-mod door;
+mod document_client;
 pub mod egress;
-mod endpoint;
+mod endpoint_client;
 mod error;
 mod events;
-mod observe;
-mod one_call;
+mod handoff_trail;
+mod http_client;
+mod interface_choice;
+mod observer;
+mod polling;
 mod probe;
-mod profile;
 pub mod redact;
-mod reference;
+mod request_credential;
 mod retry;
-mod said;
 mod secret;
+mod single_call;
 mod tls;
-mod transfer;
 mod transport;
-mod wait;
+mod vendor_profile;
 
 pub use agent::{Agent, message_id, send_message, text_message};
-pub use audience::Audience;
-pub use authorise::{Authorise, Leaving, Proof};
-pub use capacity::{Capacity, Share};
-pub use choose::{Binding, Chosen, UnknownBinding, Version, choose};
-pub use client::{Builder, Client, Download};
+pub use agent_reference::{AgentReference, is_loopback};
+pub use agent_response::AgentResponse;
+pub use capacity::{Capacity, CapacityShare};
+pub use client::{Client, ClientBuilder, Download};
+pub use credential_origins::CredentialOrigins;
 pub use credentials::{Credentials, describe as describe_scheme};
-pub use delegate::{Delegation, Turn};
-pub use discover::{Found, WELL_KNOWN, below};
-pub use documents::{Documents, Receipt};
-pub use door::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
+pub use delegation::{Delegation, DelegationTurn};
+pub use discover::{DiscoveredCard, WELL_KNOWN, url_below};
+pub use document_client::{DocumentClient, ResponseHead};
 pub use egress::Egress;
-pub use endpoint::{Arriving, Asking, Endpoint};
-pub use error::{Error, TransportCode, UnreachableCause, Whose};
-pub use events::{Events, Follow, Until};
-pub use observe::{Note, Observer};
-pub use one_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
-pub use probe::{Exchange, Handshake, Page, Probe};
-pub use profile::{PROFILES, Profile, UnknownProfile};
-pub use reference::{Reference, is_loopback};
-pub use said::Said;
+pub use endpoint_client::{EndpointClient, EndpointRequest, EndpointResponse};
+pub use error::{Error, FailureSide, TransportCode, UnreachableCause};
+pub use events::{FollowOptions, FollowUntil, TaskEvents};
+pub use handoff_trail::{HandoffTrail, is_confidential, with_only_target};
+pub use http_client::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
+pub use interface_choice::{Binding, ChosenInterface, UnknownBinding, VersionPolicy, choose_interface};
+pub use observer::{Observation, Observer};
+pub use polling::{PollSchedule, SendOutcome};
+pub use probe::{Handshake, Probe, ProbedPage, RawResponse};
+pub use request_credential::{AuthHeadersFuture, RequestCredential, UnsentRequest};
 pub use secret::Secret;
+pub use single_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
 pub use tls::Tls;
-pub use transfer::{Trail, is_confidential, offering};
-pub use transport::Written;
-pub use wait::{Outcome, Pace};
+pub use transport::RequestPreview;
+pub use vendor_profile::{PROFILES, UnknownProfile, VendorProfile};
 
 pub mod envelope;
 pub mod native_token;

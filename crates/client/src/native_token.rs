@@ -4,12 +4,12 @@
 //! lifetime of fifteen minutes. Its verifier trims the shared secret and its signer does not, which breaks calls when
 //! an environment variable ends in a newline. We trim the secret, and so agree with every verifier.
 //!
-//! [`NativeToken`] is one token. [`Issuer`] is the credential of a client: it makes a token for each request, so that
+//! [`NativeToken`] is one token. [`NativeTokenIssuer`] is the credential of a client: it makes a token for each request, so that
 //! no token expires during a long conversation.
 
 mod issuer;
 
-pub use issuer::{Audience, Issuer, Organisation};
+pub use issuer::{NativeTokenIssuer, Organisation, TokenAudience};
 
 use crate::secret::Secret;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// The lifetime of a token.
-pub const LIFE: Duration = Duration::from_secs(15 * 60);
+pub const LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// The issuer of tokens when the caller has no address of its own.
 pub const ISSUER_DEFAULT: &str = "http://localhost:3000";
 
@@ -32,8 +32,8 @@ pub struct NativeToken<'a> {
     pub issuer: Option<&'a str>,
     /// The address of the peer. Set it only on request: a peer that does not know its own address refuses such tokens.
     pub audience: Option<&'a str>,
-    /// The lifetime of the token; [`LIFE`] by default.
-    pub life: Duration,
+    /// The lifetime of the token; [`LIFETIME`] by default.
+    pub lifetime: Duration,
 }
 
 /// Why no token was made.
@@ -65,7 +65,7 @@ struct Claims<'a> {
 impl<'a> NativeToken<'a> {
     /// A token for this user, with default values for all other claims.
     pub fn new(email: &'a str) -> Self {
-        Self { email, org_domain: None, issuer: None, audience: None, life: LIFE }
+        Self { email, org_domain: None, issuer: None, audience: None, lifetime: LIFETIME }
     }
 
     /// Signs the token. `now` is in Unix seconds.
@@ -84,7 +84,7 @@ impl<'a> NativeToken<'a> {
             org_domain: some(self.org_domain),
             iss: some(self.issuer).unwrap_or(ISSUER_DEFAULT),
             iat: now,
-            exp: now.saturating_add(self.life.as_secs()),
+            exp: now.saturating_add(self.lifetime.as_secs()),
             aud: some(self.audience),
         };
         let header = Header { typ: None, ..Header::new(Algorithm::HS256) };
@@ -100,9 +100,9 @@ mod tests {
     use serde_json::Value;
 
     #[derive(Deserialize)]
-    struct Vectors {
+    struct NativeTokenVectors {
         organizations: Vec<Organization>,
-        cases: Vec<Case>,
+        cases: Vec<NativeTokenCase>,
     }
 
     #[derive(Deserialize)]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct NativeTokenCase {
         name: String,
         token: String,
         secret: Option<String>,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// The token that we make for the claims of a case, if we can make those claims.
-    fn ours(case: &Case, secret: &str) -> Option<String> {
+    fn ours(case: &NativeTokenCase, secret: &str) -> Option<String> {
         let decoded = case.decoded.as_ref()?;
         let claims = decoded["payload"].as_object()?;
         let known = ["sub", "org_domain", "iss", "iat", "exp", "aud"];
@@ -136,7 +136,7 @@ mod tests {
             org_domain: text("org_domain").transpose().ok()?,
             issuer: Some(text("iss")?.ok().filter(|issuer| !issuer.is_empty())?),
             audience: text("aud").transpose().ok()?,
-            life: Duration::from_secs(expires.checked_sub(issued)?),
+            lifetime: Duration::from_secs(expires.checked_sub(issued)?),
         };
         Some(token.sign(&Secret::new(secret), issued).ok()?.expose().to_owned())
     }
@@ -144,7 +144,8 @@ mod tests {
     /// Each accepted token of the vectors with only our claims and our header must equal our token to the byte.
     #[test]
     fn our_tokens_are_those_of_the_reference_to_the_byte() {
-        let vectors: Vectors = serde_json::from_str(include_str!("../tests/vectors/agent-native-jwt.json")).unwrap();
+        let vectors: NativeTokenVectors =
+            serde_json::from_str(include_str!("../tests/vectors/agent-native-jwt.json")).unwrap();
         let (mut same, mut left_out) = (0, Vec::new());
         for case in vectors.cases.iter().filter(|case| case.accepted) {
             let domain = case.decoded.as_ref().and_then(|decoded| decoded["payload"]["org_domain"].as_str());

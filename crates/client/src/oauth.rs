@@ -1,6 +1,6 @@
 //! Gets tokens: the OAuth 2 and OpenID Connect flows that a client runs on behalf of its user.
 //!
-//! A [`Client`] is our registration at one authorization server; each flow is a method that returns a [`Token`], or an
+//! A [`OAuthClient`] is our registration at one authorization server; each flow is a method that returns a [`Token`], or an
 //! [`Error`] that says what to do. A card names the flow and its endpoints, which are not trustworthy. So endpoints
 //! must be https (or loopback), answers are bounded, redirects are not followed, and the metadata of a server must
 //! match the URL that we asked.
@@ -9,21 +9,21 @@
 //! is the loopback listener that receives the browser's redirect. [`crate::tokens`] stores the tokens.
 
 mod code;
-mod device;
-mod exchange;
+mod device_code;
 mod grants;
 mod id_token;
 mod loopback;
 mod metadata;
 mod openid;
+mod token_endpoint;
 
-pub use code::AuthorizationCode;
-pub use device::DeviceCode;
+pub use code::AuthorizationCodeFlow;
+pub use device_code::DeviceCodeFlow;
 pub use id_token::{IdTokenFault, Identity};
 pub use metadata::{Metadata, endpoint_or};
-pub use openid::{OpenId, OpenIdLogin};
+pub use openid::{OpenIdFlow, OpenIdLogin};
 
-use crate::reference::is_loopback;
+use crate::agent_reference::is_loopback;
 use crate::secret::Secret;
 use http::StatusCode;
 use std::future::Future;
@@ -40,7 +40,7 @@ pub const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sends requests. The implementation follows no redirect, adds no credential, applies its own timeouts and reads at
-/// most [`ANSWER_BYTES_MAX`] bytes.
+/// most [`RESPONSE_BYTES_MAX`] bytes.
 pub trait Http: Send + Sync {
     /// Sends a request and returns the answer, whatever its status.
     fn send(
@@ -73,7 +73,7 @@ impl Clock for WallClock {
 }
 
 /// Our registration at one authorization server, and how we reach the server.
-pub struct Client<'a, H, C> {
+pub struct OAuthClient<'a, H, C> {
     http: &'a H,
     clock: &'a C,
     id: &'a str,
@@ -82,7 +82,7 @@ pub struct Client<'a, H, C> {
     secret_in_form: AtomicBool,
 }
 
-impl<'a, H: Http, C: Clock> Client<'a, H, C> {
+impl<'a, H: Http, C: Clock> OAuthClient<'a, H, C> {
     /// A client with its registered id, and its secret if it has one.
     pub fn new(http: &'a H, clock: &'a C, id: &'a str, secret: Option<&'a Secret>) -> Self {
         Self { http, clock, id, secret, secret_in_form: AtomicBool::new(false) }
@@ -96,7 +96,7 @@ pub struct Token {
     pub access: Secret,
     /// The refresh token, which is sent to the authorization server.
     pub refresh: Option<Secret>,
-    /// When the token expires, in Unix seconds; `None` if the server did not say.
+    /// When the token expires, in Unix seconds; `Unchanged` if the server did not say.
     pub expires: Option<u64>,
     /// The scopes of the token, as the server says, otherwise as we asked.
     pub scopes: Vec<String>,
@@ -132,12 +132,12 @@ pub enum Prompt<'a> {
 }
 
 /// A function that shows a [`Prompt`] to the user.
-pub type Show<'a> = &'a (dyn Fn(&Prompt<'_>) + Send + Sync);
+pub type ShowPrompt<'a> = &'a (dyn Fn(&Prompt<'_>) + Send + Sync);
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum OAuthError {
     /// The transport failed.
     #[error("no answer from {url}")]
     NoAnswer {
@@ -219,7 +219,7 @@ pub enum Error {
     NotRenewable,
 }
 
-impl Error {
+impl OAuthError {
     /// Whether only a new login helps, because the server no longer accepts what we hold.
     pub fn needs_login(&self) -> bool {
         match self {
@@ -231,17 +231,17 @@ impl Error {
 }
 
 /// Endpoints carry secrets in both directions (RFC 6749 §3.1, §3.2): they need TLS, or a server on this machine.
-fn check_endpoint(url: &Url) -> Result<(), Error> {
+fn check_endpoint(url: &Url) -> Result<(), OAuthError> {
     let secure = match url.scheme() {
         "https" => url.host().is_some(),
         "http" => is_loopback(url),
         _ => false,
     };
-    if secure { Ok(()) } else { Err(Error::Insecure(url.clone())) }
+    if secure { Ok(()) } else { Err(OAuthError::Insecure(url.clone())) }
 }
 
 /// Prepares a message of a server for display: shortened and without control characters.
-fn fit_to_show(text: &str) -> String {
+fn printable(text: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
     text.chars().filter(|c| !c.is_control()).take(CHARACTERS_MAX).collect()
 }
@@ -284,8 +284,8 @@ mod tests {
         let token =
             Token { access: secret.clone(), refresh: Some(secret), expires: Some(1), scopes: vec!["a".to_owned()] };
         assert!(!format!("{token:?}").contains("s3cr3t"));
-        let refused = Error::Refused { error: "invalid_grant".to_owned(), description: Some("used".to_owned()) };
+        let refused = OAuthError::Refused { error: "invalid_grant".to_owned(), description: Some("used".to_owned()) };
         assert_eq!(refused.to_string(), "the authorization server refused: invalid_grant (used)");
-        assert!(refused.needs_login() && Error::NotRenewable.needs_login() && !Error::Denied.needs_login());
+        assert!(refused.needs_login() && OAuthError::NotRenewable.needs_login() && !OAuthError::Denied.needs_login());
     }
 }

@@ -14,13 +14,13 @@
 
 mod certificate;
 mod handshake;
-mod raw;
+mod raw_exchange;
 
 pub use handshake::Handshake;
-pub use raw::Exchange;
+pub use raw_exchange::RawResponse;
 
-use crate::door::{As, Door, Outgoing};
 use crate::egress::ResolveError;
+use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest};
 use crate::{Client, Error};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -33,12 +33,12 @@ use url::Url;
 /// Checks single facts. Cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
-    door: Door,
+    http_client: HttpClient,
 }
 
 /// The answer to a GET, whatever it is.
 #[derive(Debug)]
-pub struct Page {
+pub struct ProbedPage {
     /// The HTTP status. Redirects are not followed.
     pub status: StatusCode,
     /// The headers of the answer.
@@ -52,7 +52,7 @@ pub struct Page {
 impl Client {
     /// Returns a probe with the settings of this client.
     pub fn probe(&self) -> Probe {
-        Probe { door: self.door() }
+        Probe { http_client: self.http_client() }
     }
 }
 
@@ -60,13 +60,13 @@ impl Probe {
     /// Whether requests to a URL go through a proxy of the environment, which then resolves the name.
     pub fn is_proxied(&self, url: &Url) -> bool {
         let Ok(uri) = url.as_str().parse() else { return false };
-        self.door.egress().trusts_proxies() && Matcher::from_env().intercept(&uri).is_some()
+        self.http_client.egress().trusts_proxies() && Matcher::from_env().intercept(&uri).is_some()
     }
 
     /// Resolves the host of a URL to the addresses that may be called.
     pub async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ResolveError> {
         let host = url.host_str().unwrap_or_default();
-        self.door.egress().resolve(host, url.port_or_known_default().unwrap_or(443)).await
+        self.http_client.egress().resolve(host, url.port_or_known_default().unwrap_or(443)).await
     }
 
     /// Connects to the first address that accepts, and closes the connection.
@@ -81,10 +81,10 @@ impl Probe {
         let mut failure = late();
         for address in addresses {
             // The addresses come from the caller, so the policy checks them here too.
-            let refused = self.door.egress().check(&address.ip().to_string(), address.ip());
+            let refused = self.http_client.egress().check(&address.ip().to_string(), address.ip());
             refused.map_err(|refusal| std::io::Error::other(refusal.to_string()))?;
             let begun = Instant::now();
-            match tokio::time::timeout(self.door.timeouts().connect, TcpStream::connect(address)).await {
+            match tokio::time::timeout(self.http_client.timeouts().connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok((stream, *address, begun.elapsed())),
                 Ok(Err(error)) => failure = error,
                 Err(_) => failure = late(),
@@ -94,11 +94,14 @@ impl Probe {
     }
 
     /// Fetches a page without our certificate, and follows no redirect.
-    pub async fn page(&self, url: &Url, headers: HeaderMap, limit: usize) -> Result<Page, Error> {
+    pub async fn page(&self, url: &Url, headers: HeaderMap, limit: usize) -> Result<ProbedPage, Error> {
         let begun = Instant::now();
-        let answer = self.door.send(Outgoing { headers, ..Outgoing::get(url.clone()) }, As::Nobody).await?;
+        let answer = self
+            .http_client
+            .send(OutgoingRequest { headers, ..OutgoingRequest::get(url.clone()) }, ConnectionPool::Other)
+            .await?;
         let (status, headers, elapsed) = (answer.status, answer.headers.clone(), begun.elapsed());
         let body = answer.body("the page", limit).await;
-        Ok(Page { status, headers, body, elapsed })
+        Ok(ProbedPage { status, headers, body, elapsed })
     }
 }

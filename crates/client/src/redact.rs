@@ -2,24 +2,24 @@
 //!
 //! There are three filters. The first knows places: headers, query parameters and body members whose names indicate
 //! secrets. The second knows values: every secret of this process is registered when it is read, and is removed
-//! wherever it appears (also in base64, in JSON or percent-encoded). The third knows patterns: the text after `Bearer`
+//! wherever it appears (also in base64, in JSON or percent-encoded). The third knows patterns: the text after `VerifiedToken`
 //! or `Basic`, and JSON Web Tokens. Redaction cannot be switched off.
 //!
-//! A process has one redactor, [`process`], as it has one log. Configuration, credentials and token issuers register
+//! A process has one redactor, [`process_redactor`], as it has one log. Configuration, credentials and token issuers register
 //! their secrets with it; logs, wire records, errors and the messages of remote agents pass through it.
 
-mod forms;
-mod values;
-mod words;
+mod agent_text;
+mod credential_patterns;
+mod secret_values;
 
-use forms::{credentials_by_form, tokens_by_form};
+pub use agent_text::Redact;
+use credential_patterns::{credentials_by_form, tokens_by_form};
+use secret_values::SecretValues;
+pub use secret_values::{SECRET_BYTES_MIN, WORD_BYTES_MAX};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use values::SecretValues;
-pub use values::{SECRET_BYTES_MIN, WORD_BYTES_MAX};
-pub use words::Redact;
 
 /// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -98,7 +98,7 @@ const SECRET_MEMBERS: [&str; 13] = [
 const SECRET_FIELDS: [&str; 2] = ["code", "assertion"];
 
 /// The redactor of this process.
-pub fn process() -> &'static Arc<Redactor> {
+pub fn process_redactor() -> &'static Arc<Redactor> {
     static PROCESS: OnceLock<Arc<Redactor>> = OnceLock::new();
     PROCESS.get_or_init(Arc::default)
 }
@@ -126,8 +126,8 @@ impl Redactor {
     }
 
     /// The same for a short-lived credential: it is forgotten after many others have been registered.
-    pub fn learn_passing(&self, secret: &str) {
-        self.values.write().unwrap_or_else(PoisonError::into_inner).learn_passing(secret);
+    pub fn learn_temporary(&self, secret: &str) {
+        self.values.write().unwrap_or_else(PoisonError::into_inner).learn_temporary(secret);
     }
 
     /// Hides the values of headers, query parameters and cookies of this name from now on.
@@ -135,7 +135,7 @@ impl Redactor {
         self.names.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_ascii_lowercase());
     }
 
-    fn knows_name(&self, name: &str) -> bool {
+    fn is_secret_name(&self, name: &str) -> bool {
         self.names.read().unwrap_or_else(PoisonError::into_inner).contains(&name.to_ascii_lowercase())
     }
 
@@ -146,20 +146,20 @@ impl Redactor {
 
     /// Removes known secrets, and credentials after a scheme, from the message of a remote agent to a caller. Bare
     /// tokens stay: they may be meant for the caller, for example in a login URL.
-    pub fn words<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        then(self.text(text), credentials_by_form)
+    pub fn agent_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        apply_filter(self.text(text), credentials_by_form)
     }
 
     /// Removes secrets from a line of a log or a record: as in an agent's message, and also every token.
-    pub fn line<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        then(self.words(text), tokens_by_form)
+    pub fn log_line<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        apply_filter(self.agent_text(text), tokens_by_form)
     }
 
     /// A header in a wire record: its value is hidden unless the header is known to be harmless.
     pub fn listed_header(&self, name: &str, value: &str) -> String {
         let lower = name.to_ascii_lowercase();
-        match OPEN_HEADERS.contains(&lower.as_str()) && !self.knows_name(&lower) {
-            true => self.line(value).into_owned(),
+        match OPEN_HEADERS.contains(&lower.as_str()) && !self.is_secret_name(&lower) {
+            true => self.log_line(value).into_owned(),
             false if SCHEMED.contains(&lower.as_str()) => self.header(name, value),
             false => REDACTED.to_owned(),
         }
@@ -171,7 +171,7 @@ impl Redactor {
         let end = (0..=bytes_max.min(body.len())).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
         let end = self.values.read().unwrap_or_else(PoisonError::into_inner).cut_before(body, end);
         let clean = self.body(&self.links(&body[..end]));
-        self.line(&clean).into_owned()
+        self.log_line(&clean).into_owned()
     }
 
     /// Redacts the value of a header or of gRPC metadata.
@@ -183,7 +183,7 @@ impl Redactor {
                 None => REDACTED.to_owned(),
             };
         }
-        if SECRET_HEADERS.contains(&lower.as_str()) || self.knows_name(&lower) {
+        if SECRET_HEADERS.contains(&lower.as_str()) || self.is_secret_name(&lower) {
             return REDACTED.to_owned();
         }
         self.text(value).into_owned()
@@ -235,7 +235,7 @@ impl Redactor {
     /// Redacts a form: `a=b&c=d`.
     fn form(&self, form: &str) -> String {
         let hidden =
-            |name: &str| SECRET_MEMBERS.contains(&name) || SECRET_FIELDS.contains(&name) || self.knows_name(name);
+            |name: &str| SECRET_MEMBERS.contains(&name) || SECRET_FIELDS.contains(&name) || self.is_secret_name(name);
         let fields = form.split('&').map(|field| match field.split_once('=') {
             Some((name, _)) if hidden(name) => format!("{name}={REDACTED}"),
             _ => field.to_owned(),
@@ -245,7 +245,11 @@ impl Redactor {
 
     /// Redacts JSON or similar text: hides every string member with one of the names.
     fn members(&self, text: &str) -> String {
-        replace_members(text, |name| SECRET_MEMBERS.contains(&name) || self.knows_name(name), |_| REDACTED.to_owned())
+        replace_members(
+            text,
+            |name| SECRET_MEMBERS.contains(&name) || self.is_secret_name(name),
+            |_| REDACTED.to_owned(),
+        )
     }
 
     /// Redacts JSON or similar text: hides the query values of its URLs.
@@ -291,7 +295,7 @@ fn replace_members(text: &str, chosen: impl Fn(&str) -> bool, other: impl Fn(&st
 }
 
 /// Applies one more filter to a text.
-fn then<'a>(text: Cow<'a, str>, net: fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
+fn apply_filter<'a>(text: Cow<'a, str>, net: fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
     match net(&text) {
         Cow::Borrowed(_) => text,
         Cow::Owned(clean) => Cow::Owned(clean),
@@ -397,7 +401,7 @@ mod tests {
     fn credentials_that_pass_are_known_for_a_while() {
         let redactor = Redactor::default();
         let minted = |number: usize| format!("minted-credential-{number}");
-        (0..70).for_each(|number| redactor.learn_passing(&minted(number)));
+        (0..70).for_each(|number| redactor.learn_temporary(&minted(number)));
         assert_eq!(redactor.text(&minted(69)), REDACTED);
         assert_eq!(redactor.text(&minted(0)), minted(0));
     }
@@ -412,11 +416,11 @@ mod tests {
             ("Bearer authentication-is-required here", "Bearer authentication-is-required here"),
             ("the Basic plan, a bearer of news", "the Basic plan, a bearer of news"),
         ] {
-            assert_eq!(redactor.words(said), shown);
+            assert_eq!(redactor.agent_text(said), shown);
         }
         let login = format!("open https://login.example/?request={token}");
-        assert_eq!(redactor.words(&login), login);
-        assert_eq!(redactor.line(&login), "open https://login.example/?request=[redacted]");
+        assert_eq!(redactor.agent_text(&login), login);
+        assert_eq!(redactor.log_line(&login), "open https://login.example/?request=[redacted]");
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! sent again only if it cannot have arrived: after an ambiguous failure only the caller knows whether doing it twice
 //! is harmless.
 
-use crate::door::Door;
-use crate::{Error, Note};
+use crate::http_client::HttpClient;
+use crate::{Error, Observation};
 use rand::RngExt as _;
 use sabir_proto::Call;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use std::time::Duration;
 /// The number of attempts for a request, including the first one.
 pub(crate) const ATTEMPTS_MAX: u32 = 3;
 /// The pause before the first retry; it doubles each time.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// The longest `Retry-After` that is waited here; callers with more time retry themselves.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
 
 /// Whether a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Safety {
+pub(crate) enum RetrySafety {
     /// The request changes nothing, or has the same effect each time.
-    Repeatable,
+    Idempotent,
     /// The request must not be sent again once it may have arrived.
     Once,
 }
 
 /// Tells whether a call may be retried.
-pub(crate) const fn safety(call: &Call) -> Safety {
+pub(crate) const fn safety(call: &Call) -> RetrySafety {
     match call {
         Call::Get(_)
         | Call::List(_)
@@ -36,18 +36,18 @@ pub(crate) const fn safety(call: &Call) -> Safety {
         | Call::ListPush(_)
         // Deleting what is already gone succeeds.
         | Call::DeletePush(_)
-        | Call::ExtendedCard { .. } => Safety::Repeatable,
+        | Call::ExtendedCard { .. } => RetrySafety::Idempotent,
         // A second cancel may be refused because the task is already cancelled, which looks like a failure.
-        Call::Send(_) | Call::Stream(_) | Call::Cancel(_) | Call::CreatePush { .. } => Safety::Once,
+        Call::Send(_) | Call::Stream(_) | Call::Cancel(_) | Call::CreatePush { .. } => RetrySafety::Once,
     }
 }
 
 /// Makes a request, and retries it while that is safe and may succeed. With `most` at 1 there is no retry: such callers
 /// count and pace attempts themselves.
-pub(crate) async fn repeat<T, F>(
-    door: &Door,
+pub(crate) async fn with_retries<T, F>(
+    door: &HttpClient,
     most: u32,
-    safety: Safety,
+    safety: RetrySafety,
     mut request: impl FnMut() -> F,
 ) -> Result<T, Error>
 where
@@ -61,16 +61,16 @@ where
         };
         let again = match safety {
             // A retry after a timeout would only wait twice for a peer that does not answer.
-            Safety::Repeatable => error.is_passing() && !matches!(error, Error::Timeout { .. }),
-            Safety::Once => error.cannot_have_arrived(),
+            RetrySafety::Idempotent => error.is_transient() && !matches!(error, Error::Timeout { .. }),
+            RetrySafety::Once => error.cannot_have_arrived(),
         };
         let asked = error.retry_after();
         if !again || attempt >= most || asked.is_some_and(|after| after > RETRY_AFTER_MAX) {
             return Err(error);
         }
-        let pause = asked.unwrap_or_else(|| jitter(PAUSE * 2_u32.pow(attempt - 1)));
+        let pause = asked.unwrap_or_else(|| jitter(PAUSE_FIRST * 2_u32.pow(attempt - 1)));
         attempt += 1;
-        door.note(&Note::Retry { attempt, pause, reason: &error.to_string() });
+        door.observe(&Observation::Retry { attempt, pause, reason: &error.to_string() });
         tokio::time::sleep(pause).await;
     }
 }

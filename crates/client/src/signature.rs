@@ -1,21 +1,21 @@
 //! Card signatures: verifies whether a trusted key vouches for a card.
 //!
-//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are exactly three outcomes: [`Verdict::Absent`],
+//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are exactly three outcomes: [`Verdict::Unreachable`],
 //! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which names the key and
 //! its source. One valid signature is enough.
 //!
-//! [`Trust`] configures the sources of keys. A key is looked up in this order, the most reliable source first:
+//! [`TrustPolicy`] configures the sources of keys. A key is looked up in this order, the most reliable source first:
 //!
-//! 1. [`Trust::keys`]: pinned keys. A key id that is pinned is looked up nowhere else.
-//! 2. [`Trust::authorities`]: the certificates in the signature's `x5c`, if one of these vouches for the card's host.
-//! 3. [`Trust::registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
+//! 1. [`TrustPolicy::keys`]: pinned keys. A key id that is pinned is looked up nowhere else.
+//! 2. [`TrustPolicy::authorities`]: the certificates in the signature's `x5c`, if one of these vouches for the card's host.
+//! 3. [`TrustPolicy::agent_registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both URLs come from an untrusted card, so keys are
-//!    fetched only below the URLs in [`Trust::roots`], below the registry, or, unless [`Trust::roots_only`] is set, at
+//!    fetched only below the URLs in [`TrustPolicy::trust_roots`], below the registry, or, unless [`TrustPolicy::roots_only`] is set, at
 //!    the card's own host and port.
 //!
-//! A verdict is about a signature. [`vouched`] decides what of a card may be used because of it: only the covered
-//! members, parsed again, and only if they name the agent's addresses and its security requirements. [`Mode`]
-//! configures how much of this is required; a client with a mode ([`crate::Builder::trust`]) refuses cards by it.
+//! A verdict is about a signature. [`verified_card`] decides what of a card may be used because of it: only the covered
+//! members, parsed again, and only if they name the agent's addresses and its security requirements. [`SignatureMode`]
+//! configures how much of this is required; a client with a mode ([`crate::ClientBuilder::trust`]) refuses cards by it.
 //!
 //! ```no_run
 //! # async fn example(found: sabir_client::Found, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,23 +38,23 @@
 //! that leaves unknown members out does not cover them. This module opens no socket; [`FetchKeys`] fetches key sets for
 //! it.
 
+mod card_verification;
 mod chain;
 mod header;
 pub(crate) mod jwks;
 mod mode;
-mod vouch;
 
+pub use card_verification::{VerifiedCard, verified_card};
 pub use chain::{Authorities, AuthoritiesFault, CERTIFICATES_MAX};
 pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
-pub use mode::{Distrust, Mode, UnknownMode};
-pub use sabir_proto::digest::Form;
-pub use vouch::{Vouched, vouched};
+pub use mode::{SignatureMode, UnknownSignatureMode, UntrustedReason};
+pub use sabir_proto::digest::CanonicalForm;
 
-use crate::reference::is_loopback;
+use crate::agent_reference::is_loopback;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use header::Header;
-use jwks::{KeyFault, Signed};
+use jwks::{KeyFault, SignedInput};
 use sabir_proto::{canon, digest};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -79,16 +79,16 @@ pub enum Verdict {
         /// The id of the key.
         kid: String,
         /// The source of the key.
-        source: Source,
+        source: CardKeySource,
         /// The canonical form under which the signature is valid.
-        form: Form,
+        form: CanonicalForm,
         /// The members of the card that the signature covers, as canonical JSON. Trust no others.
         covered: String,
     },
     /// There are signatures, and none of them proves anything.
     Unverifiable {
         /// Why; of several signatures the one that is wrong, otherwise the first.
-        reason: Reason,
+        reason: SignatureFault,
     },
     /// The card has no signature.
     Absent,
@@ -96,7 +96,7 @@ pub enum Verdict {
 
 /// The source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum CardKeySource {
     /// The user configured the key.
     Given,
     /// The key is in a certificate for the card's host, signed by a configured authority.
@@ -110,7 +110,7 @@ pub enum Source {
 /// Why a signature proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum SignatureFault {
     /// The signature is not a JWS, or exceeds a limit.
     #[error("malformed: {0}")]
     Malformed(String),
@@ -145,7 +145,7 @@ pub enum Reason {
     },
     /// The `jku` points to a place that is not trusted.
     #[error("keys at {url:?} are not trusted: {why}")]
-    PlaceRefused {
+    KeyUrlRefused {
         /// The `jku` as the header has it.
         url: String,
         /// Why the URL is not trusted.
@@ -169,10 +169,10 @@ pub enum Reason {
     },
     /// The key fits and the signature is wrong: the card or the signature was changed.
     #[error("the signature is wrong: the card is not what was signed")]
-    Wrong,
+    BadSignature,
 }
 
-impl Reason {
+impl SignatureFault {
     /// The short name for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -185,23 +185,23 @@ impl Reason {
             Self::KeyMismatch(_) => "alg_key_mismatch",
             Self::KeyExpired(_) => "key_expired",
             Self::CertificateRefused { .. } => "x5c_refused",
-            Self::PlaceRefused { .. } => "jku_refused",
+            Self::KeyUrlRefused { .. } => "jku_refused",
             Self::KeysUnavailable { .. } => "keys_unavailable",
             Self::ForeignIssuer { .. } => "foreign_issuer",
-            Self::Wrong => "bad_signature",
+            Self::BadSignature => "bad_signature",
         }
     }
 
     /// Whether this is evidence against the card, and not only missing evidence for it.
-    pub fn is_wrong(&self) -> bool {
-        matches!(self, Self::Wrong)
+    pub fn is_bad_signature(&self) -> bool {
+        matches!(self, Self::BadSignature)
     }
 }
 
 /// The trusted sources of keys. By default only the card's own host is trusted.
 #[derive(Debug, Clone, Default)]
-pub struct Trust {
-    /// The URL of the card; `None` for a file, which has no host.
+pub struct TrustPolicy {
+    /// The URL of the card; `Unchanged` for a file, which has no host.
     pub card_url: Option<Url>,
     /// Pinned keys of the user. An id of a pinned key is not looked up anywhere else.
     pub keys: Jwks,
@@ -237,63 +237,63 @@ impl FetchKeys for NoFetch {
     }
 }
 
-/// Checks the signatures of a card, given as received. [`vouched`] decides which members of the card may be used.
-pub async fn verify(card_json: &str, trust: &Trust, fetch: &impl FetchKeys) -> Verdict {
-    match holding(card_json, trust, fetch, Ok::<Held, Infallible>).await {
-        Ok(Held { kid, source, form, covered, .. }) => Verdict::Verified { kid, source, form, covered },
-        Err(Failure::Unverifiable(reason)) => Verdict::Unverifiable { reason },
-        Err(Failure::Absent) => Verdict::Absent,
-        Err(Failure::Refused(never)) => match never {},
+/// Checks the signatures of a card, given as received. [`verified_card`] decides which members of the card may be used.
+pub async fn verify(card_json: &str, trust: &TrustPolicy, fetch: &impl FetchKeys) -> Verdict {
+    match first_valid_signature(card_json, trust, fetch, Ok::<ValidSignature, Infallible>).await {
+        Ok(ValidSignature { kid, source, form, covered, .. }) => Verdict::Verified { kid, source, form, covered },
+        Err(VerificationFailure::Unverifiable(reason)) => Verdict::Unverifiable { reason },
+        Err(VerificationFailure::Absent) => Verdict::Absent,
+        Err(VerificationFailure::Refused(never)) => match never {},
     }
 }
 
 /// A valid signature of a card.
-struct Held {
+struct ValidSignature {
     kid: String,
-    source: Source,
-    form: Form,
+    source: CardKeySource,
+    form: CanonicalForm,
     covered: String,
     /// The signature as JSON, without its unprotected header.
     signature: String,
 }
 
 /// Why no signature of a card was accepted.
-enum Failure<E> {
+enum VerificationFailure<E> {
     Absent,
-    Unverifiable(Reason),
+    Unverifiable(SignatureFault),
     /// A signature is valid, and the caller's `take` refused it.
     Refused(E),
 }
 
 /// Returns the result of `take` for the first valid signature that it accepts.
-async fn holding<T, E>(
+async fn first_valid_signature<T, E>(
     card_json: &str,
-    trust: &Trust,
+    trust: &TrustPolicy,
     fetch: &impl FetchKeys,
-    take: impl Fn(Held) -> Result<T, E>,
-) -> Result<T, Failure<E>> {
-    let unverifiable = |reason| Err(Failure::Unverifiable(reason));
+    take: impl Fn(ValidSignature) -> Result<T, E>,
+) -> Result<T, VerificationFailure<E>> {
+    let unverifiable = |reason| Err(VerificationFailure::Unverifiable(reason));
     if card_json.len() > CARD_BYTES_MAX {
         let why = format!("card of {} bytes, more than {CARD_BYTES_MAX}", card_json.len());
-        return unverifiable(Reason::Malformed(why));
+        return unverifiable(SignatureFault::Malformed(why));
     }
     let card = match canon::read(card_json) {
         Ok(card) => card,
         // A card without a canonical form may still be unsigned, which is no failure.
-        Err(_) if is_unsigned(card_json) => return Err(Failure::Absent),
-        Err(fault) => return unverifiable(Reason::NotCanonical(fault.to_string())),
+        Err(_) if is_unsigned(card_json) => return Err(VerificationFailure::Absent),
+        Err(fault) => return unverifiable(SignatureFault::NotCanonical(fault.to_string())),
     };
     let signatures = match card.get("signatures") {
-        None | Some(Value::Null) => return Err(Failure::Absent),
-        Some(Value::Array(signatures)) if signatures.is_empty() => return Err(Failure::Absent),
+        None | Some(Value::Null) => return Err(VerificationFailure::Absent),
+        Some(Value::Array(signatures)) if signatures.is_empty() => return Err(VerificationFailure::Absent),
         Some(Value::Array(signatures)) => signatures,
-        Some(_) => return unverifiable(Reason::Malformed("`signatures` must be a list".to_owned())),
+        Some(_) => return unverifiable(SignatureFault::Malformed("`signatures` must be a list".to_owned())),
     };
     if signatures.len() > SIGNATURES_MAX {
         let why = format!("{} signatures, more than {SIGNATURES_MAX}", signatures.len());
-        return unverifiable(Reason::Malformed(why));
+        return unverifiable(SignatureFault::Malformed(why));
     }
-    let mut verifier = Verifier { card: &card, trust, fetch, fetched: HashMap::new() };
+    let mut verifier = SignatureVerifier { card: &card, trust, fetch, fetched: HashMap::new() };
     let (mut reasons, mut refused) = (Vec::new(), None);
     for signature in signatures {
         match verifier.judge(signature).await.map(&take) {
@@ -303,9 +303,9 @@ async fn holding<T, E>(
         }
     }
     if let Some(why) = refused {
-        return Err(Failure::Refused(why));
+        return Err(VerificationFailure::Refused(why));
     }
-    let telling = reasons.iter().position(Reason::is_wrong).unwrap_or(0);
+    let telling = reasons.iter().position(SignatureFault::is_bad_signature).unwrap_or(0);
     unverifiable(reasons.swap_remove(telling))
 }
 
@@ -314,36 +314,37 @@ fn is_unsigned(card_json: &str) -> bool {
     card.is_object() && card.get("signatures").is_none_or(Value::is_null)
 }
 
-struct Verifier<'a, F> {
+struct SignatureVerifier<'a, F> {
     card: &'a Value,
-    trust: &'a Trust,
+    trust: &'a TrustPolicy,
     fetch: &'a F,
     /// Several signatures often use one key set.
-    fetched: HashMap<Url, Result<Jwks, Reason>>,
+    fetched: HashMap<Url, Result<Jwks, SignatureFault>>,
 }
 
-impl<F: FetchKeys> Verifier<'_, F> {
+impl<F: FetchKeys> SignatureVerifier<'_, F> {
     /// Checks one signature. The cheap checks come first, so that a hopeless signature costs no fetch.
-    async fn judge(&mut self, signature: &Value) -> Result<Held, Reason> {
+    async fn judge(&mut self, signature: &Value) -> Result<ValidSignature, SignatureFault> {
         let text = |name: &str| match signature.get(name) {
             Some(Value::String(text)) => Ok(text.as_str()),
-            _ => Err(Reason::Malformed(format!("`{name}` must be a string"))),
+            _ => Err(SignatureFault::Malformed(format!("`{name}` must be a string"))),
         };
         let (protected, signature) = (text("protected")?, text("signature")?);
         let header = Header::parse(protected)?;
         self.check_issuer(&header)?;
-        URL_SAFE_NO_PAD.decode(signature).map_err(|e| Reason::Malformed(format!("signature: {e}")))?;
+        URL_SAFE_NO_PAD.decode(signature).map_err(|e| SignatureFault::Malformed(format!("signature: {e}")))?;
         let (keys, source) = self.keys(&header).await?;
         let mut fault = KeyFault::Unknown;
-        for form in Form::ALL {
-            let payload = digest::card(self.card, form).map_err(|e| Reason::NotCanonical(e.to_string()))?;
+        for form in CanonicalForm::ALL {
+            let payload = digest::card(self.card, form).map_err(|e| SignatureFault::NotCanonical(e.to_string()))?;
             let input = digest::signing_input(protected, &payload);
-            let signed = Signed { algorithm: header.algorithm, input: &input, signature };
+            let signed = SignedInput { algorithm: header.algorithm, input: &input, signature };
             match keys.check(Some(&header.key), &signed, self.trust.now) {
                 Ok(()) => {
-                    let covered = String::from_utf8(payload).map_err(|e| Reason::NotCanonical(e.to_string()))?;
+                    let covered =
+                        String::from_utf8(payload).map_err(|e| SignatureFault::NotCanonical(e.to_string()))?;
                     let signature = json!({"protected": protected, "signature": signature}).to_string();
-                    return Ok(Held { kid: header.key, source, form, covered, signature });
+                    return Ok(ValidSignature { kid: header.key, source, form, covered, signature });
                 }
                 Err(KeyFault::Wrong) => fault = KeyFault::Wrong,
                 // The fault is about the key, so other canonical forms of the card change nothing.
@@ -354,60 +355,60 @@ impl<F: FetchKeys> Verifier<'_, F> {
             }
         }
         Err(match fault {
-            KeyFault::Unknown => Reason::UnknownKey(header.key),
-            KeyFault::Mismatch => Reason::KeyMismatch(header.key),
-            KeyFault::Expired => Reason::KeyExpired(header.key),
-            KeyFault::Wrong => Reason::Wrong,
+            KeyFault::Unknown => SignatureFault::UnknownKey(header.key),
+            KeyFault::Mismatch => SignatureFault::KeyMismatch(header.key),
+            KeyFault::Expired => SignatureFault::KeyExpired(header.key),
+            KeyFault::Wrong => SignatureFault::BadSignature,
         })
     }
 
     /// The keys to check a signature with, and their source. If a source fails, the next one is tried; the error of the
     /// first failed source is the reason if all fail.
-    async fn keys(&mut self, header: &Header) -> Result<(Jwks, Source), Reason> {
-        if self.trust.keys.knows(&header.key) {
-            return Ok((self.trust.keys.clone(), Source::Given));
+    async fn keys(&mut self, header: &Header) -> Result<(Jwks, CardKeySource), SignatureFault> {
+        if self.trust.keys.contains(&header.key) {
+            return Ok((self.trust.keys.clone(), CardKeySource::Given));
         }
         let mut failed = None;
         if !header.chain.is_empty() && !self.trust.authorities.is_empty() {
-            match self.certified(header) {
-                Ok(keys) => return Ok((keys, Source::Certified)),
+            match self.certificate_key(header) {
+                Ok(keys) => return Ok((keys, CardKeySource::Certified)),
                 Err(reason) => failed = Some(reason),
             }
         }
-        if let Some(entry) = self.trust.entry()? {
+        if let Some(entry) = self.trust.registry_url()? {
             match self.fetch(&entry).await {
-                Ok(keys) if keys.knows(&header.key) => return Ok((keys, Source::Registered(entry))),
+                Ok(keys) if keys.contains(&header.key) => return Ok((keys, CardKeySource::Registered(entry))),
                 Ok(_) => {}
                 Err(reason) => failed = failed.or(Some(reason)),
             }
         }
         let stated = || self.card.get("jwks_uri").and_then(Value::as_str).map(str::to_owned);
         let Some(written) = header.keys_url.clone().or_else(stated) else {
-            return Err(failed.unwrap_or_else(|| Reason::UnknownKey(header.key.clone())));
+            return Err(failed.unwrap_or_else(|| SignatureFault::UnknownKey(header.key.clone())));
         };
-        let url = match self.trust.place(&written) {
+        let url = match self.trust.key_url(&written) {
             Ok(url) => url,
-            Err(why) => return Err(failed.unwrap_or(Reason::PlaceRefused { url: written, why })),
+            Err(why) => return Err(failed.unwrap_or(SignatureFault::KeyUrlRefused { url: written, why })),
         };
         let keys = self.fetch(&url).await?;
-        Ok((keys, Source::Fetched(url)))
+        Ok((keys, CardKeySource::Fetched(url)))
     }
 
     /// The key in the certificate of a signature.
-    fn certified(&self, header: &Header) -> Result<Jwks, Reason> {
-        let refused = |why: String| Reason::CertificateRefused { key: header.key.clone(), why };
+    fn certificate_key(&self, header: &Header) -> Result<Jwks, SignatureFault> {
+        let refused = |why: String| SignatureFault::CertificateRefused { key: header.key.clone(), why };
         let host = self.trust.host().ok_or_else(|| refused("the card is a file, which has no host".to_owned()))?;
         self.trust.authorities.key(&header.chain, host, &header.key, self.trust.now).map_err(refused)
     }
 
-    async fn fetch(&mut self, url: &Url) -> Result<Jwks, Reason> {
+    async fn fetch(&mut self, url: &Url) -> Result<Jwks, SignatureFault> {
         if let Some(keys) = self.fetched.get(url) {
             return keys.clone();
         }
         if self.fetched.len() >= KEY_FETCHES_MAX {
-            return Err(Reason::PlaceRefused { url: url.to_string(), why: "the card names too many places" });
+            return Err(SignatureFault::KeyUrlRefused { url: url.to_string(), why: "the card names too many places" });
         }
-        let unavailable = |why: String| Reason::KeysUnavailable { url: url.clone(), why };
+        let unavailable = |why: String| SignatureFault::KeysUnavailable { url: url.clone(), why };
         let keys = match self.fetch.fetch(url).await {
             Ok(body) => Jwks::parse(&body).map_err(|fault| unavailable(fault.to_string())),
             Err(why) => Err(unavailable(why)),
@@ -425,9 +426,9 @@ impl<F: FetchKeys> Verifier<'_, F> {
     }
 
     /// A key set may serve many hosts. If the signer names a host as issuer, it must be the card's host.
-    fn check_issuer(&self, header: &Header) -> Result<(), Reason> {
+    fn check_issuer(&self, header: &Header) -> Result<(), SignatureFault> {
         let Some(issuer) = &header.issuer else { return Ok(()) };
-        let foreign = |host: String| Reason::ForeignIssuer { issuer: issuer.clone(), host };
+        let foreign = |host: String| SignatureFault::ForeignIssuer { issuer: issuer.clone(), host };
         let Some(card_url) = &self.trust.card_url else {
             // A file has no host; the issuer must match the host of the agent's URL on the card.
             let declared = self.declared_host();
@@ -441,16 +442,16 @@ impl<F: FetchKeys> Verifier<'_, F> {
     }
 }
 
-impl Trust {
+impl TrustPolicy {
     /// The host of the card.
     fn host(&self) -> Option<&str> {
         self.card_url.as_ref().and_then(Url::host_str)
     }
 
     /// The URL of the registry's keys for the card's host. A file has no host, and so no entry.
-    fn entry(&self) -> Result<Option<Url>, Reason> {
+    fn registry_url(&self) -> Result<Option<Url>, SignatureFault> {
         let (Some(registry), Some(host)) = (&self.registry, self.host()) else { return Ok(None) };
-        let refused = |why| Reason::PlaceRefused { url: registry.to_string(), why };
+        let refused = |why| SignatureFault::KeyUrlRefused { url: registry.to_string(), why };
         // The user configured the registry, which may be on this machine.
         if registry.scheme() != "https" && !is_loopback(registry) {
             return Err(refused("a registry is asked by https only"));
@@ -461,7 +462,7 @@ impl Trust {
     }
 
     /// The URL to fetch keys from, or why it is not trusted.
-    fn place(&self, written: &str) -> Result<Url, &'static str> {
+    fn key_url(&self, written: &str) -> Result<Url, &'static str> {
         let mut url = Url::parse(written).map_err(|_| "not a URL")?;
         url.set_fragment(None);
         url.host().ok_or("no host")?;

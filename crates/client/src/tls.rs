@@ -56,13 +56,13 @@ impl Tls {
 
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
         if self.insecure {
-            return Ok(Arc::new(Anyone(provider)));
+            return Ok(Arc::new(AcceptAnyCertificate(provider)));
         }
-        self.judge(provider)
+        self.strict_verifier(provider)
     }
 
     /// The verifier that checks certificates, even if `insecure` is set.
-    pub(crate) fn judge(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    pub(crate) fn strict_verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
         let roots = match &self.ca {
             Some(pem) => certificates(pem, "CA certificate")?,
             None => Vec::new(),
@@ -83,9 +83,9 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
 
 /// Accepts any certificate, but still checks that the server holds its private key.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -30,7 +30,7 @@ const FORMAT: u32 = 1;
 /// Identifies a token: agent, scheme and client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Key {
+pub struct TokenKey {
     /// Scheme, host and port of the card URL: the token is only for this agent.
     pub origin: String,
     /// The name of the security scheme in the card.
@@ -41,9 +41,9 @@ pub struct Key {
 
 /// A token with the data that is needed to renew it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredToken {
     /// Identifies the token.
-    pub key: Key,
+    pub key: TokenKey,
     /// The access token and the refresh token.
     pub token: Token,
     /// The flow that issued the token, in the card's words: `deviceCode`, `clientCredentials`, `openIdConnect`.
@@ -54,7 +54,7 @@ pub struct Stored {
     pub refresh_url: Option<String>,
 }
 
-impl Stored {
+impl StoredToken {
     /// The URL at which the token is renewed.
     pub fn renewal_url(&self) -> &str {
         self.refresh_url.as_deref().unwrap_or(&self.token_url)
@@ -64,7 +64,7 @@ impl Stored {
 /// Why a token cannot be loaded or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TokenStoreError {
     /// The file system reports an error.
     #[error("cannot use {path}")]
     Io {
@@ -100,19 +100,19 @@ pub enum Error {
 
 /// A token that can be used now.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct UsableToken {
     /// The token with its data.
-    pub stored: Stored,
+    pub stored: StoredToken,
     /// The error of saving a renewed token, if it failed; the next call then needs a login.
-    pub unsaved: Option<Error>,
+    pub unsaved: Option<TokenStoreError>,
 }
 
 /// Why a stored token cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum FreshError<E> {
+pub enum UsableTokenError<E> {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(#[from] TokenStoreError),
     /// The renewal failed.
     #[error("the token could not be renewed")]
     Renewal(#[source] E),
@@ -120,49 +120,49 @@ pub enum FreshError<E> {
 
 /// A directory of token files.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct TokenStore {
     dir: PathBuf,
 }
 
-impl Store {
+impl TokenStore {
     /// A store in this directory, which is created with the first token.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
     /// The file of a key's token.
-    pub fn path(&self, key: &Key) -> PathBuf {
-        self.dir.join(format!("{}.json", stem(key)))
+    pub fn path(&self, key: &TokenKey) -> PathBuf {
+        self.dir.join(format!("{}.json", file_stem(key)))
     }
 
     /// Saves a token, replacing an earlier one, and returns its file.
-    pub fn save(&self, stored: &Stored) -> Result<PathBuf, Error> {
-        make_private(&self.dir).map_err(|cause| Error::Io { path: self.dir.clone(), cause })?;
+    pub fn save(&self, stored: &StoredToken) -> Result<PathBuf, TokenStoreError> {
+        make_private(&self.dir).map_err(|cause| TokenStoreError::Io { path: self.dir.clone(), cause })?;
         let path = self.path(&stored.key);
-        let text = Document::of(stored).text(&path)?;
-        let temporary = self.dir.join(format!(".{}.{:016x}.tmp", stem(&stored.key), rand::random::<u64>()));
+        let text = TokenDocument::of(stored).text(&path)?;
+        let temporary = self.dir.join(format!(".{}.{:016x}.tmp", file_stem(&stored.key), rand::random::<u64>()));
         let written = write_private(&temporary, &text).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|cause| {
             // The temporary file contains the token. If it cannot be removed either, the first error matters more.
             let _ = fs::remove_file(&temporary);
-            Error::Io { path: path.clone(), cause }
+            TokenStoreError::Io { path: path.clone(), cause }
         })?;
         Ok(path)
     }
 
     /// Loads the token of a key, if there is one.
-    pub fn load(&self, key: &Key) -> Result<Option<Stored>, Error> {
+    pub fn load(&self, key: &TokenKey) -> Result<Option<StoredToken>, TokenStoreError> {
         let path = self.path(key);
         match read(&path) {
             Ok(stored) => Ok(Some(stored)),
-            Err(Error::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            Err(TokenStoreError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Lists every token, and for each unreadable file its error. A missing directory has no tokens.
-    pub fn list(&self) -> Result<Vec<Result<Stored, Error>>, Error> {
-        let failed = |cause| Error::Io { path: self.dir.clone(), cause };
+    pub fn list(&self) -> Result<Vec<Result<StoredToken, TokenStoreError>>, TokenStoreError> {
+        let failed = |cause| TokenStoreError::Io { path: self.dir.clone(), cause };
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -180,10 +180,10 @@ impl Store {
     }
 
     /// Removes a token, readable or not, with all files that may contain parts of it. Returns whether there was one.
-    pub fn remove(&self, key: &Key) -> Result<bool, Error> {
+    pub fn remove(&self, key: &TokenKey) -> Result<bool, TokenStoreError> {
         let there = remove(&self.path(key))?;
         // Removes leftovers of a crash, and the lock. A process that renews at this moment may then renew twice.
-        let hidden = format!(".{}.", stem(key));
+        let hidden = format!(".{}.", file_stem(key));
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&hidden) {
                 remove(&entry.path())?;
@@ -194,18 +194,18 @@ impl Store {
 
     /// A token that can be used now: the stored one, or the one that `renew` returns. If several processes find it
     /// stale at once, one renews it and the others wait for that, no longer than `patience`.
-    pub async fn fresh<E, F>(
+    pub async fn usable_token<E, F>(
         &self,
-        key: &Key,
+        key: &TokenKey,
         now: u64,
         patience: Duration,
-        renew: impl FnOnce(Stored) -> F,
-    ) -> Result<Option<Fresh>, FreshError<E>>
+        renew: impl FnOnce(StoredToken) -> F,
+    ) -> Result<Option<UsableToken>, UsableTokenError<E>>
     where
         F: Future<Output = Result<Token, E>>,
     {
-        let usable = |stored: &Stored| stored.token.is_fresh(now);
-        let kept = |stored: Stored| Ok(Some(Fresh { stored, unsaved: None }));
+        let usable = |stored: &StoredToken| stored.token.is_fresh(now);
+        let kept = |stored: StoredToken| Ok(Some(UsableToken { stored, unsaved: None }));
         match self.load(key)? {
             None => return Ok(None),
             Some(stored) if usable(&stored) => return kept(stored),
@@ -217,16 +217,16 @@ impl Store {
             Some(stored) if usable(&stored) => return kept(stored),
             Some(stored) => stored,
         };
-        let token = renew(stale.clone()).await.map_err(FreshError::Renewal)?;
-        let stored = Stored { token, ..stale };
+        let token = renew(stale.clone()).await.map_err(UsableTokenError::Renewal)?;
+        let stored = StoredToken { token, ..stale };
         let unsaved = self.save(&stored).err();
-        Ok(Some(Fresh { stored, unsaved }))
+        Ok(Some(UsableToken { stored, unsaved }))
     }
 
     /// A lock that is held until dropped. The system releases it when a process dies.
-    async fn lock(&self, key: &Key, patience: Duration) -> Result<File, Error> {
-        let path = self.dir.join(format!(".{}.lock", stem(key)));
-        let failed = |cause| Error::Io { path: path.clone(), cause };
+    async fn lock(&self, key: &TokenKey, patience: Duration) -> Result<File, TokenStoreError> {
+        let path = self.dir.join(format!(".{}.lock", file_stem(key)));
+        let failed = |cause| TokenStoreError::Io { path: path.clone(), cause };
         let mut waited = Duration::ZERO;
         loop {
             let file = private_options().create(true).truncate(false).open(&path).map_err(failed)?;
@@ -236,7 +236,7 @@ impl Store {
                     tokio::time::sleep(LOCK_PAUSE).await;
                     waited += LOCK_PAUSE;
                 }
-                Err(TryLockError::WouldBlock) => return Err(Error::Busy { path }),
+                Err(TryLockError::WouldBlock) => return Err(TokenStoreError::Busy { path }),
                 Err(TryLockError::Error(cause)) => return Err(failed(cause)),
             }
         }
@@ -244,7 +244,7 @@ impl Store {
 }
 
 /// The file name: only a hash of the key. The key is hashed as JSON, so that different keys have different texts.
-fn stem(key: &Key) -> String {
+fn file_stem(key: &TokenKey) -> String {
     let text = serde_json::json!([key.origin, key.scheme, key.client_id]).to_string();
     digest(&SHA256, text.as_bytes()).as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -252,10 +252,10 @@ fn stem(key: &Key) -> String {
 /// The content of a token file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct TokenDocument {
     format: u32,
     #[serde(flatten)]
-    key: Key,
+    key: TokenKey,
     flow: String,
     access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,8 +270,8 @@ struct Document {
     refresh_url: Option<String>,
 }
 
-impl Document {
-    fn of(stored: &Stored) -> Self {
+impl TokenDocument {
+    fn of(stored: &StoredToken) -> Self {
         Self {
             format: FORMAT,
             key: stored.key.clone(),
@@ -285,24 +285,25 @@ impl Document {
         }
     }
 
-    fn text(&self, path: &Path) -> Result<Vec<u8>, Error> {
-        serde_json::to_vec_pretty(self).map_err(|cause| Error::Io { path: path.to_owned(), cause: cause.into() })
+    fn text(&self, path: &Path) -> Result<Vec<u8>, TokenStoreError> {
+        serde_json::to_vec_pretty(self)
+            .map_err(|cause| TokenStoreError::Io { path: path.to_owned(), cause: cause.into() })
     }
 
-    fn into_stored(self) -> Stored {
+    fn into_stored(self) -> StoredToken {
         let token = Token {
             access: Secret::new(self.access_token),
             refresh: self.refresh_token.map(Secret::new),
             expires: self.expires,
             scopes: self.scopes,
         };
-        Stored { key: self.key, token, flow: self.flow, token_url: self.token_url, refresh_url: self.refresh_url }
+        StoredToken { key: self.key, token, flow: self.flow, token_url: self.token_url, refresh_url: self.refresh_url }
     }
 }
 
-fn read(path: &Path) -> Result<Stored, Error> {
-    let failed = |cause| Error::Io { path: path.to_owned(), cause };
-    let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
+fn read(path: &Path) -> Result<StoredToken, TokenStoreError> {
+    let failed = |cause| TokenStoreError::Io { path: path.to_owned(), cause };
+    let damaged = |why: String| TokenStoreError::Damaged { path: path.to_owned(), why };
     let file = File::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
@@ -319,23 +320,23 @@ fn read(path: &Path) -> Result<Stored, Error> {
         return Err(damaged(format!("more than {FILE_BYTES_MAX} bytes")));
     }
     // The parser's message quotes values, and these values are secrets.
-    let document: Document = serde_json::from_slice(&text)
+    let document: TokenDocument = serde_json::from_slice(&text)
         .map_err(|e| damaged(format!("not a token document, at line {} column {}", e.line(), e.column())))?;
     if document.format != FORMAT {
         return Err(damaged(format!("format {} is not known", document.format)));
     }
     // A renamed file would send the token of one agent to another agent.
-    if path.file_stem() != Some(OsStr::new(&stem(&document.key))) {
+    if path.file_stem() != Some(OsStr::new(&file_stem(&document.key))) {
         return Err(damaged("it does not belong under this name".to_owned()));
     }
     Ok(document.into_stored())
 }
 
-fn remove(path: &Path) -> Result<bool, Error> {
+fn remove(path: &Path) -> Result<bool, TokenStoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
-        Err(cause) => Err(Error::Io { path: path.to_owned(), cause }),
+        Err(cause) => Err(TokenStoreError::Io { path: path.to_owned(), cause }),
     }
 }
 
@@ -379,10 +380,10 @@ fn make_private(dir: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn check_private(path: &Path, about: &fs::Metadata, forbidden: u32) -> Result<(), Error> {
+fn check_private(path: &Path, about: &fs::Metadata, forbidden: u32) -> Result<(), TokenStoreError> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = about.permissions().mode() & 0o777;
-    if mode & forbidden == 0 { Ok(()) } else { Err(Error::Exposed { path: path.to_owned(), mode }) }
+    if mode & forbidden == 0 { Ok(()) } else { Err(TokenStoreError::Exposed { path: path.to_owned(), mode }) }
 }
 
 /// On other systems the user's directory is private by inheritance; there are no such permission bits.

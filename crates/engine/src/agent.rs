@@ -16,11 +16,11 @@
 
 use crate::engine::Core;
 use crate::host::BoxFuture;
-use crate::kin::Lineage;
-use crate::turn::Outlet;
+use crate::subtasks::Lineage;
+use crate::turn::ReportQueue;
 pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
-pub use sabir_proto::transfer::Handover;
+pub use sabir_proto::transfer::HandoffRequest;
 use sabir_proto::{
     Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
     Transfer, TransferContext,
@@ -48,15 +48,15 @@ use std::time::Duration;
 /// - The default is [`Recovery::Fail`]: the task is failed with a reason. A turn that crashed the process three times
 ///   without leaving a new checkpoint in between is failed as well, whatever the agent declares.
 /// - When the caller cancels, the agent's future is dropped, and whatever it reports afterwards through a kept handle
-///   is refused and counted. What must be cleaned up belongs into a `Drop`.
+///   is refused and counted. What must be cleaned up belongs into a `PushDrop`.
 /// - A panic fails the task; nothing else is affected.
 pub trait Agent: Send + Sync + 'static {
     /// Answers one message.
     fn turn(&self, cx: &mut Context) -> impl Future<Output = Result<Ending, Failure>> + Send;
 
     /// How the engine may treat this agent.
-    fn nature(&self) -> Nature {
-        Nature::default()
+    fn execution(&self) -> Execution {
+        Execution::default()
     }
 
     /// Whether the request of the sender runs the first turn of a task itself. Nothing is stored before that turn has
@@ -64,56 +64,56 @@ pub trait Agent: Send + Sync + 'static {
     /// disconnects, leaves no trace. So this is for agents whose effects are part of their step, or are recognised
     /// elsewhere when they are repeated. Once such an agent waits for a [commit](Context::commit), its task is like any
     /// other.
-    fn is_carried(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         false
     }
 
     /// Whether a new task may be opened now. A refused one leaves no trace; the fault tells its caller when to retry.
-    fn admits(&self) -> Result<(), Fault> {
+    fn check_admission(&self) -> Result<(), Fault> {
         Ok(())
     }
 
     /// How long the agent may take to cancel work elsewhere before the task ends without its answer. Zero, the default,
     /// stops the turn at once.
-    fn grace(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::ZERO
     }
 
     /// Cancels work on another server and returns how it ended, which may have been earlier. The engine calls this only
     /// for an agent with a grace, after its turn was stopped or while its task waits for an answer.
-    fn call_off(&self, _: Canceled) -> impl Future<Output = CalledOff> + Send {
-        std::future::ready(CalledOff::default())
+    fn cancel_elsewhere(&self, _: CanceledTask) -> impl Future<Output = CancelOutcome> + Send {
+        std::future::ready(CancelOutcome::default())
     }
 
     /// Sends a cancel again that the other server has not acknowledged. True once it has, or when there is no server to
     /// tell.
-    fn remind(&self, _: Canceled) -> impl Future<Output = bool> + Send {
+    fn repeat_cancel(&self, _: CanceledTask) -> impl Future<Output = bool> + Send {
         std::future::ready(true)
     }
 
     /// Called after the caller has canceled a task of an agent without a grace, at work or waiting for an answer. The
     /// turn's future is dropped by then; its checkpoint is in the argument. For agents whose work goes on elsewhere.
-    fn canceled(&self, _: Canceled) -> impl Future<Output = ()> + Send {
+    fn on_canceled(&self, _: CanceledTask) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
     /// Called once a handover is committed, and again after restarts for a while, since the engine cannot know whether
     /// the first call finished. For telling the other server that it may begin.
-    fn handed_over(&self, _: HandedOver) -> impl Future<Output = ()> + Send {
+    fn on_handed_over(&self, _: TransferredTask) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 }
 
 /// A task that this server has handed over to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedOver {
+pub struct TransferredTask {
     pub task: TaskId,
     pub transfer: Transfer,
 }
 
 /// A task that its caller has canceled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Canceled {
+pub struct CanceledTask {
     pub task: TaskId,
     /// The agent's last committed checkpoint.
     pub checkpoint: Option<Bytes>,
@@ -121,7 +121,7 @@ pub struct Canceled {
 
 /// How canceled work on another server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CalledOff {
+pub struct CancelOutcome {
     /// The ending that the other server reports; canceled where it reports none.
     pub ending: Ending,
     /// New artifacts, each with whether it is appended to the artifact of its id.
@@ -132,14 +132,14 @@ pub struct CalledOff {
     pub acknowledged: bool,
 }
 
-impl CalledOff {
+impl CancelOutcome {
     /// Canceled here; the result on the other server is unknown.
-    pub fn unheard(why: impl Into<String>) -> Self {
+    pub fn unacknowledged(why: impl Into<String>) -> Self {
         Self { gap: Some(why.into()), acknowledged: false, ..Self::default() }
     }
 }
 
-impl Default for CalledOff {
+impl Default for CancelOutcome {
     fn default() -> Self {
         Self { ending: Ending::Cancel(Vec::new()), artifacts: Vec::new(), gap: None, acknowledged: true }
     }
@@ -147,14 +147,14 @@ impl Default for CalledOff {
 
 /// How the engine may treat an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Nature {
+pub struct Execution {
     /// The agent has no effects on the outside, so it may run before its task is committed: a task that settles at
     /// once is then one commit instead of two. Never set this for an agent that calls, writes or spends.
     pub instant: bool,
     /// Most turns end at once, and beginning one twice does no harm. Where no reader can know of a task before it
     /// rests, the task is stored when its first turn ends, or after 100 ms: one commit instead of two. A crash before
     /// that leaves no trace, and the caller without an answer.
-    pub brief: bool,
+    pub defer_open: bool,
     /// The agent may end with an [`Ending::DirectMessage`]. A stream then shows the task only after the agent's first
     /// report or after a delay, since a stream that answers with a direct reply has no task in it.
     pub answers_directly: bool,
@@ -195,14 +195,14 @@ pub enum Ending {
     DirectMessage(Box<Message>),
     /// Hands the task over to another agent, where the conversation goes on. An agent that may not hand tasks over
     /// fails with this.
-    Transfer(Box<Handover>),
+    Transfer(Box<HandoffRequest>),
     /// The task is on another server now. Only the code that has completed the handover returns this.
     Transferred(Box<Transfer>),
 }
 
 impl Ending {
     /// Whether the agent asks for input or credentials, so that there may be another turn.
-    pub const fn asks(&self) -> bool {
+    pub const fn is_question(&self) -> bool {
         matches!(self, Self::AskInput(_) | Self::AskAuth(_))
     }
 
@@ -213,37 +213,37 @@ impl Ending {
 
     /// Completes the task with closing words; none if the text is empty.
     pub fn complete_with(text: impl Into<String>) -> Self {
-        Self::Complete(words(text))
+        Self::Complete(text_parts(text))
     }
 
     /// Fails the task with this reason.
     pub fn fail(text: impl Into<String>) -> Self {
-        Self::Fail(words(text))
+        Self::Fail(text_parts(text))
     }
 
     /// Rejects the task with this reason.
     pub fn reject(text: impl Into<String>) -> Self {
-        Self::Reject(words(text))
+        Self::Reject(text_parts(text))
     }
 
     /// Asks the caller this question.
     pub fn ask_input(text: impl Into<String>) -> Self {
-        Self::AskInput(words(text))
+        Self::AskInput(text_parts(text))
     }
 
     /// Asks the caller for credentials.
     pub fn ask_auth(text: impl Into<String>) -> Self {
-        Self::AskAuth(words(text))
+        Self::AskAuth(text_parts(text))
     }
 
     /// Replies directly, without a task.
     pub fn reply(text: impl Into<String>) -> Self {
-        Self::Reply(words(text))
+        Self::Reply(text_parts(text))
     }
 }
 
 /// One text part, or none for an empty text.
-pub(crate) fn words(text: impl Into<String>) -> Vec<Part> {
+pub(crate) fn text_parts(text: impl Into<String>) -> Vec<Part> {
     let text = text.into();
     if text.is_empty() { Vec::new() } else { vec![Part::text(text)] }
 }
@@ -260,24 +260,24 @@ impl<E: std::error::Error> From<E> for Failure {
 
 /// A report that came too late: the task was canceled or has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended;
+pub struct TaskEnded;
 
-impl fmt::Display for Ended {
+impl fmt::Display for TaskEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the task has ended")
     }
 }
 
-impl std::error::Error for Ended {}
+impl std::error::Error for TaskEnded {}
 
 /// What an agent gets for one turn.
 #[derive(Debug)]
 pub struct Context {
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) reports: Arc<ReportQueue>,
     pub(crate) turn: Arc<TurnInfo>,
     pub(crate) checkpoint: Option<Bytes>,
-    /// The message with parts put before it, where [`Context::hear_first`] was called.
-    pub(crate) heard: Option<Box<Message>>,
+    /// The message with parts put before it, where [`Context::prepend_parts`] was called.
+    pub(crate) augmented_message: Option<Box<Message>>,
 }
 
 /// What does not change during a turn.
@@ -285,23 +285,23 @@ pub(crate) struct TurnInfo {
     pub(crate) task: TaskId,
     pub(crate) scope: Arc<Scope>,
     /// The owner after the handoff: the caller that presented the claim, not the one that created the task.
-    pub(crate) adopted_by: OnceLock<Arc<Scope>>,
+    pub(crate) claimed_by: OnceLock<Arc<Scope>>,
     pub(crate) context: ContextId,
     pub(crate) turn: u64,
     pub(crate) attempt: u32,
     pub(crate) message: Message,
     /// The task as it stood before this turn; without history for a new one.
-    pub(crate) before: Option<Box<Task>>,
-    pub(crate) tools: ToolMode,
+    pub(crate) task_before: Option<Box<Task>>,
+    pub(crate) tool_mode: ToolMode,
     /// Whether the caller supports the handoff extension.
-    pub(crate) follows: bool,
+    pub(crate) follows_handoffs: bool,
     /// The task is held until the server that handed it over activates it.
     pub(crate) held: bool,
     pub(crate) lineage: Lineage,
     /// The turn began before its task was stored.
-    pub(crate) early: bool,
-    /// The task is stored when this turn has ended, or after 100 ms; see [`Nature::brief`].
-    pub(crate) brief: bool,
+    pub(crate) started_before_open: bool,
+    /// The task is stored when this turn has ended, or after 100 ms; see [`Execution::brief`].
+    pub(crate) open_deferred: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
     pub(crate) core: Arc<Core>,
@@ -310,15 +310,15 @@ pub(crate) struct TurnInfo {
 impl TurnInfo {
     /// The current owner of the task.
     pub(crate) fn scope(&self) -> &Arc<Scope> {
-        self.adopted_by.get().unwrap_or(&self.scope)
+        self.claimed_by.get().unwrap_or(&self.scope)
     }
 
     /// Loads the current owner: a handed-over task may have been claimed by another caller.
-    pub(crate) async fn look_for_whom(&self) {
+    pub(crate) async fn load_current_owner(&self) {
         if let Ok(Some(owner)) = self.core.log.owner(self.task).await
             && owner != self.scope
         {
-            let _ = self.adopted_by.set(owner);
+            let _ = self.claimed_by.set(owner);
         }
     }
 }
@@ -332,16 +332,16 @@ impl fmt::Debug for TurnInfo {
 impl Context {
     /// The message that this turn answers.
     pub fn message(&self) -> &Message {
-        self.heard.as_deref().unwrap_or(&self.turn.message)
+        self.augmented_message.as_deref().unwrap_or(&self.turn.message)
     }
 
     /// Puts parts before those of the message, for the rest of this turn, for code that wraps an agent and has
     /// something to tell it first. The log keeps the message as it came.
-    pub fn hear_first(&mut self, mut parts: Vec<Part>) {
+    pub fn prepend_parts(&mut self, mut parts: Vec<Part>) {
         let mut message = self.message().clone();
         parts.append(&mut message.parts);
         message.parts = parts;
-        self.heard = Some(Box::new(message));
+        self.augmented_message = Some(Box::new(message));
     }
 
     pub fn task_id(&self) -> TaskId {
@@ -364,25 +364,25 @@ impl Context {
     }
 
     /// What tools may do on this turn. An agent with tools must keep to it, and pass it on to what it starts.
-    pub fn tools(&self) -> ToolMode {
-        self.turn.tools
+    pub fn tool_mode(&self) -> ToolMode {
+        self.turn.tool_mode
     }
 
     /// Whether the caller supports the handoff extension.
     pub fn follows_handoffs(&self) -> bool {
-        self.turn.follows
+        self.turn.follows_handoffs
     }
 
     /// The context that came with a task that was handed over to us. These are claims of another server: neither
     /// instructions nor a proof of identity.
     pub fn transfer_context(&self) -> Option<TransferContext> {
-        let first = self.turn.before.as_ref().and_then(|task| task.history.first());
-        crate::hold::came_with(first.unwrap_or(&self.turn.message))
+        let first = self.turn.task_before.as_ref().and_then(|task| task.history.first());
+        crate::held_tasks::transfer_context_of(first.unwrap_or(&self.turn.message))
     }
 
-    /// The task before this turn, with its history and artifacts; `None` on its first turn.
+    /// The task before this turn, with its history and artifacts; `Unchanged` on its first turn.
     pub fn before(&self) -> Option<&Task> {
-        self.turn.before.as_deref()
+        self.turn.task_before.as_deref()
     }
 
     /// The id of this turn; the same on every attempt, so good as an idempotency key for effects on the outside.
@@ -391,9 +391,9 @@ impl Context {
     }
 
     /// Whether the task is not stored yet, and will not be before the turn has ended or has taken 100 ms; see
-    /// [`Nature::brief`].
-    pub fn is_brief(&self) -> bool {
-        self.turn.brief
+    /// [`Execution::brief`].
+    pub fn is_open_deferred(&self) -> bool {
+        self.turn.open_deferred
     }
 
     /// 1 the first time, more after crashes.
@@ -401,7 +401,7 @@ impl Context {
         self.turn.attempt
     }
 
-    /// The checkpoint in the last committed step; `None` at the beginning of a task.
+    /// The checkpoint in the last committed step; `Unchanged` at the beginning of a task.
     pub fn checkpoint(&self) -> Option<&[u8]> {
         self.checkpoint.as_deref()
     }
@@ -409,74 +409,74 @@ impl Context {
     /// Puts an opaque checkpoint into the next step, replacing the last one.
     pub fn set_checkpoint(&mut self, data: impl Into<Bytes>) {
         let data = data.into();
-        self.outlet.set_checkpoint(data.clone());
+        self.reports.set_checkpoint(data.clone());
         self.checkpoint = Some(data);
     }
 
     /// Like [`Context::set_checkpoint`] for a shared context: the next attempt finds the data, this one
     /// does not.
-    pub fn leave(&self, data: impl Into<Bytes>) {
-        self.outlet.set_checkpoint(data.into());
+    pub fn set_next_checkpoint(&self, data: impl Into<Bytes>) {
+        self.reports.set_checkpoint(data.into());
     }
 
     /// Reports progress; an empty text says "working" without words.
     pub fn status(&self, text: impl Into<String>) -> Report<'_> {
-        self.outlet.status(words(text))
+        self.reports.status(text_parts(text))
     }
 
     /// Reports progress in parts of any kind.
     pub fn progress(&self, parts: Vec<Part>) -> Report<'_> {
-        self.outlet.status(parts)
+        self.reports.status(parts)
     }
 
     /// Waits until everything reported so far, and the checkpoint, are committed: for what must be known before the
     /// agent does something on the outside.
     pub fn commit(&self) -> Commit<'_> {
-        self.outlet.commit()
+        self.reports.commit()
     }
 
     /// Declares that work on another server is to be canceled once this turn has ended. The engine writes that with the
-    /// turn's last step and the checkpoint, and calls [`Agent::remind`] until it is done, across restarts. For agents
+    /// turn's last step and the checkpoint, and calls [`Agent::repeat_cancel`] until it is done, across restarts. For agents
     /// with a grace.
-    pub fn owe_cancel(&self) {
-        self.outlet.owe_cancel();
+    pub fn require_cancel_elsewhere(&self) {
+        self.reports.require_cancel();
     }
 
     /// Declares that a message is about to be sent to another server, whose answer names the task there. Until
-    /// [`Context::answered`], a cancel waits for that answer for as long as the agent's
+    /// [`Context::answer_received`], a cancel waits for that answer for as long as the agent's
     /// grace: without the name, the task there cannot be canceled.
-    pub fn awaits_answer(&self) {
-        self.outlet.set_awaits_answer();
+    pub fn expect_answer(&self) {
+        self.reports.set_awaits_answer();
     }
 
     /// Declares that the other server has answered with a task. Returns true where a cancel waits: then the agent
     /// stores what it knows in the checkpoint, which the cancel uses.
-    pub fn answered(&self) -> bool {
-        self.outlet.set_answered()
+    pub fn answer_received(&self) -> bool {
+        self.reports.set_answered()
     }
 
     /// Declares that the call whose answer was expected has ended, whatever its result.
-    pub fn call_is_over(&self) {
-        self.outlet.set_call_over();
+    pub fn call_ended(&self) {
+        self.reports.set_call_over();
     }
 
     /// Records in the next step what the turn waits for, or that it waits no longer. Shown to operators; it decides
     /// nothing.
-    pub fn waits_for(&self, whom: Option<Continuation>) {
-        self.outlet.waits_for(whom);
+    pub fn set_waiting_for(&self, whom: Option<Continuation>) {
+        self.reports.set_waiting_for(whom);
     }
 
     /// Commits an effect with the agent's next step: with its reports before it next waits, or with its ending. If the
     /// store refuses the effect, it refuses the whole step. Then the turn ends and the sender is told why; nothing at
     /// all is stored of an instant agent that got no further.
-    pub fn effect(&self, effect: Effect) {
-        self.outlet.effect(effect);
+    pub fn add_effect(&self, effect: Effect) {
+        self.reports.add_effect(effect);
     }
 
     /// Reports that something may be missing between the last report and the next one, and why. The next status carries
     /// this.
     pub fn gap(&self, reason: impl Into<String>) -> Report<'_> {
-        self.outlet.gap(reason.into())
+        self.reports.gap(reason.into())
     }
 
     /// Reports a whole artifact, creating it or replacing the one with this id.
@@ -486,7 +486,7 @@ impl Context {
 
     /// Reports an artifact or a chunk of one.
     pub fn chunk(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
-        self.outlet.artifact(artifact, append, last_chunk)
+        self.reports.artifact(artifact, append, last_chunk)
     }
 
     /// Reports a data artifact.
@@ -517,26 +517,26 @@ fn artifact_id(id: &str) -> ArtifactId {
 
 /// An [`Agent`] as a trait object.
 pub trait AnyAgent: Send + Sync + 'static {
-    /// See [`Agent::turn`].
+    /// See [`Agent::new_turn`].
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
-    /// See [`Agent::nature`].
-    fn any_nature(&self) -> Nature;
-    /// See [`Agent::is_carried`].
-    fn any_is_carried(&self) -> bool {
+    /// See [`Agent::execution`].
+    fn any_execution(&self) -> Execution;
+    /// See [`Agent::runs_inline`].
+    fn any_runs_inline(&self) -> bool {
         false
     }
-    /// See [`Agent::admits`].
-    fn any_admits(&self) -> Result<(), Fault>;
-    /// See [`Agent::grace`].
-    fn any_grace(&self) -> Duration;
-    /// See [`Agent::call_off`].
-    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff>;
-    /// See [`Agent::remind`].
-    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool>;
-    /// See [`Agent::canceled`].
-    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()>;
-    /// See [`Agent::handed_over`].
-    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()>;
+    /// See [`Agent::check_admission`].
+    fn any_check_admission(&self) -> Result<(), Fault>;
+    /// See [`Agent::cancel_grace`].
+    fn any_cancel_grace(&self) -> Duration;
+    /// See [`Agent::cancel_elsewhere`].
+    fn any_cancel_elsewhere(&self, canceled: CanceledTask) -> BoxFuture<'_, CancelOutcome>;
+    /// See [`Agent::repeat_cancel`].
+    fn any_repeat_cancel(&self, canceled: CanceledTask) -> BoxFuture<'_, bool>;
+    /// See [`Agent::on_canceled`].
+    fn any_on_canceled(&self, canceled: CanceledTask) -> BoxFuture<'_, ()>;
+    /// See [`Agent::on_handed_over`].
+    fn any_on_handed_over(&self, handed_over: TransferredTask) -> BoxFuture<'_, ()>;
 }
 
 impl<A: Agent> AnyAgent for A {
@@ -544,35 +544,35 @@ impl<A: Agent> AnyAgent for A {
         Box::pin(self.turn(cx))
     }
 
-    fn any_nature(&self) -> Nature {
-        self.nature()
+    fn any_execution(&self) -> Execution {
+        self.execution()
     }
 
-    fn any_is_carried(&self) -> bool {
-        self.is_carried()
+    fn any_runs_inline(&self) -> bool {
+        self.runs_inline()
     }
 
-    fn any_admits(&self) -> Result<(), Fault> {
-        self.admits()
+    fn any_check_admission(&self) -> Result<(), Fault> {
+        self.check_admission()
     }
 
-    fn any_grace(&self) -> Duration {
-        self.grace()
+    fn any_cancel_grace(&self) -> Duration {
+        self.cancel_grace()
     }
 
-    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff> {
-        Box::pin(self.call_off(canceled))
+    fn any_cancel_elsewhere(&self, canceled: CanceledTask) -> BoxFuture<'_, CancelOutcome> {
+        Box::pin(self.cancel_elsewhere(canceled))
     }
 
-    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool> {
-        Box::pin(self.remind(canceled))
+    fn any_repeat_cancel(&self, canceled: CanceledTask) -> BoxFuture<'_, bool> {
+        Box::pin(self.repeat_cancel(canceled))
     }
 
-    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
-        Box::pin(self.canceled(canceled))
+    fn any_on_canceled(&self, canceled: CanceledTask) -> BoxFuture<'_, ()> {
+        Box::pin(self.on_canceled(canceled))
     }
 
-    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
-        Box::pin(self.handed_over(handed_over))
+    fn any_on_handed_over(&self, handed_over: TransferredTask) -> BoxFuture<'_, ()> {
+        Box::pin(self.on_handed_over(handed_over))
     }
 }

@@ -9,7 +9,7 @@ use crate::agent::Context;
 use crate::machine;
 use bytes::Bytes;
 use sabir_proto::{Artifact, Content, Fault, Message, MessageId, Part, Role, Stamp, Task, TaskId, TaskState};
-use sabir_store::{Effect, Listing, States};
+use sabir_store::{Effect, StateSet, TaskListQuery};
 use std::collections::VecDeque;
 
 /// Tasks per page. Each may be as large as a task may be, so not many.
@@ -46,7 +46,7 @@ pub struct PastTask {
     /// The messages of the caller and the agent, oldest first. Each artifact is a message of the agent, each file is a
     /// note, and metadata is left out.
     pub messages: Vec<Message>,
-    /// The data that the agent kept with the task, see [`Context::keep`]; absent where `messages` is not complete.
+    /// The data that the agent kept with the task, see [`Context::mark_stored`]; absent where `messages` is not complete.
     pub data: Option<Bytes>,
 }
 
@@ -63,10 +63,10 @@ impl Context {
         let fault = |e| core.store_fault("reading a conversation", &e);
         let (mut past, mut token, mut read_bytes) = (VecDeque::new(), None, 0);
         while room.is_left() && read_bytes < READ_BYTES_MAX {
-            let listing = Listing {
+            let listing = TaskListQuery {
                 scope: self.turn.scope().clone(),
                 context: Some(self.context_id().clone()),
-                state: Some(TaskState::ALL.into_iter().filter(|state| state.is_settled()).collect::<States>()),
+                state: Some(TaskState::ALL.into_iter().filter(|state| state.is_settled()).collect::<StateSet>()),
                 // Everything. With a time given, the store bounds its count of all matches.
                 since: Some(Stamp::default()),
                 limit: PAGE_TASKS,
@@ -94,7 +94,7 @@ impl Context {
     /// Stores data with the task for its later turns and for later tasks of the conversation, replacing earlier data.
     /// It is committed with the next step, survives the end of the task, and callers never see it.
     pub fn keep(&self, data: impl Into<Bytes>) {
-        self.effect(Effect::KeepData(data.into()));
+        self.add_effect(Effect::StoreAgentData(data.into()));
     }
 
     /// The data that the agent stored with this task in earlier turns.
@@ -158,14 +158,14 @@ fn messages_of(task: Task) -> Vec<Message> {
         message.metadata = None;
         message.extensions.clear();
         message.reference_task_ids.clear();
-        message.parts.iter_mut().for_each(note_file);
+        message.parts.iter_mut().for_each(replace_file_with_note);
     }
     messages.retain(|message| !message.parts.is_empty());
     messages
 }
 
 /// Replaces a file by a note, and removes the metadata of a part.
-fn note_file(part: &mut Part) {
+fn replace_file_with_note(part: &mut Part) {
     if let Content::Raw(_) = part.content {
         *part = Part::text(part.described());
     }

@@ -2,16 +2,16 @@
 
 use crate::agent::AnyAgent;
 use crate::host::{Host, Stamper};
-use crate::kin::{Abroad, Excess, Residents};
 use crate::limits::Limits;
 use crate::live::{LiveMap, LiveRef};
 use crate::metrics::Metrics;
-use crate::owed::Endings;
 use crate::push::Drainer;
-use crate::retry::{Retries, UNTIMED};
+use crate::retry::{RetryKeys, UNTIMED_KEY_MIN};
+use crate::subtasks::{AgentDirectory, ExceededLimit, OutboundIds};
+use crate::unstored_endings::UnstoredEndings;
 use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
-use sabir_store::{AppendError, Effect, Refusal, RetryMark, Step, StoreError, TaskLog};
+use sabir_store::{AppendError, Effect, LedgerError, RetryMark, Step, StoreError, TaskLog};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -23,39 +23,39 @@ pub struct Engine {
 }
 
 /// An agent that this engine runs.
-pub struct Resident {
+pub struct HostedAgent {
     /// Its name, part of who owns a task.
     pub name: AgentName,
     pub agent: Arc<dyn AnyAgent>,
     /// Whether it offers push notifications.
     pub push: bool,
     /// What its tools may do. The agent is told this and cannot widen it.
-    pub tools: ToolMode,
+    pub tool_mode: ToolMode,
 }
 
 /// Whether the agent of a task is served at the moment.
 #[derive(Clone)]
-pub enum Presence {
+pub enum AgentStatus {
     /// This engine runs it.
-    Here(Arc<Resident>),
+    Serving(Arc<HostedAgent>),
     /// It is not served now, and may come back: its tasks wait for it.
-    Away,
+    Unavailable,
     /// It is not configured any more: its unfinished tasks fail.
-    Gone,
+    Removed,
 }
 
-impl From<Option<Arc<Resident>>> for Presence {
+impl From<Option<Arc<HostedAgent>>> for AgentStatus {
     /// For a directory in which an agent is either served or removed.
-    fn from(resident: Option<Arc<Resident>>) -> Self {
-        resident.map_or(Self::Gone, Self::Here)
+    fn from(resident: Option<Arc<HostedAgent>>) -> Self {
+        resident.map_or(Self::Removed, Self::Serving)
     }
 }
 
-impl Presence {
-    pub(crate) fn resident(self) -> Option<Arc<Resident>> {
+impl AgentStatus {
+    pub(crate) fn hosted(self) -> Option<Arc<HostedAgent>> {
         match self {
-            Self::Here(resident) => Some(resident),
-            Self::Away | Self::Gone => None,
+            Self::Serving(resident) => Some(resident),
+            Self::Unavailable | Self::Removed => None,
         }
     }
 }
@@ -66,22 +66,22 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) live: Arc<LiveMap>,
-    pub(crate) retries: Retries,
-    pub(crate) endings: Endings,
+    pub(crate) retries: RetryKeys,
+    pub(crate) unstored_endings: UnstoredEndings,
     /// The outbox drainer; set once the server has started deliveries.
     pub(crate) drainer: OnceLock<Arc<Drainer>>,
     /// The directory of agents; set once the server has given it to the engine.
-    pub(crate) residents: OnceLock<Arc<dyn Residents>>,
+    pub(crate) directory: OnceLock<Arc<dyn AgentDirectory>>,
     /// The ids under which other servers know the work of our turns.
-    pub(crate) abroad: Abroad,
+    pub(crate) outbound_ids: OutboundIds,
     /// Tasks for which a background job is repeating a cancel.
-    pub(crate) chased: Mutex<HashSet<TaskId>>,
+    pub(crate) active_cancels: Mutex<HashSet<TaskId>>,
     stamper: Stamper,
 }
 
 impl Engine {
     /// Opens an engine on a log: reads its latest stamp and its recent retry keys. Unfinished tasks wait for
-    /// [`Engine::recover`].
+    /// [`Engine::recovery`].
     pub async fn open(
         log: Arc<dyn TaskLog>,
         host: Arc<dyn Host>,
@@ -89,16 +89,28 @@ impl Engine {
         metrics: Metrics,
     ) -> Result<Self, StoreError> {
         let stamper = Stamper::default();
-        stamper.rise_above(log.last_stamp().await?);
-        let retries = Retries::new(limits.implicit_retry_time, limits.implicit_retries_max);
+        stamper.advance_past(log.last_stamp().await?);
+        let retries = RetryKeys::new(limits.implicit_retry_time, limits.implicit_retries_max);
         retries.rebuild(log.recent_retries(retries.horizon(host.now()), retries.keys_max()).await?);
-        retries.know_after(log.retry_key_before(UNTIMED).await?);
+        retries.set_complete_after(log.retry_key_before(UNTIMED_KEY_MIN).await?);
         let live = Arc::new(LiveMap::new(&limits));
-        let endings = Endings::default();
+        let endings = UnstoredEndings::default();
         let (drainer, residents) = (OnceLock::new(), OnceLock::new());
-        let (abroad, chased) = (Abroad::default(), Mutex::default());
-        let core =
-            Core { log, host, limits, metrics, live, retries, endings, drainer, residents, abroad, chased, stamper };
+        let (abroad, chased) = (OutboundIds::default(), Mutex::default());
+        let core = Core {
+            log,
+            host,
+            limits,
+            metrics,
+            live,
+            retries,
+            unstored_endings: endings,
+            drainer,
+            directory: residents,
+            outbound_ids: abroad,
+            active_cancels: chased,
+            stamper,
+        };
         Ok(Self { core: Arc::new(core) })
     }
 
@@ -109,7 +121,7 @@ impl Engine {
         if let Some(drainer) = self.core.drainer.get() {
             drainer.stop();
         }
-        self.core.give_up_owing();
+        self.core.release_unstored_endings();
         // Runners stop at once unless the store is stuck; a stop must not hang on that.
         for _ in 0..200 {
             if self.core.live.running() == 0 && self.deliveries_in_flight() == 0 {
@@ -120,7 +132,7 @@ impl Engine {
     }
 
     /// Makes an id for a message that came without one.
-    pub fn mint(&self) -> MessageId {
+    pub fn new_message_id(&self) -> MessageId {
         MessageId::parse(&self.core.new_id().to_string()).expect("a UUID is a legal id")
     }
 
@@ -131,7 +143,7 @@ impl Engine {
 }
 
 /// The fault for a caller whose write cannot be stored.
-fn unavailable(why: &str) -> Fault {
+fn store_unavailable(why: &str) -> Fault {
     Fault::Unavailable(format!(
         "the server cannot store anything right now: {why}; what is stored can be read; try again later"
     ))
@@ -153,8 +165,8 @@ impl Core {
     pub(crate) fn store_fault(&self, doing: &str, error: &StoreError) -> Fault {
         match error {
             StoreError::PageToken => Fault::invalid("pageToken", "not valid here or too old; start again without one"),
-            StoreError::Full => unavailable("its disk is full"),
-            StoreError::ReadOnly(_) => unavailable("its store is read-only"),
+            StoreError::Full => store_unavailable("its disk is full"),
+            StoreError::ReadOnly(_) => store_unavailable("its store is read-only"),
             StoreError::Corrupt(_) | StoreError::Io(_) | StoreError::Closed => self.internal(doing, error),
         }
     }
@@ -164,7 +176,7 @@ impl Core {
             // A write that the operating system refuses does not affect reads, and may succeed later.
             AppendError::Store(error @ StoreError::Io(_)) => {
                 tracing::error!(doing, %error, "the store refuses writes");
-                unavailable("its disk refuses writes")
+                store_unavailable("its disk refuses writes")
             }
             AppendError::Store(error) => self.store_fault(doing, error),
             AppendError::KeyTaken => Fault::RetryConflict,
@@ -175,12 +187,14 @@ impl Core {
             AppendError::NameMoved => {
                 Fault::Unavailable("another task was given this name at the same moment; try again".into())
             }
-            AppendError::Orphan => {
+            AppendError::ParentSettled => {
                 Fault::UnsupportedOperation("the task has ended, and opens no tasks with other agents any more".into())
             }
-            AppendError::Twin => Fault::Unavailable("the same task was opened at the same moment; try again".into()),
-            AppendError::TooManyKin => self.refuse(&Excess::Calls { max: self.limits.calls_per_root_max }),
-            AppendError::Ledger(refusal) => Fault::Booking(Box::new(problem(*refusal))),
+            AppendError::DuplicateChild => {
+                Fault::Unavailable("the same task was opened at the same moment; try again".into())
+            }
+            AppendError::TooManySubtasks => self.refuse(&ExceededLimit::Calls { max: self.limits.calls_per_root_max }),
+            AppendError::Ledger(refusal) => Fault::Booking(Box::new(booking_problem(*refusal))),
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -194,42 +208,44 @@ impl Core {
 
     /// Forgets the retry key of a step that was not committed: the send may come again.
     pub(crate) fn forget_retry(&self, step: &Step) {
-        if let Some(mark) = mark_of(step) {
+        if let Some(mark) = retry_mark_of(step) {
             self.retries.forget(mark, step.task);
         }
     }
 
     /// Confirms the retry key of a committed step: from now on a repeated send is answered from it.
-    pub(crate) fn keep_retry(&self, step: &Step) {
-        if let Some(mark) = mark_of(step) {
-            self.retries.keep(mark, step.task);
+    pub(crate) fn confirm_retry(&self, step: &Step) {
+        if let Some(mark) = retry_mark_of(step) {
+            self.retries.mark_stored(mark, step.task);
         }
     }
 }
 
 /// The booking network's problem for a refusal of the ledger.
-fn problem(refusal: Refusal) -> Problem {
+fn booking_problem(refusal: LedgerError) -> Problem {
     let (code, words) = match refusal {
-        Refusal::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
-        Refusal::NoSlot => (ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another"),
-        Refusal::BookingMoved => (ProblemCode::InProgress, "the booking changed at the same moment; look again"),
-        Refusal::PaymentMoved => (ProblemCode::InProgress, "the payment changed at the same moment; look again"),
-        Refusal::PaymentUsed => (ProblemCode::PaymentDeclined, "this payment was used before; make another one"),
-        Refusal::PaymentLimit => (ProblemCode::PaymentLimitExceeded, "the key may pay no more today"),
+        LedgerError::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
+        LedgerError::NoSlot => {
+            (ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another")
+        }
+        LedgerError::BookingMoved => (ProblemCode::InProgress, "the booking changed at the same moment; look again"),
+        LedgerError::PaymentMoved => (ProblemCode::InProgress, "the payment changed at the same moment; look again"),
+        LedgerError::PaymentUsed => (ProblemCode::PaymentDeclined, "this payment was used before; make another one"),
+        LedgerError::PaymentLimit => (ProblemCode::PaymentLimitExceeded, "the key may pay no more today"),
     };
     Problem::new(code, words)
 }
 
-fn mark_of(step: &Step) -> Option<RetryMark> {
+fn retry_mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
         Effect::PutPush { .. }
         | Effect::DeletePush { .. }
-        | Effect::Alias { .. }
-        | Effect::Adopt(_)
+        | Effect::SetAlias { .. }
+        | Effect::Claim(_)
         | Effect::WaitFor(_)
-        | Effect::KeepData(_)
-        | Effect::OweCancel(_)
+        | Effect::StoreAgentData(_)
+        | Effect::SetPendingCancel(_)
         | Effect::Spend { .. }
         | Effect::Book(_)
         | Effect::MoveBooking { .. }
@@ -240,11 +256,11 @@ fn mark_of(step: &Step) -> Option<RetryMark> {
 }
 
 /// Ownership of a live task; dropping it gives the task back.
-pub(crate) struct Claimed(Option<LiveRef>);
+pub(crate) struct TaskOwnership(Option<LiveRef>);
 
-impl Claimed {
+impl TaskOwnership {
     /// Claims a task, unless it has an owner.
-    pub(crate) fn take(live: LiveRef) -> Result<Self, LiveRef> {
+    pub(crate) fn acquire(live: LiveRef) -> Result<Self, LiveRef> {
         if live.claim() { Ok(Self(Some(live))) } else { Err(live) }
     }
 
@@ -254,7 +270,7 @@ impl Claimed {
     }
 }
 
-impl Drop for Claimed {
+impl Drop for TaskOwnership {
     fn drop(&mut self) {
         if let Some(live) = &self.0 {
             live.release();

@@ -38,7 +38,7 @@ impl Stamper {
     }
 
     /// Makes all later stamps greater than this one.
-    pub(crate) fn rise_above(&self, stamp: Stamp) {
+    pub(crate) fn advance_past(&self, stamp: Stamp) {
         self.0.fetch_max(stamp.get(), Ordering::Relaxed);
     }
 }

@@ -16,9 +16,9 @@
 //! | `inbox` | tasks that wait for input or credentials, for operators |
 //! | `hold` | tasks handed over to us, held until the sender confirms |
 //! | `kin` | subtasks that agents open with other agents, and their limits |
-//! | [`Courier`] | the interface that delivers an event to the receiver of a push configuration |
+//! | [`PushTransport`] | the interface that delivers an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, recorded beside the task |
-//! | [`limits`] | every bound, named |
+//! | [`words_of_kind`] | every bound, named |
 //!
 //! The engine opens no sockets, reads no clock and draws no random numbers: those come through [`Host`], storage
 //! through [`TaskLog`]. The simulator implements both. No reader (watcher, reply, get, list, push) sees an event before
@@ -30,38 +30,42 @@ pub mod machine;
 pub mod watch;
 
 mod alias;
-mod begin;
-mod cancel;
 mod conversation;
-mod courier;
 mod engine;
-mod hold;
+mod held_tasks;
 mod host;
 mod inbox;
-mod kin;
+mod incoming;
+mod inline_turn;
 mod live;
 mod metrics;
-mod moment;
 mod note;
-mod owed;
 mod push;
+mod push_transport;
 mod query;
-mod record;
-mod recover;
+mod recorder;
+mod recovery;
+mod remote_cancel;
 mod repeat;
 mod retry;
 mod runner;
+mod subtasks;
 mod turn;
+mod unstored_endings;
 
-pub use agent::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
+pub use agent::{
+    Agent, AnyAgent, CancelOutcome, CanceledTask, Context, Ending, Execution, Failure, Recovery, TransferredTask,
+};
 pub use conversation::{ConversationLimits, PastTask};
-pub use courier::{Courier, Delivered, NoCourier, Outcome, Parcel, delivery_id};
-pub use engine::{Engine, Presence, Resident};
+pub use engine::{AgentStatus, Engine, HostedAgent};
 pub use host::{BoxFuture, Host};
 pub use inbox::{ANSWERED_BY, Inbox, Question};
-pub use kin::{Child, KnownAs, LINEAGE, Lineage, Residents};
 pub use limits::Limits;
 pub use metrics::Metrics;
+pub use push_transport::{
+    DeliveryOutcome, DeliveryRequest, DeliveryResult, NoPushTransport, PushTransport, delivery_id,
+};
 pub use repeat::STILL_ACCEPTING;
-pub use sabir_store::{Asking, Continuation, Note, Relative, TaskLog};
+pub use sabir_store::{Continuation, InterruptedTask, LossNote, TaskLog, TaskTreeNode};
+pub use subtasks::{AgentDirectory, Child, LINEAGE, Lineage, OutboundIdGuard};
 pub use watch::Watch;

@@ -20,7 +20,7 @@ const SHARDS: usize = 32;
 /// The map of all live tasks.
 #[derive(Debug)]
 pub(crate) struct LiveMap {
-    shards: Vec<Mutex<HashMap<TaskId, Arc<Live>>>>,
+    shards: Vec<Mutex<HashMap<TaskId, Arc<LiveTask>>>>,
     hasher: RandomState,
     running: AtomicUsize,
     stopping: AtomicBool,
@@ -30,12 +30,12 @@ pub(crate) struct LiveMap {
 
 /// The shared state of one live task.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
-    state: Mutex<State>,
+pub(crate) struct LiveTask {
+    state: Mutex<LiveState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LiveState {
     /// The number of shares held; the last one to go removes the entry.
     users: usize,
     /// The last committed event known here; zero until one was published or read.
@@ -44,7 +44,7 @@ struct State {
     ring_bytes: usize,
     /// The task when it last came to rest (settled, or waiting for the caller), and at which event.
     rest: Option<(Seq, FrozenTask)>,
-    failed: Option<Fault>,
+    fault: Option<Fault>,
     /// The remote server behind the owner's agent has answered.
     answered: bool,
     /// The number of the current owner; owners are counted from 1.
@@ -54,10 +54,10 @@ struct State {
     last_failure: Option<(u64, Seq, Fault)>,
     running: bool,
     /// The owner is blocked until the store takes writes.
-    put_off: bool,
+    waits_for_store: bool,
     /// How often the owning caller has changed during the life of this entry.
-    hands: u32,
-    order: Option<Order>,
+    owner_changes: u32,
+    command: Option<RunnerCommand>,
     runner: Option<Waker>,
     /// Wakers of watchers. A list, since most tasks have one watcher and a tree's first node has room for eleven.
     watchers: Vec<(u64, Waker)>,
@@ -69,7 +69,7 @@ struct State {
 /// The higher one outranks the other: a caller that cancels was promised an outcome, and a server that stops begins
 /// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Order {
+pub(crate) enum RunnerCommand {
     /// The server that handed the task over to us has activated it.
     Activate,
     /// The server stops; the task goes on after the next start.
@@ -83,11 +83,11 @@ pub(crate) enum Order {
 pub(crate) struct LiveRef {
     map: Arc<LiveMap>,
     id: TaskId,
-    live: Arc<Live>,
+    live: Arc<LiveTask>,
     /// The owner's number when this reference was made.
     owner: u64,
     /// The count of owner changes at that time.
-    hands: u32,
+    owner_changes: u32,
     watcher: Option<u64>,
 }
 
@@ -103,21 +103,21 @@ impl LiveMap {
         }
     }
 
-    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Arc<Live>>> {
+    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Arc<LiveTask>>> {
         let at = usize::try_from(self.hasher.hash_one(id)).unwrap_or(0) % SHARDS;
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a reference to a task, and makes its entry if there is none.
-    pub(crate) fn enter(self: &Arc<Self>, id: TaskId) -> LiveRef {
+    pub(crate) fn join(self: &Arc<Self>, id: TaskId) -> LiveRef {
         let mut shard = self.shard(id);
         let live = shard.entry(id).or_default().clone();
         let mut state = live.lock();
         state.users += 1;
-        let (owner, hands) = (state.owner, state.hands);
+        let (owner, hands) = (state.owner, state.owner_changes);
         drop(state);
         drop(shard);
-        LiveRef { map: self.clone(), id, live, owner, hands, watcher: None }
+        LiveRef { map: self.clone(), id, live, owner, owner_changes: hands, watcher: None }
     }
 
     /// The number of turns at work.
@@ -134,25 +134,25 @@ impl LiveMap {
     /// same way twice. A runner that starts later is parked from the beginning.
     pub(crate) fn park_all(&self) {
         self.stopping.store(true, Ordering::Release);
-        let mut tasks: Vec<(TaskId, Arc<Live>)> = Vec::new();
+        let mut tasks: Vec<(TaskId, Arc<LiveTask>)> = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.extend(shard.iter().map(|(id, live)| (*id, live.clone())));
         }
         tasks.sort_unstable_by_key(|(id, _)| *id);
-        tasks.iter().for_each(|(_, live)| live.order(Order::Park));
+        tasks.iter().for_each(|(_, live)| live.order(RunnerCommand::Park));
     }
 }
 
-impl Live {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LiveTask {
+    fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: RunnerCommand) {
         let mut state = self.lock();
         if state.running {
-            state.order = state.order.max(Some(order));
+            state.command = state.command.max(Some(order));
             if let Some(waker) = state.runner.take() {
                 waker.wake();
             }
@@ -160,8 +160,8 @@ impl Live {
     }
 }
 
-impl State {
-    fn await_news(&mut self, watcher: &mut Option<u64>, cx: &std::task::Context<'_>) {
+impl LiveState {
+    fn register_waker(&mut self, watcher: &mut Option<u64>, cx: &std::task::Context<'_>) {
         let id = *watcher.get_or_insert_with(|| {
             self.next_watcher += 1;
             self.next_watcher
@@ -184,7 +184,7 @@ impl State {
 
     fn fail(&mut self, fault: Fault) {
         self.last_failure = Some((self.owner, self.head, fault.clone()));
-        self.failed = Some(fault);
+        self.fault = Some(fault);
         self.wake_watchers();
     }
 
@@ -210,10 +210,10 @@ impl LiveRef {
         }
         state.running = true;
         state.owner += 1;
-        state.put_off = false;
+        state.waits_for_store = false;
         state.answered = false;
-        state.order = self.map.is_stopping().then_some(Order::Park);
-        state.failed = None;
+        state.command = self.map.is_stopping().then_some(RunnerCommand::Park);
+        state.fault = None;
         self.map.running.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -223,7 +223,7 @@ impl LiveRef {
         let mut state = self.live.lock();
         if state.running {
             state.running = false;
-            state.put_off = false;
+            state.waits_for_store = false;
             state.runner = None;
             self.map.running.fetch_sub(1, Ordering::Relaxed);
             state.wake_watchers();
@@ -231,9 +231,9 @@ impl LiveRef {
     }
 
     /// The task now belongs to another caller: existing watchers of the old one get "not found".
-    pub(crate) fn hand_on(&self) {
+    pub(crate) fn mark_owner_changed(&self) {
         let mut state = self.live.lock();
-        state.hands += 1;
+        state.owner_changes += 1;
         state.wake_watchers();
     }
 
@@ -246,26 +246,26 @@ impl LiveRef {
     }
 
     /// Blocks the owner until the store takes writes; current and later waiters get this fault.
-    pub(crate) fn put_off(&self, fault: Fault) {
+    pub(crate) fn set_waiting_for_store(&self, fault: Fault) {
         let mut state = self.live.lock();
-        state.put_off = true;
+        state.waits_for_store = true;
         state.fail(fault);
     }
 
     /// The fault that blocks the owner, if one does.
-    pub(crate) fn why_put_off(&self) -> Option<Fault> {
+    pub(crate) fn store_fault(&self) -> Option<Fault> {
         let state = self.live.lock();
-        state.failed.clone().filter(|_| state.put_off)
+        state.fault.clone().filter(|_| state.waits_for_store)
     }
 
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn send_command(&self, order: RunnerCommand) {
         self.live.order(order);
     }
 
     /// Takes the runner's next command; the runner is woken by a later one.
-    pub(crate) fn poll_order(&self, cx: &std::task::Context<'_>) -> Option<Order> {
+    pub(crate) fn poll_command(&self, cx: &std::task::Context<'_>) -> Option<RunnerCommand> {
         let mut state = self.live.lock();
-        let order = state.order.take();
+        let order = state.command.take();
         if order.is_none() {
             state.runner = Some(cx.waker().clone());
         }
@@ -301,7 +301,7 @@ impl LiveRef {
         }
         if let Some(task) = rest {
             state.rest = Some((head, task));
-            state.failed = None;
+            state.fault = None;
         }
         state.wake_watchers();
     }
@@ -312,10 +312,10 @@ impl LiveRef {
     }
 
     /// What a watcher at `cursor` finds: events, the need to read the log, an end, or nothing yet.
-    pub(crate) fn poll_events(&mut self, cursor: Seq, cx: &std::task::Context<'_>) -> Found {
+    pub(crate) fn poll_events(&mut self, cursor: Seq, cx: &std::task::Context<'_>) -> PolledEvents {
         let mut state = self.live.lock();
-        if state.hands != self.hands {
-            return Found::Failed(Fault::TaskNotFound(self.id.into()));
+        if state.owner_changes != self.owner_changes {
+            return PolledEvents::Failed(Fault::TaskNotFound(self.id.into()));
         }
         if state.head > cursor {
             // The head may be ahead of the ring: a watcher that joined between a commit and its publish has read that
@@ -324,16 +324,16 @@ impl LiveRef {
             return match state.ring.front() {
                 Some(oldest) if oldest.seq <= cursor.next() && newest > cursor => {
                     let skip = usize::try_from(cursor.0 + 1 - oldest.seq.0).unwrap_or(usize::MAX);
-                    Found::Events(state.ring.iter().skip(skip).cloned().collect())
+                    PolledEvents::Events(state.ring.iter().skip(skip).cloned().collect())
                 }
-                _ => Found::InLog,
+                _ => PolledEvents::InLog,
             };
         }
-        if let Some(fault) = &state.failed {
-            return Found::Failed(fault.clone());
+        if let Some(fault) = &state.fault {
+            return PolledEvents::Failed(fault.clone());
         }
-        state.await_news(&mut self.watcher, cx);
-        Found::Nothing
+        state.register_waker(&mut self.watcher, cx);
+        PolledEvents::Nothing
     }
 
     /// The last committed event known here.
@@ -342,21 +342,21 @@ impl LiveRef {
     }
 
     /// Waits until the owner at the time of this reference has committed `seq`.
-    pub(crate) async fn committed(&mut self, seq: Seq) -> Result<(), Fault> {
+    pub(crate) async fn wait_committed(&mut self, seq: Seq) -> Result<(), Fault> {
         let owner = self.owner;
-        let found = |state: &State| (state.head >= seq).then_some(Ok(()));
+        let found = |state: &LiveState| (state.head >= seq).then_some(Ok(()));
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| found(state))).await?
     }
 
     /// Waits until the agent reports anything after `seq`, the step with its message, or until `over` completes.
     /// Returns the task if it rests by then.
-    pub(crate) async fn first_word(
+    pub(crate) async fn wait_for_first_report(
         &mut self,
         seq: Seq,
         mut over: BoxFuture<'static, ()>,
     ) -> Result<Option<FrozenTask>, Fault> {
         let owner = self.owner;
-        let found = |state: &State| {
+        let found = |state: &LiveState| {
             let rest = state.rest_since(seq);
             let is_heard_of = state.head > seq || (state.head == seq && (state.answered || !state.running));
             (is_heard_of || rest.is_some()).then_some(Ok(rest))
@@ -370,13 +370,13 @@ impl LiveRef {
     }
 
     /// Waits until the task rests at or after `seq`, a step of the owner at the time of this reference.
-    pub(crate) async fn rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
+    pub(crate) async fn wait_rested(&mut self, seq: Seq) -> Result<FrozenTask, Fault> {
         let owner = self.owner;
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| state.rest_since(seq).map(Ok))).await?
     }
 
-    /// Like [`Self::rested`]; `None` when the task has no owner before that.
-    pub(crate) async fn rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
+    /// Like [`Self::wait_rested`]; `Unchanged` when the task has no owner before that.
+    pub(crate) async fn wait_rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
         self.wait(|state| match state.rest_since(seq) {
             None if state.running => None,
             rest => Some(rest),
@@ -385,38 +385,38 @@ impl LiveRef {
     }
 
     /// Waits until the task has no owner. Fails at once for an owner that is blocked on the store, since that may last.
-    pub(crate) async fn released(&mut self) -> Result<(), Fault> {
-        self.moved_or_released(Seq(u64::MAX)).await
+    pub(crate) async fn wait_released(&mut self) -> Result<(), Fault> {
+        self.wait_moved_or_released(Seq(u64::MAX)).await
     }
 
-    /// Like [`Self::released`], or until an event after `seq` is committed.
-    pub(crate) async fn moved_or_released(&mut self, seq: Seq) -> Result<(), Fault> {
+    /// Like [`Self::wait_released`], or until an event after `seq` is committed.
+    pub(crate) async fn wait_moved_or_released(&mut self, seq: Seq) -> Result<(), Fault> {
         poll_fn(|cx| {
             let mut state = self.live.lock();
-            match (&state.failed, state.put_off) {
+            match (&state.fault, state.waits_for_store) {
                 _ if !state.running || state.head > seq => return Poll::Ready(Ok(())),
                 (Some(fault), true) => return Poll::Ready(Err(fault.clone())),
                 _ => {}
             }
-            state.await_news(&mut self.watcher, cx);
+            state.register_waker(&mut self.watcher, cx);
             Poll::Pending
         })
         .await
     }
 
-    async fn wait<T>(&mut self, mut check: impl FnMut(&State) -> Option<T>) -> Result<T, Fault> {
+    async fn wait<T>(&mut self, mut check: impl FnMut(&LiveState) -> Option<T>) -> Result<T, Fault> {
         poll_fn(|cx| {
             let mut state = self.live.lock();
-            if state.hands != self.hands {
+            if state.owner_changes != self.owner_changes {
                 return Poll::Ready(Err(Fault::TaskNotFound(self.id.into())));
             }
             if let Some(found) = check(&state) {
                 return Poll::Ready(Ok(found));
             }
-            if let Some(fault) = &state.failed {
+            if let Some(fault) = &state.fault {
                 return Poll::Ready(Err(fault.clone()));
             }
-            state.await_news(&mut self.watcher, cx);
+            state.register_waker(&mut self.watcher, cx);
             Poll::Pending
         })
         .await
@@ -424,7 +424,7 @@ impl LiveRef {
 }
 
 /// See [`LiveRef::poll_events`].
-pub(crate) enum Found {
+pub(crate) enum PolledEvents {
     Events(Vec<FrozenEvent>),
     InLog,
     Failed(Fault),
@@ -446,6 +446,6 @@ impl Drop for LiveRef {
 }
 
 /// Whether the task is settled or waits for its caller: a waiting sender is answered then.
-pub(crate) const fn rests(state: TaskState) -> bool {
+pub(crate) const fn is_at_rest(state: TaskState) -> bool {
     state.is_settled() || state.is_interrupted()
 }

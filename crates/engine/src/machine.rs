@@ -2,11 +2,11 @@
 //! that decides either.
 
 use sabir_proto::{Event, FrozenEvent, FrozenTask, Task, TaskState};
-use sabir_store::Stored;
+use sabir_store::StoredTask;
 
 /// A transition of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Move {
+pub enum Transition {
     /// The agent works, or reports progress.
     Work,
     /// The agent asks a question.
@@ -25,8 +25,8 @@ pub enum Move {
     HandOver,
 }
 
-impl Move {
-    /// The transition that leads to a state; `None` for the states to which none leads.
+impl Transition {
+    /// The transition that leads to a state; `Unchanged` for the states to which none leads.
     pub const fn to(state: TaskState) -> Option<Self> {
         Some(match state {
             // The initial state, and one that only other servers have.
@@ -45,7 +45,7 @@ impl Move {
 
 /// Why a transition is not legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TransitionRefused {
     /// Nothing follows a settled state.
     #[error("the task is {0}")]
     Settled(TaskState),
@@ -56,12 +56,12 @@ pub enum Refused {
 
 /// The state to which a transition leads. The runner, recovery, the simulator and the console all ask here, so a rule
 /// is changed in one line and tested in one loop.
-pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
-    use Move::{AskAuth, AskInput, Cancel, Decline, Fail, Finish, HandOver, Work};
+pub const fn next(from: TaskState, step: Transition) -> Result<TaskState, TransitionRefused> {
     use TaskState::{
         AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Transferred, Unspecified,
         Working,
     };
+    use Transition::{AskAuth, AskInput, Cancel, Decline, Fail, Finish, HandOver, Work};
     Ok(match (from, step) {
         // Also `Working` to `Working`: progress is news even when the state stands still.
         (Submitted | Working | InputRequired | AuthRequired, Work) => Working,
@@ -74,17 +74,17 @@ pub const fn next(from: TaskState, step: Move) -> Result<TaskState, Refused> {
         (Submitted | Working | InputRequired | AuthRequired, Fail) => Failed,
         (Submitted | Working | InputRequired | AuthRequired, Cancel) => Canceled,
         (Working, HandOver) => Transferred,
-        (Submitted | InputRequired | AuthRequired, HandOver) => return Err(Refused::OutOfOrder(from)),
+        (Submitted | InputRequired | AuthRequired, HandOver) => return Err(TransitionRefused::OutOfOrder(from)),
         // No task of this server has this state.
-        (Unspecified, _) => return Err(Refused::OutOfOrder(from)),
+        (Unspecified, _) => return Err(TransitionRefused::OutOfOrder(from)),
         // Settled means settled. A late event is refused and counted, never merged: a client that has been told
         // `completed` must not see it taken back.
-        (Completed | Failed | Canceled | Rejected | Transferred, _) => return Err(Refused::Settled(from)),
+        (Completed | Failed | Canceled | Rejected | Transferred, _) => return Err(TransitionRefused::Settled(from)),
     })
 }
 
-/// The current state of a stored task. `None` only for a damaged record.
-pub fn fold(stored: &Stored) -> Option<FrozenTask> {
+/// The current state of a stored task. `Unchanged` only for a damaged record.
+pub fn fold(stored: &StoredTask) -> Option<FrozenTask> {
     match (&stored.base, &stored.tail[..]) {
         (Some(base), []) => Some(base.task.clone()),
         (Some(base), tail) => {
@@ -95,18 +95,18 @@ pub fn fold(stored: &Stored) -> Option<FrozenTask> {
 }
 
 /// Folds events that leave the artifacts alone, without parsing the rest of the task: a large task that waits for its
-/// caller is nearly all snapshot, with a few messages after it. `None` for all other events.
+/// caller is nearly all snapshot, with a few messages after it. `Unchanged` for all other events.
 fn continue_frozen(base: &FrozenTask, tail: &[FrozenEvent]) -> Option<FrozenTask> {
     let mut head = base.thaw_head()?;
     for event in tail {
         let status @ Event::StatusUpdate(_) = event.thaw()? else { return None };
-        head.apply(status, event.thaw_heard());
+        head.apply(status, event.thaw_input());
     }
-    Some(base.continued(&head))
+    Some(base.with_update(&head))
 }
 
 /// Like [`fold`], as a structure.
-pub fn thaw(stored: &Stored) -> Option<Task> {
+pub fn thaw(stored: &StoredTask) -> Option<Task> {
     let mut tail = stored.tail.iter();
     let mut task = match &stored.base {
         Some(base) => base.task.thaw()?,
@@ -122,7 +122,7 @@ pub fn thaw(stored: &Stored) -> Option<Task> {
 }
 
 fn apply_frozen(task: &mut Task, event: &FrozenEvent) -> Option<()> {
-    task.apply(event.thaw()?, event.thaw_heard());
+    task.apply(event.thaw()?, event.thaw_input());
     Some(())
 }
 
@@ -130,25 +130,27 @@ fn apply_frozen(task: &mut Task, event: &FrozenEvent) -> Option<()> {
 mod tests {
     use super::*;
 
-    const MOVES: [Move; 8] = [
-        Move::Work,
-        Move::AskInput,
-        Move::AskAuth,
-        Move::Finish,
-        Move::Decline,
-        Move::Fail,
-        Move::Cancel,
-        Move::HandOver,
+    const TRANSITIONS: [Transition; 8] = [
+        Transition::Work,
+        Transition::AskInput,
+        Transition::AskAuth,
+        Transition::Finish,
+        Transition::Decline,
+        Transition::Fail,
+        Transition::Cancel,
+        Transition::HandOver,
     ];
 
     #[test]
     fn settled_states_refuse_every_move_and_the_others_lead_where_the_move_says() {
         for from in TaskState::ALL {
-            for step in MOVES {
+            for step in TRANSITIONS {
                 match next(from, step) {
-                    Err(Refused::Settled(state)) => assert!(state == from && from.is_settled()),
-                    Err(Refused::OutOfOrder(_)) => assert!(step == Move::HandOver && from != TaskState::Working),
-                    Ok(to) => assert!(!from.is_settled() && Move::to(to) == Some(step)),
+                    Err(TransitionRefused::Settled(state)) => assert!(state == from && from.is_settled()),
+                    Err(TransitionRefused::OutOfOrder(_)) => {
+                        assert!(step == Transition::HandOver && from != TaskState::Working)
+                    }
+                    Ok(to) => assert!(!from.is_settled() && Transition::to(to) == Some(step)),
                 }
             }
         }

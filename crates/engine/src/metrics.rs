@@ -1,7 +1,7 @@
 //! The metrics of the engine.
 
-use crate::courier::{Delivered, Outcome};
-use crate::kin::Excess;
+use crate::push_transport::{DeliveryOutcome, DeliveryResult};
+use crate::subtasks::ExceededLimit;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -118,20 +118,20 @@ impl Metrics {
     }
 
     /// Counts a call that the runaway guard refused.
-    pub(crate) fn refused(&self, excess: &Excess) {
+    pub(crate) fn count_refused_call(&self, excess: &ExceededLimit) {
         self.runaways_refused.get_or_create(&[("limit", excess.limit())]).inc();
     }
 
     /// Counts a delivery attempt and its duration.
-    pub(crate) fn delivered(&self, delivered: &Delivered) {
+    pub(crate) fn count_delivery(&self, delivered: &DeliveryResult) {
         let outcome = match delivered.outcome {
-            Outcome::Accepted { .. } => "accepted",
-            Outcome::Refused { .. } => "refused",
-            Outcome::Gone { .. } => "gone",
-            Outcome::Forbidden { .. } => "forbidden",
-            Outcome::Unreachable { .. } => "unreachable",
-            Outcome::Unanswered { .. } => "unanswered",
-            Outcome::Withheld { .. } => "withheld",
+            DeliveryOutcome::Accepted { .. } => "accepted",
+            DeliveryOutcome::Refused { .. } => "refused",
+            DeliveryOutcome::Gone { .. } => "gone",
+            DeliveryOutcome::Forbidden { .. } => "forbidden",
+            DeliveryOutcome::Unreachable { .. } => "unreachable",
+            DeliveryOutcome::NoAnswer { .. } => "unanswered",
+            DeliveryOutcome::NotAttempted { .. } => "withheld",
         };
         self.push_attempts.get_or_create(&[("outcome", outcome)]).inc();
         self.push_seconds.observe(delivered.took.as_secs_f64());

@@ -2,13 +2,13 @@
 
 use crate::engine::Engine;
 use sabir_proto::{Fault, TaskId, TaskRef, id_limits};
-use sabir_store::{Note, Scope};
+use sabir_store::{LossNote, Scope};
 use std::sync::Arc;
 
 impl Engine {
-    /// Stores notes beside a task in the background; see [`sabir_store::TaskLog::note`]. A task of another owner gets
+    /// Stores notes beside a task in the background; see [`sabir_store::TaskLog::add_loss_notes`]. A task of another owner gets
     /// none.
-    pub fn note(&self, scope: &Arc<Scope>, task: TaskId, mut notes: Vec<Note>) {
+    pub fn note(&self, scope: &Arc<Scope>, task: TaskId, mut notes: Vec<LossNote>) {
         if notes.is_empty() {
             return;
         }
@@ -20,15 +20,15 @@ impl Engine {
         self.core.host.spawn(Box::pin(async move {
             if matches!(core.log.owner(task).await, Ok(Some(owner)) if owner == scope) {
                 // A lost note is not an error, so the result is ignored.
-                drop(core.log.note(task, notes));
+                drop(core.log.add_loss_notes(task, notes));
             }
         }));
     }
 
     /// The notes beside a task, oldest first.
-    pub async fn notes(&self, scope: &Scope, task: &TaskRef) -> Result<Vec<Note>, Fault> {
+    pub async fn notes(&self, scope: &Scope, task: &TaskRef) -> Result<Vec<LossNote>, Fault> {
         let id = self.find(scope, task).await?.id;
-        self.core.log.notes(id).await.map_err(|e| self.core.store_fault("reading notes", &e))
+        self.core.log.loss_notes(id).await.map_err(|e| self.core.store_fault("reading notes", &e))
     }
 }
 

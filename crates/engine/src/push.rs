@@ -12,15 +12,15 @@
 
 mod breaker;
 mod drain;
-mod ready;
+mod ready_queue;
 mod schedule;
 
 pub(crate) use drain::Drainer;
 
-use crate::courier::{Courier, NoCourier};
 use crate::engine::{Core, Engine};
+use crate::push_transport::{NoPushTransport, PushTransport};
 use sabir_proto::{DeletePush, Fault, FieldViolation, GetPush, ListPush, PushConfig, PushPage, TaskId, TaskRef};
-use sabir_store::{Effect, Letter, Letters, Scope, Step, StoreError};
+use sabir_store::{Delivery, DeliveryQuery, Effect, Scope, Step, StoreError};
 use std::sync::Arc;
 
 /// Configurations on a page when the caller does not say, and at most.
@@ -31,7 +31,7 @@ const SECRET_BYTES_MAX: usize = 8 << 10;
 
 impl Engine {
     /// Starts the deliveries, until the engine stops. Later calls change nothing.
-    pub fn start_deliveries(&self, courier: Arc<dyn Courier>) {
+    pub fn start_deliveries(&self, courier: Arc<dyn PushTransport>) {
         let drainer = Arc::new(Drainer::new(courier, self.core.host.now()));
         if self.core.drainer.set(drainer.clone()).is_ok() {
             self.core.host.spawn(Box::pin(drain::drain(self.core.clone(), drainer)));
@@ -44,22 +44,22 @@ impl Engine {
     }
 
     /// Lists pending deliveries or dead letters; for operators.
-    pub async fn letters(&self, letters: Letters) -> Result<Vec<Letter>, StoreError> {
-        self.core.log.letters(letters).await
+    pub async fn deliveries(&self, letters: DeliveryQuery) -> Result<Vec<Delivery>, StoreError> {
+        self.core.log.deliveries(letters).await
     }
 
     /// Finds one delivery by its number; for operators.
-    pub async fn letter(&self, number: i64) -> Result<Option<Letter>, StoreError> {
-        self.core.log.letter(number).await
+    pub async fn delivery(&self, number: i64) -> Result<Option<Delivery>, StoreError> {
+        self.core.log.delivery(number).await
     }
 
     /// Retries a delivery now, dead or not; false when there is none of that number.
-    pub async fn retry_letter(&self, number: i64) -> Result<bool, StoreError> {
+    pub async fn retry_delivery(&self, number: i64) -> Result<bool, StoreError> {
         self.core.log.retry(number, self.core.host.now()).await
     }
 
     /// Discards a delivery; false when there is none of that number.
-    pub async fn discard_letter(&self, number: i64) -> Result<bool, StoreError> {
+    pub async fn discard_delivery(&self, number: i64) -> Result<bool, StoreError> {
         self.core.log.discard(number).await
     }
 
@@ -72,15 +72,15 @@ impl Engine {
         dialect: &'static str,
     ) -> Result<(TaskId, PushConfig), Fault> {
         let id = self.find(scope, task).await?.id;
-        check(&self.core, &config, "")?;
+        check_config(&self.core, &config, "")?;
         let config = with_id(&self.core, config);
-        self.commit_effect(id, register(&self.core, config.clone(), dialect)).await?;
+        self.commit_effect(id, registration_effect(&self.core, config.clone(), dialect)).await?;
         Ok((id, config.without_secrets()))
     }
 
     /// Reads a configuration, without its secrets.
     pub async fn get_push(&self, scope: &Scope, call: &GetPush) -> Result<(TaskId, PushConfig), Fault> {
-        let (id, configs) = self.pushes(scope, &call.task_id).await?;
+        let (id, configs) = self.push_configs(scope, &call.task_id).await?;
         let missing = || Fault::PushConfigNotFound { task: call.task_id.clone(), config: call.id.clone() };
         let found = configs.into_iter().find(|c| c.id.as_deref() == Some(&*call.id)).ok_or_else(missing)?;
         Ok((id, found))
@@ -96,7 +96,7 @@ impl Engine {
                 .filter(|n| *n <= PAGE_MAX)
                 .ok_or_else(|| Fault::invalid("pageSize", format!("must be between 1 and {PAGE_MAX}")))?,
         };
-        let (id, configs) = self.pushes(scope, &call.task_id).await?;
+        let (id, configs) = self.push_configs(scope, &call.task_id).await?;
         // The token is the last id shown; ids are what the list is ordered by.
         let after = |c: &PushConfig| call.page_token.is_empty() || c.id.as_deref() > Some(&*call.page_token);
         let mut rest: Vec<PushConfig> = configs.into_iter().filter(after).collect();
@@ -112,7 +112,7 @@ impl Engine {
         self.commit_effect(id, Effect::DeletePush { id: call.id.clone() }).await
     }
 
-    async fn pushes(&self, scope: &Scope, task: &TaskRef) -> Result<(TaskId, Vec<PushConfig>), Fault> {
+    async fn push_configs(&self, scope: &Scope, task: &TaskRef) -> Result<(TaskId, Vec<PushConfig>), Fault> {
         let id = self.find(scope, task).await?.id;
         let configs = self.core.log.pushes(id).await;
         let configs = configs.map_err(|e| self.core.store_fault("reading push configs", &e))?;
@@ -121,13 +121,13 @@ impl Engine {
     }
 
     async fn commit_effect(&self, id: TaskId, effect: Effect) -> Result<(), Fault> {
-        let step = Step::bare(id, vec![effect]);
+        let step = Step::effects_only(id, vec![effect]);
         self.core.log.append(step).await.map_err(|e| self.core.append_fault("storing a push config", &e))
     }
 }
 
 /// The effect that registers a configuration.
-pub(crate) fn register(core: &Core, config: PushConfig, dialect: &'static str) -> Effect {
+pub(crate) fn registration_effect(core: &Core, config: PushConfig, dialect: &'static str) -> Effect {
     let configs_max = core.limits.push_configs_max;
     // Checked before; an uncallable URL queues under its own name until its delivery fails.
     let host = host_of(core, &config.url).unwrap_or_else(|_| config.url.as_str().into());
@@ -137,8 +137,8 @@ pub(crate) fn register(core: &Core, config: PushConfig, dialect: &'static str) -
 /// The host of a URL, in the spelling of the transport that will call it.
 fn host_of(core: &Core, url: &str) -> Result<Arc<str>, String> {
     match core.drainer.get() {
-        Some(drainer) => drainer.courier().host_of(url),
-        None => NoCourier.host_of(url),
+        Some(drainer) => drainer.transport().host_of(url),
+        None => NoPushTransport.host_of(url),
     }
 }
 
@@ -149,7 +149,7 @@ fn with_id(core: &Core, mut config: PushConfig) -> PushConfig {
 }
 
 /// Checks a configuration without calling its receiver.
-pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fault> {
+pub(crate) fn check_config(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fault> {
     let scheme = config.url.split_once("://").map_or("", |(scheme, _)| scheme);
     let web = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     if !web || config.url.len() > 2048 || config.url.chars().any(|c| c.is_control() || c == ' ') {
@@ -162,7 +162,7 @@ pub(crate) fn check(core: &Core, config: &PushConfig, at: &str) -> Result<(), Fa
         let what = format!("token and credentials have at most {SECRET_BYTES_MAX} bytes each");
         return Err(Fault::invalid(at.trim_end_matches('.').to_owned(), what));
     }
-    if let Some(Err(FieldViolation { field, description })) = core.drainer.get().map(|d| d.courier().check(config)) {
+    if let Some(Err(FieldViolation { field, description })) = core.drainer.get().map(|d| d.transport().check(config)) {
         return Err(Fault::invalid(format!("{at}{field}"), description));
     }
     if config.id.as_ref().is_some_and(|id| id.len() > 256 || id.chars().any(char::is_control)) {

@@ -1,19 +1,19 @@
 //! Reading, following and canceling tasks that exist.
 
-use crate::agent::{AnyAgent, Canceled};
-use crate::begin::history_length;
-use crate::engine::{Claimed, Engine, Resident};
-use crate::live::{LiveRef, Order};
+use crate::agent::{AnyAgent, CanceledTask};
+use crate::engine::{Engine, HostedAgent, TaskOwnership};
+use crate::incoming::history_length;
+use crate::live::{LiveRef, RunnerCommand};
 use crate::machine;
-use crate::record::Recorder;
-use crate::turn::tell_canceled;
-use crate::watch::{Until, Watch};
+use crate::recorder::Recorder;
+use crate::turn::notify_agent_canceled;
+use crate::watch::{StreamEnd, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, Stamp, Subscribe, TaskId, TaskPage, TaskState,
-    Terms, View,
+    CancelTask, Fault, FrozenEvent, FrozenTask, GetTask, ListTasks, Seq, ServiceParameters, Stamp, Subscribe, TaskId,
+    TaskPage, TaskState, View,
 };
-use sabir_store::{Effect, Listing, PageToken, Scope, States, Step, Stored};
+use sabir_store::{Effect, PageToken, Scope, StateSet, Step, StoredTask, TaskListQuery};
 use std::sync::Arc;
 
 /// Tasks on a page when the caller does not say.
@@ -26,21 +26,21 @@ impl Engine {
     pub async fn get(&self, scope: &Scope, call: &GetTask) -> Result<(FrozenTask, View), Fault> {
         let view = View::with_history(history_length("historyLength", call.history_length)?);
         let stored = self.find(scope, &call.id).await?;
-        self.claim_held(&stored);
+        self.release_held(&stored);
         Ok((self.fold(&stored)?, view))
     }
 
     /// *List*: returns one page of the owner's tasks.
     pub async fn list(&self, scope: Arc<Scope>, call: &ListTasks) -> Result<TaskPage, Fault> {
-        self.list_in(scope, call, call.status.map(States::from)).await
+        self.list_states(scope, call, call.status.map(StateSet::from)).await
     }
 
     /// *List* for a dialect in which several states look like one.
-    pub async fn list_in(
+    pub async fn list_states(
         &self,
         scope: Arc<Scope>,
         call: &ListTasks,
-        states: Option<States>,
+        states: Option<StateSet>,
     ) -> Result<TaskPage, Fault> {
         let page_size = match call.page_size {
             None => PAGE_DEFAULT,
@@ -58,7 +58,7 @@ impl Engine {
             history: history_length("historyLength", call.history_length)?,
             artifacts: call.include_artifacts == Some(true),
         };
-        let listing = Listing {
+        let listing = TaskListQuery {
             scope,
             context: call.context_id.clone(),
             state: states,
@@ -77,24 +77,24 @@ impl Engine {
     }
 
     /// *Subscribe*: a snapshot and what follows; or, from a given event on, exactly what follows that.
-    pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &Terms) -> Result<Watch, Fault> {
+    pub async fn subscribe(&self, scope: &Scope, call: &Subscribe, terms: &ServiceParameters) -> Result<Watch, Fault> {
         let stored = self.find(scope, &call.id).await?;
-        self.claim_held(&stored);
-        self.resume(scope, stored.id, terms.last_event_id, Until::Settled, true).await
+        self.release_held(&stored);
+        self.follow_from(scope, stored.id, terms.last_event_id, StreamEnd::Settled, true).await
     }
 
     /// Follows a task from after `last`. Without it, from the beginning of the log or from a snapshot.
-    pub(crate) async fn resume(
+    pub(crate) async fn follow_from(
         &self,
         scope: &Scope,
         id: TaskId,
         last: Option<Seq>,
-        until: Until,
+        until: StreamEnd,
         snapshot: bool,
     ) -> Result<Watch, Fault> {
         // Joined before the log is read: what is committed after that reading is published to us.
-        let live = self.core.live.enter(id);
-        let stored = self.owned(scope, id).await?;
+        let live = self.core.live.join(id);
+        let stored = self.load_owned(scope, id).await?;
         if last.is_some_and(|last| last > stored.head) {
             let problem = format!("is after the last event of task {id}, which is {}", stored.head);
             return Err(Fault::invalid("Last-Event-ID", problem));
@@ -105,7 +105,7 @@ impl Engine {
             Some(last) if stored.state.is_settled() && last == stored.head => Ok(Watch::replay(Vec::new())),
             Some(last) => Ok(watch(last)),
             None if !snapshot => Ok(watch(Seq(0))),
-            None if stored.state.is_settled() && until == Until::Settled => {
+            None if stored.state.is_settled() && until == StreamEnd::Settled => {
                 Err(Fault::NothingToSubscribe { id: id.into(), state: stored.state })
             }
             None => {
@@ -116,37 +116,37 @@ impl Engine {
     }
 
     /// *Cancel*: stops the agent, and answers after the commit that decided between cancel and completion.
-    pub async fn cancel(&self, scope: &Scope, of: &Resident, call: &CancelTask) -> Result<FrozenTask, Fault> {
+    pub async fn cancel(&self, scope: &Scope, of: &HostedAgent, call: &CancelTask) -> Result<FrozenTask, Fault> {
         let id = self.find(scope, &call.id).await?.id;
-        self.cancel_known(scope, id, Some((of.agent.clone(), of.push))).await
+        self.cancel_by_id(scope, id, Some((of.agent.clone(), of.push))).await
     }
 
     /// Cancels a task by its id; `of` is its agent, if that is still hosted.
-    pub(crate) async fn cancel_known(
+    pub(crate) async fn cancel_by_id(
         &self,
         scope: &Scope,
         id: TaskId,
         of: Option<(Arc<dyn AnyAgent>, bool)>,
     ) -> Result<FrozenTask, Fault> {
         loop {
-            let stored = self.owned(scope, id).await?;
+            let stored = self.load_owned(scope, id).await?;
             if stored.state.is_settled() {
                 return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
             }
-            match Claimed::take(self.core.live.enter(id)) {
+            match TaskOwnership::acquire(self.core.live.join(id)) {
                 Ok(claimed) => {
-                    let (outcome, mut waiting) = (stored.head, self.core.live.enter(id));
-                    self.settle_canceled(claimed, id, of.clone());
-                    waiting.rested(outcome.next()).await?;
-                    waiting.released().await?;
+                    let (outcome, mut waiting) = (stored.head, self.core.live.join(id));
+                    self.cancel_waiting(claimed, id, of.clone());
+                    waiting.wait_rested(outcome.next()).await?;
+                    waiting.wait_released().await?;
                 }
                 Err(mut live) => {
-                    live.order(Order::Cancel);
-                    live.released().await?;
+                    live.send_command(RunnerCommand::Cancel);
+                    live.wait_released().await?;
                 }
             }
             // Of a cancel and a completion the first commit wins; a task that began to ask meanwhile is canceled again.
-            let now = self.owned(scope, id).await?;
+            let now = self.load_owned(scope, id).await?;
             if now.state == TaskState::Canceled {
                 return self.fold(&now);
             }
@@ -155,17 +155,17 @@ impl Engine {
 
     /// Cancels a task that waits for its caller, in the background like a runner, so that it happens even if the caller
     /// disconnects. If the store refuses, the task goes on waiting.
-    fn settle_canceled(&self, claimed: Claimed, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
+    fn cancel_waiting(&self, claimed: TaskOwnership, id: TaskId, of: Option<(Arc<dyn AnyAgent>, bool)>) {
         // Registered receivers get the end, whatever the agent offers now.
         let (engine, notify) = (self.clone(), true);
         self.core.host.spawn(Box::pin(async move {
             let live = claimed.into_live();
-            if let Some((agent, _)) = of.as_ref().filter(|(agent, _)| !agent.any_grace().is_zero()) {
-                match engine.settle_called_off(id, agent, notify, &live).await {
+            if let Some((agent, _)) = of.as_ref().filter(|(agent, _)| !agent.any_cancel_grace().is_zero()) {
+                match engine.cancel_waiting_elsewhere(id, agent, notify, &live).await {
                     Ok((step, image)) => {
                         let state = image.state;
                         live.publish(step.head(), &step.events, Some(image));
-                        engine.core.bereave(id, state);
+                        engine.core.cancel_children(id, state);
                     }
                     Err(fault) => live.fail(fault),
                 }
@@ -174,12 +174,12 @@ impl Engine {
             // The agent is gone and cannot say whether work goes on elsewhere, so a pending cancel waits for its
             // return.
             let is_gone = of.is_none();
-            let outcome = engine.settle_now(id, TaskState::Canceled, Vec::new(), (notify, is_gone)).await;
+            let outcome = engine.append_ending(id, TaskState::Canceled, Vec::new(), (notify, is_gone)).await;
             let told = match outcome {
                 Ok((step, image, checkpoint)) => {
                     live.publish(step.head(), &step.events, Some(image));
-                    engine.core.bereave(id, TaskState::Canceled);
-                    of.map(|(agent, _)| tell_canceled(agent, Canceled { task: id, checkpoint }))
+                    engine.core.cancel_children(id, TaskState::Canceled);
+                    of.map(|(agent, _)| notify_agent_canceled(agent, CanceledTask { task: id, checkpoint }))
                 }
                 Err(fault) => {
                     live.fail(fault);
@@ -194,7 +194,7 @@ impl Engine {
     }
 
     /// Ends a task that waits for its caller as the remote agent reports.
-    async fn settle_called_off(
+    async fn cancel_waiting_elsewhere(
         &self,
         id: TaskId,
         agent: &Arc<dyn AnyAgent>,
@@ -208,22 +208,22 @@ impl Engine {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
         let task = machine::thaw(&stored).ok_or_else(|| core.internal("reading a task", &"damaged record"))?;
-        let canceled = Canceled { task: id, checkpoint: stored.progress.checkpoint.clone() };
-        let mut grace = core.host.sleep(agent.any_grace());
-        let off = core.call_off(agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
-        let owed = core.owed_cancel(&off, &canceled);
+        let canceled = CanceledTask { task: id, checkpoint: stored.progress.checkpoint.clone() };
+        let mut grace = core.host.sleep(agent.any_cancel_grace());
+        let off = core.cancel_elsewhere(agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
+        let owed = core.pending_cancel(&off, &canceled);
         let mut recorder = Recorder::resume(task, &stored, notify);
-        recorder.call_off(core, off);
+        recorder.end_canceled(core, off);
         let mut step = recorder.step(core, None);
-        step.effects.extend(owed.clone().map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
+        step.effects.extend(owed.clone().map(|owed| Effect::SetPendingCancel(Some(Box::new(owed)))));
         core.log.append(step.clone()).await.map_err(|e| core.append_fault("ending a task", &e))?;
         if let Some(owed) = owed {
-            core.chase(id, agent.clone(), owed);
+            core.start_cancel(id, agent.clone(), owed);
         }
         Ok((step, FrozenTask::freeze(&recorder.task)))
     }
 
-    async fn settle_now(
+    async fn append_ending(
         &self,
         id: TaskId,
         state: TaskState,
@@ -235,16 +235,16 @@ impl Engine {
         if stored.state.is_settled() {
             return Err(Fault::TaskNotCancelable { id: id.into(), state: stored.state });
         }
-        let ending = self.core.ending(&stored, state, words, notify);
+        let ending = self.core.ending_step(&stored, state, words, notify);
         let (mut step, image) = ending.ok_or_else(|| self.core.internal("reading a task", &"damaged record"))?;
-        let owed = self.core.untold_cancel(stored.progress.checkpoint.clone().filter(|_| owes));
-        step.effects.extend(owed.map(|owed| Effect::OweCancel(Some(Box::new(owed)))));
+        let owed = self.core.immediate_cancel(stored.progress.checkpoint.clone().filter(|_| owes));
+        step.effects.extend(owed.map(|owed| Effect::SetPendingCancel(Some(Box::new(owed)))));
         self.core.log.append(step.clone()).await.map_err(|e| self.core.append_fault("ending a task", &e))?;
         Ok((step, image, stored.progress.checkpoint))
     }
 
     /// A task, if it is this owner's. Another owner's is "not found": existence is information.
-    pub(crate) async fn owned(&self, scope: &Scope, id: TaskId) -> Result<Stored, Fault> {
+    pub(crate) async fn load_owned(&self, scope: &Scope, id: TaskId) -> Result<StoredTask, Fault> {
         // The owner is read first and alone: the time to read another owner's large task would reveal that it exists.
         let owner = self.core.log.owner(id).await.map_err(|e| self.core.store_fault("reading a task", &e))?;
         if owner.is_none_or(|owner| *owner != *scope) {
@@ -254,11 +254,11 @@ impl Engine {
         stored.filter(|s| *s.scope == *scope).ok_or(Fault::TaskNotFound(id.into()))
     }
 
-    pub(crate) async fn image(&self, scope: &Scope, id: TaskId) -> Result<FrozenTask, Fault> {
-        self.fold(&self.owned(scope, id).await?)
+    pub(crate) async fn load_image(&self, scope: &Scope, id: TaskId) -> Result<FrozenTask, Fault> {
+        self.fold(&self.load_owned(scope, id).await?)
     }
 
-    pub(crate) fn fold(&self, stored: &Stored) -> Result<FrozenTask, Fault> {
+    pub(crate) fn fold(&self, stored: &StoredTask) -> Result<FrozenTask, Fault> {
         machine::fold(stored).ok_or_else(|| self.core.internal("reading a task", &"damaged record"))
     }
 }

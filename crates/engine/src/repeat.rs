@@ -4,12 +4,12 @@
 //! first. So a repeat may be early, and waits. A send that fails must be forgotten, or its repeat would wait for
 //! nothing.
 
-use crate::begin::{Begun, Incoming, stopping};
 use crate::engine::{Core, Engine};
-use crate::live::{LiveRef, rests};
-use crate::retry::{Fate, Pending, RetryKey, Stage};
+use crate::incoming::{IncomingMessage, SendOutcome, server_stopping};
+use crate::live::{LiveRef, is_at_rest};
+use crate::retry::{PendingRetryKey, RetryKey, SendFate, SendStage};
 use sabir_proto::{Fault, FrozenTask, Stamp, TaskId, Timestamp};
-use sabir_store::{Answer, AppendError, Effect, RetryMark, Scope, Step, Stored};
+use sabir_store::{AppendError, Effect, RetryMark, Scope, Step, StoreFuture, StoredTask};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,34 +19,44 @@ use std::time::Duration;
 pub const STILL_ACCEPTING: &str = "the same message is still being accepted; try again";
 
 /// Whether a send with a key is a repeat.
-pub(crate) enum Seen<'a> {
-    Before(Begun),
-    First(Pending<'a>),
+pub(crate) enum RepeatCheck<'a> {
+    Repeat(SendOutcome),
+    First(PendingRetryKey<'a>),
 }
 
 impl Engine {
     /// Waits until a task rests that was at work in `stored`. If its owner has gone meanwhile, the log has the result.
-    pub(crate) async fn rest_of(&self, mut live: LiveRef, scope: &Scope, stored: &Stored) -> Result<FrozenTask, Fault> {
-        if let Some(rest) = live.rested_or_released(stored.head).await? {
+    pub(crate) async fn wait_for_rest(
+        &self,
+        mut live: LiveRef,
+        scope: &Scope,
+        stored: &StoredTask,
+    ) -> Result<FrozenTask, Fault> {
+        if let Some(rest) = live.wait_rested_or_released(stored.head).await? {
             return Ok(rest);
         }
-        let stored = self.owned(scope, stored.id).await?;
+        let stored = self.load_owned(scope, stored.id).await?;
         // Only a stop removes the owner of a task that does not rest. Returning the task now would look like an answer.
-        if rests(stored.state) { self.fold(&stored) } else { Err(stopping()) }
+        if is_at_rest(stored.state) { self.fold(&stored) } else { Err(server_stopping()) }
     }
 
     /// Loads the task of a repeated send, which may not be in the log yet. In an existing task the message may not be
     /// in the log yet: an earlier answer would show the task without it.
-    pub(crate) async fn appeared(&self, scope: &Scope, id: TaskId, heard: Option<RetryMark>) -> Result<Stored, Fault> {
+    pub(crate) async fn load_repeated(
+        &self,
+        scope: &Scope,
+        id: TaskId,
+        heard: Option<RetryMark>,
+    ) -> Result<StoredTask, Fault> {
         self.core.metrics.sends_repeated.inc();
         for _ in 0..100 {
-            match heard.map_or(Fate::Kept, |mark| self.core.retries.fate(mark, id)) {
-                Fate::Kept => match self.owned(scope, id).await {
+            match heard.map_or(SendFate::Stored, |mark| self.core.retries.fate_of(mark, id)) {
+                SendFate::Stored => match self.load_owned(scope, id).await {
                     Err(Fault::TaskNotFound(_)) if !self.core.is_old(id) => {}
                     outcome => return outcome,
                 },
-                Fate::Pending => {}
-                Fate::Gone => {
+                SendFate::Pending => {}
+                SendFate::Gone => {
                     return Err(Fault::Unavailable("the same message was refused a moment ago; try again".into()));
                 }
             }
@@ -56,9 +66,9 @@ impl Engine {
     }
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> IncomingMessage<'a> {
     /// Finds the task of a stream that is resumed. A missing one is an error, never a second run.
-    pub(crate) async fn find_again(&self, key: Option<RetryKey>) -> Result<Begun, Fault> {
+    pub(crate) async fn find_repeated(&self, key: Option<RetryKey>) -> Result<SendOutcome, Fault> {
         let header = "Last-Event-ID";
         let Some(key) = key else {
             let problem = "a send can only be taken up again with an Idempotency-Key, or a UUID or ULID as messageId";
@@ -71,47 +81,52 @@ impl<'a> Incoming<'a> {
             let row = self.core.log.explicit_retry(key.mark.key, stamp).await;
             let row = row.map_err(|e| self.core.store_fault("looking up a retry key", &e))?;
             let id = row.filter(|kept| kept.mark.digest == key.mark.digest).map(|kept| kept.task);
-            return id.map(|id| Begun::Repeat { id, heard: None }).ok_or_else(gone);
+            return id.map(|id| SendOutcome::Repeat { id, awaited_mark: None }).ok_or_else(gone);
         }
         let id = self.core.retries.find(key.mark, stamp).map(|known| known.task).ok_or_else(gone)?;
-        Ok(Begun::Repeat { id, heard: Some(key.mark) })
+        Ok(SendOutcome::Repeat { id, awaited_mark: Some(key.mark) })
     }
 
     /// Recognises a repeat, or remembers this send as `id`'s.
-    pub(crate) async fn recognise(&self, key: RetryKey, id: TaskId, stage: Stage) -> Result<Seen<'a>, Fault> {
+    pub(crate) async fn check_repeat(
+        &self,
+        key: RetryKey,
+        id: TaskId,
+        stage: SendStage,
+    ) -> Result<RepeatCheck<'a>, Fault> {
         let core = self.core;
         let (retries, at) = (&core.retries, core.stamp());
-        let (known, digest) = match retries.begin(key.mark, id, at, stage) {
+        let (known, digest) = match retries.insert_if_new(key.mark, id, at, stage) {
             Err(known) => (known.task, known.digest),
-            Ok(pending) if key.explicit && !retries.would_know(key.mark.key) => {
+            Ok(pending) if key.explicit && !retries.is_complete_for(key.mark.key) => {
                 let row = core.log.explicit_retry(key.mark.key, at).await;
                 let row = row.map_err(|e| core.store_fault("looking up a retry key", &e))?;
-                let Some(kept) = row else { return Ok(Seen::First(pending)) };
+                let Some(kept) = row else { return Ok(RepeatCheck::First(pending)) };
                 // The log's entry replaces the one just assumed; otherwise the message that owns the key would be
                 // refused from now on.
-                retries.learn(&kept, at);
+                retries.insert_stored(&kept, at);
                 (kept.task, kept.mark.digest)
             }
-            Ok(pending) => return Ok(Seen::First(pending)),
+            Ok(pending) => return Ok(RepeatCheck::First(pending)),
         };
         if digest == key.mark.digest {
-            if self.is_forgotten(known).await? {
-                return Ok(Seen::First(retries.replace(key.mark, id, at, stage)));
+            if self.is_pruned(known).await? {
+                return Ok(RepeatCheck::First(retries.replace(key.mark, id, at, stage)));
             }
             retries.touch(key.mark, at);
-            return Ok(Seen::Before(Begun::Repeat { id: known, heard: Some(key.mark) }));
+            return Ok(RepeatCheck::Repeat(SendOutcome::Repeat { id: known, awaited_mark: Some(key.mark) }));
         }
         if key.explicit {
             return Err(Fault::RetryConflict);
         }
         // A message id with other content: the client did not mean a retry.
-        Ok(Seen::First(retries.replace(key.mark, id, at, stage)))
+        Ok(RepeatCheck::First(retries.replace(key.mark, id, at, stage)))
     }
 }
 
-impl Incoming<'_> {
+impl IncomingMessage<'_> {
     /// Whether the task of the same send is no longer in the log. A very recent one may still be on its way into it.
-    async fn is_forgotten(&self, task: TaskId) -> Result<bool, Fault> {
+    async fn is_pruned(&self, task: TaskId) -> Result<bool, Fault> {
         if !self.core.is_old(task) {
             return Ok(false);
         }
@@ -130,13 +145,13 @@ impl Core {
 
 /// An opening whose commit is awaited. If the caller disconnects, a background job takes the result: if the step is
 /// refused, the send must be free to come again.
-pub(crate) struct Outcome<'a> {
+pub(crate) struct OpeningCommit<'a> {
     pub(crate) core: &'a Arc<Core>,
-    pub(crate) answer: Option<Answer<(), AppendError>>,
-    pub(crate) pending: Option<Pending<'a>>,
+    pub(crate) answer: Option<StoreFuture<(), AppendError>>,
+    pub(crate) pending: Option<PendingRetryKey<'a>>,
 }
 
-impl Future for Outcome<'_> {
+impl Future for OpeningCommit<'_> {
     type Output = Result<(), AppendError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -144,16 +159,16 @@ impl Future for Outcome<'_> {
         let outcome = ready!(Pin::new(answer).poll(cx));
         self.answer = None;
         if let (Ok(()), Some(pending)) = (&outcome, self.pending.take()) {
-            pending.hand_on();
+            pending.release();
         }
         Poll::Ready(outcome)
     }
 }
 
-impl Drop for Outcome<'_> {
+impl Drop for OpeningCommit<'_> {
     fn drop(&mut self) {
         if let (Some(answer), Some(pending)) = (self.answer.take(), self.pending.take()) {
-            let (core, (mark, task)) = (self.core.clone(), pending.hand_on());
+            let (core, (mark, task)) = (self.core.clone(), pending.release());
             let forget = async move {
                 if answer.await.is_err() {
                     core.retries.forget(mark, task);
@@ -165,7 +180,7 @@ impl Drop for Outcome<'_> {
 }
 
 /// Writes the retry key into a step: an implicit key is a column of the step, an explicit one a row of its own.
-pub(crate) fn keep_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
+pub(crate) fn set_retry_key(step: &mut Step, key: Option<RetryKey>, at: Stamp, time: Duration) {
     let Some(RetryKey { mark, explicit }) = key else { return };
     if explicit {
         step.effects.push(Effect::Key { mark, at, until: later(at, time) });

@@ -6,9 +6,9 @@
 //! A key with a send time begins with that time. Such keys are ordered by time, which makes rows cheap. One that is
 //! later than every key forgotten here is either in memory or new, so the log is not read for it.
 
-use sabir_proto::agnt::{ASIDE, Aside};
+use sabir_proto::agnt::{ENVELOPE_META, EnvelopeMeta};
 use sabir_proto::{Content, Message, Part, Stamp, TaskId, TaskRef, Timestamp};
-use sabir_store::{Digest, KeptRetry, RetryMark, Scope};
+use sabir_store::{Digest, RetryMark, Scope, StoredRetry};
 use serde_json::to_vec;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -34,7 +34,7 @@ impl RetryKey {
     ) -> Option<Self> {
         let (kind, text, sent_at) = match explicit {
             Some((text, sent_at)) => (&b"explicit"[..], text, sent_at),
-            None if message.message_id.is_unique_by_form() => (&b"implicit"[..], message.message_id.as_str(), None),
+            None if message.message_id.is_uuid_or_ulid() => (&b"implicit"[..], message.message_id.as_str(), None),
             None => return None,
         };
         let (task, name) = match to {
@@ -50,27 +50,27 @@ impl RetryKey {
             hash.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(field);
         }
-        let key = timed(short(hash), sent_at);
+        let key = with_time(truncate_hash(hash), sent_at);
         Some(Self { mark: RetryMark { key, digest: digest(message) }, explicit: explicit.is_some() })
     }
 }
 
 /// The first key without a time: all of them sort after those with one.
-pub(crate) const UNTIMED: Digest = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+pub(crate) const UNTIMED_KEY_MIN: Digest = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// The bytes of the time in a key, in milliseconds.
-const MOMENT_BYTES: usize = 6;
+const TIME_BYTES: usize = 6;
 
 /// Writes the time into the beginning of a key, or else sets the bit that says that there is none.
-fn timed(mut key: Digest, sent_at: Option<Timestamp>) -> Digest {
+fn with_time(mut key: Digest, sent_at: Option<Timestamp>) -> Digest {
     let millis = sent_at.and_then(|at| u64::try_from(at.millis()).ok()).map(u64::to_be_bytes);
-    match millis.filter(|bytes| bytes[0] == 0 && bytes[1] == 0 && bytes[2] < UNTIMED[0]) {
-        Some(bytes) => key[..MOMENT_BYTES].copy_from_slice(&bytes[8 - MOMENT_BYTES..]),
-        None => key[0] |= UNTIMED[0],
+    match millis.filter(|bytes| bytes[0] == 0 && bytes[1] == 0 && bytes[2] < UNTIMED_KEY_MIN[0]) {
+        Some(bytes) => key[..TIME_BYTES].copy_from_slice(&bytes[8 - TIME_BYTES..]),
+        None => key[0] |= UNTIMED_KEY_MIN[0],
     }
     key
 }
 
-fn short(hash: Sha256) -> Digest {
+fn truncate_hash(hash: Sha256) -> Digest {
     let full = hash.finalize();
     let mut short = Digest::default();
     short.copy_from_slice(&full[..16]);
@@ -84,110 +84,113 @@ fn digest(message: &Message) -> Digest {
     let free_form = message.metadata.is_some()
         || message.parts.iter().any(|p| p.metadata.is_some() || matches!(p.content, Content::Data(_)));
     if !free_form {
-        absorb(&mut hash, to_vec(message));
-        return short(hash);
+        hash_list(&mut hash, to_vec(message));
+        return truncate_hash(hash);
     }
     let Message { message_id, context_id, task_id, role, parts, metadata, extensions, reference_task_ids } = message;
-    absorb(&mut hash, to_vec(&(message_id, context_id, task_id, role, extensions, reference_task_ids)));
+    hash_list(&mut hash, to_vec(&(message_id, context_id, task_id, role, extensions, reference_task_ids)));
     for Part { content, metadata, filename, media_type } in parts {
         match content {
-            Content::Text(text) => absorb(&mut hash, to_vec(&("text", text))),
+            Content::Text(text) => hash_list(&mut hash, to_vec(&("text", text))),
             Content::Raw(bytes) => {
-                absorb(&mut hash, to_vec(&("raw", bytes.len())));
+                hash_list(&mut hash, to_vec(&("raw", bytes.len())));
                 hash.update(bytes);
             }
-            Content::Url(url) => absorb(&mut hash, to_vec(&("url", url))),
-            Content::Data(json) => absorb(&mut hash, to_vec(&("data", level(json.as_str())))),
+            Content::Url(url) => hash_list(&mut hash, to_vec(&("url", url))),
+            Content::Data(json) => hash_list(&mut hash, to_vec(&("data", normalize(json.as_str())))),
         }
-        absorb(&mut hash, to_vec(&(metadata.as_ref().map(|metadata| level(metadata.as_str())), filename, media_type)));
+        hash_list(
+            &mut hash,
+            to_vec(&(metadata.as_ref().map(|metadata| normalize(metadata.as_str())), filename, media_type)),
+        );
     }
     let members: BTreeMap<String, &RawValue> =
         metadata.as_ref().and_then(|metadata| metadata.as_json().read().ok()).unwrap_or_default();
     for (name, json) in members {
         // The transport data differs on every retry.
-        let value = if name == ASIDE { Aside::settled(json.get()) } else { level(json.get()) };
-        absorb(&mut hash, to_vec(&(name, value)));
+        let value = if name == ENVELOPE_META { EnvelopeMeta::recipient(json.get()) } else { normalize(json.get()) };
+        hash_list(&mut hash, to_vec(&(name, value)));
     }
-    short(hash)
+    truncate_hash(hash)
 }
 
 /// Hashes one more list. Each is a JSON list, so that two of them never make the same bytes.
-fn absorb(hash: &mut Sha256, written: serde_json::Result<Vec<u8>>) {
+fn hash_list(hash: &mut Sha256, written: serde_json::Result<Vec<u8>>) {
     hash.update(written.unwrap_or_default());
 }
 
 /// The JSON value in the form in which it is compared.
-fn level(json: &str) -> serde_json::Value {
+fn normalize(json: &str) -> serde_json::Value {
     let mut value = serde_json::from_str(json).unwrap_or_default();
-    level_numbers(&mut value);
+    normalize_numbers(&mut value);
     value
 }
 
 /// Makes every number a double, which is all that protobuf can carry.
-fn level_numbers(value: &mut serde_json::Value) {
+fn normalize_numbers(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Number(number) => {
             *value = number.as_f64().and_then(serde_json::Number::from_f64).map_or(serde_json::Value::Null, Into::into);
         }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(level_numbers),
-        serde_json::Value::Object(members) => members.values_mut().for_each(level_numbers),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        serde_json::Value::Object(members) => members.values_mut().for_each(normalize_numbers),
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::String(_) => {}
     }
 }
 
 /// The retry keys in memory.
 #[derive(Debug)]
-pub(crate) struct Retries {
-    inner: Mutex<Inner>,
+pub(crate) struct RetryKeys {
+    inner: Mutex<RetryKeyTable>,
     time: Duration,
     keys_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    by_key: HashMap<Digest, Known>,
+struct RetryKeyTable {
+    by_key: HashMap<Digest, KnownSend>,
     order: VecDeque<(Stamp, Digest)>,
-    /// Every key with a time after this one that is in the log is also here; `None` until the log was read.
-    known_after: Option<Digest>,
+    /// Every key with a time after this one that is in the log is also here; `Unchanged` until the log was read.
+    complete_after: Option<Digest>,
 }
 
 /// A send that is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownSend {
     pub(crate) task: TaskId,
     pub(crate) digest: Digest,
     at: Stamp,
-    stage: Stage,
+    stage: SendStage,
 }
 
 /// The progress of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum SendStage {
     /// It opens its task. Once it has, the task is in the log, so no later stage is recorded.
     Opens,
     /// It continues a task; the task alone does not show whether the message is in it yet.
     Continues,
     /// Its step is in the log.
-    Kept,
+    Stored,
 }
 
 /// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SendFate {
     /// Its step is not committed yet.
     Pending,
     /// Its step is in the log; or will be, if it opens a task.
-    Kept,
+    Stored,
     /// It has failed and was forgotten.
     Gone,
 }
 
-impl Retries {
+impl RetryKeys {
     pub(crate) fn new(time: Duration, keys_max: usize) -> Self {
         Self { inner: Mutex::default(), time, keys_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RetryKeyTable> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,44 +202,50 @@ impl Retries {
 
     /// Remembers a key for this task, unless it is known. One lock for both, so that two copies of a send that arrive
     /// together cannot both be the first.
-    pub(crate) fn begin(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Result<Pending<'_>, Known> {
+    pub(crate) fn insert_if_new(
+        &self,
+        mark: RetryMark,
+        task: TaskId,
+        at: Stamp,
+        stage: SendStage,
+    ) -> Result<PendingRetryKey<'_>, KnownSend> {
         let horizon = self.horizon(at.time());
         let mut inner = self.lock();
         inner.forget_before(horizon, self.keys_max);
         match inner.by_key.get(&mark.key) {
             Some(known) if known.at >= horizon => return Err(*known),
-            Some(_) => inner.let_go(mark.key),
+            Some(_) => inner.remove_stored(mark.key),
             None => {}
         }
         inner.insert(mark, task, at, stage);
-        Ok(Pending { retries: self, mark, task, handed_on: false })
+        Ok(PendingRetryKey { retries: self, mark, task, released: false })
     }
 
     /// Whether a key that is missing here is missing in the log as well.
-    pub(crate) fn would_know(&self, key: Digest) -> bool {
-        key < UNTIMED && self.lock().known_after.is_some_and(|last| last < key)
+    pub(crate) fn is_complete_for(&self, key: Digest) -> bool {
+        key < UNTIMED_KEY_MIN && self.lock().complete_after.is_some_and(|last| last < key)
     }
 
     /// Sets the last key with a time in the log: every later one is in memory.
-    pub(crate) fn know_after(&self, last: Option<Digest>) {
-        self.lock().known_after = Some(last.unwrap_or_default());
+    pub(crate) fn set_complete_after(&self, last: Option<Digest>) {
+        self.lock().complete_after = Some(last.unwrap_or_default());
     }
 
     /// Finds a key with the same content.
-    pub(crate) fn find(&self, mark: RetryMark, now: Stamp) -> Option<Known> {
+    pub(crate) fn find(&self, mark: RetryMark, now: Stamp) -> Option<KnownSend> {
         let horizon = self.horizon(now.time());
         self.lock().by_key.get(&mark.key).filter(|known| known.at >= horizon && known.digest == mark.digest).copied()
     }
 
     /// Replaces the entry of a key by a send in progress.
-    pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) -> Pending<'_> {
+    pub(crate) fn replace(&self, mark: RetryMark, task: TaskId, at: Stamp, stage: SendStage) -> PendingRetryKey<'_> {
         self.lock().insert(mark, task, at, stage);
-        Pending { retries: self, mark, task, handed_on: false }
+        PendingRetryKey { retries: self, mark, task, released: false }
     }
 
     /// Takes over the log's entry for a key.
-    pub(crate) fn learn(&self, kept: &KeptRetry, at: Stamp) {
-        self.lock().insert(kept.mark, kept.task, at, Stage::Kept);
+    pub(crate) fn insert_stored(&self, kept: &StoredRetry, at: Stamp) {
+        self.lock().insert(kept.mark, kept.task, at, SendStage::Stored);
     }
 
     /// Restarts the time of a key that was used again.
@@ -248,25 +257,26 @@ impl Retries {
     }
 
     /// Records that the step of a send is in the log.
-    pub(crate) fn keep(&self, mark: RetryMark, task: TaskId) {
+    pub(crate) fn mark_stored(&self, mark: RetryMark, task: TaskId) {
         if let Some(known) = self.lock().by_key.get_mut(&mark.key).filter(|known| known.task == task) {
-            known.stage = Stage::Kept;
+            known.stage = SendStage::Stored;
         }
     }
 
     /// The result of a send.
-    pub(crate) fn fate(&self, mark: RetryMark, task: TaskId) -> Fate {
+    pub(crate) fn fate_of(&self, mark: RetryMark, task: TaskId) -> SendFate {
         match self.lock().by_key.get(&mark.key).filter(|known| known.task == task) {
-            Some(Known { stage: Stage::Kept | Stage::Opens, .. }) => Fate::Kept,
-            Some(Known { stage: Stage::Continues, .. }) => Fate::Pending,
-            None => Fate::Gone,
+            Some(KnownSend { stage: SendStage::Stored | SendStage::Opens, .. }) => SendFate::Stored,
+            Some(KnownSend { stage: SendStage::Continues, .. }) => SendFate::Pending,
+            None => SendFate::Gone,
         }
     }
 
     /// Forgets a failed send. An entry that is in the log stays, as does another send that has taken over the key.
     pub(crate) fn forget(&self, mark: RetryMark, task: TaskId) {
         let mut inner = self.lock();
-        let this = |known: &Known| known.task == task && known.digest == mark.digest && known.stage != Stage::Kept;
+        let this =
+            |known: &KnownSend| known.task == task && known.digest == mark.digest && known.stage != SendStage::Stored;
         if inner.by_key.get(&mark.key).is_some_and(this) {
             inner.by_key.remove(&mark.key);
         }
@@ -277,10 +287,10 @@ impl Retries {
     }
 
     /// Takes over the recent keys of the log.
-    pub(crate) fn rebuild(&self, kept: Vec<KeptRetry>) {
+    pub(crate) fn rebuild(&self, kept: Vec<StoredRetry>) {
         let mut inner = self.lock();
         for retry in kept {
-            inner.insert(retry.mark, retry.task, retry.at, Stage::Kept);
+            inner.insert(retry.mark, retry.task, retry.at, SendStage::Stored);
         }
     }
 }
@@ -289,32 +299,32 @@ impl Retries {
 /// the retry must not wait.
 #[derive(Debug)]
 #[must_use = "a key is forgotten again when this is dropped"]
-pub(crate) struct Pending<'a> {
-    retries: &'a Retries,
+pub(crate) struct PendingRetryKey<'a> {
+    retries: &'a RetryKeys,
     mark: RetryMark,
     task: TaskId,
-    handed_on: bool,
+    released: bool,
 }
 
-impl Pending<'_> {
+impl PendingRetryKey<'_> {
     /// Hands the key to the code that commits the step of this send, which confirms or forgets it.
-    pub(crate) fn hand_on(mut self) -> (RetryMark, TaskId) {
-        self.handed_on = true;
+    pub(crate) fn release(mut self) -> (RetryMark, TaskId) {
+        self.released = true;
         (self.mark, self.task)
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingRetryKey<'_> {
     fn drop(&mut self) {
-        if !self.handed_on {
+        if !self.released {
             self.retries.forget(self.mark, self.task);
         }
     }
 }
 
-impl Inner {
-    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp, stage: Stage) {
-        self.by_key.insert(mark.key, Known { task, digest: mark.digest, at, stage });
+impl RetryKeyTable {
+    fn insert(&mut self, mark: RetryMark, task: TaskId, at: Stamp, stage: SendStage) {
+        self.by_key.insert(mark.key, KnownSend { task, digest: mark.digest, at, stage });
         self.order.push_back((at, mark.key));
     }
 
@@ -326,15 +336,15 @@ impl Inner {
             self.order.pop_front();
             // The key may have been used again; then the later entry decides.
             if self.by_key.get(&key).is_some_and(|known| known.at == at) {
-                self.let_go(key);
+                self.remove_stored(key);
             }
         }
     }
 
     /// Removes a key that may still be in the log.
-    fn let_go(&mut self, key: Digest) {
+    fn remove_stored(&mut self, key: Digest) {
         self.by_key.remove(&key);
-        if let Some(last) = self.known_after.as_mut().filter(|last| key < UNTIMED && **last < key) {
+        if let Some(last) = self.complete_after.as_mut().filter(|last| key < UNTIMED_KEY_MIN && **last < key) {
             *last = key;
         }
     }
@@ -386,29 +396,40 @@ mod tests {
             RetryKey::of(&scope(), None, explicit, &message("m", Part::text("x"))).unwrap().mark.key
         };
         let now = 1_776_000_000_000;
-        assert!(of("b", Some(now)) < of("a", Some(now + 1)) && of("a", Some(now + 1)) < UNTIMED);
+        assert!(of("b", Some(now)) < of("a", Some(now + 1)) && of("a", Some(now + 1)) < UNTIMED_KEY_MIN);
         assert_ne!(of("a", Some(now)), of("b", Some(now)));
         for none in [None, Some(i64::MAX)] {
-            assert!(of("a", none) >= UNTIMED, "{none:?}");
+            assert!(of("a", none) >= UNTIMED_KEY_MIN, "{none:?}");
         }
     }
 
     #[test]
     fn a_key_later_than_all_that_were_forgotten_is_known_or_new() {
-        let retries = Retries::new(Duration::from_secs(10), 9);
+        let retries = RetryKeys::new(Duration::from_secs(10), 9);
         let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
-        let key = |ms| timed([1; 16], Some(Timestamp::from_millis(ms)));
+        let key = |ms| with_time([1; 16], Some(Timestamp::from_millis(ms)));
         let begin = |ms: i64| {
             let mark = RetryMark { key: key(ms), digest: [0; 16] };
-            retries.begin(mark, TaskId::new(at(ms), 0), at(ms), Stage::Opens).map(Pending::hand_on).is_ok()
+            retries
+                .insert_if_new(mark, TaskId::new(at(ms), 0), at(ms), SendStage::Opens)
+                .map(PendingRetryKey::release)
+                .is_ok()
         };
-        assert!(!retries.would_know(key(2000)), "the log has not told yet");
-        retries.know_after(Some(key(1000)));
-        assert!(!retries.would_know(key(1000)) && retries.would_know(key(1001)) && !retries.would_know([0xff; 16]));
+        assert!(!retries.is_complete_for(key(2000)), "the log has not told yet");
+        retries.set_complete_after(Some(key(1000)));
+        assert!(
+            !retries.is_complete_for(key(1000))
+                && retries.is_complete_for(key(1001))
+                && !retries.is_complete_for([0xff; 16])
+        );
         assert!(begin(2000) && begin(5000));
-        assert!(retries.would_know(key(1500)), "nothing was forgotten yet");
+        assert!(retries.is_complete_for(key(1500)), "nothing was forgotten yet");
         assert!(begin(14_000), "the first is forgotten, twelve seconds later");
-        assert!(!retries.would_know(key(1500)) && !retries.would_know(key(2000)) && retries.would_know(key(2001)));
+        assert!(
+            !retries.is_complete_for(key(1500))
+                && !retries.is_complete_for(key(2000))
+                && retries.is_complete_for(key(2001))
+        );
     }
 
     #[test]
@@ -422,8 +443,13 @@ mod tests {
     fn how_a_message_came_is_no_part_of_it_but_to_whom_it_went() {
         let of = |to: &str, ttl_ms| {
             let mut said = message(UUID, Part::text("x"));
-            Aside { to: Some(to.into()), ttl_ms: Some(ttl_ms), passage: Some(ttl_ms), ..Aside::default() }
-                .put(&mut said);
+            EnvelopeMeta {
+                to: Some(to.into()),
+                ttl_ms: Some(ttl_ms),
+                passage: Some(ttl_ms),
+                ..EnvelopeMeta::default()
+            }
+            .attach_to(&mut said);
             digest(&said)
         };
         assert_eq!(of("a", 1), of("a", 2));
@@ -432,12 +458,16 @@ mod tests {
 
     #[test]
     fn keys_are_bounded_in_time_and_number() {
-        let retries = Retries::new(Duration::from_secs(10), 3);
+        let retries = RetryKeys::new(Duration::from_secs(10), 3);
         let at = |ms| Stamp::first_of(Timestamp::from_millis(ms));
         let mark = |n| RetryMark { key: [n; 16], digest: [0; 16] };
         let id = |ms| TaskId::new(at(ms), 0);
         let begin = |n, ms| {
-            retries.begin(mark(n), id(ms), at(ms), Stage::Opens).map(Pending::hand_on).err().map(|known| known.task)
+            retries
+                .insert_if_new(mark(n), id(ms), at(ms), SendStage::Opens)
+                .map(PendingRetryKey::release)
+                .err()
+                .map(|known| known.task)
         };
         assert_eq!(begin(1, 1000), None);
         assert_eq!(begin(1, 2000), Some(id(1000)));
@@ -450,17 +480,17 @@ mod tests {
 
     #[test]
     fn a_pending_key_forgets_itself_and_nothing_else() {
-        let retries = Retries::new(Duration::from_secs(10), 9);
+        let retries = RetryKeys::new(Duration::from_secs(10), 9);
         let (at, id) = (Stamp::first_of(Timestamp::from_millis(1000)), TaskId::new(Stamp::from_u64(1), 0));
         let mark = |digest| RetryMark { key: [1; 16], digest: [digest; 16] };
-        drop(retries.begin(mark(0), id, at, Stage::Continues).unwrap());
-        assert_eq!(retries.fate(mark(0), id), Fate::Gone);
-        let first = retries.begin(mark(0), id, at, Stage::Continues).unwrap();
-        let other = retries.replace(mark(1), id, at, Stage::Continues);
+        drop(retries.insert_if_new(mark(0), id, at, SendStage::Continues).unwrap());
+        assert_eq!(retries.fate_of(mark(0), id), SendFate::Gone);
+        let first = retries.insert_if_new(mark(0), id, at, SendStage::Continues).unwrap();
+        let other = retries.replace(mark(1), id, at, SendStage::Continues);
         drop(first);
-        assert_eq!(retries.fate(mark(1), id), Fate::Pending, "the key is another message's by now");
-        retries.learn(&KeptRetry { mark: mark(1), task: id, at }, at);
+        assert_eq!(retries.fate_of(mark(1), id), SendFate::Pending, "the key is another message's by now");
+        retries.insert_stored(&StoredRetry { mark: mark(1), task: id, at }, at);
         drop(other);
-        assert_eq!(retries.fate(mark(1), id), Fate::Kept, "the log has it");
+        assert_eq!(retries.fate_of(mark(1), id), SendFate::Stored, "the log has it");
     }
 }

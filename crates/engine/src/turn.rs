@@ -1,7 +1,7 @@
 //! One turn of an agent: its future, and the reports that are not committed yet.
 
-use crate::agent::{self, AnyAgent, Canceled, Ended, Ending, Failure, HandedOver, TurnInfo};
-use crate::hold;
+use crate::agent::{self, AnyAgent, CanceledTask, Ending, Failure, TaskEnded, TransferredTask, TurnInfo};
+use crate::held_tasks;
 use crate::host::BoxFuture;
 use crate::limits::Limits;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ const LOGGED_CAUSE_BYTES_MAX: usize = 1024;
 
 /// A report of an agent that has no number yet.
 #[derive(Debug)]
-pub(crate) enum Draft {
+pub(crate) enum DraftEvent {
     Status(Vec<Part>),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
     Gap(String),
@@ -27,28 +27,28 @@ pub(crate) enum Draft {
 
 /// The queue in which reports wait for their commit.
 #[derive(Debug)]
-pub(crate) struct Outlet {
-    state: Mutex<State>,
+pub(crate) struct ReportQueue {
+    state: Mutex<ReportQueueState>,
     events_max: usize,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    drafts: Vec<Draft>,
+struct ReportQueueState {
+    drafts: Vec<DraftEvent>,
     bytes: usize,
     checkpoint: Option<Bytes>,
-    waits_for: Option<Option<Continuation>>,
+    waiting_for: Option<Option<Continuation>>,
     effects: Vec<Effect>,
     /// The agent waits for a commit, even of nothing but a checkpoint.
     commit_wanted: bool,
     /// How often the queue was emptied.
-    taken: u64,
+    times_taken: u64,
     closed: bool,
     /// The agent has opened tasks with other agents.
     delegated: bool,
     /// Work on another server is to be canceled once the turn has ended.
-    owes_cancel: bool,
+    cancel_required: bool,
     refused: u64,
     /// A message was sent to another server, which has not answered.
     awaits_answer: bool,
@@ -59,42 +59,42 @@ struct State {
     waiting: Option<Waker>,
 }
 
-impl Outlet {
+impl ReportQueue {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self { state: Mutex::default(), events_max: limits.draft_events_max, bytes_max: limits.draft_bytes_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReportQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn status(&self, parts: Vec<Part>) -> Report<'_> {
-        Report { outlet: self, draft: Some(Draft::Status(parts)), bytes: 256 }
+        Report { queue: self, draft: Some(DraftEvent::Status(parts)), bytes: 256 }
     }
 
     pub(crate) fn gap(&self, reason: String) -> Report<'_> {
-        Report { outlet: self, draft: Some(Draft::Gap(reason)), bytes: 256 }
+        Report { queue: self, draft: Some(DraftEvent::Gap(reason)), bytes: 256 }
     }
 
     pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Report<'_> {
-        let bytes = 256 + artifact.parts.iter().map(weight).sum::<usize>();
-        Report { outlet: self, draft: Some(Draft::Artifact { artifact, append, last_chunk }), bytes }
+        let bytes = 256 + artifact.parts.iter().map(approx_bytes).sum::<usize>();
+        Report { queue: self, draft: Some(DraftEvent::Artifact { artifact, append, last_chunk }), bytes }
     }
 
     pub(crate) fn set_checkpoint(&self, data: Bytes) {
         self.lock().checkpoint = Some(data);
     }
 
-    pub(crate) fn waits_for(&self, whom: Option<Continuation>) {
-        self.lock().waits_for = Some(whom);
+    pub(crate) fn set_waiting_for(&self, whom: Option<Continuation>) {
+        self.lock().waiting_for = Some(whom);
     }
 
-    pub(crate) fn owe_cancel(&self) {
-        self.lock().owes_cancel = true;
+    pub(crate) fn require_cancel(&self) {
+        self.lock().cancel_required = true;
     }
 
-    pub(crate) fn owes_cancel(&self) -> bool {
-        self.lock().owes_cancel
+    pub(crate) fn is_cancel_required(&self) -> bool {
+        self.lock().cancel_required
     }
 
     pub(crate) fn set_awaits_answer(&self) {
@@ -133,7 +133,7 @@ impl Outlet {
         self.lock().closed
     }
 
-    pub(crate) fn effect(&self, effect: Effect) {
+    pub(crate) fn add_effect(&self, effect: Effect) {
         self.lock().effects.push(effect);
     }
 
@@ -143,19 +143,19 @@ impl Outlet {
     }
 
     pub(crate) const fn commit(&self) -> Commit<'_> {
-        Commit { outlet: self, asked_after: None }
+        Commit { queue: self, asked_after: None }
     }
 
     /// Takes the last report of what the turn waits for, if there was one.
-    pub(crate) fn take_waits_for(&self) -> Option<Option<Continuation>> {
-        self.lock().waits_for.take()
+    pub(crate) fn take_waiting_for(&self) -> Option<Option<Continuation>> {
+        self.lock().waiting_for.take()
     }
 
     /// Takes all reports and the checkpoint; makes room for more.
-    pub(crate) fn take(&self) -> (Vec<Draft>, Option<Bytes>) {
+    pub(crate) fn take(&self) -> (Vec<DraftEvent>, Option<Bytes>) {
         let mut state = self.lock();
         state.bytes = 0;
-        state.taken += 1;
+        state.times_taken += 1;
         state.commit_wanted = false;
         let taken = (std::mem::take(&mut state.drafts), state.checkpoint.take());
         if let Some(waker) = state.waiting.take() {
@@ -172,7 +172,7 @@ impl Outlet {
 
     /// Whether a gap was reported.
     pub(crate) fn has_gap(&self) -> bool {
-        self.lock().drafts.iter().any(|draft| matches!(draft, Draft::Gap(_)))
+        self.lock().drafts.iter().any(|draft| matches!(draft, DraftEvent::Gap(_)))
     }
 
     /// Whether the agent waits for a commit.
@@ -209,22 +209,22 @@ impl Outlet {
 #[derive(Debug)]
 #[must_use = "a report is made by awaiting it"]
 pub struct Report<'a> {
-    outlet: &'a Outlet,
-    draft: Option<Draft>,
+    queue: &'a ReportQueue,
+    draft: Option<DraftEvent>,
     bytes: usize,
 }
 
 impl Future for Report<'_> {
-    type Output = Result<(), Ended>;
+    type Output = Result<(), TaskEnded>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let report = self.get_mut();
-        let mut state = report.outlet.lock();
+        let mut state = report.queue.lock();
         if state.closed {
             state.refused += 1;
-            return Poll::Ready(Err(Ended));
+            return Poll::Ready(Err(TaskEnded));
         }
-        if state.drafts.len() >= report.outlet.events_max || state.bytes >= report.outlet.bytes_max {
+        if state.drafts.len() >= report.queue.events_max || state.bytes >= report.queue.bytes_max {
             state.waiting = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -238,24 +238,24 @@ impl Future for Report<'_> {
 #[derive(Debug)]
 #[must_use = "a commit is waited for by awaiting it"]
 pub struct Commit<'a> {
-    outlet: &'a Outlet,
+    queue: &'a ReportQueue,
     asked_after: Option<u64>,
 }
 
 impl Future for Commit<'_> {
-    type Output = Result<(), Ended>;
+    type Output = Result<(), TaskEnded>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let commit = self.get_mut();
-        let mut state = commit.outlet.lock();
+        let mut state = commit.queue.lock();
         if state.closed {
-            return Poll::Ready(Err(Ended));
+            return Poll::Ready(Err(TaskEnded));
         }
         match commit.asked_after {
             // The agent is not polled between the taking of its reports and their commit.
-            Some(taken) if state.taken > taken => Poll::Ready(Ok(())),
+            Some(taken) if state.times_taken > taken => Poll::Ready(Ok(())),
             _ => {
-                commit.asked_after.get_or_insert(state.taken);
+                commit.asked_after.get_or_insert(state.times_taken);
                 state.commit_wanted = true;
                 state.waiting = Some(cx.waker().clone());
                 Poll::Pending
@@ -264,7 +264,7 @@ impl Future for Commit<'_> {
     }
 }
 
-fn weight(part: &Part) -> usize {
+fn approx_bytes(part: &Part) -> usize {
     match &part.content {
         sabir_proto::Content::Text(text) | sabir_proto::Content::Url(text) => text.len(),
         sabir_proto::Content::Raw(bytes) => bytes.len() * 4 / 3,
@@ -275,13 +275,13 @@ fn weight(part: &Part) -> usize {
 /// An agent at work on one message.
 pub(crate) struct Turn {
     future: BoxFuture<'static, Result<Ending, Failure>>,
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) reports: Arc<ReportQueue>,
     pub(crate) agent: Arc<dyn AnyAgent>,
     info: Arc<TurnInfo>,
     /// The agent's last checkpoint.
     pub(crate) checkpoint: Option<Bytes>,
-    /// Set when a held task is activated; `None` for all other tasks.
-    gate: Option<Arc<AtomicBool>>,
+    /// Set when a held task is activated; `Unchanged` for all other tasks.
+    release_flag: Option<Arc<AtomicBool>>,
 }
 
 impl Turn {
@@ -291,40 +291,46 @@ impl Turn {
         checkpoint: Option<Bytes>,
         limits: &Limits,
     ) -> Self {
-        let outlet = Arc::new(Outlet::new(limits));
-        let gate = info.held.then(Arc::default);
-        let held = gate.clone().map(|gate| hold::released(gate, info.core.host.sleep(hold::time_left(&info))));
-        let mut cx =
-            agent::Context { outlet: outlet.clone(), turn: info.clone(), checkpoint: checkpoint.clone(), heard: None };
+        let reports = Arc::new(ReportQueue::new(limits));
+        let release_flag = info.held.then(Arc::default);
+        let held = release_flag
+            .clone()
+            .map(|gate| held_tasks::wait_for_release(gate, info.core.host.sleep(held_tasks::hold_time_left(&info))));
+        let mut cx = agent::Context {
+            reports: reports.clone(),
+            turn: info.clone(),
+            checkpoint: checkpoint.clone(),
+            augmented_message: None,
+        };
         let worker = agent.clone();
         let future: BoxFuture<'static, _> = match held {
             None => Box::pin(async move { worker.any_turn(&mut cx).await }),
             Some(held) => Box::pin(async move {
                 if held.await {
-                    cx.turn.look_for_whom().await;
+                    cx.turn.load_current_owner().await;
                     worker.any_turn(&mut cx).await
                 } else {
-                    Ok(Ending::Cancel(agent::words(hold::EXPIRED)))
+                    Ok(Ending::Cancel(agent::text_parts(held_tasks::EXPIRED)))
                 }
             }),
         };
-        Self { future, outlet, agent, info, checkpoint, gate }
+        Self { future, reports, agent, info, checkpoint, release_flag }
     }
 
     /// Activates a held task; false if it is not held, or not any more.
-    pub(crate) fn release(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| !gate.swap(true, Ordering::AcqRel))
+    pub(crate) fn release_hold(&self) -> bool {
+        self.release_flag.as_ref().is_some_and(|gate| !gate.swap(true, Ordering::AcqRel))
     }
 
     /// Notifies the agent that its task is on another server now.
-    pub(crate) fn handed_over(&self, handed_over: HandedOver) -> BoxFuture<'static, ()> {
+    pub(crate) fn notify_handed_over(&self, handed_over: TransferredTask) -> BoxFuture<'static, ()> {
         let agent = self.agent.clone();
-        Box::pin(async move { agent.any_handed_over(handed_over).await })
+        Box::pin(async move { agent.any_on_handed_over(handed_over).await })
     }
 
     /// Notifies the agent that its task was canceled.
-    pub(crate) fn canceled(&self, task: TaskId) -> BoxFuture<'static, ()> {
-        tell_canceled(self.agent.clone(), Canceled { task, checkpoint: self.checkpoint.clone() })
+    pub(crate) fn notify_canceled(&self, task: TaskId) -> BoxFuture<'static, ()> {
+        notify_agent_canceled(self.agent.clone(), CanceledTask { task, checkpoint: self.checkpoint.clone() })
     }
 
     /// Polls the agent; a panic is a failure.
@@ -339,8 +345,8 @@ impl Turn {
             Ok(Poll::Ready(Err(Failure(why)))) => Ending::fail(why),
             Err(_) => {
                 tracing::error!(agent = %self.info.scope.agent, task = %self.info.task, "an agent panicked");
-                self.outlet.owe_cancel();
-                self.outlet.set_call_over();
+                self.reports.require_cancel();
+                self.reports.set_call_over();
                 Ending::fail("the agent broke down while working on this")
             }
         };
@@ -351,7 +357,7 @@ impl Turn {
     /// Logs the failure of a task. A turn with a closed report queue cannot end its task any more.
     pub(crate) fn log_failure(&self, ending: &Ending) {
         if let Ending::Fail(parts) = ending
-            && !self.outlet.is_closed()
+            && !self.reports.is_closed()
         {
             let cause: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
             log_failed_task(&self.info.scope.agent, self.info.task, &cause.join(" "));
@@ -360,12 +366,12 @@ impl Turn {
 
     /// Drops the agent's future, and returns how many of its reports came too late.
     pub(crate) fn stop(&mut self) -> u64 {
-        self.outlet.close();
+        self.reports.close();
         let future = std::mem::replace(&mut self.future, Box::pin(std::future::pending()));
         if catch_unwind(AssertUnwindSafe(|| drop(future))).is_err() {
             tracing::error!("an agent panicked while it was stopped");
         }
-        self.outlet.refused()
+        self.reports.refused()
     }
 }
 
@@ -376,12 +382,12 @@ pub(crate) fn log_failed_task(agent: &AgentName, task: TaskId, cause: &str) {
 }
 
 /// Notifies an agent that one of its tasks was canceled.
-pub(crate) fn tell_canceled(agent: Arc<dyn AnyAgent>, canceled: Canceled) -> BoxFuture<'static, ()> {
-    Box::pin(async move { agent.any_canceled(canceled).await })
+pub(crate) fn notify_agent_canceled(agent: Arc<dyn AnyAgent>, canceled: CanceledTask) -> BoxFuture<'static, ()> {
+    Box::pin(async move { agent.any_on_canceled(canceled).await })
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.outlet.close();
+        self.reports.close();
     }
 }

@@ -7,9 +7,9 @@
 //! Nothing here knows SSE, gRPC or dialects; callers receive numbered events and frame them as they like.
 
 use crate::engine::Core;
-use crate::live::{Found, LiveRef};
+use crate::live::{LiveRef, PolledEvents};
 use sabir_proto::{Fault, FrozenEvent, Message, Seq, TaskId, TaskState};
-use sabir_store::Answer;
+use sabir_store::StoreFuture;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 
 /// The states that end a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum StreamEnd {
     /// When the task settles: subscriptions.
     Settled,
     /// When the task settles or asks a question: the answer of a streaming send. It stays open while the task waits
@@ -32,16 +32,16 @@ pub(crate) enum Until {
 pub struct Watch {
     queue: VecDeque<FrozenEvent>,
     cursor: Seq,
-    until: Until,
-    source: Source,
+    until: StreamEnd,
+    source: WatchSource,
     reply: Option<Box<Message>>,
 }
 
-enum Source {
+enum WatchSource {
     /// All events are in the queue already.
     Done,
     /// Follows a task, from its live entry or from the log.
-    Task { core: Arc<Core>, id: TaskId, live: LiveRef, reading: Option<Answer<Vec<FrozenEvent>>> },
+    Task { core: Arc<Core>, id: TaskId, live: LiveRef, reading: Option<StoreFuture<Vec<FrozenEvent>>> },
 }
 
 impl std::fmt::Debug for Watch {
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Watch {
 
 /// An item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub enum WatchItem {
     /// A numbered event of a task.
     Event(FrozenEvent),
     /// A direct reply: the stream's only item.
@@ -62,18 +62,18 @@ pub enum Item {
 impl Watch {
     /// A stream of these events.
     pub(crate) fn replay(events: Vec<FrozenEvent>) -> Self {
-        Self { queue: events.into(), cursor: Seq(0), until: Until::Settled, source: Source::Done, reply: None }
+        Self { queue: events.into(), cursor: Seq(0), until: StreamEnd::Settled, source: WatchSource::Done, reply: None }
     }
 
     /// A stream of one direct reply.
     pub(crate) fn reply(message: Message) -> Self {
         let reply = Some(Box::new(message));
-        Self { queue: VecDeque::new(), cursor: Seq(0), until: Until::Settled, source: Source::Done, reply }
+        Self { queue: VecDeque::new(), cursor: Seq(0), until: StreamEnd::Settled, source: WatchSource::Done, reply }
     }
 
     /// Follows a task from after the cursor.
-    pub(crate) fn follow(core: Arc<Core>, id: TaskId, live: LiveRef, cursor: Seq, until: Until) -> Self {
-        let source = Source::Task { core, id, live, reading: None };
+    pub(crate) fn follow(core: Arc<Core>, id: TaskId, live: LiveRef, cursor: Seq, until: StreamEnd) -> Self {
+        let source = WatchSource::Task { core, id, live, reading: None };
         Self { queue: VecDeque::new(), cursor, until, source, reply: None }
     }
 
@@ -86,62 +86,64 @@ impl Watch {
 
     /// Whether the stream is known to have no further item.
     pub fn is_over(&self) -> bool {
-        matches!(self.source, Source::Done) && self.queue.is_empty() && self.reply.is_none()
+        matches!(self.source, WatchSource::Done) && self.queue.is_empty() && self.reply.is_none()
     }
 
-    /// The next item; `None` at the end. A fault is the last item.
-    pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
+    /// The next item; `Unchanged` at the end. A fault is the last item.
+    pub async fn next(&mut self) -> Option<Result<WatchItem, Fault>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Polls for the next item; see [`Watch::next`].
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Fault>>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchItem, Fault>>> {
         if let Some(reply) = self.reply.take() {
-            return Poll::Ready(Some(Ok(Item::Reply(reply))));
+            return Poll::Ready(Some(Ok(WatchItem::Reply(reply))));
         }
         loop {
             if let Some(event) = self.queue.pop_front() {
                 if self.ends_with(&event) {
-                    self.source = Source::Done;
+                    self.source = WatchSource::Done;
                     self.queue.clear();
                 }
-                return Poll::Ready(Some(Ok(Item::Event(event))));
+                return Poll::Ready(Some(Ok(WatchItem::Event(event))));
             }
-            let Source::Task { core, id, live, reading } = &mut self.source else {
+            let WatchSource::Task { core, id, live, reading } = &mut self.source else {
                 return Poll::Ready(None);
             };
             if let Some(answer) = reading {
                 let Poll::Ready(read) = Pin::new(answer).poll(cx) else { return Poll::Pending };
                 *reading = None;
                 match read {
-                    Ok(events) if !events.is_empty() => self.take_in(events),
+                    Ok(events) if !events.is_empty() => self.enqueue(events),
                     outcome => {
                         // The live head says there is more, the log says there is not, or cannot be read.
                         let fault = core
                             .store_fault("replaying a task", &outcome.err().unwrap_or(sabir_store::StoreError::Closed));
-                        self.source = Source::Done;
+                        self.source = WatchSource::Done;
                         return Poll::Ready(Some(Err(fault)));
                     }
                 }
                 continue;
             }
             match live.poll_events(self.cursor, cx) {
-                Found::Events(events) => self.take_in(events),
-                Found::InLog => *reading = Some(core.log.events(*id, self.cursor, core.limits.replay_events_max)),
-                Found::Nothing => {
+                PolledEvents::Events(events) => self.enqueue(events),
+                PolledEvents::InLog => {
+                    *reading = Some(core.log.events(*id, self.cursor, core.limits.replay_events_max))
+                }
+                PolledEvents::Nothing => {
                     // Thousands of streams wait, so an idle one frees its buffer.
                     self.queue = VecDeque::new();
                     return Poll::Pending;
                 }
-                Found::Failed(fault) => {
-                    self.source = Source::Done;
+                PolledEvents::Failed(fault) => {
+                    self.source = WatchSource::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }
             }
         }
     }
 
-    fn take_in(&mut self, events: Vec<FrozenEvent>) {
+    fn enqueue(&mut self, events: Vec<FrozenEvent>) {
         if let Some(last) = events.last() {
             self.cursor = last.seq;
         }
@@ -151,15 +153,15 @@ impl Watch {
     fn ends_with(&self, event: &FrozenEvent) -> bool {
         let Some(state) = event.state else { return false };
         let question = match self.until {
-            Until::Settled => false,
-            Until::Question => state == TaskState::InputRequired,
-            Until::Rest => state.is_interrupted(),
+            StreamEnd::Settled => false,
+            StreamEnd::Question => state == TaskState::InputRequired,
+            StreamEnd::Rest => state.is_interrupted(),
         };
         // A question that has been answered since does not end the stream.
         let latest = self.queue.is_empty()
             && match &self.source {
-                Source::Done => true,
-                Source::Task { live, .. } => live.head() <= event.seq,
+                WatchSource::Done => true,
+                WatchSource::Task { live, .. } => live.head() <= event.seq,
             };
         state.is_settled() || (question && latest)
     }

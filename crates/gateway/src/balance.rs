@@ -5,7 +5,7 @@
 
 /// A replica to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ReplicaCandidate {
     /// The share of conversations, compared with the other weights; ignored for a canary.
     pub weight: u32,
     /// The percentage of all conversations, for a version on trial.
@@ -14,8 +14,8 @@ pub struct Candidate {
     pub usable: bool,
 }
 
-/// Chooses by a number that is as good as random; `None` if no candidate is usable.
-pub fn choose(candidates: &[Candidate], chance: u64) -> Option<usize> {
+/// Chooses by a number that is as good as random; `Unchanged` if no candidate is usable.
+pub fn choose_candidate(candidates: &[ReplicaCandidate], chance: u64) -> Option<usize> {
     // One number serves two draws: the percentage for canaries, and the share of the weights.
     let (percent, share) = (chance % 100, chance / 100);
     let mut until = 0;
@@ -53,14 +53,14 @@ pub fn choose(candidates: &[Candidate], chance: u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const fn place(weight: u32, canary: Option<u8>, usable: bool) -> Candidate {
-        Candidate { weight, canary, usable }
+    const fn place(weight: u32, canary: Option<u8>, usable: bool) -> ReplicaCandidate {
+        ReplicaCandidate { weight, canary, usable }
     }
 
-    fn shares(candidates: &[Candidate]) -> Vec<u32> {
+    fn shares(candidates: &[ReplicaCandidate]) -> Vec<u32> {
         let mut shares = vec![0; candidates.len()];
         for chance in 0..100_000 {
-            if let Some(at) = choose(candidates, chance) {
+            if let Some(at) = choose_candidate(candidates, chance) {
                 shares[at] += 1;
             }
         }
@@ -79,7 +79,11 @@ mod tests {
         let canary_alone = [place(3, None, false), place(1, None, false), place(1, Some(10), true)];
         assert_eq!(shares(&canary_alone), [0, 0, 100_000]);
         assert_eq!(shares(&[place(1, None, false)]), [0]);
-        assert_eq!(choose(&[place(0, None, true)], 7), Some(0), "a weight of nothing is still better than nobody");
-        assert_eq!(choose(&[], 7), None);
+        assert_eq!(
+            choose_candidate(&[place(0, None, true)], 7),
+            Some(0),
+            "a weight of nothing is still better than nobody"
+        );
+        assert_eq!(choose_candidate(&[], 7), None);
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct BreakerRules {
     /// The number of failures within the window that opens the breaker.
     pub failures: u32,
     /// How long a failure counts.
@@ -29,16 +29,16 @@ pub struct Rules {
     pub cooldown: Duration,
     /// How many upstreams must be among those failures. More than one for the shared breaker: one upstream that is down
     /// must not block the others.
-    pub distinct: usize,
+    pub upstreams_min: usize,
     /// How long a probe keeps other calls out. After that the next call is a probe too; the slow one may still succeed.
-    pub probe: Duration,
+    pub probe_time_max: Duration,
     /// Which failures of upstreams count for the breaker that all of them share.
-    pub counted: Counted,
+    pub counted_failures: CountedFailures,
 }
 
 /// Which failures of upstreams count for the breaker that all of them share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedFailures {
     /// Only silence, which an upstream or the path to it may have caused. An answer of any upstream shows that the path
     /// works, and clears what counted; a single failed probe does not open the breaker again.
     Silence,
@@ -47,28 +47,32 @@ pub enum Counted {
     EveryFailure,
 }
 
-impl Rules {
+impl BreakerRules {
     /// The rules for one upstream.
     pub const UPSTREAM: Self = Self {
         failures: 5,
         window: Duration::from_secs(600),
         cooldown: Duration::from_secs(300),
-        distinct: 1,
-        probe: Duration::MAX,
-        counted: Counted::EveryFailure,
+        upstreams_min: 1,
+        probe_time_max: Duration::MAX,
+        counted_failures: CountedFailures::EveryFailure,
     };
     /// For all upstreams together. Agents take minutes to answer; a slow probe must not hold up the calls to the
     /// others.
-    pub const HUB: Self =
-        Self { distinct: 3, probe: Duration::from_secs(5), counted: Counted::Silence, ..Self::UPSTREAM };
+    pub const HUB: Self = Self {
+        upstreams_min: 3,
+        probe_time_max: Duration::from_secs(5),
+        counted_failures: CountedFailures::Silence,
+        ..Self::UPSTREAM
+    };
     /// For all venues of the booking network together: the thresholds of one venue. Three venues must be among the five
     /// failures, or one failing venue would open its own breaker and this one at the same moment.
-    pub const NETWORK: Self = Self { distinct: 3, probe: Duration::from_secs(15), ..Self::UPSTREAM };
+    pub const NETWORK: Self = Self { upstreams_min: 3, probe_time_max: Duration::from_secs(15), ..Self::UPSTREAM };
 }
 
 /// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum BreakerState {
     /// Calls pass.
     Closed,
     /// Calls are refused.
@@ -77,7 +81,7 @@ pub enum State {
     HalfOpen,
 }
 
-impl State {
+impl BreakerState {
     /// The name, as reports show it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,53 +94,53 @@ impl State {
 
 /// The result of a call, for a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallOutcome {
     /// The upstream answered, with any content.
-    Alive,
+    Answered,
     /// The upstream did not answer, or not with anything readable.
-    Down(Blame),
+    Failed(FailureSource),
     /// The result is not known, or says nothing about the upstream.
     Unknown,
 }
 
 /// The part that a failure is attributed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Blame {
+pub enum FailureSource {
     /// This upstream, or the path to it.
-    Upstream(Arc<str>),
+    UpstreamOrPath(Arc<str>),
     /// This upstream alone: a host answered at its address.
-    Theirs,
+    UpstreamAlone,
     /// Our side of the path that all upstreams share: our sockets, our network.
-    Ours,
+    LocalNetwork,
 }
 
 /// Permission for one call; its holder reports the result with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pass {
+pub struct BreakerPermit {
     epoch: u64,
 }
 
 /// The breaker refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
+pub struct BreakerRefusal {
     /// How long to wait before the next call, in whole seconds.
-    pub after: Duration,
+    pub retry_after: Duration,
 }
 
 /// A circuit breaker, as the table above describes it.
 #[derive(Debug)]
 pub struct Breaker {
-    rules: Rules,
-    stage: Stage,
+    rules: BreakerRules,
+    phase: BreakerPhase,
     /// Failures that count, oldest first.
-    failures: VecDeque<(Duration, Blame)>,
+    failures: VecDeque<(Duration, FailureSource)>,
     /// The number of state changes. Results of calls from before the last change are ignored.
     epoch: u64,
     trips: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum BreakerPhase {
     Closed,
     Open {
         since: Duration,
@@ -149,22 +153,22 @@ enum Stage {
 
 impl Breaker {
     /// A breaker that is closed.
-    pub const fn new(rules: Rules) -> Self {
-        Self { rules, stage: Stage::Closed, failures: VecDeque::new(), epoch: 0, trips: 0 }
+    pub const fn new(rules: BreakerRules) -> Self {
+        Self { rules, phase: BreakerPhase::Closed, failures: VecDeque::new(), epoch: 0, trips: 0 }
     }
 
     /// The current state of the breaker.
-    pub const fn state(&self) -> State {
-        match self.stage {
-            Stage::Closed => State::Closed,
-            Stage::Open { .. } => State::Open,
-            Stage::HalfOpen { .. } => State::HalfOpen,
+    pub const fn state(&self) -> BreakerState {
+        match self.phase {
+            BreakerPhase::Closed => BreakerState::Closed,
+            BreakerPhase::Open { .. } => BreakerState::Open,
+            BreakerPhase::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
 
     /// Which failures of upstreams count.
-    pub const fn counted(&self) -> Counted {
-        self.rules.counted
+    pub const fn counted_failures(&self) -> CountedFailures {
+        self.rules.counted_failures
     }
 
     /// How often the breaker has opened.
@@ -173,72 +177,72 @@ impl Breaker {
     }
 
     /// The refusal that a call would get now; no call is made.
-    pub fn refusal(&self, now: Duration) -> Option<Refused> {
-        match self.stage {
-            Stage::Closed | Stage::HalfOpen { probing: None } => None,
-            Stage::HalfOpen { probing: Some(since) } => {
-                let waits = now.saturating_sub(since) < self.rules.probe;
-                waits.then_some(Refused { after: Duration::from_secs(1) })
+    pub fn refusal(&self, now: Duration) -> Option<BreakerRefusal> {
+        match self.phase {
+            BreakerPhase::Closed | BreakerPhase::HalfOpen { probing: None } => None,
+            BreakerPhase::HalfOpen { probing: Some(since) } => {
+                let waits = now.saturating_sub(since) < self.rules.probe_time_max;
+                waits.then_some(BreakerRefusal { retry_after: Duration::from_secs(1) })
             }
-            Stage::Open { since } => {
+            BreakerPhase::Open { since } => {
                 let left = (since + self.rules.cooldown).saturating_sub(now);
-                (!left.is_zero()).then(|| Refused { after: whole_seconds(left) })
+                (!left.is_zero()).then(|| BreakerRefusal { retry_after: whole_seconds(left) })
             }
         }
     }
 
     /// Asks for permission to make a call. The caller must report the result with the pass.
-    pub fn ask(&mut self, now: Duration) -> Result<Pass, Refused> {
+    pub fn try_acquire(&mut self, now: Duration) -> Result<BreakerPermit, BreakerRefusal> {
         if let Some(refused) = self.refusal(now) {
             return Err(refused);
         }
-        match &mut self.stage {
-            Stage::Closed => {}
-            Stage::HalfOpen { probing } => *probing = Some(now),
-            Stage::Open { .. } => {
+        match &mut self.phase {
+            BreakerPhase::Closed => {}
+            BreakerPhase::HalfOpen { probing } => *probing = Some(now),
+            BreakerPhase::Open { .. } => {
                 self.failures.clear();
-                self.turn(Stage::HalfOpen { probing: Some(now) });
+                self.set_phase(BreakerPhase::HalfOpen { probing: Some(now) });
             }
         }
-        Ok(Pass { epoch: self.epoch })
+        Ok(BreakerPermit { epoch: self.epoch })
     }
 
     /// Records the result of a call.
-    pub fn report(&mut self, pass: Pass, verdict: Verdict, now: Duration) {
+    pub fn report(&mut self, pass: BreakerPermit, verdict: CallOutcome, now: Duration) {
         if pass.epoch != self.epoch {
             return;
         }
-        match (&mut self.stage, verdict) {
-            (Stage::HalfOpen { .. }, Verdict::Alive) => {
+        match (&mut self.phase, verdict) {
+            (BreakerPhase::HalfOpen { .. }, CallOutcome::Answered) => {
                 self.failures.clear();
-                self.turn(Stage::Closed);
+                self.set_phase(BreakerPhase::Closed);
             }
-            (Stage::HalfOpen { probing }, Verdict::Unknown) => *probing = None,
-            (Stage::HalfOpen { probing }, Verdict::Down(blame)) => {
+            (BreakerPhase::HalfOpen { probing }, CallOutcome::Unknown) => *probing = None,
+            (BreakerPhase::HalfOpen { probing }, CallOutcome::Failed(blame)) => {
                 *probing = None;
                 self.record(now, blame);
                 // If only silence counts, one upstream that still fails says nothing about the shared path.
-                if self.rules.counted == Counted::EveryFailure || self.is_widespread() {
+                if self.rules.counted_failures == CountedFailures::EveryFailure || self.is_widespread() {
                     self.trip(now);
                 }
             }
-            (Stage::Closed, Verdict::Down(blame)) => {
+            (BreakerPhase::Closed, CallOutcome::Failed(blame)) => {
                 self.record(now, blame);
                 let many = self.failures.len() >= usize::try_from(self.rules.failures).unwrap_or(usize::MAX);
                 if many && self.is_widespread() {
                     self.trip(now);
                 }
             }
-            (Stage::Closed, Verdict::Alive | Verdict::Unknown) | (Stage::Open { .. }, _) => {}
+            (BreakerPhase::Closed, CallOutcome::Answered | CallOutcome::Unknown) | (BreakerPhase::Open { .. }, _) => {}
         }
     }
 
     /// Clears the failures of upstreams: one of them answered, so the shared path works.
-    pub(crate) fn forgive_upstreams(&mut self) {
-        self.failures.retain(|(_, blame)| *blame == Blame::Ours);
+    pub(crate) fn clear_upstream_failures(&mut self) {
+        self.failures.retain(|(_, blame)| *blame == FailureSource::LocalNetwork);
     }
 
-    fn record(&mut self, now: Duration, blame: Blame) {
+    fn record(&mut self, now: Duration, blame: FailureSource) {
         let window = self.rules.window;
         self.failures.retain(|(at, _)| now.saturating_sub(*at) < window);
         // Further failures of one upstream say nothing new; dropping the oldest bounds the list.
@@ -257,22 +261,22 @@ impl Breaker {
         let mut ours = 0_u32;
         for (_, blame) in &self.failures {
             match blame {
-                Blame::Ours => ours += 1,
-                Blame::Upstream(name) if !upstreams.contains(&name) => upstreams.push(name),
-                Blame::Upstream(_) | Blame::Theirs => {}
+                FailureSource::LocalNetwork => ours += 1,
+                FailureSource::UpstreamOrPath(name) if !upstreams.contains(&name) => upstreams.push(name),
+                FailureSource::UpstreamOrPath(_) | FailureSource::UpstreamAlone => {}
             }
         }
-        let enough = if matches!(self.stage, Stage::HalfOpen { .. }) { 1 } else { self.rules.failures };
-        upstreams.len() >= self.rules.distinct || ours >= enough
+        let enough = if matches!(self.phase, BreakerPhase::HalfOpen { .. }) { 1 } else { self.rules.failures };
+        upstreams.len() >= self.rules.upstreams_min || ours >= enough
     }
 
     fn trip(&mut self, now: Duration) {
         self.trips += 1;
-        self.turn(Stage::Open { since: now });
+        self.set_phase(BreakerPhase::Open { since: now });
     }
 
-    const fn turn(&mut self, stage: Stage) {
-        self.stage = stage;
+    const fn set_phase(&mut self, stage: BreakerPhase) {
+        self.phase = stage;
         self.epoch += 1;
     }
 }

@@ -1,20 +1,22 @@
 //! Every call passes two breakers: that of the upstream, then the one that all upstreams share.
 //!
 //! Both must permit the call. If the second refuses, the first gets its pass back and learns nothing. The result is
-//! reported to both, once; when a caller vanishes, dropping the [`Passage`] reports an unknown result.
+//! reported to both, once; when a caller vanishes, dropping the [`CallPermit`] reports an unknown result.
 //!
 //! Absent on purpose: state that survives a restart. A new hub has called no upstream yet, and soon learns their state.
 
-use crate::breaker::{Blame, Breaker, Counted, Pass, Refused, Rules, State, Verdict};
+use crate::breaker::{
+    Breaker, BreakerPermit, BreakerRefusal, BreakerRules, BreakerState, CallOutcome, CountedFailures, FailureSource,
+};
+use crate::exchange_log::ExchangeLog;
 use crate::metrics::{Metrics, SHARED};
-use crate::wire::WireLog;
-use sabir_client::{Capacity, Error, TransportCode, Whose};
-use sabir_proto::{Code, Fault};
+use sabir_client::{Capacity, Error, FailureSide, TransportCode};
+use sabir_proto::{Fault, FaultCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An upstream that had less time than this is not blamed for not answering.
-const FAIR: Duration = Duration::from_secs(1);
+const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// What all upstreams of a hub share: a breaker, metrics, the exchange log and the room for answers.
 #[derive(Debug)]
@@ -22,12 +24,12 @@ pub struct Hub {
     breaker: Mutex<Breaker>,
     origin: Instant,
     metrics: Metrics,
-    shown: Shown,
-    wire: WireLog,
-    answers: Capacity,
+    published: PublishedState,
+    exchange_log: ExchangeLog,
+    answer_capacity: Capacity,
     /// How far the clock of a test is ahead.
     #[cfg(test)]
-    ahead: Mutex<Duration>,
+    test_clock_offset: Mutex<Duration>,
 }
 
 /// The breakers before the calls to one replica of an upstream.
@@ -37,16 +39,16 @@ pub struct Circuit {
     /// The upstream that failures count for; several replicas may belong to one.
     upstream: Arc<str>,
     breaker: Mutex<Breaker>,
-    shown: Shown,
+    published: PublishedState,
     hub: Arc<Hub>,
 }
 
 /// The state that metrics show. Looking a metric up costs more than a breaker does, and the state rarely changes.
 #[derive(Debug, Default)]
-struct Shown(Mutex<Option<State>>);
+struct PublishedState(Mutex<Option<BreakerState>>);
 
-impl Shown {
-    fn is_news(&self, state: State) -> bool {
+impl PublishedState {
+    fn replace_if_changed(&self, state: BreakerState) -> bool {
         lock(&self.0).replace(state) != Some(state)
     }
 }
@@ -54,65 +56,65 @@ impl Shown {
 /// A call that both breakers have permitted.
 #[derive(Debug)]
 #[must_use = "what became of the call is to be reported"]
-pub struct Passage {
+pub struct CallPermit {
     circuit: Arc<Circuit>,
-    passes: Option<(Pass, Pass)>,
+    breaker_permits: Option<(BreakerPermit, BreakerPermit)>,
 }
 
 /// The state of the breakers of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct CircuitStatus {
     /// The state of the upstream's own breaker.
-    pub upstream: State,
+    pub upstream: BreakerState,
     /// How often the upstream's own breaker has opened.
     pub trips: u64,
     /// The state of the breaker that all share.
-    pub hub: State,
-    /// How long calls are refused; `None` if they are not.
-    pub refused: Option<Duration>,
+    pub hub: BreakerState,
+    /// How long calls are refused; `Unchanged` if they are not.
+    pub retry_after: Option<Duration>,
 }
 
 impl Hub {
     /// A hub with the usual rules, without an exchange log.
     pub fn new(metrics: Metrics) -> Arc<Self> {
-        Self::with(Rules::HUB, metrics, WireLog::off(), Capacity::default())
+        Self::with_rules(BreakerRules::HUB, metrics, ExchangeLog::off(), Capacity::default())
     }
 
     /// A hub with other rules, an exchange log, and a limit for the memory of all answers.
-    pub fn with(rules: Rules, metrics: Metrics, wire: WireLog, answers: Capacity) -> Arc<Self> {
+    pub fn with_rules(rules: BreakerRules, metrics: Metrics, wire: ExchangeLog, answers: Capacity) -> Arc<Self> {
         Arc::new(Self {
-            wire,
-            answers,
+            exchange_log: wire,
+            answer_capacity: answers,
             breaker: Mutex::new(Breaker::new(rules)),
             origin: Instant::now(),
             metrics,
-            shown: Shown::default(),
+            published: PublishedState::default(),
             #[cfg(test)]
-            ahead: Mutex::default(),
+            test_clock_offset: Mutex::default(),
         })
     }
 
     /// The breakers of one replica of an upstream; `name` is its name in metrics.
-    pub fn circuit(self: &Arc<Self>, upstream: &str, name: &str, rules: Rules) -> Arc<Circuit> {
+    pub fn circuit(self: &Arc<Self>, upstream: &str, name: &str, rules: BreakerRules) -> Arc<Circuit> {
         let (name, upstream) = (name.into(), upstream.into());
-        let (breaker, shown) = (Mutex::new(Breaker::new(rules)), Shown::default());
-        let circuit = Circuit { name, upstream, breaker, shown, hub: self.clone() };
-        circuit.show(State::Closed);
+        let (breaker, shown) = (Mutex::new(Breaker::new(rules)), PublishedState::default());
+        let circuit = Circuit { name, upstream, breaker, published: shown, hub: self.clone() };
+        circuit.publish_state(BreakerState::Closed);
         Arc::new(circuit)
     }
 
     /// The log of exchanges with upstreams.
-    pub(crate) const fn wire(&self) -> &WireLog {
-        &self.wire
+    pub(crate) const fn exchange_log(&self) -> &ExchangeLog {
+        &self.exchange_log
     }
 
     /// The memory that the answers of all upstreams may take together.
-    pub const fn answers(&self) -> &Capacity {
-        &self.answers
+    pub const fn answer_capacity(&self) -> &Capacity {
+        &self.answer_capacity
     }
 
     /// The state of the breaker that all share.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> BreakerState {
         lock(&self.breaker).state()
     }
 
@@ -124,66 +126,68 @@ impl Hub {
     /// A clock that stands still until a test moves it.
     #[cfg(test)]
     fn now(&self) -> Duration {
-        self.origin.duration_since(self.origin) + *lock(&self.ahead)
+        self.origin.duration_since(self.origin) + *lock(&self.test_clock_offset)
     }
 }
 
 impl Circuit {
     /// Asks both breakers for a call. A refused call touches no network.
-    pub fn pass(self: &Arc<Self>) -> Result<Passage, Refused> {
+    pub fn try_acquire(self: &Arc<Self>) -> Result<CallPermit, BreakerRefusal> {
         let now = self.hub.now();
         let mut own = lock(&self.breaker);
-        let passes = own.ask(now).and_then(|pass| {
-            let shared = lock(&self.hub.breaker).ask(now);
-            shared.inspect_err(|_| own.report(pass, Verdict::Unknown, now)).map(|shared| (pass, shared))
+        let passes = own.try_acquire(now).and_then(|pass| {
+            let shared = lock(&self.hub.breaker).try_acquire(now);
+            shared.inspect_err(|_| own.report(pass, CallOutcome::Unknown, now)).map(|shared| (pass, shared))
         });
         let state = own.state();
         drop(own);
-        self.show(state);
+        self.publish_state(state);
         match passes {
-            Ok(passes) => Ok(Passage { circuit: self.clone(), passes: Some(passes) }),
+            Ok(passes) => Ok(CallPermit { circuit: self.clone(), breaker_permits: Some(passes) }),
             Err(refused) => {
-                self.hub.metrics.refused(&self.name);
+                self.hub.metrics.record_refusal(&self.name);
                 Err(refused)
             }
         }
     }
 
-    /// How long calls are refused; `None` if they are not.
-    pub fn refusal(&self) -> Option<Duration> {
+    /// How long calls are refused; `Unchanged` if they are not.
+    pub fn retry_after(&self) -> Option<Duration> {
         let now = self.hub.now();
         let own = lock(&self.breaker).refusal(now);
         let refused = own.or_else(|| lock(&self.hub.breaker).refusal(now))?;
-        Some(refused.after)
+        Some(refused.retry_after)
     }
 
     /// Whether the breaker that all share refuses calls.
-    pub fn is_refused_by_all(&self) -> bool {
+    pub fn is_shared_breaker_open(&self) -> bool {
         lock(&self.hub.breaker).refusal(self.hub.now()).is_some()
     }
 
     /// The state of the breakers.
-    pub fn standing(&self) -> Standing {
-        let refused = self.refusal();
+    pub fn status(&self) -> CircuitStatus {
+        let refused = self.retry_after();
         let own = lock(&self.breaker);
         let (upstream, trips) = (own.state(), own.trips());
         drop(own);
-        Standing { upstream, trips, hub: self.hub.state(), refused }
+        CircuitStatus { upstream, trips, hub: self.hub.state(), retry_after: refused }
     }
 
     /// The verdict on a call, by its error, if it failed.
-    pub(crate) fn judge(&self, error: Option<&Error>) -> Verdict {
-        error.map_or(Verdict::Alive, |error| verdict(error, &self.upstream))
+    pub(crate) fn classify(&self, error: Option<&Error>) -> CallOutcome {
+        error.map_or(CallOutcome::Answered, |error| outcome_of(error, &self.upstream))
     }
 
-    fn report(&self, (own, shared): (Pass, Pass), verdict: &Verdict) {
+    fn report(&self, (own, shared): (BreakerPermit, BreakerPermit), verdict: &CallOutcome) {
         let now = self.hub.now();
         let mut breaker = lock(&self.breaker);
         let before = breaker.trips();
         // A failure of our own says nothing about the upstream.
         let of_them = match verdict {
-            Verdict::Down(Blame::Ours) => Verdict::Unknown,
-            Verdict::Down(Blame::Theirs) => Verdict::Down(Blame::Upstream(self.upstream.clone())),
+            CallOutcome::Failed(FailureSource::LocalNetwork) => CallOutcome::Unknown,
+            CallOutcome::Failed(FailureSource::UpstreamAlone) => {
+                CallOutcome::Failed(FailureSource::UpstreamOrPath(self.upstream.clone()))
+            }
             other => other.clone(),
         };
         breaker.report(own, of_them, now);
@@ -191,144 +195,146 @@ impl Circuit {
         drop(breaker);
         let mut hub = lock(&self.hub.breaker);
         let before = hub.trips();
-        let of_the_way = match (verdict, hub.counted()) {
-            (Verdict::Down(Blame::Theirs), Counted::EveryFailure) => {
-                Verdict::Down(Blame::Upstream(self.upstream.clone()))
+        let of_the_way = match (verdict, hub.counted_failures()) {
+            (CallOutcome::Failed(FailureSource::UpstreamAlone), CountedFailures::EveryFailure) => {
+                CallOutcome::Failed(FailureSource::UpstreamOrPath(self.upstream.clone()))
             }
             // An upstream that answers, or refuses the connection itself, shows that the path works.
-            (Verdict::Down(Blame::Theirs), Counted::Silence) => Verdict::Alive,
+            (CallOutcome::Failed(FailureSource::UpstreamAlone), CountedFailures::Silence) => CallOutcome::Answered,
             (other, _) => other.clone(),
         };
-        if of_the_way == Verdict::Alive && hub.counted() == Counted::Silence {
-            hub.forgive_upstreams();
+        if of_the_way == CallOutcome::Answered && hub.counted_failures() == CountedFailures::Silence {
+            hub.clear_upstream_failures();
         }
         hub.report(shared, of_the_way, now);
         let (hub_state, hub_tripped) = (hub.state(), hub.trips() > before);
         drop(hub);
-        self.show(state);
-        if self.hub.shown.is_news(hub_state) {
-            self.hub.metrics.circuit(SHARED, hub_state);
+        self.publish_state(state);
+        if self.hub.published.replace_if_changed(hub_state) {
+            self.hub.metrics.set_circuit_state(SHARED, hub_state);
         }
         if tripped {
-            self.hub.metrics.tripped(&self.name);
+            self.hub.metrics.record_trip(&self.name);
             tracing::warn!(upstream = %self.name, "an upstream fails again and again; it is left alone for a while");
         }
         if hub_tripped {
-            self.hub.metrics.tripped(SHARED);
+            self.hub.metrics.record_trip(SHARED);
             tracing::error!("several upstreams fail together; none is called for a while");
         }
     }
 
-    fn show(&self, state: State) {
-        if self.shown.is_news(state) {
-            self.hub.metrics.circuit(&self.name, state);
+    fn publish_state(&self, state: BreakerState) {
+        if self.published.replace_if_changed(state) {
+            self.hub.metrics.set_circuit_state(&self.name, state);
         }
     }
 }
 
-impl Passage {
+impl CallPermit {
     /// Reports the result of the call.
-    pub fn report(mut self, verdict: &Verdict) {
+    pub fn report(mut self, verdict: &CallOutcome) {
         self.close(verdict);
     }
 
     /// Reports the result of the call, by its error, if it failed.
-    pub(crate) fn judge(self, error: Option<&Error>) {
-        let verdict = self.circuit.judge(error);
+    pub(crate) fn report_result(self, error: Option<&Error>) {
+        let verdict = self.circuit.classify(error);
         self.report(&verdict);
     }
 
     /// Reports a failure of a part that all upstreams share, such as a gateway: this upstream is not blamed.
-    pub(crate) fn blame_the_way(self, error: &Error) {
-        let verdict = match self.circuit.judge(Some(error)) {
-            Verdict::Down(_) => Verdict::Down(Blame::Ours),
+    pub(crate) fn report_shared_failure(self, error: &Error) {
+        let verdict = match self.circuit.classify(Some(error)) {
+            CallOutcome::Failed(_) => CallOutcome::Failed(FailureSource::LocalNetwork),
             other => other,
         };
         self.report(&verdict);
     }
 
-    fn close(&mut self, verdict: &Verdict) {
-        if let Some(passes) = self.passes.take() {
+    fn close(&mut self, verdict: &CallOutcome) {
+        if let Some(passes) = self.breaker_permits.take() {
             self.circuit.report(passes, verdict);
         }
     }
 }
 
-impl Drop for Passage {
+impl Drop for CallPermit {
     fn drop(&mut self) {
-        self.close(&Verdict::Unknown);
+        self.close(&CallOutcome::Unknown);
     }
 }
 
-impl From<Refused> for Error {
+impl From<BreakerRefusal> for Error {
     /// The error of an agent that cannot be called now. Nothing was sent.
-    fn from(refused: Refused) -> Self {
+    fn from(refused: BreakerRefusal) -> Self {
         let fault = Fault::Unavailable("the circuit breaker is open: the agent failed again and again".into());
-        Self::Fault { fault, transport: None, retry_after: Some(refused.after) }
+        Self::Fault { fault, transport: None, retry_after: Some(refused.retry_after) }
     }
 }
 
 /// What an error says about the upstream, and perhaps about the path to it. A refusal is an answer, and so is a request
 /// for credentials.
-fn verdict(error: &Error, name: &Arc<str>) -> Verdict {
-    let silent = || Verdict::Down(Blame::Upstream(name.clone()));
-    let down = || Verdict::Down(Blame::Theirs);
+fn outcome_of(error: &Error, name: &Arc<str>) -> CallOutcome {
+    let silent = || CallOutcome::Failed(FailureSource::UpstreamOrPath(name.clone()));
+    let down = || CallOutcome::Failed(FailureSource::UpstreamAlone);
     match error {
-        Error::Unreachable { whose: Whose::Ours, .. } => Verdict::Down(Blame::Ours),
-        Error::Unreachable { whose: Whose::Unknown, .. } => silent(),
-        Error::Unreachable { whose: Whose::Theirs, .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => down(),
+        Error::Unreachable { side: FailureSide::Local, .. } => CallOutcome::Failed(FailureSource::LocalNetwork),
+        Error::Unreachable { side: FailureSide::Unknown, .. } => silent(),
+        Error::Unreachable { side: FailureSide::Peer, .. } | Error::StreamLost { .. } | Error::TooLarge { .. } => {
+            down()
+        }
         Error::CardInvalid { .. } | Error::CardUntrusted { .. } => down(),
-        Error::Timeout { after, .. } if *after < FAIR => Verdict::Unknown,
+        Error::Timeout { after, .. } if *after < ANSWER_TIME_MIN => CallOutcome::Unknown,
         Error::Timeout { .. } => silent(),
         // Whatever its status: one caller's input must not block the agent for all others.
-        Error::Fault { fault, transport: Some(_), .. } if is_about_the_request(fault.code()) => Verdict::Alive,
+        Error::Fault { fault, transport: Some(_), .. } if is_request_error(fault.code()) => CallOutcome::Answered,
         Error::Fault { fault, transport, .. } => match transport {
             // "Not implemented" is an answer.
-            Some(TransportCode::Http(501)) => Verdict::Alive,
+            Some(TransportCode::Http(501)) => CallOutcome::Answered,
             Some(TransportCode::Http(500..)) => down(),
-            Some(TransportCode::Http(400..)) => Verdict::Alive,
+            Some(TransportCode::Http(400..)) => CallOutcome::Answered,
             Some(TransportCode::Grpc("UNAVAILABLE" | "INTERNAL" | "UNKNOWN" | "DATA_LOSS" | "DEADLINE_EXCEEDED")) => {
                 down()
             }
-            _ if fault.code() == Code::InvalidAgentResponse => down(),
-            Some(_) => Verdict::Alive,
-            None => Verdict::Unknown,
+            _ if fault.code() == FaultCode::InvalidAgentResponse => down(),
+            Some(_) => CallOutcome::Answered,
+            None => CallOutcome::Unknown,
         },
         Error::AuthFailed { .. }
         | Error::CredentialsMissing { transport: Some(_), .. }
         | Error::CardForbidden { .. }
         | Error::CardNotFound { .. }
-        | Error::Elsewhere { .. }
-        | Error::NoInterface { .. } => Verdict::Alive,
+        | Error::RedirectRefused { .. }
+        | Error::NoInterface { .. } => CallOutcome::Answered,
         // Our own refusals: no request was sent, or other callers left no room for the answer.
-        _ => Verdict::Unknown,
+        _ => CallOutcome::Unknown,
     }
 }
 
 /// Whether a refusal is about the request. An agent that says so works.
-const fn is_about_the_request(code: Code) -> bool {
+const fn is_request_error(code: FaultCode) -> bool {
     match code {
-        Code::TaskNotFound
-        | Code::TaskNotCancelable
-        | Code::PushNotificationNotSupported
-        | Code::UnsupportedOperation
-        | Code::ContentTypeNotSupported
-        | Code::ExtendedAgentCardNotConfigured
-        | Code::ExtensionSupportRequired
-        | Code::VersionNotSupported
-        | Code::ParseError
-        | Code::InvalidRequest
-        | Code::MethodNotFound
-        | Code::InvalidParams
-        | Code::Conflict
-        | Code::Unauthenticated
-        | Code::Forbidden => true,
-        Code::InvalidAgentResponse
-        | Code::Internal
-        | Code::Unavailable
-        | Code::Exhausted
-        | Code::TooMany
-        | Code::Closed => false,
+        FaultCode::TaskNotFound
+        | FaultCode::TaskNotCancelable
+        | FaultCode::PushNotificationNotSupported
+        | FaultCode::UnsupportedOperation
+        | FaultCode::ContentTypeNotSupported
+        | FaultCode::ExtendedAgentCardNotConfigured
+        | FaultCode::ExtensionSupportRequired
+        | FaultCode::VersionNotSupported
+        | FaultCode::ParseError
+        | FaultCode::InvalidRequest
+        | FaultCode::MethodNotFound
+        | FaultCode::InvalidParams
+        | FaultCode::Conflict
+        | FaultCode::Unauthenticated
+        | FaultCode::Forbidden => true,
+        FaultCode::InvalidAgentResponse
+        | FaultCode::Internal
+        | FaultCode::Unavailable
+        | FaultCode::Exhausted
+        | FaultCode::RateLimited
+        | FaultCode::AuthUnavailable => false,
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! A caller may read all of them. They hold no host, no URL and no words of the other side; those are in our log.
 
-use crate::remote::is_put_off;
+use crate::remote::asks_for_later;
 use sabir_client::{Error, UnreachableCause};
-use sabir_proto::Code;
+use sabir_proto::FaultCode;
 use std::time::Duration;
 use url::Url;
 
 /// How long an answer may take before the caller is told that we still wait for it.
-pub const SILENCE_TOLD_AFTER: Duration = Duration::from_secs(10);
+pub const SILENCE_REPORTED_AFTER: Duration = Duration::from_secs(10);
 
 /// The cause of a failed call, as it stands in parentheses.
 pub fn failure_reason(error: &Error) -> &'static str {
@@ -22,22 +22,22 @@ pub fn failure_reason(error: &Error) -> &'static str {
         Error::Unreachable { .. } | Error::StreamLost { .. } => "the connection broke off",
         Error::Timeout { .. } => "no answer in time",
         Error::TooLarge { .. } => "its answer is too large",
-        Error::Crowded => "there is no room for its answer",
+        Error::CapacityExceeded => "there is no room for its answer",
         Error::CardNotFound { .. } => "it has no agent card",
-        error if is_put_off(error) => "it asks to be called later",
-        Error::Fault { fault, .. } if fault.code() == Code::Unavailable => "it is not available",
+        error if asks_for_later(error) => "it asks to be called later",
+        Error::Fault { fault, .. } if fault.code() == FaultCode::Unavailable => "it is not available",
         _ => "its answer cannot be used",
     }
 }
 
 /// Whether nothing listens at the address: it refuses connections, or its name has no address.
-pub(crate) fn is_absent(error: &Error) -> bool {
+pub(crate) fn is_not_listening(error: &Error) -> bool {
     let Error::Unreachable { cause, safe: true, .. } = error else { return false };
     matches!(cause, UnreachableCause::ConnectionRefused | UnreachableCause::NameNotResolved)
 }
 
 /// An address for our log: scheme, host and path, without a query or credentials.
-pub fn address(url: &Url) -> String {
+pub fn address_words(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 

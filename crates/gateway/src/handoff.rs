@@ -41,18 +41,20 @@
 //! | `booked` | audit records that wait for the commit |
 //! | `relay` | callers that do not follow handoffs |
 
-mod booked;
-mod carry;
 mod intent;
-mod peer;
+mod pending_commits;
+mod protocol;
 mod relay;
+mod target;
 
-pub use peer::{Face, Peer, Taken, accepts};
+pub use target::{HandoffReply, HandoffTarget, TargetProfile, accepts_transfers};
 
-use booked::Bookings;
-use intent::{Left, Stage};
-use sabir_engine::agent::Handover;
-use sabir_engine::{Agent, AnyAgent, CalledOff, Canceled, Context, Ending, Failure, HandedOver, Nature, Recovery};
+use intent::{HandoffCheckpoint, HandoffStage};
+use pending_commits::PendingCommits;
+use sabir_engine::agent::HandoffRequest;
+use sabir_engine::{
+    Agent, AnyAgent, CancelOutcome, CanceledTask, Context, Ending, Execution, Failure, Recovery, TransferredTask,
+};
 use sabir_guard::policy::lattice::Capabilities;
 use sabir_proto::{AgentName, Caller, Fault, TaskId, TaskRef};
 use std::collections::BTreeMap;
@@ -60,7 +62,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What an agent may hand over, to which agents, and where attempts are recorded.
-pub struct Desk {
+pub struct HandoffPolicy {
     /// The name of our agent.
     pub agent: AgentName,
     /// The URL of our agent, as other servers know it.
@@ -68,20 +70,20 @@ pub struct Desk {
     /// The capabilities of our agent, which it may pass on.
     pub scope: Capabilities,
     /// The receiving agents, by their names on this server.
-    pub targets: BTreeMap<String, Arc<dyn Peer>>,
+    pub targets: BTreeMap<String, Arc<dyn HandoffTarget>>,
     /// How often a task may be handed on.
     pub depth_max: usize,
     /// What becomes of a task whose caller does not follow handoffs.
-    pub unaware: Unaware,
+    pub unaware_callers: UnawareCallers,
     /// How long creating the task on the other side may be retried.
-    pub patience: Duration,
+    pub create_time_max: Duration,
     /// Records the attempts for the audit.
-    pub ledger: Arc<dyn Ledger>,
+    pub audit: Arc<dyn HandoffAudit>,
 }
 
 /// What becomes of a task whose caller does not follow handoffs. Never a bare "completed".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unaware {
+pub enum UnawareCallers {
     /// The task stays, and the other agent's work is shown in it.
     #[default]
     Relay,
@@ -93,7 +95,7 @@ pub enum Unaware {
 
 /// One attempt to hand a task over, for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt<'a> {
+pub struct HandoffAttempt<'a> {
     /// The id of the handoff on both sides.
     pub transfer_id: &'a str,
     /// The caller that owns the task.
@@ -123,60 +125,60 @@ pub struct Attempt<'a> {
 }
 
 /// Records handoff attempts for the audit. Never waits.
-pub trait Ledger: Send + Sync + 'static {
+pub trait HandoffAudit: Send + Sync + 'static {
     /// Records one handoff attempt.
-    fn record(&self, attempt: &Attempt<'_>);
+    fn record(&self, attempt: &HandoffAttempt<'_>);
 }
 
 /// An agent that may hand its tasks over, around the agent that does the work.
-pub struct Handing {
+pub struct HandoffAgent {
     inner: Arc<dyn AnyAgent>,
-    desk: Desk,
-    bookings: Bookings,
+    policy: HandoffPolicy,
+    pending_commits: PendingCommits,
 }
 
 /// The work that was in progress on a canceled task.
-enum Whose {
+enum CanceledWork {
     /// The inner agent's, with the checkpoint that it left.
-    Agents(Canceled),
+    InnerAgent(CanceledTask),
     /// A handoff, at this stage.
-    Desks(Stage),
+    Handoff(HandoffStage),
 }
 
-impl Handing {
+impl HandoffAgent {
     /// Lets an agent hand over what the policy allows.
-    pub const fn new(inner: Arc<dyn AnyAgent>, desk: Desk) -> Self {
-        Self { inner, desk, bookings: Bookings::new() }
+    pub const fn new(inner: Arc<dyn AnyAgent>, policy: HandoffPolicy) -> Self {
+        Self { inner, policy, pending_commits: PendingCommits::new() }
     }
 
     /// The work that was in progress on a canceled task.
-    fn left(&self, canceled: Canceled) -> Whose {
-        match canceled.checkpoint.as_deref().and_then(Left::read) {
-            None => Whose::Agents(canceled),
-            Some(Left { stage: Stage::Over, inner }) => {
-                Whose::Agents(Canceled { checkpoint: inner.map(Into::into), ..canceled })
+    fn canceled_work(&self, canceled: CanceledTask) -> CanceledWork {
+        match canceled.checkpoint.as_deref().and_then(HandoffCheckpoint::decode) {
+            None => CanceledWork::InnerAgent(canceled),
+            Some(HandoffCheckpoint { stage: HandoffStage::Over, inner }) => {
+                CanceledWork::InnerAgent(CanceledTask { checkpoint: inner.map(Into::into), ..canceled })
             }
-            Some(Left { stage, .. }) => Whose::Desks(stage),
+            Some(HandoffCheckpoint { stage, .. }) => CanceledWork::Handoff(stage),
         }
     }
 
     /// Cancels what the handoff has created on the other side.
-    async fn drop_off(&self, task: TaskId, stage: Stage) {
-        self.bookings.forget(task);
+    async fn cancel_handoff(&self, task: TaskId, stage: HandoffStage) {
+        self.pending_commits.remove(task);
         match stage {
-            Stage::Preparing(intent) => {
-                if let Some(peer) = self.desk.targets.get(intent.to.as_str()) {
-                    carry::call_off(&**peer, task, &intent).await;
+            HandoffStage::Preparing(intent) => {
+                if let Some(peer) = self.policy.targets.get(intent.to.as_str()) {
+                    protocol::cancel_created(&**peer, task, &intent).await;
                 }
             }
             // The engine cancels the child.
-            Stage::Relaying { .. } | Stage::Over => {}
+            HandoffStage::Relaying { .. } | HandoffStage::Over => {}
         }
     }
 
-    async fn inner_turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+    async fn run_inner_turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         // The engine sees every turn here as resumable; whether this one is, the inner agent decides.
-        if cx.attempt() > 1 && self.inner.any_nature().recovery == Recovery::Fail {
+        if cx.attempt() > 1 && self.inner.any_execution().recovery == Recovery::Fail {
             return Ok(Ending::fail("the server stopped while the agent was at work; send the message again"));
         }
         match self.inner.any_turn(cx).await? {
@@ -185,84 +187,94 @@ impl Handing {
         }
     }
 
-    async fn hand_over(&self, cx: &mut Context, order: Handover) -> Result<Ending, Failure> {
-        let Some((name, peer)) = self.desk.targets.get_key_value(order.to.as_str()) else {
+    async fn hand_over(&self, cx: &mut Context, order: HandoffRequest) -> Result<Ending, Failure> {
+        let Some((name, peer)) = self.policy.targets.get_key_value(order.to.as_str()) else {
             return Ok(Ending::fail(format!("{} is none of the agents that this one may hand tasks to", order.to)));
         };
         if cx.follows_handoffs() {
-            return carry::begin((&self.desk, &self.bookings), &**peer, cx, order).await;
+            return protocol::start((&self.policy, &self.pending_commits), &**peer, cx, order).await;
         }
-        relay::begin(&self.desk, name, &**peer, cx, order).await
+        relay::start(&self.policy, name, &**peer, cx, order).await
     }
 }
 
-impl Agent for Handing {
+impl Agent for HandoffAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let left = cx.checkpoint().and_then(Left::read);
+        let left = cx.checkpoint().and_then(HandoffCheckpoint::decode);
         match left {
-            Some(Left { stage: Stage::Preparing(intent), inner }) if intent.turn == cx.turn_id() => {
-                match self.desk.targets.get(intent.to.as_str()) {
+            Some(HandoffCheckpoint { stage: HandoffStage::Preparing(intent), inner })
+                if intent.turn == cx.turn_id() =>
+            {
+                match self.policy.targets.get(intent.to.as_str()) {
                     Some(peer) => {
-                        carry::carry_out((&self.desk, &self.bookings), &**peer, cx, *intent, inner, false).await
+                        protocol::create_and_commit(
+                            (&self.policy, &self.pending_commits),
+                            &**peer,
+                            cx,
+                            *intent,
+                            inner,
+                            false,
+                        )
+                        .await
                     }
                     None => Ok(Ending::fail(format!("{} is no longer an agent to hand tasks to", intent.to))),
                 }
             }
-            Some(Left { stage: Stage::Relaying { to, text, past }, .. }) => {
-                relay::show(&to, text.as_deref(), past, cx).await
+            Some(HandoffCheckpoint { stage: HandoffStage::Relaying { to, text, past }, .. }) => {
+                relay::relay_turn(&to, text.as_deref(), past, cx).await
             }
-            Some(Left { inner, .. }) => {
+            Some(HandoffCheckpoint { inner, .. }) => {
                 cx.set_checkpoint(inner.unwrap_or_default());
-                self.inner_turn(cx).await
+                self.run_inner_turn(cx).await
             }
-            None => self.inner_turn(cx).await,
+            None => self.run_inner_turn(cx).await,
         }
     }
 
-    fn nature(&self) -> Nature {
-        Nature { brief: false, recovery: Recovery::Resume, ..self.inner.any_nature() }
+    fn execution(&self) -> Execution {
+        Execution { defer_open: false, recovery: Recovery::Resume, ..self.inner.any_execution() }
     }
 
-    fn admits(&self) -> Result<(), Fault> {
-        self.inner.any_admits()
+    fn check_admission(&self) -> Result<(), Fault> {
+        self.inner.any_check_admission()
     }
 
-    fn grace(&self) -> Duration {
-        self.inner.any_grace()
+    fn cancel_grace(&self) -> Duration {
+        self.inner.any_cancel_grace()
     }
 
-    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+    async fn cancel_elsewhere(&self, canceled: CanceledTask) -> CancelOutcome {
         let task = canceled.task;
-        match self.left(canceled) {
-            Whose::Agents(canceled) => self.inner.any_call_off(canceled).await,
-            Whose::Desks(stage) => {
-                self.drop_off(task, stage).await;
-                CalledOff::default()
+        match self.canceled_work(canceled) {
+            CanceledWork::InnerAgent(canceled) => self.inner.any_cancel_elsewhere(canceled).await,
+            CanceledWork::Handoff(stage) => {
+                self.cancel_handoff(task, stage).await;
+                CancelOutcome::default()
             }
         }
     }
 
-    async fn remind(&self, canceled: Canceled) -> bool {
-        match self.left(canceled) {
-            Whose::Agents(canceled) => self.inner.any_remind(canceled).await,
-            Whose::Desks(_) => true,
+    async fn repeat_cancel(&self, canceled: CanceledTask) -> bool {
+        match self.canceled_work(canceled) {
+            CanceledWork::InnerAgent(canceled) => self.inner.any_repeat_cancel(canceled).await,
+            CanceledWork::Handoff(_) => true,
         }
     }
 
-    async fn canceled(&self, canceled: Canceled) {
+    async fn on_canceled(&self, canceled: CanceledTask) {
         let task = canceled.task;
-        match self.left(canceled) {
-            Whose::Agents(canceled) => self.inner.any_canceled(canceled).await,
-            Whose::Desks(stage) => self.drop_off(task, stage).await,
+        match self.canceled_work(canceled) {
+            CanceledWork::InnerAgent(canceled) => self.inner.any_on_canceled(canceled).await,
+            CanceledWork::Handoff(stage) => self.cancel_handoff(task, stage).await,
         }
     }
 
-    async fn handed_over(&self, handed_over: HandedOver) {
-        let HandedOver { transfer, task } = handed_over;
-        self.bookings.settle(&self.desk, task);
+    async fn on_handed_over(&self, handed_over: TransferredTask) {
+        let TransferredTask { transfer, task } = handed_over;
+        self.pending_commits.record_committed(&self.policy, task);
         let name = transfer.agent_name.as_deref().unwrap_or_default();
-        match self.desk.targets.get(name) {
-            Some(peer) => carry::activate(&**peer, task, &transfer).await,
+        match self.policy.targets.get(name) {
+            Some(peer) => protocol::activate(&**peer, task, &transfer).await,
             None => tracing::warn!(transfer = transfer.transfer_id, name, "nobody knows how to activate this any more"),
         }
     }

@@ -3,7 +3,7 @@
 //! The card is fetched regularly. That says little about the agent behind it, but it shows early that nothing listens
 //! there; the breaker knows the results of calls, and the worse of the two counts.
 
-use crate::breaker::State;
+use crate::breaker::BreakerState;
 use std::time::Duration;
 
 /// Failed checks in a row after which a replica counts as down.
@@ -13,7 +13,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// The health of an upstream in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Condition {
+pub enum HealthStatus {
     /// No problem is known.
     Healthy,
     /// It answers late, or not always.
@@ -22,7 +22,7 @@ pub enum Condition {
     Down,
 }
 
-impl Condition {
+impl HealthStatus {
     /// The word, as reports show it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,55 +35,55 @@ impl Condition {
 
 /// The results of health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checks {
+pub struct HealthChecks {
     /// The number of checks that were made.
-    pub made: u64,
+    pub checks_made: u64,
     /// How many of the latest have failed in a row.
     pub failures: u32,
     /// How long the last check took.
-    pub took: Duration,
+    pub last_duration: Duration,
     /// The problem of the last check, if there was one.
-    pub problem: Option<String>,
+    pub last_problem: Option<String>,
 }
 
-impl Checks {
+impl HealthChecks {
     /// Records the result of a check.
-    pub fn note(&mut self, took: Duration, problem: Option<String>) {
-        self.made += 1;
-        self.took = took;
+    pub fn record(&mut self, took: Duration, problem: Option<String>) {
+        self.checks_made += 1;
+        self.last_duration = took;
         self.failures = if problem.is_some() { self.failures.saturating_add(1) } else { 0 };
-        self.problem = problem;
+        self.last_problem = problem;
     }
 
     /// The health that follows from the checks and from the breaker.
-    pub const fn condition(&self, breaker: State) -> Condition {
+    pub const fn status(&self, breaker: BreakerState) -> HealthStatus {
         match breaker {
-            State::Open => return Condition::Down,
-            State::HalfOpen => return Condition::Degraded,
-            State::Closed => {}
+            BreakerState::Open => return HealthStatus::Down,
+            BreakerState::HalfOpen => return HealthStatus::Degraded,
+            BreakerState::Closed => {}
         }
         match self.failures {
-            0 if self.took.as_nanos() > SLOW.as_nanos() => Condition::Degraded,
-            0 => Condition::Healthy,
-            1..DOWN_AFTER => Condition::Degraded,
-            DOWN_AFTER.. => Condition::Down,
+            0 if self.last_duration.as_nanos() > SLOW.as_nanos() => HealthStatus::Degraded,
+            0 => HealthStatus::Healthy,
+            1..DOWN_AFTER => HealthStatus::Degraded,
+            DOWN_AFTER.. => HealthStatus::Down,
         }
     }
 }
 
 /// The health of one replica of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct ReplicaHealth {
     /// The URL of the replica.
     pub url: String,
     /// The health in one word.
-    pub condition: Condition,
+    pub status: HealthStatus,
     /// The results of its checks.
-    pub checks: Checks,
+    pub checks: HealthChecks,
     /// The state of its breaker.
-    pub breaker: State,
+    pub breaker: BreakerState,
     /// Calls in progress, to all replicas of the upstream.
-    pub in_flight: usize,
+    pub calls_in_progress: usize,
 }
 
 #[cfg(test)]
@@ -92,17 +92,17 @@ mod tests {
 
     #[test]
     fn the_worse_of_checks_and_calls_counts() {
-        let mut checks = Checks::default();
-        assert_eq!(checks.condition(State::Closed), Condition::Healthy);
-        checks.note(Duration::from_secs(3), None);
-        assert_eq!(checks.condition(State::Closed), Condition::Degraded, "slow");
-        for expected in [Condition::Degraded, Condition::Degraded, Condition::Down, Condition::Down] {
-            checks.note(Duration::ZERO, Some("nobody there".into()));
-            assert_eq!(checks.condition(State::Closed), expected);
+        let mut checks = HealthChecks::default();
+        assert_eq!(checks.status(BreakerState::Closed), HealthStatus::Healthy);
+        checks.record(Duration::from_secs(3), None);
+        assert_eq!(checks.status(BreakerState::Closed), HealthStatus::Degraded, "slow");
+        for expected in [HealthStatus::Degraded, HealthStatus::Degraded, HealthStatus::Down, HealthStatus::Down] {
+            checks.record(Duration::ZERO, Some("nobody there".into()));
+            assert_eq!(checks.status(BreakerState::Closed), expected);
         }
-        checks.note(Duration::ZERO, None);
-        assert_eq!(checks.condition(State::Closed), Condition::Healthy);
-        assert_eq!(checks.condition(State::HalfOpen), Condition::Degraded);
-        assert_eq!(checks.condition(State::Open), Condition::Down);
+        checks.record(Duration::ZERO, None);
+        assert_eq!(checks.status(BreakerState::Closed), HealthStatus::Healthy);
+        assert_eq!(checks.status(BreakerState::HalfOpen), HealthStatus::Degraded);
+        assert_eq!(checks.status(BreakerState::Open), HealthStatus::Down);
     }
 }

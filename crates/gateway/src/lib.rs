@@ -21,53 +21,59 @@
 //! Connections are the client crate's: its HTTP client, its address policy, its TLS. Nothing here opens a socket by
 //! itself.
 
+mod agent_probe;
 mod balance;
-mod behalf;
 mod breaker;
-mod budget;
+mod card_policy;
 mod circuit;
-mod courier;
-mod delegate;
-mod destination;
-mod envoy;
-mod errand;
+mod delegation;
+mod derived_uuid;
+mod document_fetcher;
+mod envelope_sender;
+pub mod exchange_log;
 mod failure_words;
-mod grant;
 pub mod handoff;
 mod health;
-mod keeper;
 mod metrics;
-mod outbound;
+mod oauth_grant;
+mod outbound_url;
 mod remote;
-mod scout;
-mod uuid;
-pub mod wire;
+mod retry_budget;
+mod service_client;
+mod user_tokens;
+mod webhook_sender;
 
-pub use balance::{Candidate, choose};
-pub use behalf::OnBehalf;
-pub use breaker::{Blame, Breaker, Counted, Pass, Refused, Rules, State, Verdict};
-pub use budget::Budget;
-pub use circuit::{Circuit, Hub, Passage, Standing};
-pub use courier::{ATTEMPT_TIME, Bodies, OwnSecrets, Seal, SealKey, Webhooks, Written};
-pub use delegate::{Artifacts, Mirror, Mirrored, delegate, outgoing};
-pub use destination::{URL_BYTES_MAX, UrlFault, destination, host_of};
-pub use envoy::{CIRCUITS_MAX, Envoy, MARGIN, Mailing, Peer};
-pub use errand::{ANSWER_BYTES_MAX, Brought, Errand, Errands};
-pub use failure_words::{SILENCE_TOLD_AFTER, address, duration_words, failure_reason};
-pub use grant::{Grant, Terms};
-pub use health::{Checks, Condition, Health};
-pub use keeper::{Keeper, May, by_way, way};
+pub use agent_probe::{
+    AgentProbe, CardRejection, ChosenInterface, ProbedInterface, SignatureCheck, has_interface_at, is_own_address,
+};
+pub use balance::{ReplicaCandidate, choose_candidate};
+pub use breaker::{
+    Breaker, BreakerPermit, BreakerRefusal, BreakerRules, BreakerState, CallOutcome, CountedFailures, FailureSource,
+};
+pub use card_policy::{CardCheck, CardPolicy, chosen_interface, with_interface_first};
+pub use circuit::{CallPermit, Circuit, CircuitStatus, Hub};
+pub use delegation::{ArtifactMirroring, DelegationOutcome, MirrorSettings, delegate, outgoing_metadata};
+pub use document_fetcher::{DocumentFetcher, FETCH_TIME_MAX};
+pub use envelope_sender::{ANSWER_MARGIN, CIRCUITS_MAX, EnvelopePeer, EnvelopeRoute, EnvelopeSender};
+pub use failure_words::{SILENCE_REPORTED_AFTER, address_words, duration_words, failure_reason};
+pub use health::{HealthChecks, HealthStatus, ReplicaHealth};
 pub use metrics::Metrics;
-pub use outbound::{Outbound, PATIENCE};
-pub use remote::{Acquaintances, CARD_FRESH, Onward, Patience, Place, RemoteAgent, Upstream};
+pub use oauth_grant::{OAuthGrant, OAuthGrantSettings};
+pub use outbound_url::{URL_BYTES_MAX, UrlFault, host_of, parse_outbound_url};
+pub use remote::{CARD_FRESH, FollowPolicy, RemoteAgent, RemoteAgentDirectory, Upstream, UpstreamReplica, WaitLimits};
+pub use retry_budget::RetryBudget;
 /// The types of the booking network's envelopes.
-pub use sabir_client::envelope::{Derivation, Envelope, Hop, Moment, NETWORK, SealKey as EnvelopeKey, VIA_MAX};
-pub use sabir_client::native_token::{Issuer, Organisation};
+pub use sabir_client::envelope::{Envelope, EnvelopeHop, EnvelopeKey, KeyDerivation, NETWORK, NanoTimestamp, VIA_MAX};
+pub use sabir_client::native_token::{NativeTokenIssuer, Organisation};
 pub use sabir_client::redact;
-pub use sabir_client::xpr::Account;
+pub use sabir_client::xpr::XprAccount;
 /// The types of the client that configure outgoing calls.
 pub use sabir_client::{
-    Arriving, Asking, Authorise, Capacity, Credentials, Egress, Endpoint, Error, Found, Profile, Share, Timeouts, Tls,
-    egress::Lookup, send_message,
+    Capacity, CapacityShare, Credentials, DiscoveredCard, Egress, EndpointClient, EndpointRequest, EndpointResponse,
+    Error, RequestCredential, Timeouts, Tls, VendorProfile, egress::Lookup, send_message,
 };
-pub use scout::{Scout, Tried, Unfit, Voucher, Way, is_ours, leads_to};
+pub use service_client::{RESPONSE_BYTES_MAX, ServiceClient, ServiceRequest, ServiceResponse};
+pub use user_tokens::UserTokens;
+pub use webhook_sender::{
+    ATTEMPT_TIME_MAX, ReceiverSecrets, WebhookBody, WebhookEncoder, WebhookSender, WebhookSigner, WebhookTokenKey,
+};

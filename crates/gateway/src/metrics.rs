@@ -1,6 +1,6 @@
 //! Metrics about the agents elsewhere.
 
-use crate::breaker::State;
+use crate::breaker::BreakerState;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,23 +11,23 @@ use prometheus_client::registry::Registry;
 pub(crate) const SHARED: &str = "hub";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Upstream {
+struct UpstreamLabels {
     upstream: String,
 }
 
 /// Counters and gauges of one hub.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    circuits: Family<Upstream, Gauge>,
-    trips: Family<Upstream, Counter>,
-    refused: Family<Upstream, Counter>,
+    circuits: Family<UpstreamLabels, Gauge>,
+    trips: Family<UpstreamLabels, Counter>,
+    refused: Family<UpstreamLabels, Counter>,
     /// Set for a booking network, which may have thousands of venues; their names are not published.
-    nameless: Option<Nameless>,
+    venues: Option<VenueMetrics>,
 }
 
 /// The metrics of all venues of a booking network together.
 #[derive(Debug, Clone, Default)]
-struct Nameless {
+struct VenueMetrics {
     shared_trips: Counter,
     trips: Counter,
     shared: Gauge,
@@ -35,13 +35,13 @@ struct Nameless {
 
 impl Metrics {
     /// Metrics of a booking network: all venues together, under the network's own names.
-    pub fn of_venues() -> Self {
-        Self { nameless: Some(Nameless::default()), ..Self::default() }
+    pub fn for_venues() -> Self {
+        Self { venues: Some(VenueMetrics::default()), ..Self::default() }
     }
 
     /// Registers the metrics under their names.
     pub fn register(&self, registry: &mut Registry) {
-        if let Some(nameless) = &self.nameless {
+        if let Some(nameless) = &self.venues {
             let help = "Times the circuit breaker has opened that all venues share";
             registry.register("agnt_a2a_cb_opened", help, nameless.shared_trips.clone());
             let help = "Times the circuit breaker of a venue has opened";
@@ -57,38 +57,38 @@ impl Metrics {
         registry.register("sabir_upstream_refused", help, self.refused.clone());
     }
 
-    pub(crate) fn circuit(&self, upstream: &str, state: State) {
+    pub(crate) fn set_circuit_state(&self, upstream: &str, state: BreakerState) {
         let number = match state {
-            State::Closed => 0,
-            State::HalfOpen => 1,
-            State::Open => 2,
+            BreakerState::Closed => 0,
+            BreakerState::HalfOpen => 1,
+            BreakerState::Open => 2,
         };
-        if let Some(nameless) = &self.nameless {
+        if let Some(nameless) = &self.venues {
             if upstream == SHARED {
                 nameless.shared.set(number);
             }
             return;
         }
-        self.circuits.get_or_create(&of(upstream)).set(number);
+        self.circuits.get_or_create(&upstream_labels(upstream)).set(number);
     }
 
-    pub(crate) fn tripped(&self, upstream: &str) {
-        if let Some(nameless) = &self.nameless {
+    pub(crate) fn record_trip(&self, upstream: &str) {
+        if let Some(nameless) = &self.venues {
             let counter = if upstream == SHARED { &nameless.shared_trips } else { &nameless.trips };
             counter.inc();
             return;
         }
-        self.trips.get_or_create(&of(upstream)).inc();
+        self.trips.get_or_create(&upstream_labels(upstream)).inc();
     }
 
-    pub(crate) fn refused(&self, upstream: &str) {
-        if self.nameless.is_some() {
+    pub(crate) fn record_refusal(&self, upstream: &str) {
+        if self.venues.is_some() {
             return;
         }
-        self.refused.get_or_create(&of(upstream)).inc();
+        self.refused.get_or_create(&upstream_labels(upstream)).inc();
     }
 }
 
-fn of(upstream: &str) -> Upstream {
-    Upstream { upstream: upstream.to_owned() }
+fn upstream_labels(upstream: &str) -> UpstreamLabels {
+    UpstreamLabels { upstream: upstream.to_owned() }
 }

@@ -24,45 +24,45 @@
 //!
 //! Absent on purpose: our caller's credentials. The agent sees those that are configured for it, and no others.
 
-mod astray;
+mod call_failure;
 mod cancel;
-mod known;
-mod line;
+mod checkpoint;
+mod connection;
+mod dead_interfaces;
+mod delivered_content;
+mod event_sequence;
+mod events;
+mod follow_policy;
+mod followed_transfer;
+mod handoff_calls;
 mod message_ids;
-mod mirror;
-mod moved;
-mod numbers;
-mod onward;
 mod outage;
-mod peer;
+mod remote_turn;
 mod replica;
-mod shown;
-mod trouble;
-mod work;
 
-use crate::balance::{Candidate, choose};
-use crate::behalf::OnBehalf;
-use crate::breaker::Rules;
-use crate::budget::Budget;
-use crate::circuit::{Hub, Standing};
+use crate::agent_probe::AgentProbe;
+use crate::balance::{ReplicaCandidate, choose_candidate};
+use crate::breaker::BreakerRules;
+use crate::card_policy::CardPolicy;
+use crate::circuit::{CircuitStatus, Hub};
+use crate::exchange_log;
 use crate::failure_words::duration_words;
-use crate::health::{Condition, Health};
-use crate::keeper::Keeper;
-use crate::scout::Scout;
-use crate::wire;
-use known::Known;
-use line::Line;
+use crate::health::{HealthStatus, ReplicaHealth};
+use crate::retry_budget::RetryBudget;
+use crate::user_tokens::UserTokens;
+pub(crate) use call_failure::{asks_for_later, was_not_called};
+use checkpoint::Checkpoint;
+use connection::ReplicaConnection;
+use follow_policy::ForeignReplicas;
+pub use follow_policy::{FollowPolicy, RemoteAgentDirectory};
 use message_ids::MessageIds;
-use onward::Strangers;
-pub use onward::{Acquaintances, Onward};
+use remote_turn::RemoteTurn;
 use replica::{Bulkhead, Replica};
-use sabir_client::{Capacity, Credentials, Egress, Error, Pace, Profile, Tls};
-use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure, Nature, Recovery};
+use sabir_client::{Capacity, Credentials, Egress, Error, PollSchedule, Tls, VendorProfile};
+use sabir_engine::{Agent, CancelOutcome, CanceledTask, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use trouble::{is_held, is_put_off};
-use work::Work;
 
 /// How long a card is used before the caller of [`RemoteAgent::refresh`] should fetch it again.
 pub const CARD_FRESH: Duration = Duration::from_secs(300);
@@ -72,13 +72,13 @@ pub struct Upstream {
     /// The name of the agent on this server.
     pub name: String,
     /// The replicas of the agent; at least one.
-    pub places: Vec<Place>,
+    pub replicas: Vec<UpstreamReplica>,
     /// The agent that does the work if it cannot begin at any replica.
     pub fallback: Option<AgentName>,
-    /// The maximum number of concurrent calls; `None` for any number.
-    pub bulkhead: Option<usize>,
-    /// The profile of its vendor; if `None`, the one that recognises the address.
-    pub profile: Option<&'static Profile>,
+    /// The maximum number of concurrent calls; `Unchanged` for any number.
+    pub calls_max: Option<usize>,
+    /// The profile of its vendor; if `Unchanged`, the one that recognises the address.
+    pub profile: Option<&'static VendorProfile>,
     /// The credentials to show. Nothing of the caller's.
     pub credentials: Credentials,
     /// Where else its card may lead with these: origins besides those of its replicas.
@@ -88,25 +88,25 @@ pub struct Upstream {
     /// The address policy for connections.
     pub egress: Egress,
     /// How long to wait for the agent.
-    pub patience: Patience,
+    pub wait_limits: WaitLimits,
     /// The agent recognises repeated messages, or does no harm by answering twice: a message with an unknown result may
     /// be sent again.
     pub idempotent: bool,
     /// Decides which of its cards counts; without it, the latest.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    pub card_policy: Option<Arc<dyn CardPolicy>>,
     /// How users are named to it, if it is an app that knows the same users.
-    pub on_behalf: Option<OnBehalf>,
+    pub user_tokens: Option<UserTokens>,
     /// When its circuit breaker opens.
-    pub breaker: Rules,
+    pub breaker_rules: BreakerRules,
     /// How long to wait for the agent's own ending when a task is canceled.
     pub cancel_grace: Duration,
     /// Where tasks that it hands over may be followed.
-    pub onward: Onward,
+    pub follow_policy: FollowPolicy,
 }
 
 /// One of the replicas of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct UpstreamReplica {
     /// An origin, a card's URL, or an agent's URL.
     pub url: String,
     /// The share of the work, compared with the other replicas.
@@ -115,7 +115,7 @@ pub struct Place {
     pub canary: Option<u8>,
 }
 
-impl Place {
+impl UpstreamReplica {
     /// The only replica of an agent.
     pub fn only(url: &str) -> Self {
         Self { url: url.to_owned(), weight: 1, canary: None }
@@ -124,22 +124,27 @@ impl Place {
 
 /// How long to wait for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct WaitLimits {
     /// How many calls in a row may bring no answer.
-    pub attempts: u32,
-    /// How long there may be no news; `None` for as long as a turn may take.
-    pub silence: Option<Duration>,
+    pub attempts_max: u32,
+    /// How long there may be no news; `Unchanged` for as long as a turn may take.
+    pub silence_max: Option<Duration>,
     /// The pause before the next call; it grows while there is no news.
-    pub pause: Duration,
+    pub pause_min: Duration,
     /// How long connections may be refused, or its name not resolve, before a task fails whose message never left;
-    /// `None` for as long as the attempts last.
-    pub connect_give_up: Option<Duration>,
+    /// `Unchanged` for as long as the attempts last.
+    pub connect_time_max: Option<Duration>,
 }
 
-impl Default for Patience {
+impl Default for WaitLimits {
     fn default() -> Self {
         let (silence, pause) = (Some(Duration::from_secs(600)), Duration::from_secs(2));
-        Self { attempts: 6, silence, pause, connect_give_up: Some(Duration::from_secs(15)) }
+        Self {
+            attempts_max: 6,
+            silence_max: silence,
+            pause_min: pause,
+            connect_time_max: Some(Duration::from_secs(15)),
+        }
     }
 }
 
@@ -147,28 +152,38 @@ impl Default for Patience {
 pub struct RemoteAgent {
     upstream: Upstream,
     replicas: Vec<Arc<Replica>>,
-    budget: Budget,
+    retry_budget: RetryBudget,
     bulkhead: Arc<Bulkhead>,
-    answers: Capacity,
+    answer_capacity: Capacity,
     hub: Arc<Hub>,
-    strangers: Strangers,
+    foreign_replicas: ForeignReplicas,
     message_ids: MessageIds,
 }
 
 impl RemoteAgent {
     /// Makes an agent from its settings. Sends nothing yet; wrong settings are an error here.
     pub fn new(upstream: Upstream, hub: &Arc<Hub>) -> Result<Self, Error> {
-        let bulkhead = Arc::new(Bulkhead::new(upstream.bulkhead));
+        let bulkhead = Arc::new(Bulkhead::new(upstream.calls_max));
         // One share of the room for answers, however many replicas the agent has.
-        let answers = hub.answers().part();
-        let make =
-            |place: &Place| Replica::new(&upstream, place, hub, (bulkhead.clone(), answers.clone())).map(Arc::new);
-        let replicas = upstream.places.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        let answers = hub.answer_capacity().part();
+        let make = |place: &UpstreamReplica| {
+            Replica::new(&upstream, place, hub, (bulkhead.clone(), answers.clone())).map(Arc::new)
+        };
+        let replicas = upstream.replicas.iter().map(make).collect::<Result<Vec<_>, _>>()?;
         if replicas.is_empty() {
             return Err(Error::Usage("an agent elsewhere is at some place".into()));
         }
-        let (hub, strangers, message_ids) = (hub.clone(), Strangers::default(), MessageIds::default());
-        Ok(Self { upstream, replicas, budget: Budget::default(), bulkhead, answers, hub, strangers, message_ids })
+        let (hub, strangers, message_ids) = (hub.clone(), ForeignReplicas::default(), MessageIds::default());
+        Ok(Self {
+            upstream,
+            replicas,
+            retry_budget: RetryBudget::default(),
+            bulkhead,
+            answer_capacity: answers,
+            hub,
+            foreign_replicas: strangers,
+            message_ids,
+        })
     }
 
     /// Fetches the cards of all replicas, which are called by them from then on; returns the first one. Calls to the
@@ -192,66 +207,66 @@ impl RemoteAgent {
     }
 
     /// The health of every replica.
-    pub fn health(&self) -> Vec<Health> {
+    pub fn health(&self) -> Vec<ReplicaHealth> {
         self.replicas.iter().map(|replica| replica.health()).collect()
     }
 
     /// The same in one word: as good as the best replica, unless some are worse.
-    pub fn condition(&self) -> Condition {
-        let all = self.replicas.iter().map(|replica| replica.condition());
+    pub fn health_status(&self) -> HealthStatus {
+        let all = self.replicas.iter().map(|replica| replica.health_status());
         match (all.clone().min(), all.max()) {
             (Some(best), Some(worst)) if best == worst => best,
-            (Some(Condition::Down), _) => Condition::Down,
-            _ => Condition::Degraded,
+            (Some(HealthStatus::Down), _) => HealthStatus::Down,
+            _ => HealthStatus::Degraded,
         }
     }
 
     /// A probe of its first replica, for use before the agent is called.
-    pub fn scout(&self) -> Scout {
-        self.replicas[0].scout(&self.upstream.egress)
+    pub fn probe(&self) -> AgentProbe {
+        self.replicas[0].probe(&self.upstream.egress)
     }
 
     /// Forgets the cards in use: the next call asks again which one counts.
-    pub fn hang_up(&self) {
-        self.replicas.iter().for_each(|replica| replica.hang_up());
+    pub fn forget_cards(&self) {
+        self.replicas.iter().for_each(|replica| replica.forget_agent());
     }
 
     /// The state of the breakers of the first replica.
-    pub fn standing(&self) -> Standing {
-        self.replicas[0].circuit.standing()
+    pub fn circuit_status(&self) -> CircuitStatus {
+        self.replicas[0].circuit.status()
     }
 
-    /// How long every replica refuses calls; `None` if one can be called.
-    fn refusal(&self) -> Option<Duration> {
-        let all: Option<Vec<Duration>> = self.replicas.iter().map(|replica| replica.circuit.refusal()).collect();
+    /// How long every replica refuses calls; `Unchanged` if one can be called.
+    fn retry_after(&self) -> Option<Duration> {
+        let all: Option<Vec<Duration>> = self.replicas.iter().map(|replica| replica.circuit.retry_after()).collect();
         all?.into_iter().min()
     }
 
     /// Why the last call to every replica found nothing listening, if each did.
-    fn absence(&self) -> Option<&'static str> {
+    fn absence_reason(&self) -> Option<&'static str> {
         let all: Option<Vec<&'static str>> = self.replicas.iter().map(|replica| replica.absence()).collect();
         all?.first().copied()
     }
 
     /// The replica that has the task, or the best one for it; not one of those that have just failed, if there are
     /// others.
-    fn replica(&self, known: &Known, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
+    fn choose_replica(&self, checkpoint: &Checkpoint, chance: impl Fn() -> u64, shunned: &[String]) -> &Arc<Replica> {
         if let [only] = &*self.replicas {
             return only;
         }
-        let at = known.at.as_deref().filter(|_| known.tried || known.task.is_some());
-        if let Some(replica) = at.and_then(|at| self.replicas.iter().find(|replica| replica.place.url == at)) {
+        let at = checkpoint.at.as_deref().filter(|_| checkpoint.tried || checkpoint.task.is_some());
+        if let Some(replica) = at.and_then(|at| self.replicas.iter().find(|replica| replica.config.url == at)) {
             return replica;
         }
         let choose = |usable: &dyn Fn(&Replica) -> bool| {
             let candidate = |replica: &Arc<Replica>| {
-                let Place { weight, canary, .. } = replica.place;
-                Candidate { weight, canary, usable: usable(replica) }
+                let UpstreamReplica { weight, canary, .. } = replica.config;
+                ReplicaCandidate { weight, canary, usable: usable(replica) }
             };
-            let candidates: Vec<Candidate> = self.replicas.iter().map(candidate).collect();
-            choose(&candidates, chance())
+            let candidates: Vec<ReplicaCandidate> = self.replicas.iter().map(candidate).collect();
+            choose_candidate(&candidates, chance())
         };
-        let fresh = |replica: &Replica| !shunned.contains(&replica.place.url);
+        let fresh = |replica: &Replica| !shunned.contains(&replica.config.url);
         let chosen = choose(&|replica| replica.is_usable() && fresh(replica))
             .or_else(|| choose(&Replica::is_usable))
             .or_else(|| choose(&|_| true));
@@ -259,16 +274,16 @@ impl RemoteAgent {
     }
 
     /// A connection to the agent that has the task.
-    async fn line(&self, known: &Known) -> Result<Line, Error> {
-        match &known.moved {
-            None => self.replica(known, || 0, &[]).line(&known.caller).await,
-            Some(moved) => self.successor(moved).await?.line(&known.caller).await,
+    async fn connection(&self, checkpoint: &Checkpoint) -> Result<ReplicaConnection, Error> {
+        match &checkpoint.moved {
+            None => self.choose_replica(checkpoint, || 0, &[]).connection(&checkpoint.caller).await,
+            Some(moved) => self.replica_of_holder(moved).await?.connection(&checkpoint.caller).await,
         }
     }
 
     /// The pace of polling where there is no stream.
-    fn pace(&self) -> Pace {
-        Pace { failures_max: 1, ..Pace::every(self.upstream.patience.pause) }
+    fn pace(&self) -> PollSchedule {
+        PollSchedule { failures_max: 1, ..PollSchedule::every(self.upstream.wait_limits.pause_min) }
     }
 }
 
@@ -281,24 +296,24 @@ impl std::fmt::Debug for RemoteAgent {
 impl Agent for RemoteAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let task = cx.task_id();
-        wire::about(task, Work::take_up(self, cx).run()).await
+        exchange_log::for_task(task, RemoteTurn::start_or_resume(self, cx).run()).await
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         // The turn touches nothing but a card before its first commit, and that commit opens the task. If a message may
         // be sent twice, the turn need not wait for a commit; unless there are several replicas, since a turn that is
         // begun again must go where it went before.
-        let brief = self.upstream.idempotent && self.upstream.places.len() == 1;
-        Nature { instant: true, brief, answers_directly: true, recovery: Recovery::Resume }
+        let brief = self.upstream.idempotent && self.upstream.replicas.len() == 1;
+        Execution { instant: true, defer_open: brief, answers_directly: true, recovery: Recovery::Resume }
     }
 
     /// Refuses new tasks while no replica can be called: they would only wait.
-    fn admits(&self) -> Result<(), Fault> {
+    fn check_admission(&self) -> Result<(), Fault> {
         if self.upstream.fallback.is_some() {
             return Ok(());
         }
-        if let Some(after) = self.refusal() {
-            let what = if self.replicas[0].circuit.is_refused_by_all() {
+        if let Some(after) = self.retry_after() {
+            let what = if self.replicas[0].circuit.is_shared_breaker_open() {
                 "agents elsewhere cannot be reached from here"
             } else {
                 "the agent behind this one failed again and again and is not called for now"
@@ -314,15 +329,15 @@ impl Agent for RemoteAgent {
     }
 
     /// A moment more than the agent gets: we still have to report what is not known.
-    fn grace(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         self.upstream.cancel_grace + Duration::from_secs(1)
     }
 
-    async fn call_off(&self, canceled: Canceled) -> CalledOff {
-        wire::about(canceled.task, self.call_off_there(&canceled)).await
+    async fn cancel_elsewhere(&self, canceled: CanceledTask) -> CancelOutcome {
+        exchange_log::for_task(canceled.task, self.cancel_remote_task(&canceled)).await
     }
 
-    async fn remind(&self, canceled: Canceled) -> bool {
-        wire::about(canceled.task, self.remind_them(&canceled)).await
+    async fn repeat_cancel(&self, canceled: CanceledTask) -> bool {
+        exchange_log::for_task(canceled.task, self.repeat_cancel(&canceled)).await
     }
 }

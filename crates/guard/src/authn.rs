@@ -2,7 +2,7 @@
 //!
 //! | Verifier | Credential |
 //! |---|---|
-//! | [`k1`], with keys from [`chain`] and the trust score from [`trust`] | a request signed by an XPR account |
+//! | [`k1_request_digest`], with keys from [`chain`] and the trust score from [`trust_score`] | a request signed by an XPR account |
 //! | [`native_jwt`], [`process_token`] | an agent-native token under a shared secret |
 //! | [`agnt`] | a payload signed under the network's key |
 //! | [`oidc`], with keys from [`jwks`] | a token of an issuer with a published key set |
@@ -22,10 +22,10 @@ pub mod mtls;
 pub mod native_jwt;
 pub mod oidc;
 pub mod process_token;
-pub mod trust;
+pub mod trust_score;
 
 mod jws;
-mod verified;
+mod token_cache;
 
 pub use jws::JwsFault;
 
@@ -79,14 +79,14 @@ impl Scheme {
 /// Its `Display` form is the owner name under which the caller's tasks are stored. The scheme is part of that name: the
 /// account `ana` of a chain and the user `ana` of an issuer are different callers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Who {
+pub struct Principal {
     /// The kind of credential that proved the identity.
     pub scheme: Scheme,
     /// The name within the scheme.
     pub name: String,
 }
 
-impl Who {
+impl Principal {
     /// Builds a principal from its scheme and its name.
     pub fn new(scheme: Scheme, name: impl Into<String>) -> Self {
         Self { scheme, name: name.into() }
@@ -100,15 +100,15 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Principal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}", self.scheme.name(), self.name)
     }
 }
 
-/// The token of an `Authorization: Bearer` header, read as agent-native peers read it: the scheme in any letter case,
+/// The token of an `Authorization: VerifiedToken` header, read as agent-native peers read it: the scheme in any letter case,
 /// white space around the token dropped, a token with a blank inside kept (the verifier refuses it).
-pub fn bearer(header: &str) -> Option<&str> {
+pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, rest) = header.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case("bearer") || !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
         return None;
@@ -117,7 +117,7 @@ pub fn bearer(header: &str) -> Option<&str> {
 }
 
 /// Whether a text has the form of a signed token, valid or not.
-pub(crate) fn is_token(text: &str) -> bool {
+pub(crate) fn is_signed_token(text: &str) -> bool {
     jws::Jws::parse(text).is_ok()
 }
 
@@ -155,7 +155,7 @@ fn same_secret(known: &[u8], given: &[u8]) -> bool {
 }
 
 /// Decodes lower-case hex. Upper case is refused, because peers compare such texts byte by byte.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -180,25 +180,25 @@ mod tests {
         let cases = vectors["bearer_header_extraction"].as_array().unwrap();
         assert_eq!(cases.len(), 10);
         for case in cases {
-            let found = case["header"].as_str().and_then(bearer);
+            let found = case["header"].as_str().and_then(bearer_token);
             assert_eq!(found, case["extracted"].as_str(), "{case}");
         }
-        assert_eq!(bearer("Bearerabc"), None);
-        assert_eq!(bearer("Beareré abc"), None);
+        assert_eq!(bearer_token("Bearerabc"), None);
+        assert_eq!(bearer_token("Beareré abc"), None);
     }
 
     #[test]
     fn one_name_under_two_schemes_is_two_callers() {
-        assert_eq!(Who::new(Scheme::Xpr, "ana").to_string(), "xpr:ana");
-        assert_ne!(Who::new(Scheme::Xpr, "ana").to_string(), Who::new(Scheme::Jwt, "ana").to_string());
+        assert_eq!(Principal::new(Scheme::Xpr, "ana").to_string(), "xpr:ana");
+        assert_ne!(Principal::new(Scheme::Xpr, "ana").to_string(), Principal::new(Scheme::Jwt, "ana").to_string());
     }
 
     #[test]
     fn hex_is_lower_case_and_whole() {
-        assert_eq!(unhex("00ff1a"), Some(vec![0, 255, 26]));
-        assert_eq!(unhex(""), Some(vec![]));
+        assert_eq!(decode_hex("00ff1a"), Some(vec![0, 255, 26]));
+        assert_eq!(decode_hex(""), Some(vec![]));
         for odd in ["0", "0F", "0g", " 0", "é"] {
-            assert_eq!(unhex(odd), None, "{odd}");
+            assert_eq!(decode_hex(odd), None, "{odd}");
         }
     }
 

@@ -8,7 +8,7 @@ use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate}
 
 /// What a certificate says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct CertificateSummary {
     /// The hosts of its subject alternative name, in lower case; one may begin with `*.`.
     pub dns_names: Vec<String>,
     /// The beginning of its validity.
@@ -17,8 +17,8 @@ pub struct Described {
     pub not_after: SystemTime,
 }
 
-/// Reads a certificate in DER; `None` if it is not one.
-pub fn describe(der: &[u8]) -> Option<Described> {
+/// Reads a certificate in DER; `Unchanged` if it is not one.
+pub fn summarize(der: &[u8]) -> Option<CertificateSummary> {
     let (rest, certificate) = X509Certificate::from_der(der).ok()?;
     if !rest.is_empty() {
         return None;
@@ -30,7 +30,7 @@ pub fn describe(der: &[u8]) -> Option<Described> {
         _ => None,
     });
     let validity = certificate.validity();
-    Some(Described {
+    Some(CertificateSummary {
         dns_names: dns_names.collect(),
         not_before: time(validity.not_before),
         not_after: time(validity.not_after),
@@ -52,12 +52,12 @@ mod tests {
     fn hosts_and_dates_are_read() {
         let all: serde_json::Value = serde_json::from_str(include_str!("../tests/vectors/certificates.json")).unwrap();
         let der = |name: &str| STANDARD.decode(all["certificates"][name].as_str().unwrap()).unwrap();
-        let described = describe(&der("spiffe")).unwrap();
+        let described = summarize(&der("spiffe")).unwrap();
         assert_eq!(described.dns_names, ["ledger.example.org"]);
         assert!(described.not_before < described.not_after);
-        assert!(describe(&der("wildcard")).unwrap().dns_names[0].starts_with("*."));
-        assert!(describe(&der("common-name-only")).unwrap().dns_names.is_empty());
-        assert_eq!(describe(&[&der("dns")[..], b"x"].concat()), None);
-        assert_eq!(describe(b""), None);
+        assert!(summarize(&der("wildcard")).unwrap().dns_names[0].starts_with("*."));
+        assert!(summarize(&der("common-name-only")).unwrap().dns_names.is_empty());
+        assert_eq!(summarize(&[&der("dns")[..], b"x"].concat()), None);
+        assert_eq!(summarize(b""), None);
     }
 }

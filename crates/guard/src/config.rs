@@ -3,13 +3,13 @@
 //! Secrets are given by reference (`env:NAME`, `file:PATH`), never as plain text: a configuration is copied, shown and
 //! kept under version control.
 
-use crate::authn::jwks::Algorithm;
-use crate::authn::native_jwt::Expiry;
-use crate::authn::{Scheme, agnt, oidc, trust};
-use crate::entrance::Secrets;
-use crate::guard::Seals;
+use crate::authenticator::SecretResolver;
+use crate::authn::jwks::JwsAlgorithm;
+use crate::authn::native_jwt::ExpiryRule;
+use crate::authn::{Scheme, agnt, oidc, trust_score};
+use crate::guard::EnvelopeKeys;
 use sabir_proto::Timestamp;
-use sabir_store::{NotAReference, SecretRef};
+use sabir_store::{InvalidSecretRef, SecretRef};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use std::time::Duration;
 pub struct AuthConfig {
     /// Which credentials are accepted, any one of them. When absent, those that have a section; an empty list accepts
     /// callers without any credential.
-    pub accept: Option<Vec<Accept>>,
+    pub accept: Option<Vec<AcceptedCredential>>,
     /// Whether callers must show one. `false` lets those without one in as `anonymous`.
     pub required: Option<bool>,
     /// Serve callers on other machines without asking for credentials. Without it, a server that other machines can
@@ -46,7 +46,7 @@ pub struct AuthConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it; the sections explain it")]
-pub enum Accept {
+pub enum AcceptedCredential {
     ApiKey,
     Jwt,
     LegacyKey,
@@ -55,7 +55,7 @@ pub enum Accept {
     Xpr,
 }
 
-impl Accept {
+impl AcceptedCredential {
     /// The name in the configuration, which cards use as well.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,16 +84,16 @@ impl Accept {
 
 impl AuthConfig {
     /// The accepted credentials: those that are listed, else those that have a section.
-    pub fn accepted(&self) -> Vec<Accept> {
+    pub fn accepted(&self) -> Vec<AcceptedCredential> {
         if let Some(listed) = &self.accept {
             return listed.clone();
         }
         let sections = [
-            (Accept::Jwt, self.jwt.is_some()),
-            (Accept::LegacyKey, self.legacy_key.is_some()),
-            (Accept::Basic, self.basic.is_some()),
-            (Accept::Mtls, self.mtls.is_some()),
-            (Accept::Xpr, self.xpr.is_some()),
+            (AcceptedCredential::Jwt, self.jwt.is_some()),
+            (AcceptedCredential::LegacyKey, self.legacy_key.is_some()),
+            (AcceptedCredential::Basic, self.basic.is_some()),
+            (AcceptedCredential::Mtls, self.mtls.is_some()),
+            (AcceptedCredential::Xpr, self.xpr.is_some()),
         ];
         sections.into_iter().filter(|(_, given)| *given).map(|(accept, _)| accept).collect()
     }
@@ -104,25 +104,25 @@ impl AuthConfig {
     }
 }
 
-/// A secret by reference. [`Reference::find`] refuses an invalid one later: the reader of the file would show the line
+/// A secret by reference. [`SecretReference::resolve`] refuses an invalid one later: the reader of the file would show the line
 /// with the error, and that line may hold the secret itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference(Result<SecretRef, NotAReference>);
+pub struct SecretReference(Result<SecretRef, InvalidSecretRef>);
 
-impl Reference {
-    /// Reads `env:NAME` or `file:PATH`. [`Reference::find`] refuses any other text, because its caller can name the
+impl SecretReference {
+    /// Reads `env:NAME` or `file:PATH`. [`SecretReference::resolve`] refuses any other text, because its caller can name the
     /// setting.
     pub fn parse(text: &str) -> Self {
         Self(SecretRef::parse(text))
     }
 
     /// The reference to the secret; `key` names the setting in the error.
-    pub fn find(&self, key: &str) -> Result<SecretRef, String> {
+    pub fn resolve(&self, key: &str) -> Result<SecretRef, String> {
         self.0.clone().map_err(|e| format!("{key}: {e}"))
     }
 }
 
-impl JsonSchema for Reference {
+impl JsonSchema for SecretReference {
     fn schema_name() -> Cow<'static, str> {
         "SecretReference".into()
     }
@@ -136,7 +136,7 @@ impl JsonSchema for Reference {
     }
 }
 
-impl<'de> Deserialize<'de> for Reference {
+impl<'de> Deserialize<'de> for SecretReference {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Ok(Self::parse(&String::deserialize(d)?))
     }
@@ -144,9 +144,9 @@ impl<'de> Deserialize<'de> for Reference {
 
 /// One text or several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Texts(pub Vec<String>);
+pub struct OneOrMany(pub Vec<String>);
 
-impl JsonSchema for Texts {
+impl JsonSchema for OneOrMany {
     fn schema_name() -> Cow<'static, str> {
         "TextOrTexts".into()
     }
@@ -156,26 +156,26 @@ impl JsonSchema for Texts {
     }
 }
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Texts;
+            type Value = OneOrMany;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a text or a list of texts")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Texts, E> {
-                Ok(Texts(vec![text.to_owned()]))
+            fn visit_str<E>(self, text: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany(vec![text.to_owned()]))
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Texts, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
                 let mut texts = Vec::new();
                 while let Some(text) = list.next_element()? {
                     texts.push(text);
                 }
-                Ok(Texts(texts))
+                Ok(OneOrMany(texts))
             }
         }
         d.deserialize_any(Visitor)
@@ -187,9 +187,9 @@ impl<'de> Deserialize<'de> for Texts {
 #[serde(default, deny_unknown_fields)]
 pub struct JwtConfig {
     /// The secret shared with agent-native peers. Organisations have secrets of their own, in the store.
-    pub secret: Option<Reference>,
+    pub secret: Option<SecretReference>,
     /// Our names: a token that names an audience must name one of these.
-    pub audience: Texts,
+    pub audience: OneOrMany,
     /// Under the shared secret: the accepted issuers; empty accepts every issuer.
     pub issuers: Vec<String>,
     /// Under the shared secret: whether a token must expire.
@@ -199,7 +199,7 @@ pub struct JwtConfig {
     /// The URL of its keys; found by discovery when neither this nor `jwks` is given.
     pub jwks_url: Option<String>,
     /// A file with its keys.
-    pub jwks: Option<Reference>,
+    pub jwks: Option<SecretReference>,
     /// The algorithms that its tokens may be signed with; every asymmetric algorithm we know when absent.
     pub algorithms: Option<Vec<String>>,
     /// The scopes that its tokens must have, all of them.
@@ -216,7 +216,7 @@ impl Default for JwtConfig {
     fn default() -> Self {
         Self {
             secret: None,
-            audience: Texts::default(),
+            audience: OneOrMany::default(),
             issuers: Vec::new(),
             expiry: ExpiryConfig::default(),
             issuer: None,
@@ -239,11 +239,11 @@ impl JwtConfig {
     }
 
     /// The algorithms that an issuer's tokens may be signed with.
-    pub(crate) fn algorithms(&self) -> Result<Vec<Algorithm>, String> {
-        let Some(names) = &self.algorithms else { return Ok(Algorithm::ALL.to_vec()) };
+    pub(crate) fn algorithms(&self) -> Result<Vec<JwsAlgorithm>, String> {
+        let Some(names) = &self.algorithms else { return Ok(JwsAlgorithm::ALL.to_vec()) };
         let parse = |name: &String| {
-            Algorithm::parse(name).ok_or_else(|| {
-                let known: Vec<&str> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+            JwsAlgorithm::parse(name).ok_or_else(|| {
+                let known: Vec<&str> = JwsAlgorithm::ALL.iter().map(|a| a.name()).collect();
                 format!("auth.jwt.algorithms: {name:?} is not one of {}", known.join(", "))
             })
         };
@@ -262,7 +262,7 @@ pub enum ExpiryConfig {
     Optional,
 }
 
-impl From<ExpiryConfig> for Expiry {
+impl From<ExpiryConfig> for ExpiryRule {
     fn from(config: ExpiryConfig) -> Self {
         match config {
             ExpiryConfig::Required => Self::Required,
@@ -298,7 +298,7 @@ pub struct LegacyConfig {
     pub env: Option<String>,
     /// A reference to the token, instead of `env`.
     #[serde(default)]
-    pub secret: Option<Reference>,
+    pub secret: Option<SecretReference>,
 }
 
 impl LegacyConfig {
@@ -307,7 +307,7 @@ impl LegacyConfig {
         match (&self.env, &self.secret) {
             (Some(name), None) => SecretRef::parse(&format!("env:{name}"))
                 .map_err(|_| "auth.legacy_key.env is the name of a variable".to_owned()),
-            (None, Some(reference)) => reference.find("auth.legacy_key.secret"),
+            (None, Some(reference)) => reference.resolve("auth.legacy_key.secret"),
             _ => Err("auth.legacy_key needs either env = \"NAME\" or secret = \"file:PATH\"".to_owned()),
         }
     }
@@ -328,7 +328,7 @@ pub struct UserConfig {
     /// The name of the user.
     pub name: String,
     /// The password, by reference.
-    pub password: Reference,
+    pub password: SecretReference,
 }
 
 /// `[auth.mtls]`: client certificates.
@@ -344,13 +344,13 @@ pub struct MtlsConfig {
 #[serde(deny_unknown_fields)]
 pub struct AgntConfig {
     /// The key that signs our payloads.
-    pub signing_key: Reference,
+    pub signing_key: SecretReference,
     /// How the text of a key becomes a key, here and in the lists below.
     #[serde(default)]
     pub derivation: DerivationConfig,
     /// Keys that are accepted already and do not sign yet.
     #[serde(default)]
-    pub next: Vec<Reference>,
+    pub next: Vec<SecretReference>,
     /// Keys that no longer sign, and are accepted for a while.
     #[serde(default)]
     pub previous: Vec<PreviousKey>,
@@ -379,7 +379,7 @@ pub enum DerivationConfig {
 #[serde(deny_unknown_fields)]
 pub struct PreviousKey {
     /// The replaced key, by reference.
-    pub key: Reference,
+    pub key: SecretReference,
     /// When it was replaced: `2026-11-16T00:00:00Z`.
     pub rotated_at: String,
     /// How many seconds after that it is accepted.
@@ -393,7 +393,7 @@ const fn usual_overlap() -> u64 {
 
 impl AgntConfig {
     /// A configuration with one key, and the usual settings.
-    pub fn of(signing_key: Reference) -> Self {
+    pub fn of(signing_key: SecretReference) -> Self {
         Self {
             signing_key,
             derivation: DerivationConfig::Raw,
@@ -404,18 +404,18 @@ impl AgntConfig {
     }
 
     /// The key ring, and the rule for payloads under it. Errors name the setting.
-    pub fn seals(&self, secrets: &dyn Secrets) -> Result<Seals, String> {
+    pub fn envelope_keys(&self, secrets: &dyn SecretResolver) -> Result<EnvelopeKeys, String> {
         let derivation = match self.derivation {
-            DerivationConfig::Raw => agnt::Derivation::Raw,
-            DerivationConfig::Hex => agnt::Derivation::Hex,
-            DerivationConfig::Hkdf => agnt::Derivation::Hkdf,
+            DerivationConfig::Raw => agnt::KeyDerivation::Raw,
+            DerivationConfig::Hex => agnt::KeyDerivation::Hex,
+            DerivationConfig::Hkdf => agnt::KeyDerivation::Hkdf,
         };
-        let reveal = |name: &str, reference: &Reference| {
-            secrets.reveal(&reference.find(name)?).map_err(|problem| format!("{name}: {problem}"))
+        let reveal = |name: &str, reference: &SecretReference| {
+            secrets.resolve(&reference.resolve(name)?).map_err(|problem| format!("{name}: {problem}"))
         };
-        let named = |name: &'static str| move |fault: agnt::RingFault| format!("{name}: {fault}");
+        let named = |name: &'static str| move |fault: agnt::KeyRingFault| format!("{name}: {fault}");
         let current = "auth.agnt.signing_key";
-        let mut ring = agnt::Ring::new(&reveal(current, &self.signing_key)?, derivation).map_err(named(current))?;
+        let mut ring = agnt::KeyRing::new(&reveal(current, &self.signing_key)?, derivation).map_err(named(current))?;
         for next in &self.next {
             let name = "auth.agnt.next";
             ring = ring.with_next(&reveal(name, next)?, derivation).map_err(named(name))?;
@@ -428,8 +428,8 @@ impl AgntConfig {
             let overlap = Duration::from_secs(previous.overlap_seconds);
             ring = ring.with_previous(&key, derivation, rotated_at, overlap).map_err(named(name))?;
         }
-        let binding = if self.require_binding { agnt::Binding::Required } else { agnt::Binding::IfPresent };
-        Ok(Seals { ring: Arc::new(ring), binding })
+        let binding = if self.require_binding { agnt::BindingRule::Required } else { agnt::BindingRule::IfPresent };
+        Ok(EnvelopeKeys { key_ring: Arc::new(ring), binding_rule: binding })
     }
 }
 
@@ -453,7 +453,7 @@ pub struct XprConfig {
     pub min_trust: i64,
     /// Which score: the full one, or the partial one of the network's own runner, which never exceeds 40.
     #[serde(default)]
-    pub gate: Gate,
+    pub gate: TrustGate,
     /// Requests per minute of one account; 0 for no limit.
     #[serde(default = "usual_rate")]
     pub rate_per_minute: u32,
@@ -470,7 +470,7 @@ const fn usual_rate() -> u32 {
 /// Which score is compared with `min_trust`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Gate {
+pub enum TrustGate {
     /// 0 to 100, from KYC, stake, reputation and age.
     #[default]
     Full,
@@ -478,11 +478,11 @@ pub enum Gate {
     Runner,
 }
 
-impl From<Gate> for trust::Reading {
-    fn from(gate: Gate) -> Self {
+impl From<TrustGate> for trust_score::ScoreKind {
+    fn from(gate: TrustGate) -> Self {
         match gate {
-            Gate::Full => Self::Full,
-            Gate::Runner => Self::Gate,
+            TrustGate::Full => Self::Full,
+            TrustGate::Runner => Self::Gate,
         }
     }
 }
@@ -499,15 +499,18 @@ mod tests {
     fn what_has_a_section_is_taken_unless_a_list_says_otherwise() {
         assert!(parse("").unwrap().is_open());
         let sections = "[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"K\"";
-        assert_eq!(parse(sections).unwrap().accepted(), [Accept::Jwt, Accept::LegacyKey]);
-        assert_eq!(parse(&format!("accept = [\"api_key\"]\n{sections}")).unwrap().accepted(), [Accept::ApiKey]);
+        assert_eq!(parse(sections).unwrap().accepted(), [AcceptedCredential::Jwt, AcceptedCredential::LegacyKey]);
+        assert_eq!(
+            parse(&format!("accept = [\"api_key\"]\n{sections}")).unwrap().accepted(),
+            [AcceptedCredential::ApiKey]
+        );
         assert!(parse(&format!("accept = []\n{sections}")).unwrap().is_open());
     }
 
     #[test]
     fn a_secret_that_is_written_out_is_refused_without_repeating_it() {
         let config = parse("[jwt]\nsecret = \"hunter2hunter2\"").unwrap();
-        let refused = config.jwt.unwrap().secret.unwrap().find("auth.jwt.secret").unwrap_err();
+        let refused = config.jwt.unwrap().secret.unwrap().resolve("auth.jwt.secret").unwrap_err();
         assert_eq!(refused, "auth.jwt.secret: a secret is given as env:NAME or file:PATH, not as itself");
     }
 

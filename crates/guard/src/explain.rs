@@ -1,16 +1,16 @@
 //! Explains a decision: the answer of `sabir explain`.
 
-use crate::config::Accept;
-use crate::entrance::Posture;
+use crate::authenticator::AuthMode;
+use crate::config::AcceptedCredential;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Proof};
-use crate::policy::{Action, Notes, Rules};
+use crate::identity::{CredentialProof, Identity};
+use crate::policy::{Action, DecisionTrace, Rules};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
 
 /// A question about access: which caller wants to do what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct AccessQuestion {
     /// The caller by name: `anonymous`, `key:ID`, `xpr:ACCOUNT` …
     pub caller: String,
     /// The scopes of its token, for callers with a token of an issuer.
@@ -27,12 +27,12 @@ pub struct Explanation {
     /// The name of the caller.
     pub caller: String,
     /// The decision of each rule.
-    pub lines: Vec<Line>,
+    pub decisions: Vec<RuleDecision>,
 }
 
 /// The decision of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct RuleDecision {
     /// The name of the rule.
     pub rule: &'static str,
     /// Whether it let the caller pass.
@@ -43,23 +43,23 @@ pub struct Line {
 
 impl Explanation {
     pub(crate) fn new(caller: &str) -> Self {
-        Self { caller: caller.into(), lines: Vec::new() }
+        Self { caller: caller.into(), decisions: Vec::new() }
     }
 
     /// Whether the call would be served.
     pub fn allowed(&self) -> bool {
-        self.lines.iter().all(|line| line.passed)
+        self.decisions.iter().all(|line| line.passed)
     }
 
     pub(crate) fn refuse(&mut self, rule: &'static str, refusal: &Refusal) {
         let why = format!("{} ({})", refusal.fault, refusal.reason);
-        self.lines.push(Line { rule, passed: false, why });
+        self.decisions.push(RuleDecision { rule, passed: false, why });
     }
 }
 
-impl Notes for Explanation {
+impl DecisionTrace for Explanation {
     fn passed(&mut self, rule: &'static str, why: impl FnOnce() -> String) {
-        self.lines.push(Line { rule, passed: true, why: why() });
+        self.decisions.push(RuleDecision { rule, passed: true, why: why() });
     }
 }
 
@@ -75,35 +75,35 @@ pub(crate) fn rule_of(refusal: &Refusal) -> &'static str {
 }
 
 /// Whether such a caller would be authenticated, if its credential is valid.
-pub(crate) fn entry<F: Fetch>(
+pub(crate) fn explain_credential<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
     now: Timestamp,
-    notes: &mut impl Notes,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
-    let entrance = &rules.entrance;
-    let posture = entrance.posture();
+    let entrance = &rules.authenticator;
+    let posture = entrance.mode();
     match (posture, identity.scheme()) {
-        (Posture::Closed, _) => return Err(Refusal::not_configured()),
-        (Posture::Open, _) => {
+        (AuthMode::Closed, _) => return Err(Refusal::not_configured()),
+        (AuthMode::Open, _) => {
             notes.passed("credential", || "nobody is asked for a credential here, and everybody is anonymous".into());
             return Ok(());
         }
-        (Posture::Required, None) => {
+        (AuthMode::Required, None) => {
             return Err(Refusal::unauthenticated(None, "missing", "A credential is required"));
         }
-        (Posture::Optional, None) => {
+        (AuthMode::Optional, None) => {
             notes.passed("credential", || "callers without a credential are let in as anonymous".into());
             return Ok(());
         }
-        (Posture::Required | Posture::Optional, Some(scheme)) => {
-            let by = entrance.accepts().iter().copied().find(|accept| accept.covers(scheme));
+        (AuthMode::Required | AuthMode::Optional, Some(scheme)) => {
+            let by = entrance.accepted().iter().copied().find(|accept| accept.covers(scheme));
             let Some(by) = by else {
-                let taken: Vec<&str> = entrance.accepts().iter().copied().map(Accept::name).collect();
+                let taken: Vec<&str> = entrance.accepted().iter().copied().map(AcceptedCredential::name).collect();
                 let words = format!("credentials of this kind are not taken; {} are", taken.join(", "));
                 return Err(Refusal::unauthenticated(Some(scheme), "not_taken", words));
             };
-            if let Proof::Key(key) = identity.proof() {
+            if let CredentialProof::Key(key) = identity.proof() {
                 if key.revoked_at.is_some() {
                     return Err(Refusal::unauthenticated(Some(scheme), "key_revoked", "The key was revoked"));
                 }
@@ -111,7 +111,7 @@ pub(crate) fn entry<F: Fetch>(
                     return Err(Refusal::unauthenticated(Some(scheme), "key_expired", "The key has expired"));
                 }
             }
-            entrance.could_take(identity)?;
+            entrance.could_authenticate(identity)?;
             notes.passed("credential", || format!("{} is taken here", by.name()));
         }
     }

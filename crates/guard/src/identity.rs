@@ -1,9 +1,9 @@
 //! The evidence in a request before its sender is known, and the identity of the caller after.
 
 use crate::authn::basic::Channel;
-use crate::authn::oidc::Bearer;
-use crate::authn::{Scheme, Who, bearer, k1};
-use crate::guard::Ends;
+use crate::authn::oidc::VerifiedToken;
+use crate::authn::{Principal, Scheme, bearer_token, k1};
+use crate::guard::CredentialEnd;
 use crate::refusal::Refusal;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,7 +12,7 @@ use sabir_store::ApiKey;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The header for keys, beside `Authorization: Bearer`.
+/// The header for keys, beside `Authorization: VerifiedToken`.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const XPR_ACCOUNT: HeaderName = HeaderName::from_static("x-xpr-account");
 const XPR_TIMESTAMP: HeaderName = HeaderName::from_static("x-xpr-timestamp");
@@ -20,10 +20,10 @@ const XPR_SIGNATURE: HeaderName = HeaderName::from_static("x-xpr-signature");
 
 /// Everything that a request shows before it is decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Knock<'a> {
+pub struct RequestEvidence<'a> {
     /// The headers of the request.
     pub headers: &'a HeaderMap,
-    /// The body as it came, if it says all that the request does. `None` otherwise: HTTP+JSON says in the path which
+    /// The body as it came, if it says all that the request does. `Unchanged` otherwise: HTTP+JSON says in the path which
     /// task is meant and what for, and gRPC has no bytes as they were sent. A signature over a body proves nothing
     /// there.
     pub body: Option<&'a [u8]>,
@@ -41,55 +41,55 @@ pub struct Knock<'a> {
 
 /// The credential that a request presents.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown<'a> {
+pub(crate) enum PresentedCredential<'a> {
     Nothing,
-    /// `Authorization: Bearer`
+    /// `Authorization: VerifiedToken`
     Bearer(&'a str),
     /// `X-API-Key`
     Key(&'a str),
     /// The whole header of `Authorization: Basic`.
     Password(&'a str),
-    Signature(k1::Headers<'a>),
+    Signature(k1::XprHeaders<'a>),
     Certificate(&'a [u8]),
     /// An `Authorization` header of a kind that is never accepted.
     Unknown,
 }
 
-impl<'a> Knock<'a> {
+impl<'a> RequestEvidence<'a> {
     /// The presented credential; an error where there is more than one. A certificate belongs to the connection and not
     /// to the request, so a credential in the request is what is meant.
-    pub(crate) fn shown(&self) -> Result<Shown<'a>, Refusal> {
-        let authorization = self.only(&AUTHORIZATION)?;
-        let key = self.only(&API_KEY)?;
-        let signature = self.only(&XPR_SIGNATURE)?;
-        let mut shown = Shown::Nothing;
+    pub(crate) fn presented_credential(&self) -> Result<PresentedCredential<'a>, Refusal> {
+        let authorization = self.single_header(&AUTHORIZATION)?;
+        let key = self.single_header(&API_KEY)?;
+        let signature = self.single_header(&XPR_SIGNATURE)?;
+        let mut shown = PresentedCredential::Nothing;
         let mut count = 0;
         if let Some(value) = authorization {
             count += 1;
             let is_basic = value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic "));
-            shown = match bearer(value) {
-                Some(token) => Shown::Bearer(token),
-                None if is_basic => Shown::Password(value),
-                None => Shown::Unknown,
+            shown = match bearer_token(value) {
+                Some(token) => PresentedCredential::Bearer(token),
+                None if is_basic => PresentedCredential::Password(value),
+                None => PresentedCredential::Unknown,
             };
         }
         if let Some(key) = key {
             // The same key in both places is still one.
-            if !matches!(shown, Shown::Bearer(token) if token == key) {
+            if !matches!(shown, PresentedCredential::Bearer(token) if token == key) {
                 count += 1;
             }
-            shown = Shown::Key(key);
+            shown = PresentedCredential::Key(key);
         }
         if signature.is_some() {
             count += 1;
-            shown = Shown::Signature(k1::Headers {
-                account: self.only(&XPR_ACCOUNT)?,
-                timestamp: self.only(&XPR_TIMESTAMP)?,
+            shown = PresentedCredential::Signature(k1::XprHeaders {
+                account: self.single_header(&XPR_ACCOUNT)?,
+                timestamp: self.single_header(&XPR_TIMESTAMP)?,
                 signature,
             });
         }
         match (count, self.certificate) {
-            (0, Some(certificate)) => Ok(Shown::Certificate(certificate)),
+            (0, Some(certificate)) => Ok(PresentedCredential::Certificate(certificate)),
             (0 | 1, _) => Ok(shown),
             _ => Err(Refusal::two_credentials()),
         }
@@ -97,7 +97,7 @@ impl<'a> Knock<'a> {
 
     /// The one value of a header. A header that comes twice is two credentials, even if they look alike: a proxy
     /// between us and the caller may have checked the other one. A value that cannot be read is there all the same.
-    fn only(&self, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+    fn single_header(&self, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
         let mut values = self.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
@@ -107,7 +107,7 @@ impl<'a> Knock<'a> {
     }
 
     /// The name of an unauthenticated caller in our log, with its address.
-    pub(crate) fn stranger(&self) -> Caller {
+    pub(crate) fn unidentified_caller(&self) -> Caller {
         match self.address {
             Some(address) => Caller::named(&format!("stranger@{address}")),
             None => Caller::named("stranger"),
@@ -119,27 +119,27 @@ impl<'a> Knock<'a> {
 #[derive(Debug, Clone)]
 pub struct Identity {
     caller: Caller,
-    proof: Proof,
-    /// How the end of the proof is known; `None` where nothing tells.
-    ends: Option<Ends>,
+    proof: CredentialProof,
+    /// How the end of the proof is known; `Unchanged` where nothing tells.
+    credential_end: Option<CredentialEnd>,
     keeps_guessable_names: bool,
 }
 
 /// The proof of an identity, with what a decision needs of it.
 #[derive(Debug, Clone)]
-pub(crate) enum Proof {
+pub(crate) enum CredentialProof {
     /// No credential was asked for, or none was shown.
     None,
     Key(Arc<ApiKey>),
-    Issued(Arc<Bearer>),
+    IssuedToken(Arc<VerifiedToken>),
     /// A token under a shared secret; `bound` if it was made for us alone.
-    Named {
+    NativeToken {
         bound: bool,
     },
     Account {
         account: String,
-        /// Identifies copies of the request; `None` where nothing was signed, as in an explanation.
-        mark: Option<Mark>,
+        /// Identifies copies of the request; `Unchanged` where nothing was signed, as in an explanation.
+        mark: Option<ReplayMark>,
     },
     Certificate,
     Password,
@@ -148,7 +148,7 @@ pub(crate) enum Proof {
 
 /// Identifies copies of a signed request, and says how long one could be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ReplayMark {
     pub(crate) digest: [u8; 16],
     pub(crate) until: Timestamp,
 }
@@ -156,7 +156,12 @@ pub(crate) struct Mark {
 impl Identity {
     /// A caller without a credential that may be any of several people.
     pub(crate) fn anonymous() -> Self {
-        Self { caller: Caller::anonymous(), proof: Proof::None, ends: None, keeps_guessable_names: false }
+        Self {
+            caller: Caller::anonymous(),
+            proof: CredentialProof::None,
+            credential_end: None,
+            keeps_guessable_names: false,
+        }
     }
 
     /// The one person at this machine, whom an open server asks for no credential.
@@ -164,18 +169,18 @@ impl Identity {
         Self { keeps_guessable_names: true, ..Self::anonymous() }
     }
 
-    pub(crate) fn new(who: &Who, proof: Proof) -> Self {
-        Self { caller: Caller::named(&who.to_string()), proof, ends: None, keeps_guessable_names: true }
+    pub(crate) fn new(who: &Principal, proof: CredentialProof) -> Self {
+        Self { caller: Caller::named(&who.to_string()), proof, credential_end: None, keeps_guessable_names: true }
     }
 
     /// The same identity, with how the end of its credential is known.
-    pub(crate) const fn ending(mut self, ends: Option<Ends>) -> Self {
-        self.ends = ends;
+    pub(crate) const fn with_credential_end(mut self, ends: Option<CredentialEnd>) -> Self {
+        self.credential_end = ends;
         self
     }
 
-    pub(crate) const fn ends(&self) -> Option<Ends> {
-        self.ends
+    pub(crate) const fn credential_end(&self) -> Option<CredentialEnd> {
+        self.credential_end
     }
 
     /// The caller, which owns its tasks.
@@ -194,7 +199,7 @@ impl Identity {
     /// The API key of the caller, if it used one.
     pub fn key(&self) -> Option<&ApiKey> {
         match &self.proof {
-            Proof::Key(key) => Some(key),
+            CredentialProof::Key(key) => Some(key),
             _ => None,
         }
     }
@@ -204,43 +209,43 @@ impl Identity {
         crate::policy::scope::senders(self)
     }
 
-    pub(crate) const fn proof(&self) -> &Proof {
+    pub(crate) const fn proof(&self) -> &CredentialProof {
         &self.proof
     }
 
-    /// How the caller proved who it is; `None` for `anonymous`.
+    /// How the caller proved who it is; `Unchanged` for `anonymous`.
     pub const fn scheme(&self) -> Option<Scheme> {
         match self.proof {
-            Proof::None => None,
-            Proof::Key(_) => Some(Scheme::ApiKey),
-            Proof::Issued(_) => Some(Scheme::Jwt),
-            Proof::Named { .. } => Some(Scheme::Native),
-            Proof::Account { .. } => Some(Scheme::Xpr),
-            Proof::Certificate => Some(Scheme::Mtls),
-            Proof::Password => Some(Scheme::Basic),
-            Proof::Legacy => Some(Scheme::Legacy),
+            CredentialProof::None => None,
+            CredentialProof::Key(_) => Some(Scheme::ApiKey),
+            CredentialProof::IssuedToken(_) => Some(Scheme::Jwt),
+            CredentialProof::NativeToken { .. } => Some(Scheme::Native),
+            CredentialProof::Account { .. } => Some(Scheme::Xpr),
+            CredentialProof::Certificate => Some(Scheme::Mtls),
+            CredentialProof::Password => Some(Scheme::Basic),
+            CredentialProof::Legacy => Some(Scheme::Legacy),
         }
     }
 
     /// Whether this is a user whom a token for us alone has named: agent-native asks this of callers of actions.
     pub const fn is_bound_user(&self) -> bool {
         match self.proof {
-            Proof::Named { bound } => bound,
+            CredentialProof::NativeToken { bound } => bound,
             // A token of an issuer is always for an audience of ours.
-            Proof::Issued(_) => true,
-            Proof::None
-            | Proof::Key(_)
-            | Proof::Account { .. }
-            | Proof::Certificate
-            | Proof::Password
-            | Proof::Legacy => false,
+            CredentialProof::IssuedToken(_) => true,
+            CredentialProof::None
+            | CredentialProof::Key(_)
+            | CredentialProof::Account { .. }
+            | CredentialProof::Certificate
+            | CredentialProof::Password
+            | CredentialProof::Legacy => false,
         }
     }
 
     /// The name within the scheme, as XPR shows owners.
     pub fn bare_name(&self) -> &str {
         match &self.proof {
-            Proof::Account { account, .. } => account,
+            CredentialProof::Account { account, .. } => account,
             _ => self.caller.name(),
         }
     }
@@ -260,7 +265,7 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
         }
-        let knock = Knock {
+        let evidence = RequestEvidence {
             headers: &map,
             body: None,
             channel: Channel::Plain,
@@ -269,14 +274,14 @@ mod tests {
             host: None,
             now: Timestamp::from_millis(0),
         };
-        match knock.shown() {
-            Ok(Shown::Nothing) => "nothing".into(),
-            Ok(Shown::Bearer(token)) => format!("bearer {token}"),
-            Ok(Shown::Key(key)) => format!("key {key}"),
-            Ok(Shown::Password(_)) => "password".into(),
-            Ok(Shown::Signature(headers)) => format!("signature of {:?}", headers.account),
-            Ok(Shown::Certificate(_)) => "certificate".into(),
-            Ok(Shown::Unknown) => "unknown".into(),
+        match evidence.presented_credential() {
+            Ok(PresentedCredential::Nothing) => "nothing".into(),
+            Ok(PresentedCredential::Bearer(token)) => format!("bearer {token}"),
+            Ok(PresentedCredential::Key(key)) => format!("key {key}"),
+            Ok(PresentedCredential::Password(_)) => "password".into(),
+            Ok(PresentedCredential::Signature(headers)) => format!("signature of {:?}", headers.account),
+            Ok(PresentedCredential::Certificate(_)) => "certificate".into(),
+            Ok(PresentedCredential::Unknown) => "unknown".into(),
             Err(refusal) => refusal.reason.into(),
         }
     }

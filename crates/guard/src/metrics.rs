@@ -1,6 +1,6 @@
 //! Metrics about refused callers and about signatures.
 
-use crate::authn::agnt::Slot;
+use crate::authn::agnt::KeySlot;
 use crate::identity::scheme_name;
 use crate::refusal::Refusal;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -9,21 +9,21 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     scheme: &'static str,
     rule: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Signed {
+struct SignatureLabels {
     key: &'static str,
 }
 
 /// Counters of one guard.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    refusals: Family<Refused, Counter>,
-    signed: Family<Signed, Counter>,
+    refusals: Family<RefusalLabels, Counter>,
+    signed: Family<SignatureLabels, Counter>,
 }
 
 impl Metrics {
@@ -34,13 +34,13 @@ impl Metrics {
         registry.register("a2a_signature_verified", help, self.signed.clone());
     }
 
-    pub(crate) fn signed(&self, slot: Slot) {
-        self.signed.get_or_create(&Signed { key: slot.name() }).inc();
+    pub(crate) fn record_signature(&self, slot: KeySlot) {
+        self.signed.get_or_create(&SignatureLabels { key: slot.name() }).inc();
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal) {
+    pub(crate) fn record_refusal(&self, refusal: &Refusal) {
         // The rule and not the reason: metrics are not secret, and must not tell which guess came close.
-        let labels = Refused { scheme: scheme_name(refusal.scheme), rule: refusal.rule() };
+        let labels = RefusalLabels { scheme: scheme_name(refusal.scheme), rule: refusal.rule() };
         self.refusals.get_or_create(&labels).inc();
     }
 }

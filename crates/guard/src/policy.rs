@@ -11,9 +11,9 @@ pub mod scope;
 pub mod tier;
 pub mod trust;
 
-use crate::entrance::Entrance;
+use crate::authenticator::Authenticator;
 use crate::fetch::Fetch;
-use rate::Limits;
+use rate::RateLimits;
 use sabir_proto::agnt::Intent;
 use sabir_proto::{AgentName, Call, ToolMode};
 use scope::SkillRule;
@@ -23,11 +23,11 @@ use std::sync::Arc;
 /// The rules of one agent.
 pub struct Rules<F> {
     /// The authentication of its callers.
-    pub entrance: Arc<Entrance<F>>,
+    pub authenticator: Arc<Authenticator<F>>,
     /// The name of the agent; keys are tied to it, and rates are counted by it.
     pub agent: AgentName,
     /// The rate limits of its callers.
-    pub limits: Limits,
+    pub limits: RateLimits,
     /// Its skills, and what they require beyond that.
     pub skills: Vec<SkillRule>,
     /// What its tools may do.
@@ -86,18 +86,18 @@ impl Action {
 
 /// What a call wants of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct RequestedAccess<'a> {
     /// The action of the call.
     pub action: Action,
     /// A webhook is registered with it.
     pub push_inline: bool,
     /// It asks for the list of all tasks.
-    pub lists: bool,
+    pub lists_tasks: bool,
     /// The skill that it names, if any.
     pub skill: Option<Cow<'a, str>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestedAccess<'a> {
     /// What a call wants. The skill is looked for only where it matters: it is inside free metadata.
     pub fn of(call: &'a Call, skill_matters: bool) -> Self {
         let (push_inline, skill) = match call {
@@ -107,25 +107,25 @@ impl<'a> Wanted<'a> {
             }
             _ => (false, None),
         };
-        Self { action: Action::of(call), push_inline, lists: matches!(call, Call::List(_)), skill }
+        Self { action: Action::of(call), push_inline, lists_tasks: matches!(call, Call::List(_)), skill }
     }
 }
 
 /// Receives the reasons of a decision.
-pub(crate) trait Notes {
+pub(crate) trait DecisionTrace {
     /// A rule let the caller pass.
     fn passed(&mut self, rule: &'static str, why: impl FnOnce() -> String);
 }
 
 /// An ordinary call records no reasons.
-impl Notes for () {
+impl DecisionTrace for () {
     fn passed(&mut self, _: &'static str, _: impl FnOnce() -> String) {}
 }
 
 impl<F: Fetch> Rules<F> {
     /// The skill that a call is about: the one it names, else the only one there is. A name that is no skill counts as
     /// none: it must not lead past what the real ones require.
-    pub(crate) fn skill(&self, wanted: &Wanted<'_>) -> Option<&SkillRule> {
+    pub(crate) fn skill(&self, wanted: &RequestedAccess<'_>) -> Option<&SkillRule> {
         match (&wanted.skill, &*self.skills) {
             (Some(named), skills) => skills.iter().find(|rule| rule.id == **named),
             (None, [only]) => Some(only),
@@ -134,7 +134,7 @@ impl<F: Fetch> Rules<F> {
     }
 
     /// The intents of the booking network that a call may end in: the one whose skill it names, else all of them.
-    pub(crate) fn intents<'a>(&'a self, wanted: &Wanted<'_>) -> impl Iterator<Item = Intent> + 'a {
+    pub(crate) fn intents<'a>(&'a self, wanted: &RequestedAccess<'_>) -> impl Iterator<Item = Intent> + 'a {
         let sends = wanted.action == Action::Send;
         let named = self.skill(wanted).map(|rule| &*rule.id);
         let meant = move |rule: &&SkillRule| sends && named.is_none_or(|named| named == rule.id);

@@ -9,7 +9,7 @@ use sabir_proto::Fault;
 use std::time::Duration;
 
 /// Seconds to wait while a service that we depend on is unavailable.
-const AWAY: u64 = 10;
+const RETRY_AFTER_SECONDS: u64 = 10;
 
 /// Why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,25 +39,29 @@ impl Refusal {
     ) -> Self {
         // Whole seconds, and never so few that the next attempt comes too early.
         let retry_after = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX).max(1);
-        Self { scheme, reason, fault: Fault::TooMany { words: words.into(), retry_after } }
+        Self { scheme, reason, fault: Fault::RateLimited { words: words.into(), retry_after } }
     }
 
     /// A service that we depend on does not answer.
-    pub(crate) fn away(scheme: Option<Scheme>, reason: &'static str, words: impl Into<String>) -> Self {
-        Self { scheme, reason, fault: Fault::Closed { words: words.into(), retry_after: Some(AWAY) } }
+    pub(crate) fn unavailable(scheme: Option<Scheme>, reason: &'static str, words: impl Into<String>) -> Self {
+        Self {
+            scheme,
+            reason,
+            fault: Fault::AuthUnavailable { words: words.into(), retry_after: Some(RETRY_AFTER_SECONDS) },
+        }
     }
 
     /// The kind of rule that decided, in one word that reveals no more.
     pub const fn rule(&self) -> &'static str {
         match self.fault {
             Fault::Forbidden(_) => "permission",
-            Fault::TooMany { .. } => "rate",
-            Fault::Closed { .. } => "unavailable",
+            Fault::RateLimited { .. } => "rate",
+            Fault::AuthUnavailable { .. } => "unavailable",
             _ => "credential",
         }
     }
 
-    pub(crate) fn missing(words: String) -> Self {
+    pub(crate) fn missing_credential(words: String) -> Self {
         Self::unauthenticated(None, "missing", words)
     }
 
@@ -69,11 +73,15 @@ impl Refusal {
     pub(crate) fn not_configured() -> Self {
         let words = "A2A authentication not configured. Add an [auth] section that names who may call (accept = …), or \
                      take the server out of production mode";
-        Self { scheme: None, reason: "not_configured", fault: Fault::Closed { words: words.into(), retry_after: None } }
+        Self {
+            scheme: None,
+            reason: "not_configured",
+            fault: Fault::AuthUnavailable { words: words.into(), retry_after: None },
+        }
     }
 
     /// A list of tasks for a caller without a credential. Where none is configured, asking for one would lead nowhere.
-    pub(crate) fn list_of_strangers(asks_for_credentials: bool) -> Self {
+    pub(crate) fn anonymous_list(asks_for_credentials: bool) -> Self {
         let fault = if asks_for_credentials {
             Fault::Unauthenticated("Tasks are listed for callers who say who they are".into())
         } else {
@@ -84,8 +92,8 @@ impl Refusal {
         Self { scheme: None, reason: "list_anonymous", fault }
     }
 
-    pub(crate) fn store() -> Self {
-        Self::away(None, "store_unavailable", "Callers cannot be checked at present")
+    pub(crate) fn store_unavailable() -> Self {
+        Self::unavailable(None, "store_unavailable", "Callers cannot be checked at present")
     }
 }
 
@@ -96,9 +104,9 @@ impl From<Refusal> for Fault {
 }
 
 /// The words of the network's own server, which its clients show to people.
-impl From<(k1::Reason, &str)> for Refusal {
-    fn from((reason, account): (k1::Reason, &str)) -> Self {
-        use k1::Reason as R;
+impl From<(k1::SignedRequestFault, &str)> for Refusal {
+    fn from((reason, account): (k1::SignedRequestFault, &str)) -> Self {
+        use k1::SignedRequestFault as R;
         let account: String = account.chars().filter(|c| !c.is_control()).take(64).collect();
         let words = match &reason {
             R::Incomplete => {
@@ -117,56 +125,60 @@ impl From<(k1::Reason, &str)> for Refusal {
             R::Chain(ChainFault::NoPermission) => format!("Account '{account}' has no active permission"),
             R::Chain(ChainFault::Absent) => format!("Authentication error: account '{account}' is not on the chain"),
             R::Chain(ChainFault::Unavailable(_)) => {
-                return Self::away(Some(Scheme::Xpr), reason.code(), "Authentication error: the chain cannot be asked");
+                return Self::unavailable(
+                    Some(Scheme::Xpr),
+                    reason.code(),
+                    "Authentication error: the chain cannot be asked",
+                );
             }
         };
         Self::unauthenticated(Some(Scheme::Xpr), reason.code(), words)
     }
 }
 
-impl From<oidc::Reason> for Refusal {
-    fn from(reason: oidc::Reason) -> Self {
+impl From<oidc::AccessTokenFault> for Refusal {
+    fn from(reason: oidc::AccessTokenFault) -> Self {
         let code = reason.code();
         match reason {
-            oidc::Reason::Scope(missing) => {
+            oidc::AccessTokenFault::Scope(missing) => {
                 Self::forbidden(Scheme::Jwt, code, format!("The token lacks the scope {missing}"))
             }
-            oidc::Reason::KeysUnavailable(_) => {
-                Self::away(Some(Scheme::Jwt), code, "The keys of the token's issuer cannot be had at present")
+            oidc::AccessTokenFault::KeysUnavailable(_) => {
+                Self::unavailable(Some(Scheme::Jwt), code, "The keys of the token's issuer cannot be had at present")
             }
             _ => Self::unauthenticated(Some(Scheme::Jwt), code, "Invalid or expired token"),
         }
     }
 }
 
-impl From<native_jwt::Reason> for Refusal {
-    fn from(reason: native_jwt::Reason) -> Self {
+impl From<native_jwt::NativeUserFault> for Refusal {
+    fn from(reason: native_jwt::NativeUserFault) -> Self {
         Self::unauthenticated(Some(Scheme::Native), reason.code(), "Invalid or expired A2A token")
     }
 }
 
-impl From<basic::Reason> for Refusal {
-    fn from(reason: basic::Reason) -> Self {
+impl From<basic::PasswordFault> for Refusal {
+    fn from(reason: basic::PasswordFault) -> Self {
         let words = match reason {
-            basic::Reason::Plain => "Passwords are taken over TLS only",
-            basic::Reason::Malformed | basic::Reason::Wrong => "Wrong user name or password",
+            basic::PasswordFault::Plain => "Passwords are taken over TLS only",
+            basic::PasswordFault::Malformed | basic::PasswordFault::Wrong => "Wrong user name or password",
         };
         Self::unauthenticated(Some(Scheme::Basic), reason.code(), words)
     }
 }
 
-impl From<mtls::Reason> for Refusal {
-    fn from(reason: mtls::Reason) -> Self {
+impl From<mtls::CertificateFault> for Refusal {
+    fn from(reason: mtls::CertificateFault) -> Self {
         Self::unauthenticated(Some(Scheme::Mtls), reason.code(), reason.to_string())
     }
 }
 
 /// An invalid key. All in the same words: a peer must not learn which keys there were.
-pub(crate) fn bad_key(standing: &sabir_store::Standing) -> Refusal {
+pub(crate) fn key_refusal(standing: &sabir_store::KeyStatus) -> Refusal {
     let reason = match standing {
-        sabir_store::Standing::Valid(_) | sabir_store::Standing::Unknown => "key_unknown",
-        sabir_store::Standing::Expired(_) => "key_expired",
-        sabir_store::Standing::Revoked(_) => "key_revoked",
+        sabir_store::KeyStatus::Valid(_) | sabir_store::KeyStatus::Unknown => "key_unknown",
+        sabir_store::KeyStatus::Expired(_) => "key_expired",
+        sabir_store::KeyStatus::Revoked(_) => "key_revoked",
     };
     Refusal::unauthenticated(Some(Scheme::ApiKey), reason, "Invalid API key")
 }

@@ -8,21 +8,21 @@
 //! in or left out is no such case: the card is not signed, and the member named. [`sabir_proto::digest`] defines what
 //! is signed. Several keys may sign, so that a new key can be announced before the old one goes.
 
-mod covers;
+mod coverage;
 pub mod detached;
 mod key;
-mod older;
-mod public;
+mod public_key;
+mod v03_reading;
 
 pub mod webhook;
 
-pub use key::{Algorithm, KeyFault, SigningKey};
-pub use public::published;
+pub use key::{SigningAlgorithm, SigningKey, SigningKeyFault};
+pub use public_key::public_jwk;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sabir_proto::canon::CanonFault;
-use sabir_proto::digest::Form;
+use sabir_proto::digest::CanonicalForm;
 use sabir_proto::{canon, digest};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -32,7 +32,7 @@ pub const SIGNATURES_MAX: usize = 16;
 /// How many members are named when a card cannot be signed.
 const DISPUTED_MAX: usize = 8;
 /// Members below which empty values are allowed.
-const FREE: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
+const EMPTY_ALLOWED: [&str; 3] = ["params", "securityRequirements", "securitySchemes"];
 
 /// Why a card was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,11 +77,11 @@ pub fn sign_as(
         Some(Value::Array(signatures)) => signatures,
         _ => Vec::new(),
     };
-    let hollow = hollow(&card);
+    let hollow = empty_members(&card);
     if !hollow.is_empty() {
         return Err(SignFault::Disputed(hollow));
     }
-    signatures.retain(|signature| !keys.iter().any(|key| signer(signature).as_deref() == Some(key.id())));
+    signatures.retain(|signature| !keys.iter().any(|key| signer_id(signature).as_deref() == Some(key.id())));
     for key in keys {
         for payload in &payloads {
             signatures.push(signature(payload, key, keys_url, issuer)?);
@@ -97,11 +97,12 @@ pub fn sign_as(
 /// The canonical bytes of a card, once for each reading that is worth a signature and differs from those before. There
 /// is always one: the card as received is complete.
 fn readings(card: &Value) -> Result<Vec<Vec<u8>>, CanonFault> {
-    let mut payloads = vec![digest::card(card, Form::Specification)?];
-    let whole = digest::card(card, Form::AsReceived)?;
-    let sdk = digest::card(card, Form::Sdk)?;
-    let stripped = [Some(sdk), older::reading(card)?].into_iter().flatten();
-    let worthy = stripped.filter(|payload| covers::covers(&serde_json::from_slice(payload).unwrap_or_default(), card));
+    let mut payloads = vec![digest::card(card, CanonicalForm::Specification)?];
+    let whole = digest::card(card, CanonicalForm::AsReceived)?;
+    let sdk = digest::card(card, CanonicalForm::Sdk)?;
+    let stripped = [Some(sdk), v03_reading::reading(card)?].into_iter().flatten();
+    let worthy =
+        stripped.filter(|payload| coverage::covers(&serde_json::from_slice(payload).unwrap_or_default(), card));
     for payload in worthy.chain([whole]) {
         if !payloads.contains(&payload) {
             payloads.push(payload);
@@ -128,8 +129,8 @@ fn signature(
     if let Some(issuer) = issuer {
         header["iss"] = json!(issuer);
     }
-    if !key.chain().is_empty() {
-        header["x5c"] = json!(key.chain());
+    if !key.certificate_chain().is_empty() {
+        header["x5c"] = json!(key.certificate_chain());
     }
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
     let signature = key.sign(&digest::signing_input(&protected, payload)).ok_or(SignFault::Signing)?;
@@ -137,7 +138,7 @@ fn signature(
 }
 
 /// The id of the key in the header of a signature.
-fn signer(signature: &Value) -> Option<String> {
+fn signer_id(signature: &Value) -> Option<String> {
     let header = URL_SAFE_NO_PAD.decode(signature.get("protected")?.as_str()?).ok()?;
     let header: Map<String, Value> = serde_json::from_slice(&header).ok()?;
     Some(header.get("kid")?.as_str()?.to_owned())
@@ -145,18 +146,18 @@ fn signer(signature: &Value) -> Option<String> {
 
 /// Empty members, as JSON pointers. Not those of an extension's parameters, which are its own; not those about
 /// security, where an empty list of scopes means something; and not those that 1.0 does not know.
-fn hollow(card: &Value) -> Vec<String> {
+fn empty_members(card: &Value) -> Vec<String> {
     let mut places = Vec::new();
     let known = digest::known_members(card);
-    walk(&known, String::new(), &mut places);
+    collect_empty(&known, String::new(), &mut places);
     places.truncate(DISPUTED_MAX);
     places
 }
 
-fn walk(value: &Value, at: String, places: &mut Vec<String>) {
+fn collect_empty(value: &Value, at: String, places: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            for (name, value) in members.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
+            for (name, value) in members.iter().filter(|(name, _)| !EMPTY_ALLOWED.contains(&name.as_str())) {
                 let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
                 let empty = match value {
                     Value::Null => true,
@@ -165,11 +166,11 @@ fn walk(value: &Value, at: String, places: &mut Vec<String>) {
                     // A message without members, such as `capabilities`, says something by being there.
                     Value::Object(_) | Value::Bool(_) | Value::Number(_) => false,
                 };
-                if empty { places.push(at) } else { walk(value, at, places) }
+                if empty { places.push(at) } else { collect_empty(value, at, places) }
             }
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(number, item)| walk(item, format!("{at}/{number}"), places));
+            items.iter().enumerate().for_each(|(number, item)| collect_empty(item, format!("{at}/{number}"), places));
         }
         _ => {}
     }

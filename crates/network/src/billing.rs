@@ -6,27 +6,27 @@
 
 mod meter;
 
-pub use meter::Meter;
+pub use meter::StripeMeter;
 
 use sabir_engine::{BoxFuture, Host};
 use sabir_proto::Timestamp;
-use sabir_store::{Batch, BatchMark, BatchStanding, DAY_MS, Ledger, StoreError, Tally};
+use sabir_store::{Batch, BatchStatus, BatchUpdate, BillingTotals, DAY_MS, Ledger, StoreError};
 use std::time::Duration;
 
 /// How long the biller recognises an id. It guarantees 24 hours; an hour less is safe.
-pub const NAME_KNOWN_MS: i64 = DAY_MS - 3_600_000;
+pub const IDEMPOTENCY_WINDOW_MS: i64 = DAY_MS - 3_600_000;
 /// How old the last booking of a batch may be for the biller to accept it, in days.
 pub const BILLABLE_DAYS: i64 = 35;
 /// Attempts to send a batch in one run.
-pub const TRIES_MAX: u32 = 3;
+pub const ATTEMPTS_MAX: u32 = 3;
 /// The first pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The biller's response to a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Billed {
+pub enum BillingResult {
     /// The biller has accepted the batch.
-    Taken,
+    Accepted,
     /// The biller will never accept it, for this reason.
     Refused(String),
     /// The result is unknown, or the biller cannot take it now. The batch may be sent again under the same id.
@@ -35,9 +35,9 @@ pub enum Billed {
 
 /// What the biller's own sums say about a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reckoned {
+pub enum Reconciliation {
     /// The sums contain the batch.
-    There,
+    Found,
     /// The sums do not contain it.
     Missing,
     /// The sums fit neither case.
@@ -47,16 +47,16 @@ pub enum Reckoned {
 /// The service that bills usage.
 pub trait Biller: Send + Sync + 'static {
     /// Sends a batch under its own id.
-    fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Billed>;
+    fn bill<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, BillingResult>;
 
     /// Compares the biller's sums with a batch, given that `known` bookings of the same payer and day are in them
     /// already.
-    fn reckon<'a>(&'a self, batch: &'a Batch, known: u64) -> BoxFuture<'a, Result<Reckoned, String>>;
+    fn reconcile<'a>(&'a self, batch: &'a Batch, known: u64) -> BoxFuture<'a, Result<Reconciliation, String>>;
 }
 
 /// The result of a billing run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Run {
+pub struct BillingRun {
     /// Batches that the biller has now.
     pub synced: Vec<Batch>,
     /// Batches that the next run tries again, and why.
@@ -68,7 +68,7 @@ pub struct Run {
 /// Batches that a run would send: open ones, and those that it would claim.
 pub async fn preview(ledger: &dyn Ledger, now: Timestamp) -> Result<Vec<Batch>, StoreError> {
     let mut batches = ledger.batches(false).await?;
-    batches.retain(|batch| batch.standing == BatchStanding::Open);
+    batches.retain(|batch| batch.status == BatchStatus::Open);
     batches.extend(ledger.claimable_usage(now, now).await?);
     Ok(batches)
 }
@@ -79,12 +79,12 @@ pub async fn run(
     biller: &dyn Biller,
     host: &dyn Host,
     within: Option<Duration>,
-) -> Result<Run, StoreError> {
+) -> Result<BillingRun, StoreError> {
     let began = host.now();
     ledger.claim_usage(began, began).await?;
-    let mut run = Run::default();
+    let mut run = BillingRun::default();
     for batch in ledger.batches(false).await? {
-        if let BatchStanding::Manual(why) = &batch.standing {
+        if let BatchStatus::Manual(why) = &batch.status {
             let why = why.clone();
             run.manual.push((batch, why));
             continue;
@@ -94,17 +94,17 @@ pub async fn run(
             run.open.push((batch, "there was no time for it; run again".into()));
             continue;
         }
-        match see_to(ledger, biller, &batch, host).await? {
-            Billed::Taken => {
-                ledger.mark_batch(&batch.id, BatchMark::Synced(host.now())).await?;
+        match bill_batch(ledger, biller, &batch, host).await? {
+            BillingResult::Accepted => {
+                ledger.update_batch(&batch.id, BatchUpdate::Synced(host.now())).await?;
                 run.synced.push(batch);
             }
-            Billed::Refused(why) => {
+            BillingResult::Refused(why) => {
                 tracing::error!(batch = batch.id, why, "a batch cannot be billed; somebody has to look at it");
-                ledger.mark_batch(&batch.id, BatchMark::Manual(why.clone())).await?;
+                ledger.update_batch(&batch.id, BatchUpdate::Manual(why.clone())).await?;
                 run.manual.push((batch, why));
             }
-            Billed::Unknown(why) => {
+            BillingResult::Unknown(why) => {
                 tracing::warn!(batch = batch.id, why, "a batch was not billed; it is tried again the next time");
                 run.open.push((batch, why));
             }
@@ -114,35 +114,35 @@ pub async fn run(
 }
 
 /// Bills one batch.
-async fn see_to(
+async fn bill_batch(
     ledger: &dyn Ledger,
     biller: &dyn Biller,
     batch: &Batch,
     host: &dyn Host,
-) -> Result<Billed, StoreError> {
+) -> Result<BillingResult, StoreError> {
     let since = |at: Timestamp| host.now().millis().saturating_sub(at.millis());
     if since(batch.last_at) > BILLABLE_DAYS * DAY_MS {
-        return Ok(Billed::Refused(format!("its bookings are older than {BILLABLE_DAYS} days")));
+        return Ok(BillingResult::Refused(format!("its bookings are older than {BILLABLE_DAYS} days")));
     }
-    if batch.sent_at.is_some_and(|at| since(at) >= NAME_KNOWN_MS) {
+    if batch.sent_at.is_some_and(|at| since(at) >= IDEMPOTENCY_WINDOW_MS) {
         let same = |other: &&Batch| other.customer == batch.customer && other.day == batch.day;
         let all = ledger.batches(true).await?;
-        let synced = all.iter().filter(same).filter(|other| matches!(other.standing, BatchStanding::Synced(_)));
+        let synced = all.iter().filter(same).filter(|other| matches!(other.status, BatchStatus::Synced(_)));
         let known = synced.map(|other| other.count).sum();
-        match biller.reckon(batch, known).await {
-            Ok(Reckoned::There) => return Ok(Billed::Taken),
-            Ok(Reckoned::Missing) => {}
-            Ok(Reckoned::Unclear) => {
-                return Ok(Billed::Refused("the biller may or may not have it: its sums do not tell".into()));
+        match biller.reconcile(batch, known).await {
+            Ok(Reconciliation::Found) => return Ok(BillingResult::Accepted),
+            Ok(Reconciliation::Missing) => {}
+            Ok(Reconciliation::Unclear) => {
+                return Ok(BillingResult::Refused("the biller may or may not have it: its sums do not tell".into()));
             }
-            Err(why) => return Ok(Billed::Unknown(why)),
+            Err(why) => return Ok(BillingResult::Unknown(why)),
         }
     }
-    ledger.mark_batch(&batch.id, BatchMark::Sent(host.now())).await?;
+    ledger.update_batch(&batch.id, BatchUpdate::Sent(host.now())).await?;
     let (mut tries, mut pause) = (1, PAUSE);
     loop {
         match biller.bill(batch).await {
-            Billed::Unknown(_) if tries < TRIES_MAX => {
+            BillingResult::Unknown(_) if tries < ATTEMPTS_MAX => {
                 host.sleep(pause).await;
                 (tries, pause) = (tries + 1, pause * 4);
             }
@@ -152,6 +152,6 @@ async fn see_to(
 }
 
 /// Whether bookings, usage and batches agree.
-pub fn is_whole(tally: &Tally) -> bool {
+pub fn is_consistent(tally: &BillingTotals) -> bool {
     tally.drift() == 0 && tally.manual == 0
 }

@@ -4,7 +4,7 @@ use sabir_store::BookingStatus;
 
 /// An action on a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Move {
+pub enum BookingAction {
     /// The booking is paid.
     Pay,
     /// The venue confirms it.
@@ -20,18 +20,18 @@ pub enum Move {
 /// A transition that the table does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a booking that is {from} cannot become {to}")]
-pub struct Illegal {
+pub struct IllegalTransition {
     /// The status of the booking now.
     pub from: BookingStatus,
     /// The status it was to get.
     pub to: BookingStatus,
 }
 
-impl Move {
+impl BookingAction {
     pub const ALL: [Self; 5] = [Self::Pay, Self::Confirm, Self::Complete, Self::Miss, Self::Cancel];
 
     /// The status that the action leads to, where it is legal.
-    pub const fn leads(self) -> BookingStatus {
+    pub const fn target(self) -> BookingStatus {
         match self {
             Self::Pay => BookingStatus::Pending,
             Self::Confirm => BookingStatus::Confirmed,
@@ -43,31 +43,31 @@ impl Move {
 }
 
 /// The status after an action. The only place that decides what is legal: commands, payments and tests use it.
-pub const fn next(from: BookingStatus, step: Move) -> Result<BookingStatus, Illegal> {
+pub const fn next(from: BookingStatus, step: BookingAction) -> Result<BookingStatus, IllegalTransition> {
     use BookingStatus::{Cancelled, Completed, Confirmed, NoShow, Pending, PendingPayment};
     match (from, step) {
-        (PendingPayment, Move::Pay) => Ok(Pending),
-        (Pending, Move::Confirm) => Ok(Confirmed),
+        (PendingPayment, BookingAction::Pay) => Ok(Pending),
+        (Pending, BookingAction::Confirm) => Ok(Confirmed),
         // Only confirmed guests can come or stay away.
-        (Confirmed, Move::Complete) => Ok(Completed),
-        (Confirmed, Move::Miss) => Ok(NoShow),
+        (Confirmed, BookingAction::Complete) => Ok(Completed),
+        (Confirmed, BookingAction::Miss) => Ok(NoShow),
         // An expired hold is cancelled as well.
-        (PendingPayment | Pending | Confirmed, Move::Cancel) => Ok(Cancelled),
-        (PendingPayment, Move::Confirm | Move::Complete | Move::Miss)
-        | (Pending, Move::Pay | Move::Complete | Move::Miss)
-        | (Confirmed, Move::Pay | Move::Confirm)
-        | (Completed | NoShow | Cancelled, _) => Err(Illegal { from, to: step.leads() }),
+        (PendingPayment | Pending | Confirmed, BookingAction::Cancel) => Ok(Cancelled),
+        (PendingPayment, BookingAction::Confirm | BookingAction::Complete | BookingAction::Miss)
+        | (Pending, BookingAction::Pay | BookingAction::Complete | BookingAction::Miss)
+        | (Confirmed, BookingAction::Pay | BookingAction::Confirm)
+        | (Completed | NoShow | Cancelled, _) => Err(IllegalTransition { from, to: step.target() }),
     }
 }
 
 /// The action that leads from one status to another.
-pub fn between(from: BookingStatus, to: BookingStatus) -> Result<Move, Illegal> {
-    let legal = |step: &Move| next(from, *step) == Ok(to);
-    Move::ALL.into_iter().find(legal).ok_or(Illegal { from, to })
+pub fn action_between(from: BookingStatus, to: BookingStatus) -> Result<BookingAction, IllegalTransition> {
+    let legal = |step: &BookingAction| next(from, *step) == Ok(to);
+    BookingAction::ALL.into_iter().find(legal).ok_or(IllegalTransition { from, to })
 }
 
 /// The webhook event for a booking that has reached this status, besides `booking.status_changed`.
-pub const fn event(status: BookingStatus) -> Option<&'static str> {
+pub const fn webhook_event(status: BookingStatus) -> Option<&'static str> {
     match status {
         BookingStatus::Completed => Some("booking.completed"),
         BookingStatus::NoShow => Some("booking.no_show"),
@@ -95,13 +95,13 @@ mod tests {
         ];
         for from in BookingStatus::ALL {
             for to in BookingStatus::ALL {
-                assert_eq!(between(from, to).is_ok(), legal.contains(&(from, to)), "{from} to {to}");
+                assert_eq!(action_between(from, to).is_ok(), legal.contains(&(from, to)), "{from} to {to}");
             }
-            for step in Move::ALL {
-                assert_eq!(next(from, step).is_ok(), legal.contains(&(from, step.leads())), "{from} by {step:?}");
+            for step in BookingAction::ALL {
+                assert_eq!(next(from, step).is_ok(), legal.contains(&(from, step.target())), "{from} by {step:?}");
             }
         }
-        let refused = between(Completed, Cancelled).unwrap_err();
+        let refused = action_between(Completed, Cancelled).unwrap_err();
         assert_eq!(refused.to_string(), "a booking that is completed cannot become cancelled");
     }
 }

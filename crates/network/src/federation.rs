@@ -3,10 +3,10 @@
 //! A registry that cannot be read now is read the next time, from the same cursor. Nothing here decides which records
 //! are accepted; the registry does.
 
-use crate::record::{LEASE_MAX, Record, Signed};
-use crate::registry::{Changes, Registry};
+use crate::record::{LEASE_MAX, Record, SignedRecord};
+use crate::registry::{ChangesPage, NetworkRegistry};
 use crate::route::Routes;
-use sabir_guard::fetch::{Fetch, Method, Request};
+use sabir_guard::fetch::{Fetch, FetchMethod, FetchRequest};
 use sabir_guard::sign::SigningKey;
 use sabir_proto::{Json, Timestamp};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ const PAGES_MAX: usize = 20;
 
 /// The cursor of a remote registry.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark {
+struct RegistryCursor {
     epoch: u64,
     since: u64,
 }
@@ -30,13 +30,13 @@ struct Mark {
 pub struct Federation<F> {
     routes: Arc<Routes>,
     fetch: F,
-    marks: Mutex<HashMap<String, Mark>>,
+    cursors: Mutex<HashMap<String, RegistryCursor>>,
 }
 
 impl<F: Fetch> Federation<F> {
     /// Reads the registries of the peers of these routes.
     pub fn new(routes: Arc<Routes>, fetch: F) -> Self {
-        Self { routes, fetch, marks: Mutex::default() }
+        Self { routes, fetch, cursors: Mutex::default() }
     }
 
     /// The routes to other networks.
@@ -50,31 +50,31 @@ impl<F: Fetch> Federation<F> {
     }
 
     /// The registry that is kept up to date.
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &NetworkRegistry {
         self.routes.registry()
     }
 
     /// Reads the changes at every peer that has a registry, and removes expired records.
-    pub async fn keep_up(&self, now: Timestamp) {
-        self.registry().sweep(now);
-        for neighbour in self.routes.neighbours() {
+    pub async fn sync(&self, now: Timestamp) {
+        self.registry().remove_expired(now);
+        for neighbour in self.routes.peers() {
             if let Some(at) = &neighbour.registry
-                && let Err(why) = self.read(&neighbour.id, at, now).await
+                && let Err(why) = self.sync_registry(&neighbour.id, at, now).await
             {
                 tracing::info!(network = %neighbour.id, %why, "the registry of a neighbour cannot be read");
             }
         }
     }
 
-    async fn read(&self, id: &str, at: &Url, now: Timestamp) -> Result<(), String> {
+    async fn sync_registry(&self, id: &str, at: &Url, now: Timestamp) -> Result<(), String> {
         for _ in 0..PAGES_MAX {
             let mark = self.lock().get(id).copied().unwrap_or_default();
-            let page = self.page(at, mark.since).await?;
+            let page = self.fetch_page(at, mark.since).await?;
             // The numbers of the remote registry have started anew, so the cursor is invalid.
-            let page = if page.epoch == mark.epoch || mark.since == 0 { page } else { self.page(at, 0).await? };
+            let page = if page.epoch == mark.epoch || mark.since == 0 { page } else { self.fetch_page(at, 0).await? };
             let (epoch, since, more) = (page.epoch, page.next, page.more);
-            self.registry().learn(id, page, &self.fetch, now).await;
-            self.lock().insert(id.to_owned(), Mark { epoch, since });
+            self.registry().apply_changes(id, page, &self.fetch, now).await;
+            self.lock().insert(id.to_owned(), RegistryCursor { epoch, since });
             if !more {
                 break;
             }
@@ -82,11 +82,11 @@ impl<F: Fetch> Federation<F> {
         Ok(())
     }
 
-    async fn page(&self, at: &Url, since: u64) -> Result<Changes, String> {
+    async fn fetch_page(&self, at: &Url, since: u64) -> Result<ChangesPage, String> {
         let mut url = at.clone();
         url.set_path(&format!("{}/changes", at.path().trim_end_matches('/')));
         url.query_pairs_mut().append_pair("since", &since.to_string());
-        let request = Request { url, method: Method::Get, bytes_max: PAGE_BYTES_MAX };
+        let request = FetchRequest { url, method: FetchMethod::Get, bytes_max: PAGE_BYTES_MAX };
         let answer = self.fetch.fetch(request).await.map_err(|fault| fault.to_string())?;
         if answer.status != 200 {
             return Err(format!("HTTP {}", answer.status));
@@ -94,8 +94,8 @@ impl<F: Fetch> Federation<F> {
         serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, RegistryCursor>> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,7 +106,7 @@ impl<F> std::fmt::Debug for Federation<F> {
 }
 
 /// Makes a record of our own: numbered by the time, so that it is newer than any before it, and valid for a day.
-pub fn issue(record: Record, key: &SigningKey, keys: Json, now: Timestamp) -> Option<(Record, Signed)> {
+pub fn issue(record: Record, key: &SigningKey, keys: Json, now: Timestamp) -> Option<(Record, SignedRecord)> {
     let lease = i64::try_from(LEASE_MAX.as_millis()).ok()?;
     let record = Record {
         keys,
@@ -127,23 +127,23 @@ pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 mod tests {
     use super::*;
     use crate::record::tests::{NOW, key, record};
-    use crate::route::Neighbour;
-    use sabir_gateway::{Egress, Envoy, Metrics, Tls};
-    use sabir_guard::authn::agnt::{Derivation, Ring};
-    use sabir_guard::fetch::{Answer, FetchFault};
+    use crate::route::ConfiguredPeer;
+    use sabir_gateway::{Egress, EnvelopeSender, Metrics, Tls};
+    use sabir_guard::authn::agnt::{KeyDerivation, KeyRing};
+    use sabir_guard::fetch::{FetchFault, FetchResponse};
     use sabir_guard::sign::key_set;
     use sabir_proto::Secret;
 
     /// The registry of a peer, and the keys that hosts publish.
-    struct World {
-        registry: Mutex<Option<Registry>>,
+    struct NeighbourStub {
+        registry: Mutex<Option<NetworkRegistry>>,
         keys: String,
         asked: Mutex<Vec<String>>,
     }
 
-    impl Fetch for World {
-        async fn fetch(&self, request: Request) -> Result<Answer, FetchFault> {
-            let ok = |body: String| Ok(Answer { status: 200, body: body.into_bytes().into() });
+    impl Fetch for NeighbourStub {
+        async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchFault> {
+            let ok = |body: String| Ok(FetchResponse { status: 200, body: body.into_bytes().into() });
             if request.url.path() == "/.well-known/jwks.json" {
                 return ok(self.keys.clone());
             }
@@ -163,31 +163,39 @@ mod tests {
         let key = key();
         let now = Timestamp::from_millis(NOW);
         let keys = Json::of(&key_set(std::slice::from_ref(&key))).unwrap();
-        let world = Arc::new(World { registry: Mutex::default(), keys: keys.as_str().into(), asked: Mutex::default() });
-        let ring = Arc::new(Ring::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap());
+        let world =
+            Arc::new(NeighbourStub { registry: Mutex::default(), keys: keys.as_str().into(), asked: Mutex::default() });
+        let ring = Arc::new(KeyRing::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap());
         let at = Some(Url::parse("https://b.example/registry/v1").unwrap());
-        let b = Neighbour { id: "network:b".into(), mail: None, key: None, ring, via: true, registry: at };
-        let envoy = Envoy::new(Egress::public(), &Tls::default(), Metrics::of_venues()).unwrap();
-        let registry = Arc::new(Registry::new("network:a", now));
+        let b = ConfiguredPeer {
+            id: "network:b".into(),
+            route: None,
+            key: None,
+            ring,
+            accepts_forwarded: true,
+            registry: at,
+        };
+        let envoy = EnvelopeSender::new(Egress::public(), &Tls::default(), Metrics::for_venues()).unwrap();
+        let registry = Arc::new(NetworkRegistry::new("network:a", now));
         let routes = Routes::new(("network:a".into(), "k".into()), None, envoy, registry, vec![b], 4);
         let federation = Federation::new(Arc::new(routes), world.clone());
-        federation.keep_up(now).await;
+        federation.sync(now).await;
         assert!(federation.registry().all(now).is_empty(), "nobody was there");
-        let publish = async |registry: &Registry, id: &str| {
+        let publish = async |registry: &NetworkRegistry, id: &str| {
             let (record, signed) = issue(record(id, &key, 0), &key, keys.clone(), now).unwrap();
             registry.publish(record, signed, now).await.unwrap();
         };
-        let theirs = Registry::new("network:b", now);
+        let theirs = NetworkRegistry::new("network:b", now);
         publish(&theirs, "network:b").await;
         *world.registry.lock().unwrap() = Some(theirs);
-        federation.keep_up(now).await;
+        federation.sync(now).await;
         let entry = federation.registry().get("network:b", now).unwrap();
         assert_eq!((entry.origin.as_str(), entry.through.as_deref()), ("network:b", Some("network:b")));
-        federation.keep_up(now).await;
-        let anew = Registry::new("network:b", Timestamp::from_millis(NOW + 1));
+        federation.sync(now).await;
+        let anew = NetworkRegistry::new("network:b", Timestamp::from_millis(NOW + 1));
         publish(&anew, "network:c").await;
         *world.registry.lock().unwrap() = Some(anew);
-        federation.keep_up(now).await;
+        federation.sync(now).await;
         assert!(federation.registry().get("network:c", now).is_some());
         assert_eq!(*world.asked.lock().unwrap(), ["since=0", "since=0", "since=1", "since=1", "since=0"]);
     }

@@ -2,9 +2,9 @@
 //!
 //! Operators write such files by hand or with a short script, so an error names the row, its slug and its member.
 
-use crate::Terms;
+use crate::NetworkTerms;
 use crate::intent::{NAME_CHARS_MAX, TIME_CHARS_MAX};
-use sabir_store::{Fee, Imported, Ledger, Slot, Venue, VenueListing, VenueName};
+use sabir_store::{Fee, ImportCounts, Ledger, Slot, Venue, VenueListing, VenueRef};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,7 +28,7 @@ pub const URL_CHARS_MAX: usize = 2000;
 
 /// Why a file is not imported. The message is shown as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misread {
+pub enum VenueFileError {
     /// The file is not a JSON array of at most [`VENUES_MAX`] rows.
     #[error("{0}")]
     File(String),
@@ -94,20 +94,20 @@ pub struct SlotRow {
 }
 
 /// Reads a file. Two rows with the same slug or the same agent are an error, since it is unclear which of them counts.
-pub fn read(text: &str) -> Result<Vec<VenueRow>, Misread> {
+pub fn read(text: &str) -> Result<Vec<VenueRow>, VenueFileError> {
     let rows: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(rows)) => rows,
-        Ok(_) => return Err(Misread::File("the file must be a JSON array of venues".into())),
-        Err(error) => return Err(Misread::File(format!("the file is not JSON: {error}"))),
+        Ok(_) => return Err(VenueFileError::File("the file must be a JSON array of venues".into())),
+        Err(error) => return Err(VenueFileError::File(format!("the file is not JSON: {error}"))),
     };
     if rows.len() > VENUES_MAX {
-        return Err(Misread::File(format!("{} venues, over the limit of {VENUES_MAX}", rows.len())));
+        return Err(VenueFileError::File(format!("{} venues, over the limit of {VENUES_MAX}", rows.len())));
     }
     let (mut slugs, mut agents) = (BTreeMap::new(), BTreeMap::new());
     let mut venues = Vec::with_capacity(rows.len());
     for (at, row) in rows.into_iter().enumerate() {
         let slug = row.get("slug").and_then(Value::as_str).map(|slug| slug.chars().take(NAME_CHARS_MAX).collect());
-        let wrong = |problem: String| Misread::Row { row: at + 1, slug, problem };
+        let wrong = |problem: String| VenueFileError::Row { row: at + 1, slug, problem };
         let venue = match VenueRow::read(row) {
             Ok(venue) => venue,
             Err(problem) => return Err(wrong(problem)),
@@ -127,8 +127,8 @@ impl VenueRow {
     /// Reads one row; returns what is wrong with it.
     pub fn read(row: Value) -> Result<Self, String> {
         let Value::Object(members) = row else { return Err("must be an object".into()) };
-        let mut row = Row(members);
-        let slug = row.must("slug", NAME_CHARS_MAX)?;
+        let mut row = RowMembers(members);
+        let slug = row.required("slug", NAME_CHARS_MAX)?;
         check_slug(&slug)?;
         let agent_id = row.text("agent_id", 256)?;
         if agent_id.as_deref().is_some_and(|id| id.is_empty() || id.contains(char::is_whitespace)) {
@@ -140,8 +140,8 @@ impl VenueRow {
         let venue = Self {
             agent_id: agent_id.unwrap_or_else(|| format!("venue:{slug}")),
             slug,
-            name: row.must("name", LABEL_CHARS_MAX)?,
-            category: row.must("category", LABEL_CHARS_MAX)?,
+            name: row.required("name", LABEL_CHARS_MAX)?,
+            category: row.required("category", LABEL_CHARS_MAX)?,
             description: row.prose("description")?,
             area: row.text("area", LABEL_CHARS_MAX)?,
             city: row.text("city", LABEL_CHARS_MAX)?,
@@ -153,7 +153,7 @@ impl VenueRow {
             active: row.flag("active")?,
             slots: row.slots()?,
         };
-        row.end()?;
+        row.reject_unknown()?;
         Ok(venue)
     }
 }
@@ -162,12 +162,12 @@ impl VenueRow {
 /// its own.
 pub async fn import(
     ledger: &dyn Ledger,
-    terms: &Terms,
+    terms: &NetworkTerms,
     rows: Vec<VenueRow>,
-) -> Result<Imported, sabir_store::ImportError> {
+) -> Result<ImportCounts, sabir_store::ImportError> {
     let mut listings = Vec::with_capacity(rows.len());
     for row in rows {
-        let known = ledger.venue(VenueName::Slug(&row.slug)).await?;
+        let known = ledger.venue(VenueRef::Slug(&row.slug)).await?;
         let slots = match (&row.slots, &known) {
             (None, Some(venue)) => ledger.slots(&venue.id).await?,
             (slots, _) => slots.iter().flatten().map(Slot::from).collect(),
@@ -236,9 +236,9 @@ pub(crate) fn is_uuid(text: &str) -> bool {
 }
 
 /// The members of a row that are still to be read.
-struct Row(Map<String, Value>);
+struct RowMembers(Map<String, Value>);
 
-impl Row {
+impl RowMembers {
     fn text(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -247,7 +247,7 @@ impl Row {
         }
     }
 
-    fn must(&mut self, name: &str, chars_max: usize) -> Result<String, String> {
+    fn required(&mut self, name: &str, chars_max: usize) -> Result<String, String> {
         let text = self.text(name, chars_max)?.ok_or_else(|| format!("{name}: must be given"))?;
         if text.trim().is_empty() { Err(format!("{name}: must not be empty")) } else { Ok(text) }
     }
@@ -304,7 +304,7 @@ impl Row {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
                 let pct = value.as_f64().ok_or("referral_fee_pct: must be a number")?;
-                hundredths(pct).map(Some).ok_or_else(|| {
+                percent_to_basis_points(pct).map(Some).ok_or_else(|| {
                     "referral_fee_pct: must be between 0 and 100, with at most two digits after the point".to_owned()
                 })
             }
@@ -343,7 +343,7 @@ impl Row {
     }
 
     /// Reports a member that was not read as unknown.
-    fn end(self) -> Result<(), String> {
+    fn reject_unknown(self) -> Result<(), String> {
         self.0.keys().next().map_or(Ok(()), |name| {
             let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
             Err(format!("{shown}: is not known"))
@@ -354,18 +354,18 @@ impl Row {
 impl SlotRow {
     fn read(slot: Value) -> Result<Self, String> {
         let Value::Object(members) = slot else { return Err("must be an object".into()) };
-        let mut row = Row(members);
-        let (id, time) = (row.must("id", NAME_CHARS_MAX)?, row.must("time", TIME_CHARS_MAX)?);
+        let mut row = RowMembers(members);
+        let (id, time) = (row.required("id", NAME_CHARS_MAX)?, row.required("time", TIME_CHARS_MAX)?);
         let capacity = row.whole("capacity")?.unwrap_or(1);
         let capacity = u32::try_from(capacity).ok().filter(|capacity| *capacity <= CAPACITY_MAX);
         let capacity = capacity.ok_or_else(|| format!("capacity: must be between 0 and {CAPACITY_MAX}"))?;
-        row.end()?;
+        row.reject_unknown()?;
         Ok(Self { id, time, capacity })
     }
 }
 
-/// A percentage in hundredths; `None` for a number outside 0 to 100 or with more digits.
-pub fn hundredths(pct: f64) -> Option<u32> {
+/// A percentage in hundredths; `Unchanged` for a number outside 0 to 100 or with more digits.
+pub fn percent_to_basis_points(pct: f64) -> Option<u32> {
     let scaled = pct * 100.0;
     let whole = scaled.round();
     let fits = (0.0..=10_000.0).contains(&whole) && (scaled - whole).abs() < 1e-6;
@@ -468,10 +468,10 @@ mod tests {
     fn shares_are_kept_in_hundredths() {
         for (pct, kept) in [(7.0, Some(700)), (0.07, Some(7)), (7.35, Some(735)), (0.0, Some(0)), (100.0, Some(10_000))]
         {
-            assert_eq!(hundredths(pct), kept, "{pct}");
+            assert_eq!(percent_to_basis_points(pct), kept, "{pct}");
         }
         for pct in [7.001, 100.01, -0.01, f64::NAN, f64::INFINITY] {
-            assert_eq!(hundredths(pct), None, "{pct}");
+            assert_eq!(percent_to_basis_points(pct), None, "{pct}");
         }
     }
 }

@@ -7,9 +7,9 @@ use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Object, TaskId};
 use serde_json::{Map, Value};
 
-/// Venues in a response to `venue.list`, by default.
+/// Venues in a response to `venue.add_list`, by default.
 pub const LIST_LIMIT: u32 = 50;
-/// Venues in a response to `venue.list`, at most.
+/// Venues in a response to `venue.add_list`, at most.
 pub const LIST_LIMIT_MAX: u32 = 100;
 /// Venues in a response to `booking.search`, by default.
 pub const SEARCH_LIMIT: u32 = 10;
@@ -30,15 +30,15 @@ pub const TIME_CHARS_MAX: usize = 64;
 
 /// A parsed request to the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum IntentRequest {
     /// `network.ping`
     Ping,
-    /// `venue.list`
-    List(Wanted),
+    /// `venue.add_list`
+    List(VenueFilter),
     /// `booking.search`
-    Search(Wanted),
+    Search(VenueFilter),
     /// `booking.confirm`
-    Confirm(Order),
+    Confirm(BookingOrder),
     /// `booking.status`, of the booking with this id.
     Status(TaskId),
     /// `payment.authorize`; the payment module parses it.
@@ -47,7 +47,7 @@ pub enum Ask {
 
 /// A filter for venues. A venue must satisfy all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct VenueFilter {
     /// Only this category, in any case.
     pub category: Option<String>,
     /// A part of the area or the city.
@@ -60,7 +60,7 @@ pub struct Wanted {
 
 /// An order for a booking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
+pub struct BookingOrder {
     /// The venue, by its id or its slug.
     pub venue: String,
     /// The id of one of its slots.
@@ -73,19 +73,19 @@ pub struct Order {
     pub note: Option<String>,
 }
 
-impl Ask {
+impl IntentRequest {
     /// Parses the payload of an intent, without the members of its signature.
     pub fn read(intent: Intent, payload: &Object) -> Result<Self, Problem> {
-        let mut members = Members(payload.to_map());
+        let mut members = PayloadMembers(payload.to_map());
         let ask = match intent {
             Intent::NetworkPing => Self::Ping,
-            Intent::VenueList => Self::List(Wanted {
+            Intent::VenueList => Self::List(VenueFilter {
                 category: members.text("category", QUERY_CHARS_MAX)?,
                 location: members.text("location", QUERY_CHARS_MAX)?,
                 terms: Vec::new(),
                 limit: members.limit(LIST_LIMIT, LIST_LIMIT_MAX)?,
             }),
-            Intent::BookingSearch => Self::Search(Wanted {
+            Intent::BookingSearch => Self::Search(VenueFilter {
                 category: None,
                 location: members.text("location", QUERY_CHARS_MAX)?,
                 terms: terms(members.text("query", QUERY_CHARS_MAX)?.as_deref().unwrap_or_default())?,
@@ -95,17 +95,17 @@ impl Ask {
             Intent::BookingStatus => Self::Status(members.booking()?),
             Intent::PaymentAuthorize => return Ok(Self::Authorize(payload.clone())),
         };
-        members.end()?;
+        members.reject_unknown()?;
         Ok(ask)
     }
 }
 
-impl Order {
+impl BookingOrder {
     /// Parses the payload of `booking.confirm`, which is also the booking in `payment.authorize`.
     pub fn read(payload: &Object) -> Result<Self, Problem> {
-        let mut members = Members(payload.to_map());
+        let mut members = PayloadMembers(payload.to_map());
         let order = members.order()?;
-        members.end()?;
+        members.reject_unknown()?;
         Ok(order)
     }
 }
@@ -120,9 +120,9 @@ fn terms(query: &str) -> Result<Vec<String>, Problem> {
 }
 
 /// The members of a payload that are still to be read.
-struct Members(Map<String, Value>);
+struct PayloadMembers(Map<String, Value>);
 
-impl Members {
+impl PayloadMembers {
     /// Reads an optional member that is text.
     fn text(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
         match self.0.remove(name) {
@@ -136,7 +136,7 @@ impl Members {
     }
 
     /// Reads an optional member that is text and not empty.
-    fn word(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
+    fn non_empty_text(&mut self, name: &str, chars_max: usize) -> Result<Option<String>, Problem> {
         match self.text(name, chars_max)? {
             Some(text) if text.trim().is_empty() => Err(invalid(format!("{name}: must not be empty"))),
             other => Ok(other),
@@ -165,16 +165,17 @@ impl Members {
 
     /// Reads the id of a booking, as the response to its order has it.
     fn booking(&mut self) -> Result<TaskId, Problem> {
-        let id = self.word("booking_id", NAME_CHARS_MAX)?;
+        let id = self.non_empty_text("booking_id", NAME_CHARS_MAX)?;
         let id = id.ok_or_else(|| invalid("booking_id: must be given; it is in the answer to booking.confirm"))?;
         TaskId::parse(&id).ok_or_else(|| invalid("booking_id: is not the id of a booking"))
     }
 
-    fn order(&mut self) -> Result<Order, Problem> {
-        let venue = self.word("venue_id", NAME_CHARS_MAX)?;
+    fn order(&mut self) -> Result<BookingOrder, Problem> {
+        let venue = self.non_empty_text("venue_id", NAME_CHARS_MAX)?;
         let venue = venue.ok_or_else(|| invalid("venue_id: must be given; it is the slug or the id of a venue"))?;
-        let slot = self.word("slot_id", NAME_CHARS_MAX)?;
-        let (time, slot_time) = (self.word("time", TIME_CHARS_MAX)?, self.word("slot_time", TIME_CHARS_MAX)?);
+        let slot = self.non_empty_text("slot_id", NAME_CHARS_MAX)?;
+        let (time, slot_time) =
+            (self.non_empty_text("time", TIME_CHARS_MAX)?, self.non_empty_text("slot_time", TIME_CHARS_MAX)?);
         if let (Some(one), Some(other)) = (&time, &slot_time)
             && one != other
         {
@@ -188,7 +189,7 @@ impl Members {
             },
         };
         let note = self.note()?;
-        Ok(Order { venue, slot, time: time.or(slot_time), party_size, note })
+        Ok(BookingOrder { venue, slot, time: time.or(slot_time), party_size, note })
     }
 
     /// Guests write in paragraphs, so their note is the one text that may have line breaks.
@@ -207,7 +208,7 @@ impl Members {
     }
 
     /// Reports a member that was not read as unknown.
-    fn end(self) -> Result<(), Problem> {
+    fn reject_unknown(self) -> Result<(), Problem> {
         match self.0.keys().next() {
             None => Ok(()),
             Some(name) => {
@@ -235,8 +236,8 @@ mod tests {
     use super::*;
     use sabir_proto::Json;
 
-    fn read(intent: Intent, payload: &str) -> Result<Ask, Problem> {
-        Ask::read(intent, &Object::new(Json::parse(payload).unwrap()).unwrap())
+    fn read(intent: Intent, payload: &str) -> Result<IntentRequest, Problem> {
+        IntentRequest::read(intent, &Object::new(Json::parse(payload).unwrap()).unwrap())
     }
 
     fn refused(intent: Intent, payload: &str) -> String {
@@ -247,24 +248,24 @@ mod tests {
 
     #[test]
     fn what_is_left_out_has_its_usual_value() {
-        assert_eq!(read(Intent::NetworkPing, "{}"), Ok(Ask::Ping));
-        let list = Wanted { limit: 50, ..Wanted::default() };
-        assert_eq!(read(Intent::VenueList, "{}"), Ok(Ask::List(list.clone())));
+        assert_eq!(read(Intent::NetworkPing, "{}"), Ok(IntentRequest::Ping));
+        let list = VenueFilter { limit: 50, ..VenueFilter::default() };
+        assert_eq!(read(Intent::VenueList, "{}"), Ok(IntentRequest::List(list.clone())));
         let nulls = r#"{"category":null,"location":null,"limit":null}"#;
-        assert_eq!(read(Intent::VenueList, nulls), Ok(Ask::List(list)));
+        assert_eq!(read(Intent::VenueList, nulls), Ok(IntentRequest::List(list)));
         let search = read(Intent::BookingSearch, r#"{"query":"  pizza  wood fire "}"#).unwrap();
         let terms = ["pizza", "wood", "fire"].map(str::to_owned).to_vec();
-        assert_eq!(search, Ask::Search(Wanted { terms, limit: 10, ..Wanted::default() }));
+        assert_eq!(search, IntentRequest::Search(VenueFilter { terms, limit: 10, ..VenueFilter::default() }));
         let nulls =
             r#"{"venue_id":"a","slot_id":null,"time":null,"slot_time":null,"party_size":null,"user_note":null}"#;
-        let order = Order { venue: "a".into(), ..Order::default() };
-        assert_eq!(read(Intent::BookingConfirm, nulls), Ok(Ask::Confirm(order)));
+        let order = BookingOrder { venue: "a".into(), ..BookingOrder::default() };
+        assert_eq!(read(Intent::BookingConfirm, nulls), Ok(IntentRequest::Confirm(order)));
     }
 
     #[test]
     fn limits_are_cut_and_never_guessed() {
         let limit = |payload: &str| match read(Intent::VenueList, payload).unwrap() {
-            Ask::List(wanted) => wanted.limit,
+            IntentRequest::List(wanted) => wanted.limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit(r#"{"limit":1}"#), 1);
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn an_order_says_what_it_means_or_is_refused() {
         let full = r#"{"venue_id":"luigis","slot_id":"s1","slot_time":"19:00","party_size":1000,"user_note":"a\nb"}"#;
-        let Ok(Ask::Confirm(order)) = read(Intent::BookingConfirm, full) else { panic!("an order") };
+        let Ok(IntentRequest::Confirm(order)) = read(Intent::BookingConfirm, full) else { panic!("an order") };
         assert_eq!((order.time.as_deref(), order.party_size), (Some("19:00"), Some(1000)));
         assert!(read(Intent::BookingConfirm, r#"{"venue_id":"a","time":"t","slot_time":"t"}"#).is_ok());
         for bad in [

@@ -23,27 +23,27 @@
 //! | `via`, `route` | forwarding envelopes, and the routes to venues and networks |
 //! | `federation` | keeping up with peer networks |
 
-pub mod answer;
 pub mod billing;
 pub mod booking;
 mod card;
-mod errand;
 pub mod federation;
 pub mod import;
 pub mod intent;
-pub mod patron;
+pub mod key_holder;
 pub mod payment;
+pub mod plain_text;
 pub mod record;
 pub mod registry;
+pub mod response;
 pub mod route;
+mod service_transport;
 mod transition;
 mod venue;
 pub mod via;
 pub mod webhook;
-pub mod words;
 
 pub use card::{skill, skills};
-pub use errand::Messenger;
-pub use patron::{Patron, Patrons, Strangers};
-pub use transition::{MoveError, Office};
-pub use venue::{BOOKING, CONFIRM_CENTS, Terms, VenueAgent};
+pub use key_holder::{KeyHolder, KeyHolderDirectory, NoKeyHolders};
+pub use service_transport::ServiceTransport;
+pub use transition::{BookingAdmin, TransitionError};
+pub use venue::{BOOKING, CONFIRM_CENTS, NetworkAgent, NetworkTerms};

@@ -15,20 +15,20 @@
 
 mod crypto;
 mod holds;
-mod offer;
 mod processor;
+mod request;
 mod saga;
 mod stripe;
-mod test;
+mod test_processor;
 mod x402;
 
 pub use crypto::Crypto;
 pub use holds::release_holds;
-pub use offer::{Capture, Offer, Token};
-pub use processor::{Charge, PaymentProcessor, Promise, Refused};
-pub(crate) use saga::{Notice, Purchase};
+pub use processor::{Authorization, Charge, PaymentProcessor, ProcessorError};
+pub use request::{CaptureMode, PaymentRequest, PaymentToken};
+pub(crate) use saga::{BookingNotification, Purchase};
 pub use stripe::{STRIPE_VERSION, Stripe};
-pub use test::TestProcessor;
+pub use test_processor::TestProcessor;
 pub use x402::X402;
 
 use sabir_proto::agnt::{Problem, ProblemCode};
@@ -38,9 +38,9 @@ use std::time::Duration;
 /// How long a slot is held for a payment.
 pub const HOLD_TIME: Duration = Duration::from_secs(600);
 /// How long a processor that does not answer is asked for an authorisation. Less than a slot is held.
-pub const PROMISE_PATIENCE: Duration = Duration::from_secs(120);
+pub const AUTHORIZE_TIME_MAX: Duration = Duration::from_secs(120);
 /// How long it is asked to capture or to void the money.
-pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+pub const CAPTURE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The first pause between two requests.
 pub const PAUSE_MIN: Duration = Duration::from_millis(250);
 /// The longest pause between two requests.
@@ -48,7 +48,7 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The limits that an operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Caps {
+pub struct PaymentCaps {
     /// The maximum of one payment, in minor units.
     pub payment_max: Option<u64>,
     /// The maximum of all payments of one key in one currency on one UTC day.
@@ -57,26 +57,26 @@ pub struct Caps {
 
 /// Takes payments through processors, within the operator's limits.
 #[derive(Clone, Default)]
-pub struct Cashier {
+pub struct PaymentService {
     processors: Vec<Arc<dyn PaymentProcessor>>,
-    caps: Caps,
+    caps: PaymentCaps,
 }
 
-impl std::fmt::Debug for Cashier {
+impl std::fmt::Debug for PaymentService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.processors.iter().map(|processor| processor.name()).collect();
         f.debug_struct("Cashier").field("processors", &names).field("caps", &self.caps).finish()
     }
 }
 
-impl Cashier {
+impl PaymentService {
     /// A service with these processors and these limits.
-    pub fn new(processors: Vec<Arc<dyn PaymentProcessor>>, caps: Caps) -> Self {
+    pub fn new(processors: Vec<Arc<dyn PaymentProcessor>>, caps: PaymentCaps) -> Self {
         Self { processors, caps }
     }
 
     /// Whether it has any processor.
-    pub fn is_open(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         !self.processors.is_empty()
     }
 

@@ -5,7 +5,7 @@
 
 use sabir_guard::authn::jwks::KeySet;
 use sabir_guard::sign::SigningKey;
-use sabir_guard::sign::detached::Detached;
+use sabir_guard::sign::detached::DetachedSignature;
 use sabir_proto::{Json, Timestamp, canon};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -85,11 +85,11 @@ pub struct Pricing {
 /// A record and its signature, as they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signed {
+pub struct SignedRecord {
     /// The record, as it was signed.
     pub record: Json,
     /// The detached signature over the record.
-    pub signature: Detached,
+    pub signature: DetachedSignature,
 }
 
 /// Why a record is not accepted.
@@ -104,12 +104,12 @@ pub enum RecordFault {
 }
 
 impl Record {
-    /// Signs the record; `None` if it has no canonical form or signing fails.
-    pub fn sign(&self, key: &SigningKey) -> Option<Signed> {
+    /// Signs the record; `Unchanged` if it has no canonical form or signing fails.
+    pub fn sign(&self, key: &SigningKey) -> Option<SignedRecord> {
         let text = canon::jcs(&canon::read(Json::of(self).ok()?.as_str()).ok()?).ok()?;
-        let signature = Detached::sign(&text, key)?;
+        let signature = DetachedSignature::sign(&text, key)?;
         let record = Json::parse(std::str::from_utf8(&text).ok()?).ok()?;
-        Some(Signed { record, signature })
+        Some(SignedRecord { record, signature })
     }
 
     /// Parses its public keys.
@@ -164,7 +164,7 @@ impl Record {
     }
 }
 
-impl Signed {
+impl SignedRecord {
     /// Parses a record and its signature. Verifies nothing yet.
     pub fn read(bytes: &[u8]) -> Result<Self, RecordFault> {
         let wrong = |why: String| RecordFault::Invalid(why);
@@ -177,13 +177,13 @@ impl Signed {
     }
 
     /// Parses the record, whose content is only a claim until its signature is verified.
-    pub fn claimed(&self) -> Result<Record, RecordFault> {
+    pub fn parse_record(&self) -> Result<Record, RecordFault> {
         self.record.read().map_err(|error| RecordFault::Invalid(format!("not a record: {error}")))
     }
 
     /// Whether one of these keys has signed it.
-    pub fn is_by(&self, keys: &KeySet) -> bool {
-        self.canonical().is_some_and(|text| self.signature.is_by(&text, keys))
+    pub fn is_signed_by(&self, keys: &KeySet) -> bool {
+        self.canonical().is_some_and(|text| self.signature.is_signed_by(&text, keys))
     }
 
     /// The signed bytes, by which two records are also compared.
@@ -237,13 +237,13 @@ pub(crate) mod tests {
     fn a_record_is_read_back_as_it_was_signed() {
         let key = key();
         let signed = record("network:a", &key, 1).sign(&key).unwrap();
-        let read = Signed::read(signed.write().as_bytes()).unwrap();
+        let read = SignedRecord::read(signed.write().as_bytes()).unwrap();
         assert_eq!(read, signed);
-        let claimed = read.claimed().unwrap();
+        let claimed = read.parse_record().unwrap();
         assert_eq!(claimed.check(Timestamp::from_millis(NOW)), Ok(()));
-        assert!(read.is_by(&claimed.key_set().unwrap()));
+        assert!(read.is_signed_by(&claimed.key_set().unwrap()));
         let forged = signed.write().replace("network:a", "network:b");
-        assert!(!Signed::read(forged.as_bytes()).unwrap().is_by(&claimed.key_set().unwrap()));
+        assert!(!SignedRecord::read(forged.as_bytes()).unwrap().is_signed_by(&claimed.key_set().unwrap()));
     }
 
     #[test]
@@ -267,7 +267,7 @@ pub(crate) mod tests {
         }
         for text in ["", "[]", r#"{"record":{}}"#, r#"{"record":{},"signature":{"protected":"","signature":""},"x":1}"#]
         {
-            assert!(Signed::read(text.as_bytes()).is_err(), "{text}");
+            assert!(SignedRecord::read(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

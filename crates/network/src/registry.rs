@@ -14,11 +14,11 @@
 
 mod search;
 
-pub use search::{Match, Query, RESULTS_MAX, Standing};
+pub use search::{NetworkHealth, NetworkQuery, PlaceMatch, RESULTS_MAX};
 
-use crate::record::{Record, RecordFault, Signed};
+use crate::record::{Record, RecordFault, SignedRecord};
 use sabir_guard::authn::jwks::{self, KeySet};
-use sabir_guard::fetch::{Fetch, Method, Request};
+use sabir_guard::fetch::{Fetch, FetchMethod, FetchRequest};
 use sabir_proto::{Json, Timestamp};
 use sabir_store::{NetworkRecord, Networks, StoreError};
 use serde::{Deserialize, Serialize};
@@ -35,24 +35,24 @@ const KEYS: &str = "/.well-known/jwks.json";
 
 /// What the registry did with an accepted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum AcceptedRecord {
     /// It is the first record of its network.
     First,
     /// It replaces the record before it.
     Newer,
     /// The very same record is stored already.
-    Same,
+    Unchanged,
 }
 
 /// Why a record was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untaken {
+pub enum RecordRejection {
     /// The record is invalid.
     #[error(transparent)]
     Record(#[from] RecordFault),
     /// The record belongs to another network.
     #[error("the record is of {0}")]
-    Another(String),
+    WrongNetwork(String),
     /// A newer record is stored.
     #[error("there is a record with seq {0}; a newer one has a higher number")]
     Stale(u64),
@@ -70,7 +70,7 @@ pub enum Untaken {
 
 /// The origin of a record that was not published here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct RecordSource<'a> {
     /// The registry it was published at.
     pub origin: &'a str,
     /// The peer that sent it to us.
@@ -79,11 +79,11 @@ pub struct Told<'a> {
 
 /// A network in the registry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct RegistryEntry {
     /// The content of its record.
     pub record: Record,
     /// The record with its signature.
-    pub signed: Signed,
+    pub signed: SignedRecord,
     /// The registry it was published at.
     pub origin: String,
     /// The peer that sent it to us, if it was not published here.
@@ -96,24 +96,24 @@ pub struct Entry {
 
 /// A change, as registries read it from each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct RegistryChange {
     /// The number of the change.
     pub number: u64,
     /// The registry it was published at.
     pub origin: String,
     /// The record and its signature.
-    pub signed: Signed,
+    pub signed: SignedRecord,
 }
 
 /// A page of changes of one registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changes {
+pub struct ChangesPage {
     /// The id of the registry.
     pub registry: String,
     /// When its numbers began; if this changes, the reader starts over.
     pub epoch: u64,
     /// The changes, oldest first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RegistryChange>,
     /// The number after which the next page begins.
     pub next: u64,
     /// Whether there are more.
@@ -122,46 +122,46 @@ pub struct Changes {
 
 /// The registry of networks. It is in memory; with a ledger, an accepted record is stored there before it is
 /// acknowledged.
-pub struct Registry {
-    own: String,
+pub struct NetworkRegistry {
+    own_id: String,
     epoch: u64,
-    shelf: RwLock<Shelf>,
+    cache: RwLock<RecordCache>,
     ledger: Option<Arc<dyn Networks>>,
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for NetworkRegistry {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Registry").field("own", &self.own).finish_non_exhaustive()
+        out.debug_struct("Registry").field("own", &self.own_id).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    entries: BTreeMap<String, Entry>,
+struct RecordCache {
+    entries: BTreeMap<String, RegistryEntry>,
     number: u64,
 }
 
-impl Registry {
+impl NetworkRegistry {
     /// An empty registry without a ledger. `own` is the name under which records published here go to others.
     pub fn new(own: impl Into<String>, now: Timestamp) -> Self {
         let epoch = u64::try_from(now.millis()).unwrap_or(0);
-        Self { own: own.into(), epoch, shelf: RwLock::default(), ledger: None }
+        Self { own_id: own.into(), epoch, cache: RwLock::default(), ledger: None }
     }
 
     /// A registry with the records of a ledger, which also stores new ones.
     pub async fn open(own: impl Into<String>, ledger: Arc<dyn Networks>, now: Timestamp) -> Result<Self, StoreError> {
         let registry = Self::new(own, now);
-        let mut shelf = Shelf::default();
+        let mut shelf = RecordCache::default();
         for row in ledger.network_changes(0, NETWORKS_MAX).await? {
             let kept = Json::parse(&row.record).ok().zip(serde_json::from_str(&row.signature).ok());
-            let signed = kept.map(|(record, signature)| Signed { record, signature });
-            let Some((record, signed)) = signed.and_then(|signed| Some((signed.claimed().ok()?, signed))) else {
+            let signed = kept.map(|(record, signature)| SignedRecord { record, signature });
+            let Some((record, signed)) = signed.and_then(|signed| Some((signed.parse_record().ok()?, signed))) else {
                 tracing::warn!(network = %row.network, "a record in the ledger cannot be read");
                 continue;
             };
             shelf.number = shelf.number.max(row.change);
             let NetworkRecord { origin, change: number, disputed, .. } = row;
-            let entry = Entry { record, signed, origin, through: None, number, disputed };
+            let entry = RegistryEntry { record, signed, origin, through: None, number, disputed };
             shelf.entries.insert(row.network, entry);
         }
         *registry.write() = shelf;
@@ -169,7 +169,7 @@ impl Registry {
     }
 
     /// Stores the present record of a network in the ledger.
-    async fn keep(&self, id: &str, now: Timestamp) {
+    async fn persist(&self, id: &str, now: Timestamp) {
         let Some(ledger) = &self.ledger else { return };
         let Some(entry) = self.read().entries.get(id).cloned() else { return };
         let row = NetworkRecord {
@@ -190,138 +190,150 @@ impl Registry {
     }
 
     /// The name of this registry.
-    pub fn own(&self) -> &str {
-        &self.own
+    pub fn own_id(&self) -> &str {
+        &self.own_id
     }
 
     /// Whether a record of this network would be verified with the stored one, and not with the keys of its host.
-    pub fn knows(&self, id: &str, now: Timestamp) -> bool {
-        self.kept(id, now).is_some()
+    pub fn has_record(&self, id: &str, now: Timestamp) -> bool {
+        self.unexpired(id, now).is_some()
     }
 
     /// Accepts or rejects a record that was published here, or that a peer's registry sent.
-    pub async fn take(
+    pub async fn accept(
         &self,
         id: &str,
-        signed: Signed,
-        told: Option<Told<'_>>,
+        signed: SignedRecord,
+        told: Option<RecordSource<'_>>,
         fetch: &impl Fetch,
         now: Timestamp,
-    ) -> Result<Taken, Untaken> {
-        let record = signed.claimed()?;
+    ) -> Result<AcceptedRecord, RecordRejection> {
+        let record = signed.parse_record()?;
         if record.network_id != id {
-            return Err(Untaken::Another(record.network_id));
+            return Err(RecordRejection::WrongNetwork(record.network_id));
         }
         record.check(now)?;
-        let known = self.kept(id, now);
+        let known = self.unexpired(id, now);
         let keys = match &known {
             Some(entry) => entry.record.key_set()?,
             None => {
                 // Later records are signed by a key of this one, so it must contain the key that signed it.
-                if !signed.is_by(&record.key_set()?) {
+                if !signed.is_signed_by(&record.key_set()?) {
                     return Err(RecordFault::Signature.into());
                 }
-                published(&record, fetch).await?
+                fetch_published_keys(&record, fetch).await?
             }
         };
-        if !signed.is_by(&keys) {
+        if !signed.is_signed_by(&keys) {
             return Err(RecordFault::Signature.into());
         }
-        let taken = self.place(record, signed, told, known.map(|entry| entry.number));
-        if matches!(taken, Ok(Taken::First | Taken::Newer)) {
-            self.keep(id, now).await;
+        let taken = self.insert(record, signed, told, known.map(|entry| entry.number));
+        if matches!(taken, Ok(AcceptedRecord::First | AcceptedRecord::Newer)) {
+            self.persist(id, now).await;
         }
         taken
     }
 
     /// Accepts our own record, whose key needs no proof.
-    pub async fn publish(&self, record: Record, signed: Signed, now: Timestamp) -> Result<Taken, Untaken> {
+    pub async fn publish(
+        &self,
+        record: Record,
+        signed: SignedRecord,
+        now: Timestamp,
+    ) -> Result<AcceptedRecord, RecordRejection> {
         let id = record.network_id.clone();
         let number = self.read().entries.get(&id).map(|entry| entry.number);
-        let taken = self.place(record, signed, None, number)?;
-        self.keep(&id, now).await;
+        let taken = self.insert(record, signed, None, number)?;
+        self.persist(&id, now).await;
         Ok(taken)
     }
 
     /// Inserts a record, unless another one was inserted since the check.
-    fn place(
+    fn insert(
         &self,
         record: Record,
-        signed: Signed,
-        told: Option<Told<'_>>,
+        signed: SignedRecord,
+        told: Option<RecordSource<'_>>,
         seen: Option<u64>,
-    ) -> Result<Taken, Untaken> {
+    ) -> Result<AcceptedRecord, RecordRejection> {
         let mut shelf = self.write();
-        let Shelf { entries, number } = &mut *shelf;
+        let RecordCache { entries, number } = &mut *shelf;
         let full = entries.len() >= NETWORKS_MAX;
         let taken = match entries.get_mut(&record.network_id) {
             // The keys that were checked are not those of the record that is stored now.
-            Some(entry) if Some(entry.number) != seen => return Err(Untaken::Stale(entry.record.seq)),
-            Some(entry) if record.seq < entry.record.seq => return Err(Untaken::Stale(entry.record.seq)),
+            Some(entry) if Some(entry.number) != seen => return Err(RecordRejection::Stale(entry.record.seq)),
+            Some(entry) if record.seq < entry.record.seq => return Err(RecordRejection::Stale(entry.record.seq)),
             Some(entry) if record.seq == entry.record.seq => {
                 if entry.signed.canonical() == signed.canonical() {
                     // After a restart this restores which peer sent it.
                     entry.through = entry.through.take().or_else(|| told.map(|told| told.through.to_owned()));
-                    return if entry.disputed { Err(Untaken::Equivocation(record.seq)) } else { Ok(Taken::Same) };
+                    return if entry.disputed {
+                        Err(RecordRejection::Equivocation(record.seq))
+                    } else {
+                        Ok(AcceptedRecord::Unchanged)
+                    };
                 }
                 tracing::warn!(network = %record.network_id, seq = record.seq, "a network says two things under one number");
                 *number += 1;
                 (entry.disputed, entry.number) = (true, *number);
-                return Err(Untaken::Equivocation(record.seq));
+                return Err(RecordRejection::Equivocation(record.seq));
             }
-            Some(_) => Taken::Newer,
-            None if full => return Err(Untaken::Full),
-            None => Taken::First,
+            Some(_) => AcceptedRecord::Newer,
+            None if full => return Err(RecordRejection::Full),
+            None => AcceptedRecord::First,
         };
         *number += 1;
         let id = record.network_id.clone();
-        let origin = told.map_or(&*self.own, |told| told.origin).to_owned();
+        let origin = told.map_or(&*self.own_id, |told| told.origin).to_owned();
         let through = told.map(|told| told.through.to_owned());
-        let entry = Entry { record, signed, origin, through, number: *number, disputed: false };
+        let entry = RegistryEntry { record, signed, origin, through, number: *number, disputed: false };
         entries.insert(id, entry);
         Ok(taken)
     }
 
     /// The record of a network, if it is valid now.
-    pub fn get(&self, id: &str, now: Timestamp) -> Option<Entry> {
-        self.kept(id, now).filter(|entry| !entry.disputed && !entry.record.withdrawn)
+    pub fn get(&self, id: &str, now: Timestamp) -> Option<RegistryEntry> {
+        self.unexpired(id, now).filter(|entry| !entry.disputed && !entry.record.withdrawn)
     }
 
     /// The records of all networks that are valid now.
-    pub fn all(&self, now: Timestamp) -> Vec<Entry> {
+    pub fn all(&self, now: Timestamp) -> Vec<RegistryEntry> {
         let shelf = self.read();
-        let good = |entry: &&Entry| entry.record.expires() > now && !entry.disputed && !entry.record.withdrawn;
+        let good = |entry: &&RegistryEntry| entry.record.expires() > now && !entry.disputed && !entry.record.withdrawn;
         shelf.entries.values().filter(good).cloned().collect()
     }
 
     /// The changes after a number. Disputed records are left out; withdrawals are included.
-    pub fn changes(&self, since: u64, now: Timestamp) -> Changes {
+    pub fn changes(&self, since: u64, now: Timestamp) -> ChangesPage {
         let shelf = self.read();
-        let newer = |entry: &&Entry| entry.number > since && entry.record.expires() > now && !entry.disputed;
-        let mut entries: Vec<&Entry> = shelf.entries.values().filter(newer).collect();
+        let newer = |entry: &&RegistryEntry| entry.number > since && entry.record.expires() > now && !entry.disputed;
+        let mut entries: Vec<&RegistryEntry> = shelf.entries.values().filter(newer).collect();
         entries.sort_by_key(|entry| entry.number);
         let more = entries.len() > CHANGES_MAX;
         entries.truncate(CHANGES_MAX);
         let next = entries.last().map_or(since.max(shelf.number), |entry| entry.number);
-        let change =
-            |entry: &Entry| Change { number: entry.number, origin: entry.origin.clone(), signed: entry.signed.clone() };
+        let change = |entry: &RegistryEntry| RegistryChange {
+            number: entry.number,
+            origin: entry.origin.clone(),
+            signed: entry.signed.clone(),
+        };
         let changes = entries.into_iter().map(change).collect();
-        Changes { registry: self.own.clone(), epoch: self.epoch, changes, next, more }
+        ChangesPage { registry: self.own_id.clone(), epoch: self.epoch, changes, next, more }
     }
 
     /// Accepts the changes of another registry; a rejected record does not stop the next one. Returns how many were
     /// accepted.
-    pub async fn learn(&self, through: &str, page: Changes, fetch: &impl Fetch, now: Timestamp) -> usize {
+    pub async fn apply_changes(&self, through: &str, page: ChangesPage, fetch: &impl Fetch, now: Timestamp) -> usize {
         let mut taken = 0;
-        for Change { origin, signed, .. } in page.changes {
-            let Ok(record) = signed.claimed() else { continue };
-            if origin == self.own {
+        for RegistryChange { origin, signed, .. } in page.changes {
+            let Ok(record) = signed.parse_record() else { continue };
+            if origin == self.own_id {
                 continue;
             }
-            let told = Told { origin: &origin, through };
-            match self.take(&record.network_id, signed, Some(told), fetch, now).await {
-                Ok(Taken::First | Taken::Newer) => taken += 1,
-                Ok(Taken::Same) | Err(Untaken::Stale(_)) => {}
+            let told = RecordSource { origin: &origin, through };
+            match self.accept(&record.network_id, signed, Some(told), fetch, now).await {
+                Ok(AcceptedRecord::First | AcceptedRecord::Newer) => taken += 1,
+                Ok(AcceptedRecord::Unchanged) | Err(RecordRejection::Stale(_)) => {}
                 Err(why) => tracing::info!(network = %record.network_id, %origin, %why, "a record was not taken"),
             }
         }
@@ -329,34 +341,34 @@ impl Registry {
     }
 
     /// Removes expired records.
-    pub fn sweep(&self, now: Timestamp) {
+    pub fn remove_expired(&self, now: Timestamp) {
         self.write().entries.retain(|_, entry| entry.record.expires() > now);
     }
 
-    fn kept(&self, id: &str, now: Timestamp) -> Option<Entry> {
+    fn unexpired(&self, id: &str, now: Timestamp) -> Option<RegistryEntry> {
         self.read().entries.get(id).filter(|entry| entry.record.expires() > now).cloned()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Shelf> {
-        self.shelf.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, RecordCache> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Shelf> {
-        self.shelf.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, RecordCache> {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Fetches the keys that the host of an endpoint publishes.
-async fn published(record: &Record, fetch: &impl Fetch) -> Result<KeySet, Untaken> {
+async fn fetch_published_keys(record: &Record, fetch: &impl Fetch) -> Result<KeySet, RecordRejection> {
     let invalid = || RecordFault::Invalid("endpoint is not a URL".into());
     let endpoint = record.url().ok_or_else(invalid)?;
     let host = endpoint.host_str().unwrap_or_default();
     let unproven = |reason: String| {
         tracing::info!(network = %record.network_id, host, reason, "the keys of a network's host cannot be read");
-        Untaken::Unproven(host.to_owned())
+        RecordRejection::Unproven(host.to_owned())
     };
     let url: Url = endpoint.join(KEYS).map_err(|_| invalid())?;
-    let answer = fetch.fetch(Request { url, method: Method::Get, bytes_max: jwks::BYTES_MAX }).await;
+    let answer = fetch.fetch(FetchRequest { url, method: FetchMethod::Get, bytes_max: jwks::BYTES_MAX }).await;
     let answer = answer.map_err(|fault| unproven(fault.to_string()))?;
     if answer.status != 200 {
         return Err(unproven(format!("HTTP {}", answer.status)));

@@ -3,28 +3,28 @@
 //! The agent of such a task is not served, so only code with access to the engine can run it. The transition and the
 //! notifications of subscribers are one step of that task.
 
-use crate::booking::{between, event};
-use crate::patron::Patrons;
-use crate::venue::{booking_artifact, owe};
-use crate::{answer, webhook};
-use sabir_engine::{Agent, Context, Ending, Engine, Failure, Resident, TaskLog};
+use crate::booking::{action_between, webhook_event};
+use crate::key_holder::KeyHolderDirectory;
+use crate::venue::{booking_artifact, notify_subscribers};
+use crate::{response, webhook};
+use sabir_engine::{Agent, Context, Ending, Engine, Failure, HostedAgent, TaskLog};
 use sabir_proto::{
-    AgentName, Caller, ContextId, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, Sent, TaskId,
-    Tenant, Terms, ToolMode,
+    AgentName, Caller, ContextId, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, SendReply,
+    ServiceParameters, TaskId, Tenant, ToolMode,
 };
-use sabir_store::{Booking, BookingStatus, Effect, Ledger, Scope, StoreError, Venue, VenueName};
+use sabir_store::{Booking, BookingStatus, Effect, Ledger, Scope, StoreError, Venue, VenueRef};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Why a transition failed.
 #[derive(Debug, thiserror::Error)]
-pub enum MoveError {
+pub enum TransitionError {
     /// There is no booking with this id.
     #[error("there is no booking {0}")]
-    Unknown(TaskId),
+    BookingNotFound(TaskId),
     /// The table does not allow the transition.
     #[error(transparent)]
-    Illegal(#[from] crate::booking::Illegal),
+    Illegal(#[from] crate::booking::IllegalTransition),
     /// The engine could not run the task.
     #[error("{0}")]
     Fault(Fault),
@@ -35,7 +35,7 @@ pub enum MoveError {
 
 /// Runs transitions for operators.
 #[derive(Clone)]
-pub struct Office {
+pub struct BookingAdmin {
     /// The engine that runs the task.
     pub engine: Engine,
     /// The log with the booking's task.
@@ -43,25 +43,32 @@ pub struct Office {
     /// The ledger with the booking.
     pub ledger: Arc<dyn Ledger>,
     /// The lookup of the key that made the booking.
-    pub patrons: Arc<dyn Patrons>,
+    pub key_holders: Arc<dyn KeyHolderDirectory>,
     /// The name of the network's agent.
     pub agent: AgentName,
 }
 
-impl Office {
+impl BookingAdmin {
     /// Moves a booking to a status, and returns it afterwards.
-    pub async fn transition(&self, id: TaskId, to: BookingStatus, by: &Caller) -> Result<Booking, MoveError> {
-        let booking = self.ledger.booking(id).await?.ok_or(MoveError::Unknown(id))?;
-        between(booking.status, to)?;
-        let venue = self.ledger.venue(VenueName::Id(&booking.booked.venue)).await?;
+    pub async fn transition(&self, id: TaskId, to: BookingStatus, by: &Caller) -> Result<Booking, TransitionError> {
+        let booking = self.ledger.booking(id).await?.ok_or(TransitionError::BookingNotFound(id))?;
+        action_between(booking.status, to)?;
+        let venue = self.ledger.venue(VenueRef::Id(&booking.details.venue)).await?;
         let context = self.log.load(id).await?.and_then(|stored| stored.context());
-        let clerk = Clerk { booking, venue, to, ledger: self.ledger.clone(), patrons: self.patrons.clone() };
-        self.have(clerk, context, by).await.map_err(MoveError::Fault)?;
-        self.ledger.booking(id).await?.ok_or(MoveError::Unknown(id))
+        let clerk =
+            TransitionAgent { booking, venue, to, ledger: self.ledger.clone(), key_holders: self.key_holders.clone() };
+        self.run_transition(clerk, context, by).await.map_err(TransitionError::Fault)?;
+        self.ledger.booking(id).await?.ok_or(TransitionError::BookingNotFound(id))
     }
 
-    async fn have(&self, clerk: Clerk, context_id: Option<ContextId>, by: &Caller) -> Result<(), Fault> {
-        let resident = Resident { name: self.agent.clone(), agent: Arc::new(clerk), push: true, tools: ToolMode::Full };
+    async fn run_transition(
+        &self,
+        clerk: TransitionAgent,
+        context_id: Option<ContextId>,
+        by: &Caller,
+    ) -> Result<(), Fault> {
+        let resident =
+            HostedAgent { name: self.agent.clone(), agent: Arc::new(clerk), push: true, tool_mode: ToolMode::Full };
         let scope = Scope { tenant: Tenant::none(), caller: by.clone(), agent: self.agent.clone() };
         let id = MessageId::parse("transition").map_err(|e| Fault::InvalidRequest(e.to_string()))?;
         let message = Message { context_id, ..Message::text(id, Role::User, "transition") };
@@ -73,39 +80,40 @@ impl Office {
             alias: None,
             wants_task: true,
         });
-        match self.engine.send(&resident, Arc::new(scope), request, &Terms::default()).await? {
-            Sent::Task(task, _) if task.state == sabir_proto::TaskState::Completed => Ok(()),
-            Sent::Task(task, _) => Err(Fault::Internal(format!("the move ended as {}", task.state))),
-            Sent::Message(_) => Err(Fault::Internal("the move left no task".into())),
+        match self.engine.send(&resident, Arc::new(scope), request, &ServiceParameters::default()).await? {
+            SendReply::Task(task, _) if task.state == sabir_proto::TaskState::Completed => Ok(()),
+            SendReply::Task(task, _) => Err(Fault::Internal(format!("the move ended as {}", task.state))),
+            SendReply::Message(_) => Err(Fault::Internal("the move left no task".into())),
         }
     }
 }
 
 /// The agent that moves one booking.
-struct Clerk {
+struct TransitionAgent {
     booking: Booking,
     venue: Option<Venue>,
     to: BookingStatus,
     ledger: Arc<dyn Ledger>,
-    patrons: Arc<dyn Patrons>,
+    key_holders: Arc<dyn KeyHolderDirectory>,
 }
 
-impl Agent for Clerk {
+impl Agent for TransitionAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let Self { booking, to, .. } = self;
-        let (booked, named) = (&booking.booked, event(*to));
+        let (booked, named) = (&booking.details, webhook_event(*to));
         let from = booking.status;
-        cx.effect(Effect::MoveBooking { booking: booking.id, from, to: *to, at: cx.now(), usage: None });
-        owe(&*self.ledger, cx, &booked.key, named, true).await?;
-        let mut shown = answer::booking(&booking.id.to_string(), self.venue.as_ref(), booked, *to, booking.created_at);
+        cx.add_effect(Effect::MoveBooking { booking: booking.id, from, to: *to, at: cx.now(), usage: None });
+        notify_subscribers(&*self.ledger, cx, &booked.key, named, true).await?;
+        let mut shown =
+            response::booking(&booking.id.to_string(), self.venue.as_ref(), booked, *to, booking.created_at);
         shown.insert("previous_status".into(), from.name().into());
-        let (prefix, correlation) = (self.patrons.holder(&booked.key).prefix, booked.correlation.clone());
-        let told = webhook::Told { event: named, prefix, correlation };
+        let (prefix, correlation) = (self.key_holders.by_key(&booked.key).prefix, booked.correlation.clone());
+        let told = webhook::WebhookContext { event: named, prefix, correlation };
         cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
         Ok(Ending::complete())
     }
 
-    fn is_carried(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         true
     }
 }

@@ -11,8 +11,8 @@
 //! | the last hop did not sign the chain | `invalid_signature` |
 //! | less than 200 ms left | `ttl_exceeded`, and nothing is forwarded |
 
-use sabir_gateway::{Envelope, Hop, VIA_MAX};
-use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX, Ring};
+use sabir_gateway::{Envelope, EnvelopeHop, VIA_MAX};
+use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX, KeyRing};
 use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::{Json, Timestamp};
@@ -24,25 +24,25 @@ pub const HOPS_MAX: usize = 4;
 /// The time that one hop subtracts from the remaining time.
 pub const MARGIN: Duration = Duration::from_millis(100);
 /// The least remaining time with which an envelope is forwarded.
-pub const LEAST: Duration = Duration::from_millis(200);
+pub const TIME_MIN: Duration = Duration::from_millis(200);
 
 /// Checks a forwarded envelope. One that was not forwarded always passes.
-pub fn check(envelope: &Envelope, own: &str, hops_max: usize, ring: &Ring, now: Timestamp) -> Result<(), Problem> {
+pub fn check(envelope: &Envelope, own: &str, hops_max: usize, ring: &KeyRing, now: Timestamp) -> Result<(), Problem> {
     check_chain(&envelope.from, &envelope.via, own, hops_max)?;
     let Some((last, earlier)) = envelope.via.split_last() else { return Ok(()) };
     let wrong = || Problem::new(ProblemCode::InvalidSignature, "the signature is not valid");
     let text = signed_text(envelope, earlier, (&last.agent, last.at, &last.kid)).ok_or_else(wrong)?;
     let age = now.millis().div_euclid(1000).saturating_sub(last.at);
     let fresh = age <= seconds(AGE_MAX) && -age <= seconds(AHEAD_MAX);
-    if fresh && ring.slot_of(text.as_bytes(), &last.sig, now).is_some() { Ok(()) } else { Err(wrong()) }
+    if fresh && ring.key_slot_of(text.as_bytes(), &last.sig, now).is_some() { Ok(()) } else { Err(wrong()) }
 }
 
 /// Checks that a chain has no loop, and is not too long.
-pub fn check_chain(from: &str, via: &[Hop], own: &str, hops_max: usize) -> Result<(), Problem> {
+pub fn check_chain(from: &str, via: &[EnvelopeHop], own: &str, hops_max: usize) -> Result<(), Problem> {
     if via.is_empty() {
         return Ok(());
     }
-    let repeats = |(at, hop): (usize, &Hop)| {
+    let repeats = |(at, hop): (usize, &EnvelopeHop)| {
         hop.agent == own || hop.agent == from || via[..at].iter().any(|earlier| earlier.agent == hop.agent)
     };
     if from == own || via.iter().enumerate().any(repeats) {
@@ -57,18 +57,18 @@ pub fn check_chain(from: &str, via: &[Hop], own: &str, hops_max: usize) -> Resul
 }
 
 /// Adds us to the chain of an envelope, and returns the time for the next hop.
-pub fn pass_on(
+pub fn forward(
     envelope: &mut Envelope,
     (own, kid): (&str, &str),
     hops_max: usize,
-    ring: &Ring,
+    ring: &KeyRing,
     (now, left): (Timestamp, Duration),
 ) -> Result<Duration, Problem> {
     check_chain(&envelope.from, &envelope.via, own, hops_max)?;
     if envelope.via.len() >= hops_max.min(VIA_MAX) {
         return Err(Problem::new(ProblemCode::HopLimitExceeded, "the envelope may not be passed on any further"));
     }
-    if left < LEAST {
+    if left < TIME_MIN {
         return Err(Problem::new(ProblemCode::TtlExceeded, "there is no time left to pass it on"));
     }
     let time = left - MARGIN;
@@ -76,13 +76,13 @@ pub fn pass_on(
     let text = signed_text(envelope, &envelope.via, (own, at, kid))
         .ok_or_else(|| Problem::new(ProblemCode::InvalidPayload, "the payload has no canonical form"))?;
     let ttl_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let hop = Hop { agent: own.into(), at, kid: kid.into(), ttl_ms, sig: ring.sign(text.as_bytes()) };
+    let hop = EnvelopeHop { agent: own.into(), at, kid: kid.into(), ttl_ms, sig: ring.sign(text.as_bytes()) };
     envelope.via.push(hop);
     Ok(time)
 }
 
 /// The text that a hop signs: the envelope without the signature members of its payload, and the chain before it.
-fn signed_text(envelope: &Envelope, earlier: &[Hop], (agent, at, kid): (&str, i64, &str)) -> Option<String> {
+fn signed_text(envelope: &Envelope, earlier: &[EnvelopeHop], (agent, at, kid): (&str, i64, &str)) -> Option<String> {
     #[derive(Serialize)]
     struct Text<'a> {
         protocol: &'a str,
@@ -91,7 +91,7 @@ fn signed_text(envelope: &Envelope, earlier: &[Hop], (agent, at, kid): (&str, i6
         intent: &'a str,
         timestamp: String,
         payload: Json,
-        via: &'a [Hop],
+        via: &'a [EnvelopeHop],
         agent: &'a str,
         at: i64,
         kid: &'a str,
@@ -120,14 +120,14 @@ fn seconds(time: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_guard::authn::agnt::Derivation;
+    use sabir_guard::authn::agnt::KeyDerivation;
     use sabir_proto::agnt::Intent;
     use sabir_proto::{Object, Secret};
 
     const NOW: i64 = 1_776_000_000;
 
-    fn ring(letter: &str) -> Ring {
-        Ring::new(&Secret::new(letter.repeat(32)), Derivation::Raw).unwrap()
+    fn ring(letter: &str) -> KeyRing {
+        KeyRing::new(&Secret::new(letter.repeat(32)), KeyDerivation::Raw).unwrap()
     }
 
     fn now() -> Timestamp {
@@ -141,11 +141,11 @@ mod tests {
         envelope
     }
 
-    fn passed(by: &[&str]) -> Envelope {
+    fn forwarded_by(by: &[&str]) -> Envelope {
         let mut envelope = envelope();
         for own in by {
             let time = (now(), Duration::from_millis(1000));
-            assert_eq!(pass_on(&mut envelope, (own, "k1"), HOPS_MAX, &ring("k"), time), Ok(Duration::from_millis(900)));
+            assert_eq!(forward(&mut envelope, (own, "k1"), HOPS_MAX, &ring("k"), time), Ok(Duration::from_millis(900)));
         }
         envelope
     }
@@ -154,19 +154,19 @@ mod tests {
         result.err().map(|problem| problem.code)
     }
 
-    fn judge(envelope: &Envelope) -> Option<ProblemCode> {
+    fn check_code(envelope: &Envelope) -> Option<ProblemCode> {
         code(check(envelope, "network:c", HOPS_MAX, &ring("k"), now()))
     }
 
     #[test]
     fn a_chain_is_proven_by_its_last_hop() {
-        assert_eq!(judge(&envelope()), None, "one that nobody passed on");
-        let good = passed(&["network:a", "network:b"]);
-        assert_eq!(judge(&good), None);
+        assert_eq!(check_code(&envelope()), None, "one that nobody passed on");
+        let good = forwarded_by(&["network:a", "network:b"]);
+        assert_eq!(check_code(&good), None);
         assert_eq!((good.via.len(), good.via[1].ttl_ms, good.from.as_str()), (2, 900, "origin"));
         // The signature members of the payload are not covered; everything else is.
         let resigned = Object::new(Json::parse(r#"{"query":"é","price":1.0,"_sig":"y","_ts":1}"#).unwrap()).unwrap();
-        assert_eq!(judge(&Envelope { payload: resigned, ..good.clone() }), None);
+        assert_eq!(check_code(&Envelope { payload: resigned, ..good.clone() }), None);
         let changed = Object::new(Json::parse(r#"{"query":"é","price":1}"#).unwrap()).unwrap();
         let mut reordered = good.clone();
         reordered.via.swap(0, 1);
@@ -183,7 +183,7 @@ mod tests {
             dropped,
             renamed,
         ] {
-            assert_eq!(judge(&forged), Some(ProblemCode::InvalidSignature), "{forged:?}");
+            assert_eq!(check_code(&forged), Some(ProblemCode::InvalidSignature), "{forged:?}");
         }
         let other = check(&good, "network:c", HOPS_MAX, &ring("x"), now());
         assert_eq!(code(other), Some(ProblemCode::InvalidSignature));
@@ -193,28 +193,28 @@ mod tests {
 
     #[test]
     fn nobody_passes_an_envelope_on_twice() {
-        let good = passed(&["network:a", "network:b"]);
+        let good = forwarded_by(&["network:a", "network:b"]);
         for own in ["network:a", "network:b", "origin"] {
             let found = check(&good, own, HOPS_MAX, &ring("k"), now());
             assert_eq!(code(found), Some(ProblemCode::LoopDetected), "{own}");
         }
         let mut twice = good;
         twice.via.push(twice.via[0].clone());
-        assert_eq!(judge(&twice), Some(ProblemCode::LoopDetected));
+        assert_eq!(check_code(&twice), Some(ProblemCode::LoopDetected));
     }
 
     #[test]
     fn a_chain_has_an_end_and_so_has_time() {
-        let mut long = passed(&["a", "b", "c", "d"]);
-        assert_eq!(judge(&long), None);
+        let mut long = forwarded_by(&["a", "b", "c", "d"]);
+        assert_eq!(check_code(&long), None);
         let code = |result: Result<Duration, Problem>| result.err().map(|problem| problem.code);
         let time = (now(), Duration::from_secs(1));
-        let fifth = pass_on(&mut long, ("e", "k"), HOPS_MAX, &ring("k"), time);
+        let fifth = forward(&mut long, ("e", "k"), HOPS_MAX, &ring("k"), time);
         assert_eq!(code(fifth), Some(ProblemCode::HopLimitExceeded));
         let three = check(&long, "network:c", 3, &ring("k"), now()).unwrap_err();
         assert_eq!(three.code, ProblemCode::HopLimitExceeded);
         let mut hurried = envelope();
-        let late = pass_on(&mut hurried, ("a", "k"), HOPS_MAX, &ring("k"), (now(), Duration::from_millis(199)));
+        let late = forward(&mut hurried, ("a", "k"), HOPS_MAX, &ring("k"), (now(), Duration::from_millis(199)));
         assert_eq!(code(late), Some(ProblemCode::TtlExceeded));
         assert!(hurried.via.is_empty());
     }

@@ -25,12 +25,12 @@ const _: () = assert!(CONFIGS_MAX as usize == 2 * SUBSCRIPTIONS_PER_KEY_MAX, "a 
 /// The prefix of configuration ids, and the suffix of those for [`STATUS_CHANGED`].
 const PREFIX: &str = "webhook-";
 const CHANGED: &str = ".changed";
-/// The key of [`Told`] in the metadata of an artifact.
-const TOLD: &str = "urn:sabir:agnt:told";
+/// The key of [`WebhookContext`] in the metadata of an artifact.
+const CONTEXT_URN: &str = "urn:sabir:agnt:told";
 
 /// Data for subscribers besides the booking itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct WebhookContext {
     /// The event name, where the transition has one of its own.
     pub event: Option<&'static str>,
     /// The visible prefix of the key.
@@ -39,16 +39,16 @@ pub struct Told {
     pub correlation: Option<String>,
 }
 
-impl Told {
+impl WebhookContext {
     /// The metadata for the booking's artifact.
     pub fn metadata(&self) -> Option<Object> {
         #[derive(Serialize)]
-        struct Beside<'a> {
+        struct ArtifactMetadata<'a> {
             #[serde(rename = "urn:sabir:agnt:told")]
-            told: Members<'a>,
+            told: ContextMembers<'a>,
         }
         #[derive(Serialize)]
-        struct Members<'a> {
+        struct ContextMembers<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]
             event: Option<&'static str>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,8 +57,8 @@ impl Told {
             correlation_id: Option<&'a str>,
         }
         let (api_key_prefix, correlation_id) = (self.prefix.as_deref(), self.correlation.as_deref());
-        let told = Members { event: self.event, api_key_prefix, correlation_id };
-        Json::of(&Beside { told }).and_then(Object::new).ok()
+        let told = ContextMembers { event: self.event, api_key_prefix, correlation_id };
+        Json::of(&ArtifactMetadata { told }).and_then(Object::new).ok()
     }
 }
 
@@ -70,7 +70,7 @@ fn wants(subscriber: &Subscriber, event: &str) -> bool {
 /// The push configurations for a step: `named` is the event name, if it has one of its own, and `moved` says whether a
 /// known booking has moved. A URL that cannot be called was refused when it was subscribed; one that is stored all the
 /// same is skipped, so that no booking fails because of it.
-pub fn owed(subscribers: &[Subscriber], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
+pub fn push_effects(subscribers: &[Subscriber], named: Option<&str>, moved: bool, at: Timestamp) -> Vec<Effect> {
     let mut effects = Vec::new();
     for subscriber in subscribers {
         let Ok(host) = sabir_gateway::host_of(&subscriber.url) else { continue };
@@ -96,17 +96,17 @@ pub fn subscription_of(config: &str) -> Option<&str> {
 }
 
 /// The body of a notification about an event of a task. It is the same at every attempt, since it is made from the
-/// event alone; `None` for an event that is not about a booking.
+/// event alone; `Unchanged` for an event that is not about a booking.
 pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>> {
     let booking = match event.thaw()? {
         sabir_proto::Event::Task(task) => task.artifacts.into_iter().find(is_booking)?,
         sabir_proto::Event::ArtifactUpdate(update) => Some(update.artifact).filter(is_booking)?,
         _ => return None,
     };
-    let told = booking.metadata.as_ref()?.get(TOLD)?;
+    let told = booking.metadata.as_ref()?.get(CONTEXT_URN)?;
     let named = told.get("event").and_then(Value::as_str);
     let event = if config.ends_with(CHANGED) { STATUS_CHANGED } else { named? };
-    let mut data: Map<String, Value> = sabir_proto::agnt::data(&booking.parts)?.read().ok()?;
+    let mut data: Map<String, Value> = sabir_proto::agnt::data_object(&booking.parts)?.read().ok()?;
     if let Some(venue) = data.get("venue").and_then(|venue| venue.get("id")).cloned() {
         data.insert("venue_id".into(), venue);
     }
@@ -115,12 +115,12 @@ pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>>
             data.insert(name.into(), value.clone());
         }
     }
-    serde_json::to_vec(&Notice { event, timestamp: at, data }).ok()
+    serde_json::to_vec(&NotificationBody { event, timestamp: at, data }).ok()
 }
 
 /// The body of a notification, in the form of *Standard Webhooks*.
 #[derive(Serialize)]
-struct Notice<'a> {
+struct NotificationBody<'a> {
     #[serde(rename = "type")]
     event: &'a str,
     timestamp: Timestamp,

@@ -1,11 +1,11 @@
 //! The vocabulary of AGNT's booking network: its intents and its problem codes. `wire` encodes and decodes the
 //! envelope; `network` carries out the intents.
 
-mod aside;
+mod envelope_meta;
 mod hop;
 
-pub use aside::{ASIDE, Aside, data};
-pub use hop::Hop;
+pub use envelope_meta::{ENVELOPE_META, EnvelopeMeta, data_object};
+pub use hop::EnvelopeHop;
 
 use crate::Object;
 use std::fmt;
@@ -233,14 +233,14 @@ impl Problem {
 
     /// The same problem with a delay before the next attempt.
     #[must_use]
-    pub const fn after(mut self, wait: Duration) -> Self {
+    pub const fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
     /// The same problem with details for programs.
     #[must_use]
-    pub fn with(mut self, details: Object) -> Self {
+    pub fn with_details(mut self, details: Object) -> Self {
         self.details = Some(details);
         self
     }

@@ -1,7 +1,7 @@
 //! The internal form of a request: the eleven operations of A2A 1.0, for every dialect.
 
 use crate::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
-use crate::transfer::Claim;
+use crate::transfer::HandoffClaim;
 use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ pub const CALLER_ACCOUNT: &str = "xpr:callerAccount";
 
 /// The service parameters of a request: what a caller sends beside the operation, over any binding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Terms {
+pub struct ServiceParameters {
     /// The explicit retry key of the caller, if it sends one.
     pub idempotency_key: Option<String>,
     /// The time of the first attempt, for retry keys that are valid only for that time. Every retry repeats it.
@@ -121,7 +121,7 @@ pub struct Terms {
     /// The lineage from [`LINEAGE_HEADER`], in JSON, where the message itself has none. It is a claim of the caller.
     pub lineage: Option<String>,
     /// Proves that a task was handed over for this caller.
-    pub claim: Option<Claim>,
+    pub claim: Option<HandoffClaim>,
     /// The name of the caller's dialect, in which the server also sends its push notifications. Empty where no caller
     /// sent the request.
     pub dialect: &'static str,

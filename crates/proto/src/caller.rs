@@ -58,11 +58,11 @@ impl ToolMode {
     /// Whether a tool may be used in this mode. In read-only mode a tool needs a read-only hint or, without a hint, a
     /// name whose first word is a verb of reading. `xpr_` before the name is the prefix of a tool family.
     pub fn allows(self, tool: &str, read_only_hint: Option<bool>) -> bool {
-        self == Self::Full || read_only_hint.unwrap_or_else(|| looks(tool))
+        self == Self::Full || read_only_hint.unwrap_or_else(|| has_read_only_name(tool))
     }
 }
 
-fn looks(tool: &str) -> bool {
+fn has_read_only_name(tool: &str) -> bool {
     let name = tool.strip_prefix("xpr_").unwrap_or(tool);
     let end = name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len());
     matches!(&name[..end], "get" | "list" | "search" | "health") || name == "indexer_health"

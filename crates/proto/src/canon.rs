@@ -90,13 +90,13 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize)]
-    struct Vectors {
-        cases: Vec<Case>,
-        numbers: Vec<Number>,
+    struct JcsVectors {
+        cases: Vec<JcsCase>,
+        numbers: Vec<JcsNumber>,
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct JcsCase {
         id: String,
         input: String,
         canonical: Option<String>,
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[derive(Deserialize)]
-    struct Number {
+    struct JcsNumber {
         ieee754: String,
         jcs: Option<String>,
         #[serde(default)]
         reject: bool,
     }
 
-    fn vectors() -> Vectors {
+    fn vectors() -> JcsVectors {
         serde_json::from_str(include_str!("../tests/vectors/jcs.json")).unwrap()
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn every_text_of_the_vectors_has_its_canonical_form_or_is_refused() {
         let vectors = vectors();
         assert_eq!(vectors.cases.len(), 33);
-        for Case { id, input, canonical, reject } in vectors.cases {
+        for JcsCase { id, input, canonical, reject } in vectors.cases {
             let ours = read(&input).and_then(|value| jcs(&value));
             match (canonical, reject) {
                 (Some(canonical), None) => assert_eq!(ours.unwrap(), canonical.as_bytes(), "{id}"),
@@ -133,7 +133,7 @@ mod tests {
     fn every_number_of_the_vectors_is_printed_as_ecmascript_does() {
         let vectors = vectors();
         assert_eq!(vectors.numbers.len(), 27);
-        for Number { ieee754, jcs: expected, reject } in vectors.numbers {
+        for JcsNumber { ieee754, jcs: expected, reject } in vectors.numbers {
             let number = f64::from_bits(u64::from_str_radix(&ieee754, 16).unwrap());
             match jcs(&number) {
                 Ok(text) => assert_eq!(Some(String::from_utf8(text).unwrap()), expected, "{ieee754}"),

@@ -39,7 +39,7 @@ pub struct AgentCard {
     pub skills: Vec<Skill>,
     /// Signatures over this card.
     #[serde(default, deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
-    pub signatures: Vec<Signature>,
+    pub signatures: Vec<CardSignature>,
     /// The URL of an icon for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon_url: Option<String>,
@@ -131,7 +131,7 @@ pub struct Skill {
 
 /// A signature over an agent card (`AgentCardSignature`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signature {
+pub struct CardSignature {
     /// The protected JWS header, base64url.
     pub protected: String,
     /// The JWS signature, base64url.

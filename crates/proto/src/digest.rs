@@ -3,12 +3,12 @@
 //! A card signature is a detached JWS (RFC 7515) over the canonical card without its `signatures`. Implementations
 //! disagree on which members count: A2A 1.0 §8.4.1 keeps REQUIRED members even when they are empty, the Python and
 //! JavaScript SDKs drop everything that is empty, and plain JSON tools sign the JSON unchanged. For a card without
-//! empty members all three give the same bytes. A verifier tries each [`Form`]; a signer makes a signature for each
-//! form that differs and still covers the card's addresses and security requirements. [`card_agreed`] tells when the
+//! empty members all three give the same bytes. A verifier tries each [`CanonicalForm`]; a signer makes a signature for each
+//! form that differs and still covers the card's addresses and security requirements. [`unambiguous_card`] tells when the
 //! forms agree.
 //!
-//! An XPR account signs the bytes of a request ([`k1`]). AGNT signs a payload in its own canonical form
-//! ([`agnt_signed`]); two payloads are the same event when their [`agnt_content`] is equal.
+//! An XPR account signs the bytes of a request ([`k1_request_digest`]). AGNT signs a payload in its own canonical form
+//! ([`agnt_signing_bytes`]); two payloads are the same event when their [`agnt_content_digest`] is equal.
 //!
 //! Absent on purpose: keys and algorithms. This module is only about bytes.
 
@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 /// A canonical form of an agent card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum CanonicalForm {
     /// A2A 1.0 §8.4.1: members at their default are dropped unless they are REQUIRED, or `optional` and set. Members
     /// that the specification does not define are covered.
     Specification,
@@ -32,20 +32,20 @@ pub enum Form {
     AsReceived,
 }
 
-impl Form {
+impl CanonicalForm {
     /// Every form, in the order in which a verifier tries them.
     pub const ALL: [Self; 3] = [Self::Specification, Self::Sdk, Self::AsReceived];
 }
 
 /// The canonical bytes of a card in one form.
-pub fn card(card: &Value, form: Form) -> Result<Vec<u8>, CanonFault> {
-    jcs(&covered(card, form))
+pub fn card(card: &Value, form: CanonicalForm) -> Result<Vec<u8>, CanonFault> {
+    jcs(&covered_members(card, form))
 }
 
 /// The canonical bytes of a card, if all forms give the same bytes.
-pub fn card_agreed(value: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
-    let bytes = card(value, Form::Specification)?;
-    let agreed = bytes == card(value, Form::Sdk)? && bytes == card(value, Form::AsReceived)?;
+pub fn unambiguous_card(value: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
+    let bytes = card(value, CanonicalForm::Specification)?;
+    let agreed = bytes == card(value, CanonicalForm::Sdk)? && bytes == card(value, CanonicalForm::AsReceived)?;
     Ok(agreed.then_some(bytes))
 }
 
@@ -60,13 +60,13 @@ pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
 /// The digest is hashed once more. The network's documents do not say so, but its library hashes every input of a
 /// signature, including a digest, so all existing signatures are over this value. Method, path and receiver are **not**
 /// covered.
-pub fn k1(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32] {
+pub fn k1_request_digest(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32] {
     let digest = Sha256::digest(format!("{account}\n{timestamp}\n{}", hex(&Sha256::digest(body))));
     Sha256::digest(digest).into()
 }
 
 /// The bytes that AGNT signs: the canonical payload without its own `_sig`. A `_sig` in a nested object is content.
-pub fn agnt_signed(payload: &Payload) -> Vec<u8> {
+pub fn agnt_signing_bytes(payload: &Payload) -> Vec<u8> {
     let mut payload = payload.clone();
     payload.remove("_sig");
     payload.canonical().into_bytes()
@@ -74,7 +74,7 @@ pub fn agnt_signed(payload: &Payload) -> Vec<u8> {
 
 /// A digest of what an AGNT payload says, independent of its signature and time: it leaves out the members of the
 /// envelope, whose names begin with `_`.
-pub fn agnt_content(payload: &Payload) -> [u8; 32] {
+pub fn agnt_content_digest(payload: &Payload) -> [u8; 32] {
     let mut payload = payload.clone();
     payload.retain(|name| !name.starts_with('_'));
     Sha256::digest(payload.canonical()).into()
@@ -87,33 +87,35 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The members of a card that a signature in this form covers.
-pub fn covered(card: &Value, form: Form) -> Value {
+pub fn covered_members(card: &Value, form: CanonicalForm) -> Value {
     let mut card = card.clone();
     if let Some(members) = card.as_object_mut() {
         members.remove("signatures");
     }
     match form {
-        Form::Specification => specified(card, &Shape::Message(CARD)),
-        Form::Sdk => without_empties(known(card, &Shape::Message(CARD))).unwrap_or_else(|| Value::Object(Map::new())),
-        Form::AsReceived => card,
+        CanonicalForm::Specification => specification_form(card, &Shape::Message(CARD)),
+        CanonicalForm::Sdk => {
+            without_empties(sdk_form(card, &Shape::Message(CARD))).unwrap_or_else(|| Value::Object(Map::new()))
+        }
+        CanonicalForm::AsReceived => card,
     }
 }
 
 /// The members of a card that A2A 1.0 defines, including empty ones.
 pub fn known_members(card: &Value) -> Value {
     fn keep(value: Value, shape: &Shape) -> Value {
-        each(value, shape, &|value, member| member.map(|(_, _, shape)| keep(value, shape)))
+        filter_members(value, shape, &|value, member| member.map(|(_, _, shape)| keep(value, shape)))
     }
     keep(card.clone(), &Shape::Message(CARD))
 }
 
 /// The presence rule of a member: whether it stays when it is at its default.
 #[derive(Clone, Copy, PartialEq)]
-enum Keep {
+enum FieldPresence {
     /// REQUIRED in the specification, `optional` in the proto, or a message: all of these have explicit presence.
-    Present,
+    Explicit,
     /// All other members: a member at its default is the same as an absent one.
-    UnlessDefault,
+    Implicit,
 }
 
 /// The part of the card schema that decides which members are dropped.
@@ -121,181 +123,185 @@ enum Shape {
     Scalar,
     /// A JSON object whose content the agent defines; kept verbatim.
     Opaque,
-    Message(&'static [Member]),
+    Message(&'static [SchemaMember]),
     List(&'static Shape),
     Map(&'static Shape),
 }
 
-type Member = (&'static str, Keep, Shape);
+type SchemaMember = (&'static str, FieldPresence, Shape);
 
-const fn present(name: &'static str, shape: Shape) -> Member {
-    (name, Keep::Present, shape)
+const fn explicit(name: &'static str, shape: Shape) -> SchemaMember {
+    (name, FieldPresence::Explicit, shape)
 }
 
-const fn plain(name: &'static str, shape: Shape) -> Member {
-    (name, Keep::UnlessDefault, shape)
+const fn implicit(name: &'static str, shape: Shape) -> SchemaMember {
+    (name, FieldPresence::Implicit, shape)
 }
 
 const STRINGS: Shape = Shape::List(&Shape::Scalar);
 const SCOPES: Shape = Shape::Map(&Shape::Scalar);
 const REQUIREMENTS: Shape = Shape::List(&Shape::Message(REQUIREMENT));
 
-const CARD: &[Member] = &[
-    present("name", Shape::Scalar),
-    present("description", Shape::Scalar),
-    present("supportedInterfaces", Shape::List(&Shape::Message(INTERFACE))),
-    present("provider", Shape::Message(PROVIDER)),
-    present("version", Shape::Scalar),
-    present("documentationUrl", Shape::Scalar),
-    present("capabilities", Shape::Message(CAPABILITIES)),
-    plain("securitySchemes", Shape::Map(&Shape::Message(SCHEME))),
-    plain("securityRequirements", REQUIREMENTS),
-    present("defaultInputModes", STRINGS),
-    present("defaultOutputModes", STRINGS),
-    present("skills", Shape::List(&Shape::Message(SKILL))),
-    present("iconUrl", Shape::Scalar),
+const CARD: &[SchemaMember] = &[
+    explicit("name", Shape::Scalar),
+    explicit("description", Shape::Scalar),
+    explicit("supportedInterfaces", Shape::List(&Shape::Message(INTERFACE))),
+    explicit("provider", Shape::Message(PROVIDER)),
+    explicit("version", Shape::Scalar),
+    explicit("documentationUrl", Shape::Scalar),
+    explicit("capabilities", Shape::Message(CAPABILITIES)),
+    implicit("securitySchemes", Shape::Map(&Shape::Message(SCHEME))),
+    implicit("securityRequirements", REQUIREMENTS),
+    explicit("defaultInputModes", STRINGS),
+    explicit("defaultOutputModes", STRINGS),
+    explicit("skills", Shape::List(&Shape::Message(SKILL))),
+    explicit("iconUrl", Shape::Scalar),
 ];
 
-const INTERFACE: &[Member] = &[
-    present("url", Shape::Scalar),
-    present("protocolBinding", Shape::Scalar),
-    plain("tenant", Shape::Scalar),
-    present("protocolVersion", Shape::Scalar),
+const INTERFACE: &[SchemaMember] = &[
+    explicit("url", Shape::Scalar),
+    explicit("protocolBinding", Shape::Scalar),
+    implicit("tenant", Shape::Scalar),
+    explicit("protocolVersion", Shape::Scalar),
 ];
 
-const PROVIDER: &[Member] = &[present("url", Shape::Scalar), present("organization", Shape::Scalar)];
+const PROVIDER: &[SchemaMember] = &[explicit("url", Shape::Scalar), explicit("organization", Shape::Scalar)];
 
-const CAPABILITIES: &[Member] = &[
-    present("streaming", Shape::Scalar),
-    present("pushNotifications", Shape::Scalar),
-    plain("extensions", Shape::List(&Shape::Message(EXTENSION))),
-    present("extendedAgentCard", Shape::Scalar),
+const CAPABILITIES: &[SchemaMember] = &[
+    explicit("streaming", Shape::Scalar),
+    explicit("pushNotifications", Shape::Scalar),
+    implicit("extensions", Shape::List(&Shape::Message(EXTENSION))),
+    explicit("extendedAgentCard", Shape::Scalar),
 ];
 
-const EXTENSION: &[Member] = &[
-    plain("uri", Shape::Scalar),
-    plain("description", Shape::Scalar),
-    plain("required", Shape::Scalar),
-    present("params", Shape::Opaque),
+const EXTENSION: &[SchemaMember] = &[
+    implicit("uri", Shape::Scalar),
+    implicit("description", Shape::Scalar),
+    implicit("required", Shape::Scalar),
+    explicit("params", Shape::Opaque),
 ];
 
-const SKILL: &[Member] = &[
-    present("id", Shape::Scalar),
-    present("name", Shape::Scalar),
-    present("description", Shape::Scalar),
-    present("tags", STRINGS),
-    plain("examples", STRINGS),
-    plain("inputModes", STRINGS),
-    plain("outputModes", STRINGS),
-    plain("securityRequirements", REQUIREMENTS),
+const SKILL: &[SchemaMember] = &[
+    explicit("id", Shape::Scalar),
+    explicit("name", Shape::Scalar),
+    explicit("description", Shape::Scalar),
+    explicit("tags", STRINGS),
+    implicit("examples", STRINGS),
+    implicit("inputModes", STRINGS),
+    implicit("outputModes", STRINGS),
+    implicit("securityRequirements", REQUIREMENTS),
 ];
 
-const REQUIREMENT: &[Member] = &[plain("schemes", Shape::Map(&Shape::Message(&[plain("list", STRINGS)])))];
+const REQUIREMENT: &[SchemaMember] = &[implicit("schemes", Shape::Map(&Shape::Message(&[implicit("list", STRINGS)])))];
 
-const SCHEME: &[Member] = &[
-    present(
+const SCHEME: &[SchemaMember] = &[
+    explicit(
         "apiKeySecurityScheme",
         Shape::Message(&[
-            plain("description", Shape::Scalar),
-            present("location", Shape::Scalar),
-            present("name", Shape::Scalar),
+            implicit("description", Shape::Scalar),
+            explicit("location", Shape::Scalar),
+            explicit("name", Shape::Scalar),
         ]),
     ),
-    present(
+    explicit(
         "httpAuthSecurityScheme",
         Shape::Message(&[
-            plain("description", Shape::Scalar),
-            present("scheme", Shape::Scalar),
-            plain("bearerFormat", Shape::Scalar),
+            implicit("description", Shape::Scalar),
+            explicit("scheme", Shape::Scalar),
+            implicit("bearerFormat", Shape::Scalar),
         ]),
     ),
-    present(
+    explicit(
         "oauth2SecurityScheme",
         Shape::Message(&[
-            plain("description", Shape::Scalar),
-            present("flows", Shape::Message(FLOWS)),
-            plain("oauth2MetadataUrl", Shape::Scalar),
+            implicit("description", Shape::Scalar),
+            explicit("flows", Shape::Message(FLOWS)),
+            implicit("oauth2MetadataUrl", Shape::Scalar),
         ]),
     ),
-    present(
+    explicit(
         "openIdConnectSecurityScheme",
-        Shape::Message(&[plain("description", Shape::Scalar), present("openIdConnectUrl", Shape::Scalar)]),
+        Shape::Message(&[implicit("description", Shape::Scalar), explicit("openIdConnectUrl", Shape::Scalar)]),
     ),
-    present("mtlsSecurityScheme", Shape::Message(&[plain("description", Shape::Scalar)])),
+    explicit("mtlsSecurityScheme", Shape::Message(&[implicit("description", Shape::Scalar)])),
 ];
 
-const FLOWS: &[Member] = &[
-    present(
+const FLOWS: &[SchemaMember] = &[
+    explicit(
         "authorizationCode",
         Shape::Message(&[
-            present("authorizationUrl", Shape::Scalar),
-            present("tokenUrl", Shape::Scalar),
-            plain("refreshUrl", Shape::Scalar),
-            present("scopes", SCOPES),
-            plain("pkceRequired", Shape::Scalar),
+            explicit("authorizationUrl", Shape::Scalar),
+            explicit("tokenUrl", Shape::Scalar),
+            implicit("refreshUrl", Shape::Scalar),
+            explicit("scopes", SCOPES),
+            implicit("pkceRequired", Shape::Scalar),
         ]),
     ),
-    present(
+    explicit(
         "clientCredentials",
         Shape::Message(&[
-            present("tokenUrl", Shape::Scalar),
-            plain("refreshUrl", Shape::Scalar),
-            present("scopes", SCOPES),
+            explicit("tokenUrl", Shape::Scalar),
+            implicit("refreshUrl", Shape::Scalar),
+            explicit("scopes", SCOPES),
         ]),
     ),
-    present(
+    explicit(
         "implicit",
         Shape::Message(&[
-            plain("authorizationUrl", Shape::Scalar),
-            plain("refreshUrl", Shape::Scalar),
-            plain("scopes", SCOPES),
+            implicit("authorizationUrl", Shape::Scalar),
+            implicit("refreshUrl", Shape::Scalar),
+            implicit("scopes", SCOPES),
         ]),
     ),
-    present(
+    explicit(
         "password",
         Shape::Message(&[
-            plain("tokenUrl", Shape::Scalar),
-            plain("refreshUrl", Shape::Scalar),
-            plain("scopes", SCOPES),
+            implicit("tokenUrl", Shape::Scalar),
+            implicit("refreshUrl", Shape::Scalar),
+            implicit("scopes", SCOPES),
         ]),
     ),
-    present(
+    explicit(
         "deviceCode",
         Shape::Message(&[
-            present("deviceAuthorizationUrl", Shape::Scalar),
-            present("tokenUrl", Shape::Scalar),
-            plain("refreshUrl", Shape::Scalar),
-            present("scopes", SCOPES),
+            explicit("deviceAuthorizationUrl", Shape::Scalar),
+            explicit("tokenUrl", Shape::Scalar),
+            implicit("refreshUrl", Shape::Scalar),
+            explicit("scopes", SCOPES),
         ]),
     ),
 ];
 
 /// The form of §8.4.1. In ProtoJSON, `null` is another way to leave a member out.
-fn specified(value: Value, shape: &Shape) -> Value {
-    each(value, shape, &|value, member| match member {
+fn specification_form(value: Value, shape: &Shape) -> Value {
+    filter_members(value, shape, &|value, member| match member {
         Some((_, _, shape)) if value.is_null() && !matches!(shape, Shape::Opaque) => None,
-        Some((_, Keep::UnlessDefault, shape)) => {
-            let value = specified(value, shape);
+        Some((_, FieldPresence::Implicit, shape)) => {
+            let value = specification_form(value, shape);
             (!is_default(&value)).then_some(value)
         }
-        Some((_, Keep::Present, shape)) => Some(specified(value, shape)),
+        Some((_, FieldPresence::Explicit, shape)) => Some(specification_form(value, shape)),
         None => Some(value),
     })
 }
 
 /// The result of a round trip through the proto's types, which drop unknown members and do not distinguish a member
 /// with implicit presence at its default from an absent one.
-fn known(value: Value, shape: &Shape) -> Value {
-    each(value, shape, &|value, member| {
+fn sdk_form(value: Value, shape: &Shape) -> Value {
+    filter_members(value, shape, &|value, member| {
         let (_, keep, shape) = member?;
-        let value = known(value, shape);
-        let dropped = *keep == Keep::UnlessDefault && is_default(&value);
+        let value = sdk_form(value, shape);
+        let dropped = *keep == FieldPresence::Implicit && is_default(&value);
         (!dropped).then_some(value)
     })
 }
 
 /// Applies `decide` to each member of each message, also in lists and maps of messages.
-fn each(value: Value, shape: &Shape, decide: &dyn Fn(Value, Option<&Member>) -> Option<Value>) -> Value {
+fn filter_members(
+    value: Value,
+    shape: &Shape,
+    decide: &dyn Fn(Value, Option<&SchemaMember>) -> Option<Value>,
+) -> Value {
     match (value, shape) {
         (Value::Object(members), Shape::Message(schema)) => {
             let decided = members.into_iter().filter_map(|(name, value)| {
@@ -304,11 +310,11 @@ fn each(value: Value, shape: &Shape, decide: &dyn Fn(Value, Option<&Member>) -> 
             });
             Value::Object(decided.collect())
         }
-        (Value::Object(members), Shape::Map(shape)) => {
-            Value::Object(members.into_iter().map(|(name, value)| (name, each(value, shape, decide))).collect())
-        }
+        (Value::Object(members), Shape::Map(shape)) => Value::Object(
+            members.into_iter().map(|(name, value)| (name, filter_members(value, shape, decide))).collect(),
+        ),
         (Value::Array(items), Shape::List(shape)) => {
-            Value::Array(items.into_iter().map(|item| each(item, shape, decide)).collect())
+            Value::Array(items.into_iter().map(|item| filter_members(item, shape, decide)).collect())
         }
         (value, _) => value,
     }
@@ -345,7 +351,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(value: &Value, form: Form, expected: &str) {
+    fn check(value: &Value, form: CanonicalForm, expected: &str) {
         assert_eq!(String::from_utf8(card(value, form).unwrap()).unwrap(), expected);
     }
 
@@ -358,10 +364,10 @@ mod tests {
             "skills": [],
         });
         let printed = r#"{"capabilities":{"pushNotifications":false,"streaming":false},"description":"","name":"Example Agent","skills":[]}"#;
-        check(&fragment, Form::Specification, printed);
+        check(&fragment, CanonicalForm::Specification, printed);
         let sdk = r#"{"capabilities":{"pushNotifications":false,"streaming":false},"name":"Example Agent"}"#;
-        check(&fragment, Form::Sdk, sdk);
-        assert_eq!(card_agreed(&fragment), Ok(None));
+        check(&fragment, CanonicalForm::Sdk, sdk);
+        assert_eq!(unambiguous_card(&fragment), Ok(None));
     }
 
     #[test]
@@ -370,10 +376,10 @@ mod tests {
             json!({"securitySchemes": {"tls": {"mtlsSecurityScheme": {}}}, "securityRequirements": [{"schemes": {}}]});
         check(
             &value,
-            Form::Specification,
+            CanonicalForm::Specification,
             r#"{"securityRequirements":[{}],"securitySchemes":{"tls":{"mtlsSecurityScheme":{}}}}"#,
         );
-        check(&value, Form::Sdk, "{}");
+        check(&value, CanonicalForm::Sdk, "{}");
     }
 
     #[test]
@@ -383,23 +389,27 @@ mod tests {
         ]}});
         let kept =
             r#"{"capabilities":{"extensions":[{"params":{"a":"","b":null,"c":[0,null,false],"d":{}},"uri":"urn:x"}]}}"#;
-        check(&value, Form::Specification, kept);
-        check(&value, Form::Sdk, r#"{"capabilities":{"extensions":[{"params":{"c":[0,false]},"uri":"urn:x"}]}}"#);
+        check(&value, CanonicalForm::Specification, kept);
+        check(
+            &value,
+            CanonicalForm::Sdk,
+            r#"{"capabilities":{"extensions":[{"params":{"c":[0,false]},"uri":"urn:x"}]}}"#,
+        );
     }
 
     #[test]
     fn signatures_are_never_part_of_what_is_signed_and_unknown_members_only_sometimes() {
         let value = json!({"name": "n", "provider": null, "x": {"y": ""}, "signatures": [{"protected": "p"}]});
-        check(&value, Form::Specification, r#"{"name":"n","x":{"y":""}}"#);
-        check(&value, Form::Sdk, r#"{"name":"n"}"#);
-        check(&value, Form::AsReceived, r#"{"name":"n","provider":null,"x":{"y":""}}"#);
+        check(&value, CanonicalForm::Specification, r#"{"name":"n","x":{"y":""}}"#);
+        check(&value, CanonicalForm::Sdk, r#"{"name":"n"}"#);
+        check(&value, CanonicalForm::AsReceived, r#"{"name":"n","provider":null,"x":{"y":""}}"#);
     }
 
     #[test]
     fn a_full_card_has_one_form_that_everybody_agrees_on() {
         let value = json!({"name": "n", "skills": [{"id": "s", "tags": ["t"]}], "capabilities": {"streaming": true}});
-        let bytes = card_agreed(&value).unwrap().unwrap();
-        assert_eq!(bytes, card(&value, Form::AsReceived).unwrap());
+        let bytes = unambiguous_card(&value).unwrap().unwrap();
+        assert_eq!(bytes, card(&value, CanonicalForm::AsReceived).unwrap());
         assert_eq!(signing_input("eyJ9", b"{}"), b"eyJ9.e30");
     }
 
@@ -407,17 +417,17 @@ mod tests {
     fn an_account_signs_a_digest_of_a_digest() {
         // The vector `empty body`, made by the network's own library.
         let expected = "54b5502948943af1b8d12c339ea0607e918a8c32cdd14ce506fe17803fa13620";
-        assert_eq!(hex(&k1("bob", 1_700_000_037, b"")), expected);
-        assert_ne!(hex(&k1("bob", 1_700_000_037, b"\n")), expected);
+        assert_eq!(hex(&k1_request_digest("bob", 1_700_000_037, b"")), expected);
+        assert_ne!(hex(&k1_request_digest("bob", 1_700_000_037, b"\n")), expected);
     }
 
     #[test]
     fn the_outer_signature_is_not_signed_and_an_inner_one_is() {
         let payload = Payload::read(r#"{"_sig":"s","_ts":1,"b":{"_sig":"kept"},"a":1.0}"#).unwrap();
-        assert_eq!(agnt_signed(&payload), br#"{"_ts":1,"a":1.0,"b":{"_sig":"kept"}}"#);
+        assert_eq!(agnt_signing_bytes(&payload), br#"{"_ts":1,"a":1.0,"b":{"_sig":"kept"}}"#);
         let again = Payload::read(r#"{"_sig":"t","_ts":2,"_nonce":"n","a":1.0,"b":{"_sig":"kept"}}"#).unwrap();
-        assert_eq!(agnt_content(&payload), agnt_content(&again));
+        assert_eq!(agnt_content_digest(&payload), agnt_content_digest(&again));
         let other = Payload::read(r#"{"_ts":1,"a":1,"b":{"_sig":"kept"}}"#).unwrap();
-        assert_ne!(agnt_content(&payload), agnt_content(&other));
+        assert_ne!(agnt_content_digest(&payload), agnt_content_digest(&other));
     }
 }

@@ -18,8 +18,8 @@ pub enum Event<I = TaskId, C: Maybe = ContextId> {
     ArtifactUpdate(ArtifactUpdate<I, C>),
 }
 
-/// An event as it is on the wire; see [`crate::TheirTask`].
-pub type TheirEvent = Event<TaskRef, Option<ContextId>>;
+/// An event as it is on the wire; see [`crate::WireTask`].
+pub type WireEvent = Event<TaskRef, Option<ContextId>>;
 
 impl<I, C: Maybe> Event<I, C> {
     /// The state that this event puts the task in, if it has one.

@@ -6,7 +6,7 @@ use std::fmt;
 /// The kind of a failure. `wire` has the table that maps it to the numbers of each dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the specification's own, without the suffix Error")]
-pub enum Code {
+pub enum FaultCode {
     TaskNotFound,
     TaskNotCancelable,
     PushNotificationNotSupported,
@@ -26,11 +26,11 @@ pub enum Code {
     Exhausted,
     Unauthenticated,
     Forbidden,
-    TooMany,
-    Closed,
+    RateLimited,
+    AuthUnavailable,
 }
 
-impl Code {
+impl FaultCode {
     /// Every code, in the order of declaration.
     pub const ALL: [Self; 21] = [
         Self::TaskNotFound,
@@ -52,20 +52,20 @@ impl Code {
         Self::Exhausted,
         Self::Unauthenticated,
         Self::Forbidden,
-        Self::TooMany,
-        Self::Closed,
+        Self::RateLimited,
+        Self::AuthUnavailable,
     ];
 
     /// Whether authentication, authorization or a rate limit refused the call, before anything was done.
-    pub const fn is_at_the_door(self) -> bool {
-        matches!(self, Self::Unauthenticated | Self::Forbidden | Self::TooMany | Self::Closed)
+    pub const fn is_access_refusal(self) -> bool {
+        matches!(self, Self::Unauthenticated | Self::Forbidden | Self::RateLimited | Self::AuthUnavailable)
     }
 }
 
 /// A member of a request that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldViolation {
-    /// The path, such as `message.parts[2].raw`.
+    /// The path, such as `message.parts[2].raw_exchange`.
     pub field: String,
     /// The fault of the member.
     pub description: String,
@@ -73,7 +73,7 @@ pub struct FieldViolation {
 
 /// Why a handoff or a delegation is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unfit {
+pub struct HandoffRefusal {
     /// The short name for programs.
     pub reason: &'static str,
     /// The explanation for people.
@@ -132,7 +132,7 @@ pub enum Fault {
     },
     /// The task cannot be handed over as requested.
     #[error("{}", .0.words)]
-    Handoff(Box<Unfit>),
+    Handoff(Box<HandoffRefusal>),
     /// The caller subscribes to a settled task.
     #[error("task {id} is {state}; there is nothing left to subscribe to, get it instead")]
     NothingToSubscribe {
@@ -196,7 +196,7 @@ pub enum Fault {
     Forbidden(String),
     /// The caller exceeds a rate limit.
     #[error("{words}")]
-    TooMany {
+    RateLimited {
         /// Names the limit.
         words: String,
         /// When the caller may try again, in seconds.
@@ -204,10 +204,10 @@ pub enum Fault {
     },
     /// The server cannot authenticate any caller at present.
     #[error("{words}")]
-    Closed {
+    AuthUnavailable {
         /// The reason of the refusal.
         words: String,
-        /// When to try again, in seconds; `None` if only an operator can help.
+        /// When to try again, in seconds; `Unchanged` if only an operator can help.
         retry_after: Option<u64>,
     },
     /// The booking network refused.
@@ -217,7 +217,7 @@ pub enum Fault {
     #[error("{message}")]
     Peer {
         /// The kind of the failure.
-        code: Code,
+        code: FaultCode,
         /// The message of the other server.
         message: String,
         /// The task that the failure is about, if the server names one.
@@ -232,33 +232,33 @@ impl Fault {
     }
 
     /// The code of this fault.
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> FaultCode {
         match self {
-            Self::TaskNotFound(_) | Self::PushConfigNotFound { .. } => Code::TaskNotFound,
-            Self::TaskNotCancelable { .. } => Code::TaskNotCancelable,
-            Self::PushNotificationNotSupported => Code::PushNotificationNotSupported,
+            Self::TaskNotFound(_) | Self::PushConfigNotFound { .. } => FaultCode::TaskNotFound,
+            Self::TaskNotCancelable { .. } => FaultCode::TaskNotCancelable,
+            Self::PushNotificationNotSupported => FaultCode::PushNotificationNotSupported,
             Self::UnsupportedOperation(_)
             | Self::TaskSettled { .. }
             | Self::TaskTransferred { .. }
             | Self::Handoff(_)
-            | Self::NothingToSubscribe { .. } => Code::UnsupportedOperation,
-            Self::ContentTypeNotSupported(_) => Code::ContentTypeNotSupported,
-            Self::InvalidAgentResponse(_) => Code::InvalidAgentResponse,
-            Self::ExtendedCardNotConfigured => Code::ExtendedAgentCardNotConfigured,
-            Self::ExtensionSupportRequired(_) => Code::ExtensionSupportRequired,
-            Self::VersionNotSupported(_) => Code::VersionNotSupported,
-            Self::Parse(_) => Code::ParseError,
-            Self::InvalidRequest(_) => Code::InvalidRequest,
-            Self::MethodNotFound(_) => Code::MethodNotFound,
-            Self::InvalidParams(_) => Code::InvalidParams,
-            Self::RetryConflict | Self::Booking(_) => Code::Conflict,
-            Self::Internal(_) => Code::Internal,
-            Self::Unavailable(_) | Self::Shed { .. } => Code::Unavailable,
-            Self::Exhausted(_) => Code::Exhausted,
-            Self::Unauthenticated(_) => Code::Unauthenticated,
-            Self::Forbidden(_) => Code::Forbidden,
-            Self::TooMany { .. } => Code::TooMany,
-            Self::Closed { .. } => Code::Closed,
+            | Self::NothingToSubscribe { .. } => FaultCode::UnsupportedOperation,
+            Self::ContentTypeNotSupported(_) => FaultCode::ContentTypeNotSupported,
+            Self::InvalidAgentResponse(_) => FaultCode::InvalidAgentResponse,
+            Self::ExtendedCardNotConfigured => FaultCode::ExtendedAgentCardNotConfigured,
+            Self::ExtensionSupportRequired(_) => FaultCode::ExtensionSupportRequired,
+            Self::VersionNotSupported(_) => FaultCode::VersionNotSupported,
+            Self::Parse(_) => FaultCode::ParseError,
+            Self::InvalidRequest(_) => FaultCode::InvalidRequest,
+            Self::MethodNotFound(_) => FaultCode::MethodNotFound,
+            Self::InvalidParams(_) => FaultCode::InvalidParams,
+            Self::RetryConflict | Self::Booking(_) => FaultCode::Conflict,
+            Self::Internal(_) => FaultCode::Internal,
+            Self::Unavailable(_) | Self::Shed { .. } => FaultCode::Unavailable,
+            Self::Exhausted(_) => FaultCode::Exhausted,
+            Self::Unauthenticated(_) => FaultCode::Unauthenticated,
+            Self::Forbidden(_) => FaultCode::Forbidden,
+            Self::RateLimited { .. } => FaultCode::RateLimited,
+            Self::AuthUnavailable { .. } => FaultCode::AuthUnavailable,
             Self::Peer { code, .. } => *code,
         }
     }
@@ -266,8 +266,8 @@ impl Fault {
     /// The delay before another attempt, in seconds, if it is known.
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::TooMany { retry_after, .. } | Self::Shed { retry_after, .. } => Some(*retry_after),
-            Self::Closed { retry_after, .. } => *retry_after,
+            Self::RateLimited { retry_after, .. } | Self::Shed { retry_after, .. } => Some(*retry_after),
+            Self::AuthUnavailable { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

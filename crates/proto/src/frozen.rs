@@ -3,7 +3,7 @@
 //! A stored task is mostly only read. Its canonical JSON is at once the log record, the answer to *get* and an element
 //! of *list*, so it is carried as bytes, with the offsets that are needed to cut members off its end.
 
-use crate::{Event, Message, Seq, Task, TaskId, TaskState, TheirEvent, TheirTask};
+use crate::{Event, Message, Seq, Task, TaskId, TaskState, WireEvent, WireTask};
 use bytes::Bytes;
 
 /// A task as canonical JSON, with the offsets of the members that a reader may leave out.
@@ -22,7 +22,7 @@ pub struct FrozenTask {
 /// Which of a task's members a caller asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// At most this many of the latest messages; `None` for all.
+    /// At most this many of the latest messages; `Unchanged` for all.
     pub history: Option<u32>,
     /// Whether artifacts are wanted.
     pub artifacts: bool,
@@ -60,7 +60,7 @@ impl FrozenTask {
         Self { json: json.into(), state: task.status.state, history_at, artifacts_at }
     }
 
-    /// Parses the task again. `None` for bytes that are not a task, i.e. a damaged store.
+    /// Parses the task again. `Unchanged` for bytes that are not a task, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Task> {
         serde_json::from_slice(&self.json).ok()
     }
@@ -75,7 +75,7 @@ impl FrozenTask {
     /// The next version of the task: the head of `after`, this history followed by that of `after`, and the same
     /// artifacts. It copies the bytes and does not parse them.
     #[must_use]
-    pub fn continued(&self, after: &Task) -> Self {
+    pub fn with_update(&self, after: &Task) -> Self {
         let (history_at, artifacts_at) = (self.history_at as usize, self.artifacts_at as usize);
         let (history, artifacts) = (&self.json[history_at..artifacts_at], &self.json[artifacts_at..]);
         let mut json = Vec::with_capacity(self.json.len() + 640);
@@ -98,8 +98,8 @@ impl FrozenTask {
     }
 
     /// Parses the task into its wire form, with the members that `view` includes.
-    pub fn show(&self, view: View) -> Option<TheirTask> {
-        let mut task: TheirTask = serde_json::from_slice(&self.json).ok()?;
+    pub fn to_wire(&self, view: View) -> Option<WireTask> {
+        let mut task: WireTask = serde_json::from_slice(&self.json).ok()?;
         if let Some(keep) = view.history {
             task.history.drain(..task.history.len().saturating_sub(keep as usize));
         }
@@ -199,7 +199,7 @@ pub struct FrozenEvent {
     pub json: Bytes,
     /// The caller's message that this event answers, if there is one. The specification has no event for it, so streams
     /// do not show it; the log stores it, because the history is folded from the log alone.
-    pub heard: Option<Bytes>,
+    pub input: Option<Bytes>,
 }
 
 impl FrozenEvent {
@@ -211,7 +211,7 @@ impl FrozenEvent {
         let mut json = Vec::with_capacity(256);
         serde_json::to_writer(&mut json, event).expect("our types serialise");
         // Shrinks the buffer: a live task keeps its latest events in memory.
-        Self { seq, state: event.state(), json: json.into_boxed_slice().into(), heard: None }
+        Self { seq, state: event.state(), json: json.into_boxed_slice().into(), input: None }
     }
 
     /// The same event with the caller's message that it answers.
@@ -219,20 +219,20 @@ impl FrozenEvent {
     /// # Panics
     /// Never for a message made of our types, whose serialisation cannot fail.
     #[must_use]
-    pub fn hearing(mut self, message: &Message) -> Self {
-        self.heard = Some(serde_json::to_vec(message).expect("our types serialise").into());
+    pub fn with_input(mut self, message: &Message) -> Self {
+        self.input = Some(serde_json::to_vec(message).expect("our types serialise").into());
         self
     }
 
     /// The size of the event and of the message that it answers, in bytes.
     pub fn bytes(&self) -> usize {
-        self.json.len() + self.heard.as_ref().map_or(0, Bytes::len)
+        self.json.len() + self.input.as_ref().map_or(0, Bytes::len)
     }
 
     /// Writes a line of the log. Compact JSON contains neither tabs nor line breaks, so both can be separators.
     pub fn write_line(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.json);
-        if let Some(heard) = &self.heard {
+        if let Some(heard) = &self.input {
             out.push(b'\t');
             out.extend_from_slice(heard);
         }
@@ -245,12 +245,12 @@ impl FrozenEvent {
             None => (line, None),
         };
         let event: Event = serde_json::from_slice(&json).ok()?;
-        Some(Self { seq, state: event.state(), json, heard })
+        Some(Self { seq, state: event.state(), json, input: heard })
     }
 
-    /// Parses the message that [`FrozenEvent::hearing`] stored.
-    pub fn thaw_heard(&self) -> Option<Message> {
-        serde_json::from_slice(self.heard.as_ref()?).ok()
+    /// Parses the message that [`FrozenEvent::with_input`] stored.
+    pub fn thaw_input(&self) -> Option<Message> {
+        serde_json::from_slice(self.input.as_ref()?).ok()
     }
 
     /// The first event of a task that is only stored whole: `{"task":…}`.
@@ -259,10 +259,10 @@ impl FrozenEvent {
         json.extend_from_slice(b"{\"task\":");
         json.extend_from_slice(&task.json);
         json.push(b'}');
-        Self { seq, state: Some(task.state), json: json.into(), heard: None }
+        Self { seq, state: Some(task.state), json: json.into(), input: None }
     }
 
-    /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
+    /// Parses the event again. `Unchanged` for bytes that are not an event, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Event> {
         serde_json::from_slice(&self.json).ok()
     }
@@ -273,7 +273,7 @@ impl FrozenEvent {
     }
 
     /// Parses the event into its wire form.
-    pub fn show(&self) -> Option<TheirEvent> {
+    pub fn to_wire(&self) -> Option<WireEvent> {
         serde_json::from_slice(&self.json).ok()
     }
 }
@@ -308,7 +308,7 @@ mod tests {
             head.history = task(added, 0).history;
             whole.status.state = TaskState::Working;
             whole.history.extend(head.history.clone());
-            assert_eq!(frozen.continued(&head), FrozenTask::freeze(&whole), "{messages} {artifacts} {added}");
+            assert_eq!(frozen.with_update(&head), FrozenTask::freeze(&whole), "{messages} {artifacts} {added}");
         }
     }
 

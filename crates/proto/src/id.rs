@@ -29,7 +29,7 @@ pub enum IdFault {
     Control,
 }
 
-fn check(text: &str) -> Result<(), IdFault> {
+fn check_id(text: &str) -> Result<(), IdFault> {
     match text {
         "" => Err(IdFault::Empty),
         _ if text.len() > id_limits::ID_BYTES_MAX => Err(IdFault::TooLong(text.len())),
@@ -154,7 +154,7 @@ impl TaskRef {
         if let Some(id) = TaskId::parse(text) {
             return Ok(Self::Id(id));
         }
-        check(text)?;
+        check_id(text)?;
         Ok(Self::Alias(text.into()))
     }
 }
@@ -212,7 +212,7 @@ impl ContextId {
         if let Some(id) = parse_v7(text) {
             return Ok(Self::Ours(id));
         }
-        check(text)?;
+        check_id(text)?;
         Ok(Self::Theirs(text.into()))
     }
 
@@ -264,7 +264,7 @@ macro_rules! text_id {
         impl $name {
             /// Parses an id, within [`id_limits`].
             pub fn parse(text: &str) -> Result<Self, IdFault> {
-                check(text)?;
+                check_id(text)?;
                 Ok(Self(text.into()))
             }
 
@@ -310,7 +310,7 @@ text_id! {
 }
 
 /// Whether a name is a UUID or a ULID, i.e. made to be unique and not guessable.
-pub fn is_unique_by_form(text: &str) -> bool {
+pub fn is_uuid_or_ulid(text: &str) -> bool {
     let uuid = matches!(text.len(), 32 | 36) && Uuid::try_parse(text).is_ok_and(|u| !u.is_nil() && !u.is_max());
     let ulid = text.len() == 26
         && matches!(text.as_bytes()[0], b'0'..=b'7')
@@ -323,8 +323,8 @@ pub fn is_unique_by_form(text: &str) -> bool {
 impl MessageId {
     /// Whether the id is a UUID or a ULID. Only such ids may serve as retry keys: tutorials and test kits send `msg-1`
     /// for every message.
-    pub fn is_unique_by_form(&self) -> bool {
-        is_unique_by_form(&self.0)
+    pub fn is_uuid_or_ulid(&self) -> bool {
+        is_uuid_or_ulid(&self.0)
     }
 }
 
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn only_ids_made_to_be_unique_are_retry_keys() {
-        let unique = |s| MessageId::parse(s).unwrap().is_unique_by_form();
+        let unique = |s| MessageId::parse(s).unwrap().is_uuid_or_ulid();
         for good in
             ["01890a5d-ac96-774b-bcce-b302099a8057", "f47ac10b58cc4372a5670e02b2c3d479", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]
         {

@@ -40,15 +40,15 @@ impl Json {
     /// Parses a text and removes its white space.
     pub fn parse(text: &str) -> Result<Self, JsonFault> {
         let raw: &RawValue = serde_json::from_str(text).map_err(syntax)?;
-        match tidy(raw.get())? {
+        match compact_checked(raw.get())? {
             None => Ok(Self(raw.to_owned())),
-            Some(text) => Self::from_tidy(text),
+            Some(text) => Self::from_compact(text),
         }
     }
 
     /// Serialises a value of any type.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonFault> {
-        Self::take(serde_json::value::to_raw_value(value).map_err(syntax)?)
+        Self::from_raw(serde_json::value::to_raw_value(value).map_err(syntax)?)
     }
 
     /// Returns the value as compact text.
@@ -61,14 +61,14 @@ impl Json {
         serde_json::from_str(self.0.get())
     }
 
-    fn take(raw: Box<RawValue>) -> Result<Self, JsonFault> {
-        match tidy(raw.get())? {
+    fn from_raw(raw: Box<RawValue>) -> Result<Self, JsonFault> {
+        match compact_checked(raw.get())? {
             None => Ok(Self(raw)),
-            Some(text) => Self::from_tidy(text),
+            Some(text) => Self::from_compact(text),
         }
     }
 
-    fn from_tidy(text: String) -> Result<Self, JsonFault> {
+    fn from_compact(text: String) -> Result<Self, JsonFault> {
         RawValue::from_string(text).map(Self).map_err(syntax)
     }
 }
@@ -98,7 +98,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Self::take(Box::<RawValue>::deserialize(d)?).map_err(D::Error::custom)
+        Self::from_raw(Box::<RawValue>::deserialize(d)?).map_err(D::Error::custom)
     }
 }
 
@@ -135,14 +135,14 @@ impl Object {
         self.member(name)
     }
 
-    /// Deserialises one member without parsing the others; `None` where it is absent or of another type.
+    /// Deserialises one member without parsing the others; `Unchanged` where it is absent or of another type.
     pub fn member<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         // Usually the member is absent. A text search tells that, unless names are written with escapes.
         if !self.as_str().contains(name) && !self.as_str().contains('\\') {
             return None;
         }
         let mut reader = serde_json::Deserializer::from_str(self.as_str());
-        reader.deserialize_map(Only { name, what: PhantomData }).ok()?
+        reader.deserialize_map(MemberVisitor { name, what: PhantomData }).ok()?
     }
 
     /// Returns the object as compact text.
@@ -175,12 +175,12 @@ impl<'de> Deserialize<'de> for Object {
 }
 
 /// Deserialises one member of an object.
-struct Only<'n, T> {
+struct MemberVisitor<'n, T> {
     name: &'n str,
     what: PhantomData<T>,
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<'_, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MemberVisitor<'_, T> {
     type Value = Option<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,7 +189,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<'_, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(is_it) = members.next_key_seed(Is(self.name))? {
+        while let Some(is_it) = members.next_key_seed(NameMatcher(self.name))? {
             if is_it {
                 found = Some(members.next_value()?);
             } else {
@@ -201,9 +201,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<'_, T> {
 }
 
 /// Tells whether a name is the expected one.
-struct Is<'n>(&'n str);
+struct NameMatcher<'n>(&'n str);
 
-impl<'de> DeserializeSeed<'de> for Is<'_> {
+impl<'de> DeserializeSeed<'de> for NameMatcher<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<bool, D::Error> {
@@ -211,7 +211,7 @@ impl<'de> DeserializeSeed<'de> for Is<'_> {
     }
 }
 
-impl Visitor<'_> for Is<'_> {
+impl Visitor<'_> for NameMatcher<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,16 +230,16 @@ const DIGITS_SAFE: usize = 300;
 
 /// The member names of all objects that are open at a position of a text, to find duplicates.
 #[derive(Default)]
-struct Names<'a> {
+struct NameScopes<'a> {
     /// The names of the outermost object come first.
     open: Vec<Cow<'a, str>>,
-    /// The offset of the first name of each open value; `None` for an array.
+    /// The offset of the first name of each open value; `Unchanged` for an array.
     scopes: Vec<Option<usize>>,
     /// The names of objects with many members, with their depth.
-    many: Vec<(usize, HashSet<Cow<'a, str>>)>,
+    large_scopes: Vec<(usize, HashSet<Cow<'a, str>>)>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameScopes<'a> {
     fn is_in_object(&self) -> bool {
         matches!(self.scopes.last(), Some(Some(_)))
     }
@@ -250,7 +250,7 @@ impl<'a> Names<'a> {
     }
 
     fn close(&mut self) {
-        self.many.pop_if(|(depth, _)| *depth == self.scopes.len());
+        self.large_scopes.pop_if(|(depth, _)| *depth == self.scopes.len());
         if let Some(Some(start)) = self.scopes.pop() {
             self.open.truncate(start);
         }
@@ -258,7 +258,7 @@ impl<'a> Names<'a> {
 
     fn add(&mut self, name: Cow<'a, str>) -> Result<(), JsonFault> {
         let (depth, start) = (self.scopes.len(), self.scopes.last().copied().flatten().unwrap_or(0));
-        if let Some((_, set)) = self.many.last_mut().filter(|(at, _)| *at == depth) {
+        if let Some((_, set)) = self.large_scopes.last_mut().filter(|(at, _)| *at == depth) {
             return if set.insert(name.clone()) { Ok(()) } else { Err(JsonFault::Duplicate(name.into_owned())) };
         }
         let known = &self.open[start..];
@@ -269,20 +269,20 @@ impl<'a> Names<'a> {
             self.open.push(name);
         } else {
             let all = self.open.drain(start..).chain([name]).collect();
-            self.many.push((depth, all));
+            self.large_scopes.push((depth, all));
         }
         Ok(())
     }
 }
 
 /// Checks what the JSON grammar does not: depth, duplicate members, numbers that exceed a double, and halves of
-/// surrogate pairs. It also removes white space outside strings: `None` means that there is none, which is the usual
+/// surrogate pairs. It also removes white space outside strings: `Unchanged` means that there is none, which is the usual
 /// case and costs no copy.
-fn tidy(text: &str) -> Result<Option<String>, JsonFault> {
+fn compact_checked(text: &str) -> Result<Option<String>, JsonFault> {
     let bytes = text.as_bytes();
     let mut out: Option<String> = None;
     let mut kept = 0; // everything before this offset is already in `out`
-    let mut names = Names::default();
+    let mut names = NameScopes::default();
     let mut expects_name = false;
     let mut at = 0;
     while at < bytes.len() {

@@ -83,10 +83,10 @@ impl PublicKey {
     /// Parses `PUB_K1_`, `PUB_R1_` or `EOS`.
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         if let Some(rest) = text.strip_prefix("EOS") {
-            return Ok(Self { curve: Curve::K1, point: checked(rest, "")? });
+            return Ok(Self { curve: Curve::K1, point: decode_checked(rest, "")? });
         }
         let (curve, rest) = Curve::of(text, "PUB")?;
-        Ok(Self { curve, point: checked(rest, curve.name())? })
+        Ok(Self { curve, point: decode_checked(rest, curve.name())? })
     }
 }
 
@@ -104,7 +104,7 @@ impl fmt::Debug for PublicKey {
 
 /// A signature from which the signer's key can be recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Signature {
+pub struct RecoverableSignature {
     /// The curve of the signature.
     pub curve: Curve,
     /// 31 plus the recovery id, in a well-formed signature.
@@ -113,16 +113,16 @@ pub struct Signature {
     pub rs: [u8; 64],
 }
 
-impl Signature {
+impl RecoverableSignature {
     /// Parses `SIG_K1_` or `SIG_R1_`.
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         let (curve, rest) = Curve::of(text, "SIG")?;
-        let [recovery, tail @ ..]: [u8; 65] = checked(rest, curve.name())?;
+        let [recovery, tail @ ..]: [u8; 65] = decode_checked(rest, curve.name())?;
         Ok(Self { curve, recovery, rs: tail })
     }
 }
 
-impl fmt::Display for Signature {
+impl fmt::Display for RecoverableSignature {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let payload: Vec<u8> = std::iter::once(self.recovery).chain(self.rs).collect();
         write!(out, "SIG_{}_{}", self.curve.name(), with_checksum(&payload, self.curve.name()))
@@ -141,11 +141,11 @@ impl PrivateKey {
     pub fn parse(text: &str) -> Result<Self, K1Fault> {
         if text.starts_with("PVT") {
             return match Curve::of(text, "PVT")? {
-                (Curve::K1, rest) => Ok(Self(checked(rest, "K1")?)),
+                (Curve::K1, rest) => Ok(Self(decode_checked(rest, "K1")?)),
                 (Curve::R1, _) => Err(K1Fault::Prefix),
             };
         }
-        let bytes: [u8; 37] = decoded(text)?;
+        let bytes: [u8; 37] = decode_array(text)?;
         let (payload, checksum) = bytes.split_at(33);
         let [0x80, scalar @ ..] = payload else { return Err(K1Fault::Prefix) };
         if Sha256::digest(Sha256::digest(payload))[..CHECKSUM] != *checksum {
@@ -174,7 +174,7 @@ pub fn is_account_name(text: &str) -> bool {
 }
 
 /// The payload of a text that ends with four bytes of RIPEMD checksum over payload and suffix.
-fn checked<const N: usize>(text: &str, suffix: &str) -> Result<[u8; N], K1Fault> {
+fn decode_checked<const N: usize>(text: &str, suffix: &str) -> Result<[u8; N], K1Fault> {
     let bytes = decode(text)?;
     if bytes.len() != N + CHECKSUM {
         return Err(K1Fault::Length);
@@ -186,7 +186,7 @@ fn checked<const N: usize>(text: &str, suffix: &str) -> Result<[u8; N], K1Fault>
     payload.try_into().map_err(|_| K1Fault::Length)
 }
 
-fn decoded<const N: usize>(text: &str) -> Result<[u8; N], K1Fault> {
+fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], K1Fault> {
     decode(text)?.try_into().map_err(|_| K1Fault::Length)
 }
 
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_read_and_written() {
-        let signature = Signature::parse(SIG).unwrap();
+        let signature = RecoverableSignature::parse(SIG).unwrap();
         assert_eq!((signature.recovery, signature.rs[0], signature.rs[63]), (31, 0x1f, 0xde));
         assert_eq!(signature.to_string(), SIG);
     }

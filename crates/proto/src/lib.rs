@@ -11,9 +11,9 @@
 //! | Artifact | [`Artifact`] |
 //! | StreamResponse | [`Event`] |
 //! | the eleven operations | [`Call`] |
-//! | AgentCard and its members | [`card`] |
+//! | AgentCard and its members | [`agent_card`] |
 //! | TaskPushNotificationConfig | [`PushConfig`] |
-//! | errors | [`Fault`] and its [`Code`] |
+//! | errors | [`Fault`] and its [`FaultCode`] |
 //!
 //! Absent on purpose: async, sockets, SQL, and every dialect but the canonical one.
 
@@ -23,7 +23,7 @@ pub mod agnt;
 pub mod canon;
 pub mod card;
 pub mod digest;
-pub mod direct;
+pub mod direct_message;
 pub mod k1;
 pub mod lenient;
 pub mod transfer;
@@ -49,25 +49,25 @@ mod text;
 pub use artifact::Artifact;
 pub use call::{
     CALLER_ACCOUNT, Call, CancelTask, DeletePush, GetPush, GetTask, LINEAGE, LINEAGE_HEADER, ListPush, ListTasks,
-    SCOPE, SendConfiguration, SendMessage, Subscribe, Terms,
+    SCOPE, SendConfiguration, SendMessage, ServiceParameters, Subscribe,
 };
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;
-pub use event::{ArtifactUpdate, Event, StatusUpdate, TheirEvent};
-pub use fault::{Code, Fault, FieldViolation, Unfit};
+pub use event::{ArtifactUpdate, Event, StatusUpdate, WireEvent};
+pub use fault::{Fault, FaultCode, FieldViolation, HandoffRefusal};
 pub use frozen::{FrozenEvent, FrozenTask, View};
 pub use gap::{GAP, Gap};
 pub use id::{
     AgentName, ArtifactId, ContextId, IdFault, MessageId, Seq, TaskId, TaskRef, Tenant, TenantFault, id_limits,
-    is_unique_by_form,
+    is_uuid_or_ulid,
 };
 pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};
 pub use part::{Content, Part, decode_base64, encode_base64};
 pub use push::{Authentication, PushConfig};
-pub use reply::{Answer, PushPage, Reply, Sent, TaskPage};
+pub use reply::{PushPage, Reply, SendReply, TaskPage, WireReply};
 pub use secret::Secret;
 pub use stamp::{Stamp, Timestamp};
-pub use task::{Maybe, Task, TaskState, TaskStatus, TheirTask};
+pub use task::{Maybe, Task, TaskState, TaskStatus, WireTask};
 pub use text::NonText;
 pub use transfer::{HANDOFF, HANDOFF_LITERAL, Transfer, TransferContext};

@@ -88,7 +88,7 @@ impl From<Read> for Message {
             reference_task_ids: read.reference_task_ids,
         };
         if let Some(context) = read.transfer_context {
-            transfer::take_literal(&mut message, &context);
+            transfer::move_literal_context(&mut message, &context);
         }
         message
     }

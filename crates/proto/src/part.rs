@@ -122,7 +122,7 @@ impl Serialize for Part {
 // `field_identifier` lets error messages name the member they are about.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
-enum Member {
+enum PartMember {
     Text,
     Raw,
     Url,
@@ -136,7 +136,7 @@ enum Member {
 }
 
 /// Sets a member that may appear once; readers disagree on which of two counts.
-fn once<T, E: Error>(slot: &mut Option<T>, value: T, name: &'static str) -> Result<(), E> {
+fn set_once<T, E: Error>(slot: &mut Option<T>, value: T, name: &'static str) -> Result<(), E> {
     if slot.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
 }
 
@@ -151,32 +151,32 @@ impl<'de> Deserialize<'de> for Part {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
                 let mut content: Option<Content> = None;
                 let (mut metadata, mut filename, mut media_type) = (None, None, None);
-                while let Some(member) = map.next_key::<Member>()? {
+                while let Some(member) = map.next_key::<PartMember>()? {
                     let found = match member {
-                        Member::Text => map.next_value::<Option<String>>()?.map(Content::Text),
-                        Member::Url => map.next_value::<Option<String>>()?.map(Content::Url),
+                        PartMember::Text => map.next_value::<Option<String>>()?.map(Content::Text),
+                        PartMember::Url => map.next_value::<Option<String>>()?.map(Content::Url),
                         // `"data": null` is a value like any other: the JSON null.
-                        Member::Data => Some(Content::Data(map.next_value()?)),
-                        Member::Raw => match map.next_value::<Option<String>>()? {
+                        PartMember::Data => Some(Content::Data(map.next_value()?)),
+                        PartMember::Raw => match map.next_value::<Option<String>>()? {
                             None => None,
                             Some(text) => Some(Content::Raw(
                                 decode_base64(&text)
                                     .map_err(|e| A::Error::custom(format_args!("raw is not base64: {e}")))?,
                             )),
                         },
-                        Member::Metadata => {
-                            once::<_, A::Error>(&mut metadata, map.next_value()?, "metadata")?;
+                        PartMember::Metadata => {
+                            set_once::<_, A::Error>(&mut metadata, map.next_value()?, "metadata")?;
                             None
                         }
-                        Member::Filename => {
-                            once::<_, A::Error>(&mut filename, map.next_value()?, "filename")?;
+                        PartMember::Filename => {
+                            set_once::<_, A::Error>(&mut filename, map.next_value()?, "filename")?;
                             None
                         }
-                        Member::MediaType => {
-                            once::<_, A::Error>(&mut media_type, map.next_value()?, "mediaType")?;
+                        PartMember::MediaType => {
+                            set_once::<_, A::Error>(&mut media_type, map.next_value()?, "mediaType")?;
                             None
                         }
-                        Member::Unknown => {
+                        PartMember::Unknown => {
                             map.next_value::<IgnoredAny>()?;
                             None
                         }

@@ -1,13 +1,13 @@
 //! Replies: the result of a [`crate::Call`].
 
-use crate::{AgentCard, FrozenTask, Message, PushConfig, TaskId, TaskRef, TheirTask, View};
+use crate::{AgentCard, FrozenTask, Message, PushConfig, TaskId, TaskRef, View, WireTask};
 use std::sync::Arc;
 
 /// The reply to a call: one value, or a stream of numbered events. `S` is the stream, which only the engine makes.
 #[derive(Debug)]
 pub enum Reply<S> {
     /// The reply to *send*.
-    Sent(Sent),
+    Sent(SendReply),
     /// The reply to *get* and *cancel*.
     Task(FrozenTask, View),
     /// The reply to *list*.
@@ -26,7 +26,7 @@ pub enum Reply<S> {
 
 /// The result of a *send*.
 #[derive(Debug, Clone)]
-pub enum Sent {
+pub enum SendReply {
     /// A task in its current state.
     Task(FrozenTask, View),
     /// A direct reply; no task was made.
@@ -60,17 +60,17 @@ pub struct PushPage {
 /// A reply as a complete value: what a peer sent, or what we send where the committed bytes cannot be used as they are.
 /// Every dialect encodes this form and decodes into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum WireReply {
     /// The reply to *send*: a task in its current state.
-    SentTask(Box<TheirTask>),
+    SentTask(Box<WireTask>),
     /// The reply to *send*: a direct reply.
     SentMessage(Box<Message>),
     /// The reply to *get* and *cancel*.
-    Task(Box<TheirTask>),
+    Task(Box<WireTask>),
     /// The reply to *list*.
     Tasks {
         /// The tasks, latest status first.
-        tasks: Vec<TheirTask>,
+        tasks: Vec<WireTask>,
         /// The token of the next page; empty on the last page.
         next_page_token: String,
         /// The page size that the server applied.
@@ -88,16 +88,16 @@ pub enum Answer {
     Card(Box<AgentCard>),
 }
 
-impl Answer {
-    /// The complete form of a reply. `None` for a stream, which is not one value, and for bytes that are not a task: a
+impl WireReply {
+    /// The complete form of a reply. `Unchanged` for a stream, which is not one value, and for bytes that are not a task: a
     /// damaged store.
     pub fn of<S>(reply: &Reply<S>) -> Option<Self> {
         Some(match reply {
-            Reply::Sent(Sent::Task(task, view)) => Self::SentTask(Box::new(task.show(*view)?)),
-            Reply::Sent(Sent::Message(message)) => Self::SentMessage(message.clone()),
-            Reply::Task(task, view) => Self::Task(Box::new(task.show(*view)?)),
+            Reply::Sent(SendReply::Task(task, view)) => Self::SentTask(Box::new(task.to_wire(*view)?)),
+            Reply::Sent(SendReply::Message(message)) => Self::SentMessage(message.clone()),
+            Reply::Task(task, view) => Self::Task(Box::new(task.to_wire(*view)?)),
             Reply::Tasks(page) => Self::Tasks {
-                tasks: page.tasks.iter().map(|t| t.show(page.view)).collect::<Option<_>>()?,
+                tasks: page.tasks.iter().map(|t| t.to_wire(page.view)).collect::<Option<_>>()?,
                 next_page_token: page.next_page_token.clone(),
                 page_size: page.page_size,
                 total_size: page.total_size,

@@ -2,8 +2,8 @@
 
 use crate::lenient::{null_default, object};
 use crate::{
-    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer, direct,
-    transfer,
+    Artifact, ContextId, Event, Gap, HANDOFF, Json, Message, Object, TaskId, TaskRef, Timestamp, Transfer,
+    direct_message, transfer,
 };
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -84,7 +84,7 @@ impl TaskState {
         }
     }
 
-    /// The inverse of [`TaskState::number`], for states of our own tasks.
+    /// The inverse of [`TaskState::number_text`], for states of our own tasks.
     pub fn from_number(number: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|s| i64::from(s.number()) == number)
     }
@@ -112,7 +112,7 @@ impl TaskState {
         Self::ALL.into_iter().find(|s| s.name() == name).or_else(by_number)
     }
 
-    /// Parses the state that another server sends, by name or number: an unknown state is `Unspecified`. `None` for a
+    /// Parses the state that another server sends, by name or number: an unknown state is `Unspecified`. `Unchanged` for a
     /// text of another form, such as a word of another protocol version.
     pub fn of_peer(name: &str) -> Option<Self> {
         let is_theirs = name.starts_with("TASK_STATE_") || name.is_empty() || name.parse::<i64>().is_ok();
@@ -196,7 +196,7 @@ pub struct TaskStatus {
 /// The member order is part of the storage format: the members that a caller may leave out (history, artifacts) come
 /// last, so that leaving them out cuts bytes off the end; see [`crate::FrozenTask`].
 ///
-/// By default the ids are those of this server. A task of another server is a [`TheirTask`], a different type, so the
+/// By default the ids are those of this server. A task of another server is a [`WireTask`], a different type, so the
 /// two cannot be confused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -222,7 +222,7 @@ pub struct Task<I = TaskId, C: Maybe = ContextId> {
 
 /// A task as it is on the wire: with an id of any server or client, and perhaps without a context. Every dialect
 /// encodes this form and decodes into it.
-pub type TheirTask = Task<TaskRef, Option<ContextId>>;
+pub type WireTask = Task<TaskRef, Option<ContextId>>;
 
 /// A context id that may be absent; it distinguishes wire tasks from our own tasks.
 pub trait Maybe {
@@ -251,7 +251,7 @@ impl Maybe for Option<ContextId> {
     fn read_status<'de, D: Deserializer<'de>>(d: D) -> Result<TaskStatus, D::Error> {
         /// The same members, but the state may be unknown to us, and ProtoJSON leaves out the unspecified state.
         #[derive(Deserialize)]
-        struct TheirStatus {
+        struct WireStatus {
             #[serde(default = "unspecified", deserialize_with = "their_state")]
             state: TaskState,
             #[serde(default)]
@@ -262,10 +262,10 @@ impl Maybe for Option<ContextId> {
             #[serde(default)]
             transfer: Option<Json>,
         }
-        let TheirStatus { state, message, timestamp, transfer } = object(d)?;
+        let WireStatus { state, message, timestamp, transfer } = object(d)?;
         let mut status = TaskStatus { state, message, timestamp };
         if let Some(Ok(transfer)) = transfer.map(|transfer| transfer.read::<Transfer>()) {
-            transfer.complete(&mut status);
+            transfer.add_to_status(&mut status);
         }
         Ok(status)
     }
@@ -284,7 +284,7 @@ fn their_state<'de, D: Deserializer<'de>>(d: D) -> Result<TaskState, D::Error> {
 
 impl<I, C: Maybe> Task<I, C> {
     /// Copies the target of a handoff into the metadata of the task, where it stays readable when the history is cut.
-    fn keep_transfer(&mut self) {
+    fn copy_transfer_to_metadata(&mut self) {
         if self.status.state != TaskState::Transferred {
             return;
         }
@@ -315,11 +315,11 @@ impl<I, C: Maybe> Task<I, C> {
                 if let Some(gap) = Gap::of(update.metadata.as_ref()) {
                     self.metadata = gap.put(self.metadata.as_ref());
                 }
-                if direct::is_marked(update.metadata.as_ref()) {
-                    self.metadata = direct::mark(self.metadata.as_ref());
+                if direct_message::is_marked(update.metadata.as_ref()) {
+                    self.metadata = direct_message::mark(self.metadata.as_ref());
                 }
                 self.status = update.status;
-                self.keep_transfer();
+                self.copy_transfer_to_metadata();
             }
             Event::ArtifactUpdate(update) => {
                 let known = self.artifacts.iter_mut().find(|a| a.artifact_id == update.artifact.artifact_id);
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn of_others_what_we_do_not_know_is_unspecified() {
         let task = |state: &str| {
-            let task = serde_json::from_str::<TheirTask>(&format!(r#"{{"id":"t","status":{{{state}}}}}"#));
+            let task = serde_json::from_str::<WireTask>(&format!(r#"{{"id":"t","status":{{{state}}}}}"#));
             task.map(|task| task.status.state)
         };
         for state in ["0", "9", "10", "-1", "null", "\"\"", "\"TASK_STATE_UNSPECIFIED\"", "\"TASK_STATE_PAUSED\""] {

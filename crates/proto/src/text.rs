@@ -93,10 +93,10 @@ impl<I, C: Maybe> Task<I, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ArtifactId, Json, MessageId, Role, TaskState, TheirTask};
+    use crate::{ArtifactId, Json, MessageId, Role, TaskState, WireTask};
 
-    fn task(state: &str) -> TheirTask {
-        let mut task: TheirTask =
+    fn task(state: &str) -> WireTask {
+        let mut task: WireTask =
             serde_json::from_str(&format!(r#"{{"id":"t","status":{{"state":"TASK_STATE_{state}"}}}}"#)).unwrap();
         task.status.message = Some(Message::text(MessageId::parse("m").unwrap(), Role::Agent, "Sure?"));
         task

@@ -17,8 +17,8 @@ mod claim;
 mod context;
 mod secrets;
 
-pub use claim::{CLAIM_HEADER, Claim};
-pub use context::{Incoming, Order, TransferContext, TransferFault};
+pub use claim::{CLAIM_HEADER, HandoffClaim};
+pub use context::{HandoffActivation, HandoffMessage, TransferContext, TransferFault};
 
 use crate::{ContextId, Json, Message, MessageId, Object, Role, TaskRef, TaskState, TaskStatus, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub const DEPTH_MAX: usize = 16;
 
 /// A server that had the task and handed it over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hop {
+pub struct TransferHop {
     /// The URL of the agent.
     pub agent: String,
     /// The id of the task at that server.
@@ -53,7 +53,7 @@ pub struct Hop {
 /// The request of an agent to hand its task over to another agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Handover {
+pub struct HandoffRequest {
     /// The target agent, by its name in the server's configuration.
     pub to: String,
     /// The capabilities that the target needs, by name; at least one.
@@ -102,13 +102,13 @@ pub struct Transfer {
     pub transfer_id: String,
     /// The servers that had the task before, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<Hop>,
+    pub chain: Vec<TransferHop>,
     /// The time of the handoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transferred_at: Option<Timestamp>,
     /// The secret with which the caller claims the task at that agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claim_secret: Option<Claim>,
+    pub claim_secret: Option<HandoffClaim>,
     /// The task there was not held, so there is nothing to activate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
@@ -139,7 +139,7 @@ impl Transfer {
     }
 
     /// Adds the target to a message.
-    pub fn stamp(&self, message: &mut Message) {
+    pub fn add_to_message(&self, message: &mut Message) {
         message.metadata = Some(with_member(message.metadata.as_ref(), HANDOFF, self.to_value()));
         if !message.extensions.iter().any(|uri| uri == HANDOFF) {
             message.extensions.push(HANDOFF.into());
@@ -147,23 +147,23 @@ impl Transfer {
     }
 
     /// Adds the target to a status whose peer sent it in the literal form, beside the message.
-    pub fn complete(&self, status: &mut TaskStatus) {
+    pub fn add_to_status(&self, status: &mut TaskStatus) {
         let message = status.message.get_or_insert_with(|| {
             let id = MessageId::parse("transfer").expect("a plain word is a legal id");
-            Message::text(id, Role::Agent, self.words())
+            Message::text(id, Role::Agent, self.description())
         });
-        self.stamp(message);
+        self.add_to_message(message);
     }
 
     /// A sentence about the handoff for people.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let why = self.reason.as_deref().map(|reason| format!("{reason}. ")).unwrap_or_default();
         format!("{why}This task was handed over to {}, where it is task {}.", self.agent_endpoint, self.task_id)
     }
 }
 
 /// Moves a context of the literal form from its own member into the metadata, unless the metadata has one.
-pub fn take_literal(message: &mut Message, context: &Json) {
+pub fn move_literal_context(message: &mut Message, context: &Json) {
     let said = message.metadata.as_ref().is_some_and(|metadata| metadata.get(HANDOFF).is_some());
     let Ok(context) = context.read::<Value>() else { return };
     if !said && context.is_object() {
@@ -221,7 +221,7 @@ impl ChainFault {
 
 /// Checks whether a task with this `chain` may go to `target` for these skills. An agent that had the task may get it
 /// once more, for other skills.
-pub fn check_chain(chain: &[Hop], target: &str, skills: &[String], depth_max: usize) -> Result<(), ChainFault> {
+pub fn check_chain(chain: &[TransferHop], target: &str, skills: &[String], depth_max: usize) -> Result<(), ChainFault> {
     if chain.len() > depth_max.min(DEPTH_MAX) {
         return Err(ChainFault::Depth(chain.len() - 1));
     }

@@ -34,9 +34,9 @@
 //! | stream text, files and data | [`Context::chunk`], [`Artifact`], [`Part`], [`Content`] |
 //! | ask a question | [`Ending::ask_input`], [`Context::before`] |
 //! | remember the conversation | [`Context::conversation`], [`Context::keep`] |
-//! | survive a crash | [`Nature::recovery`], [`Context::set_checkpoint`], [`Context::turn_id`] |
+//! | survive a crash | [`Execution::recovery`], [`Context::set_checkpoint`], [`Context::turn_id`] |
 //! | clean up after a cancel | [`Agent::canceled`], [`Agent::call_off`] |
-//! | let another agent of this server work | [`delegate`], [`Mirror`], [`Context::delegate`] |
+//! | let another agent of this server work | [`delegation`], [`MirrorSettings`], [`Context::delegation`] |
 //! | call an agent elsewhere | [`client`], [`client::call_agent`] |
 //! | serve | [`Service`]; [`Config`] for everything that `sabir.toml` can say |
 //! | log and stop in order | [`init_logging`], [`Service::serve`], [`stop_signal`] |
@@ -66,15 +66,15 @@ pub use service::{Service, skill};
 
 // The trait of agents, and the types that an agent works with.
 pub use bytes::Bytes;
-pub use sabir_engine::agent::{Commit, Ended, Report};
+pub use sabir_engine::agent::{Commit, Report, TaskEnded};
 pub use sabir_engine::{
-    Agent, AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Continuation, ConversationLimits, Ending, Failure,
-    HandedOver, KnownAs, Lineage, Nature, PastTask, Recovery,
+    Agent, AnyAgent, BoxFuture, CancelOutcome, CanceledTask, Child, Context, Continuation, ConversationLimits, Ending,
+    Execution, Failure, Lineage, OutboundIdGuard, PastTask, Recovery, TransferredTask,
 };
-pub use sabir_server::{Artifacts as MirrorArtifacts, Effect, Mirror, Mirrored, delegate};
+pub use sabir_server::{ArtifactMirroring as MirrorArtifacts, DelegationOutcome, Effect, MirrorSettings, delegate};
 
 // The messages and tasks that agents and their callers exchange.
-pub use sabir_proto::transfer::Handover;
+pub use sabir_proto::transfer::HandoffRequest;
 pub use sabir_proto::{
     AgentName, Artifact, ArtifactId, ArtifactUpdate, Caller, Content, ContextId, Event, Fault, FrozenEvent, FrozenTask,
     Json, Message, MessageId, NonText, Object, Part, Role, Seq, StatusUpdate, Task, TaskId, TaskRef, TaskState,

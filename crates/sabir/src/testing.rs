@@ -37,7 +37,7 @@
 //! | the answer to a question | [`FinishedTurn::answer`] |
 //! | the next message of a conversation | [`FinishedTurn::send_next`] |
 //! | something in the middle of a turn | [`TestEngine::begin`], then [`RunningTurn::until_status`] |
-//! | a cancel | [`RunningTurn::cancel`] |
+//! | a cancel | [`RunningTurn::remote_cancel`] |
 //! | a crash | [`TestEngine::crash`], then [`RunningTurn::finish`] |
 //! | a long wait | [`TestEngine::skip_sleep`] |
 //! | agents that call agents | [`TestEngine::with`] |
@@ -47,19 +47,19 @@
 //!
 //! A helper that cannot do what the test asked for panics and says what happened instead.
 
+mod host;
 mod turn;
-mod world;
 
 pub use turn::{FinishedTurn, IntoParts, RunningTurn};
 
 use crate::{Agent, AgentName, AnyAgent, Caller, Tenant, ToolMode};
-use sabir_engine::{Engine, Limits, Metrics, Resident};
+use host::{Environment, TestHost, lock};
+use sabir_engine::{Engine, HostedAgent, Limits, Metrics};
 use sabir_server::{MemoryLog, Scope};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
-use world::{TestHost, World, lock};
 
 /// How long a test waits for an agent, so that an agent that hangs fails its test with a reason.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -67,30 +67,30 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const NAME: &str = "agent";
 
 type AgentFactory = Arc<dyn Fn() -> Arc<dyn AnyAgent> + Send + Sync>;
-type Residents = Arc<Mutex<HashMap<AgentName, Arc<Resident>>>>;
+type HostedAgents = Arc<Mutex<HashMap<AgentName, Arc<HostedAgent>>>>;
 
 /// An engine in memory that runs the agent under test. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct TestEngine {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 /// The state that survives a crash, and the process that runs now.
-struct Shared {
+struct SharedState {
     log: Arc<MemoryLog>,
-    world: Arc<World>,
+    environment: Arc<Environment>,
     scope: Arc<Scope>,
     agents: Mutex<Vec<(AgentName, AgentFactory)>>,
-    process: Mutex<Process>,
+    process: Mutex<EngineProcess>,
     /// The number of killed processes; a [`RunningTurn`] watches it to follow its task in the next process.
     crashes: watch::Sender<u64>,
 }
 
 #[derive(Clone)]
-struct Process {
+struct EngineProcess {
     engine: Engine,
     host: Arc<TestHost>,
-    residents: Residents,
+    hosted_agents: HostedAgents,
 }
 
 impl TestEngine {
@@ -100,15 +100,15 @@ impl TestEngine {
     /// The agent under test is called `agent`.
     pub async fn start<A: Agent>(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         let agent = agent_name(NAME);
-        let (log, world) = (Arc::new(MemoryLog::new()), World::new());
+        let (log, world) = (Arc::new(MemoryLog::new()), Environment::new());
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: agent.clone() });
-        let process = Process::start(&log, &world).await;
+        let process = EngineProcess::start(&log, &world).await;
         let (agents, crashes) = (Mutex::default(), watch::Sender::new(0));
-        let shared = Shared { log, world, scope, agents, process: Mutex::new(process), crashes };
+        let shared = SharedState { log, environment: world, scope, agents, process: Mutex::new(process), crashes };
         Self { shared: Arc::new(shared) }.with(NAME, make)
     }
 
-    /// Adds an agent that others can call by this name, see [`delegate`](crate::delegate).
+    /// Adds an agent that others can call by this name, see [`delegation`](crate::delegation).
     ///
     /// # Panics
     /// When the name is not a legal name of an agent.
@@ -138,52 +138,52 @@ impl TestEngine {
     pub async fn crash(&self) {
         let killed = self.process();
         killed.host.kill().await;
-        let process = Process::start(&self.shared.log, &self.shared.world).await;
+        let process = EngineProcess::start(&self.shared.log, &self.shared.environment).await;
         for (name, make) in &*lock(&self.shared.agents) {
             process.add(name, make);
         }
-        let residents = process.residents.clone();
+        let residents = process.hosted_agents.clone();
         let recovered = process.engine.recover(|name| lock(&residents).get(name).cloned()).await;
         recovered.expect("a store in memory can be read");
         *lock(&self.shared.process) = process;
         self.shared.crashes.send_modify(|crashes| *crashes += 1);
     }
 
-    /// Waits until an agent sleeps with [`Context::sleep`](crate::Context::sleep), and ends that sleep at once. Returns
+    /// Waits until an agent sleeps with [`Context::stop_answering`](crate::Context::stop_answering), and ends that sleep at once. Returns
     /// how far this has moved the clock that [`Context::now`](crate::Context::now) reads. Of several sleeps it ends the
     /// one that is due first.
     ///
     /// # Panics
     /// When no agent sleeps for a minute.
     pub async fn skip_sleep(&self) -> Duration {
-        let skipped = tokio::time::timeout(WAIT_MAX, self.shared.world.skip_sleep()).await;
+        let skipped = tokio::time::timeout(WAIT_MAX, self.shared.environment.skip_sleep()).await;
         skipped.unwrap_or_else(|_| panic!("no agent has slept for {} s", WAIT_MAX.as_secs()))
     }
 
-    fn process(&self) -> Process {
+    fn process(&self) -> EngineProcess {
         lock(&self.shared.process).clone()
     }
 }
 
-impl Process {
-    async fn start(log: &Arc<MemoryLog>, world: &Arc<World>) -> Self {
+impl EngineProcess {
+    async fn start(log: &Arc<MemoryLog>, world: &Arc<Environment>) -> Self {
         let host = Arc::new(TestHost::new(world.clone()));
         let opened = Engine::open(log.clone(), host.clone(), Limits::default(), Metrics::default()).await;
         let engine = opened.expect("a store in memory can be opened");
-        let residents = Residents::default();
+        let residents = HostedAgents::default();
         let known = residents.clone();
-        engine.know(Arc::new(move |name: &AgentName| lock(&known).get(name).cloned()));
-        Self { engine, host, residents }
+        engine.set_directory(Arc::new(move |name: &AgentName| lock(&known).get(name).cloned()));
+        Self { engine, host, hosted_agents: residents }
     }
 
     fn add(&self, name: &AgentName, make: &AgentFactory) {
-        let resident = Resident { name: name.clone(), agent: make(), push: false, tools: ToolMode::Full };
-        lock(&self.residents).insert(name.clone(), Arc::new(resident));
+        let resident = HostedAgent { name: name.clone(), agent: make(), push: false, tool_mode: ToolMode::Full };
+        lock(&self.hosted_agents).insert(name.clone(), Arc::new(resident));
     }
 
     /// Returns the agent under test.
-    fn agent(&self) -> Arc<Resident> {
-        lock(&self.residents).get(&agent_name(NAME)).cloned().expect("the agent under test is added at the start")
+    fn agent(&self) -> Arc<HostedAgent> {
+        lock(&self.hosted_agents).get(&agent_name(NAME)).cloned().expect("the agent under test is added at the start")
     }
 }
 

@@ -10,49 +10,53 @@ mod agents;
 mod billing;
 mod booking;
 mod cards;
-mod desk;
 mod envelope;
 mod files;
+mod guard_requests;
+mod inbox;
+mod key_scopes;
 mod keys;
-mod letters;
-mod running;
-mod terms;
+mod outbox;
 mod webhook;
 
-pub use crate::card::Settled;
-pub use agents::{AgentError, AgentOrder, AgentView, Arrival, Origin, as_form};
+pub use crate::card::CardDecision;
+pub use agents::{AddedAgent, AgentError, AgentOrigin, AgentView, NewAgent, parse_card_form};
 pub use billing::{BatchView, TallyView};
-pub(crate) use booking::Bureau;
+pub(crate) use booking::NetworkAdmin;
 pub use booking::{
-    BookingView, MoveView, NetworkOrder, NetworkSaid, ROWS_MAX, SlotView, SubscriptionView, VenueView, network,
+    BookingView, MoveView, NetworkRequest, NetworkResponse, ROWS_MAX, SlotView, SubscriptionView, VenueView,
+    run_network_request,
 };
-pub use cards::{CardKeys, key_set_at, key_set_of, make_key, withdrawal};
-pub(crate) use desk::see_to;
-pub use desk::{DeskOrder, DeskSaid, Ended, QUESTIONS_MAX, Waiting, desk, whoever_sits_here};
+pub use cards::{CardKeys, key_set_at, key_set_of, make_key, make_withdrawal};
 pub use envelope::{EnvelopeQuery, EnvelopeView};
 pub use files::{
-    Checked, Copied, CopyError, Looked, Over, backup, check, exchanges, guard_beside, prunable, prune, restore,
-    store_at,
+    CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore, backup, check, exchanges, guard_file_beside,
+    prunable, prune, restore, store_at,
 };
-pub use keys::{Issued, KeyOrder, standing};
-pub(crate) use letters::carry_out;
-pub use letters::{LETTERS_MAX, Letter, Order, Said, Try, order};
-pub(crate) use running::{GuardDesk, GuardRequest};
-pub use sabir_gateway::Tried as TriedInterface;
+pub(crate) use guard_requests::{GuardRequest, GuardRequestHandler};
+pub(crate) use inbox::handle_inbox_request;
+pub use inbox::{
+    CanceledTaskView, InboxRequest, InboxResponse, QUESTIONS_MAX, WaitingTaskView, operator_name, run_inbox_request,
+};
+pub use key_scopes::scope_fault;
+pub use keys::{IssuedKey, NewKey, key_status};
+pub(crate) use outbox::handle_outbox_request;
+pub use outbox::{AttemptView, DELIVERIES_MAX, DeliveryView, OutboxRequest, OutboxResponse, run_outbox_request};
+pub use sabir_gateway::ProbedInterface as TriedInterface;
 pub use sabir_store::{
-    ApiKey, BookingStatus, Break, CardStanding, ChangeError, Domain, Enlisted, Entry, Hash, KeptCard, KeyId, Known,
-    Linked, NotAReference, OpenError, Organisation, Pin, SecretRef, StoreError, Verified,
+    ApiKey, AuditEntry, BookingStatus, CardState, ChainBreak, ChainPosition, ChainVerification, ChangeError, Domain,
+    Hash, InvalidSecretRef, KeyId, LinkedEntry, OpenError, Organisation, PinnedInterface, RegisteredAgent, SecretRef,
+    StoreError, StoredCard,
 };
-pub use terms::scope_fault;
-pub use webhook::{Delivered, Outcome, Tried, Webhook, try_webhook};
+pub use webhook::{DeliveryOutcome, DeliveryResult, Webhook, WebhookTrial, try_webhook};
 
 use crate::config::{Config, store_path};
-use crate::host::TokioHost;
-use crate::operator;
+use crate::operator_socket;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_proto::{Caller, Timestamp};
 use sabir_store::sqlite::{self, SqliteGuard};
-use sabir_store::{Audit as _, By, Organisations as _};
+use sabir_store::{Audit as _, AuditActor, Organisations as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,7 +73,7 @@ pub enum AdminError {
         "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
     )]
     Memory,
-    /// `store.url` cannot be read.
+    /// `store.last_address` cannot be read.
     #[error("{0}")]
     Url(String),
     /// There is no store at this path, because no server has run here.
@@ -77,7 +81,7 @@ pub enum AdminError {
     NoStore(PathBuf),
     /// The operating system gave no random numbers, so no key can be made.
     #[error("the operating system gives no random numbers: {0}")]
-    Chance(String),
+    NoRandomness(String),
     /// The file cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -145,10 +149,10 @@ impl Admin {
                 .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
         }
         let durability = config.store.durability.into();
-        let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
+        let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
         // An operator can set `USER` to anything, so the user id of the operating system is added.
         let by = Caller::named(&format!("operator:{user}/{}", uid()));
-        let socket = operator::socket_beside(&task_log);
+        let socket = operator_socket::socket_beside(&task_log);
         Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator: by, socket })
     }
 
@@ -158,8 +162,8 @@ impl Admin {
     }
 
     /// The operator and the present time, for the audit.
-    fn by(&self) -> By {
-        By { caller: self.operator.clone(), scheme: SCHEME, at: now() }
+    fn by(&self) -> AuditActor {
+        AuditActor { caller: self.operator.clone(), scheme: SCHEME, at: now() }
     }
 
     /// Adds an organisation, or changes its secret. Returns the entry that it replaced.
@@ -179,7 +183,7 @@ impl Admin {
         Ok(self.store.organisations().await?)
     }
 
-    /// Removes an organisation and returns it; `None` if there was none.
+    /// Removes an organisation and returns it; `Unchanged` if there was none.
     pub async fn remove_organisation(&self, domain: Domain) -> Result<Option<Organisation>, AdminError> {
         let removed = self.store.remove(domain, self.by()).await?;
         self.refresh_server().await;
@@ -191,10 +195,10 @@ impl Admin {
     pub async fn last_entries(
         &self,
         count: usize,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Result<(Vec<Linked>, u64), AdminError> {
+        wanted: impl Fn(&AuditEntry) -> bool,
+    ) -> Result<(Vec<LinkedEntry>, u64), AdminError> {
         let end = self.store.end().await?.seq;
-        let mut found: Vec<Linked> = Vec::new();
+        let mut found: Vec<LinkedEntry> = Vec::new();
         let mut below = end;
         while below > 0 && found.len() < count {
             let after = below.saturating_sub(PAGE as u64);
@@ -208,12 +212,12 @@ impl Admin {
     }
 
     /// The next page of audit entries after this number, oldest first.
-    pub async fn entries_after(&self, after: u64) -> Result<Vec<Linked>, AdminError> {
+    pub async fn entries_after(&self, after: u64) -> Result<Vec<LinkedEntry>, AdminError> {
         Ok(self.store.entries(after, PAGE).await?)
     }
 
     /// Verifies the hash chain of the audit, from its first entry to its last.
-    pub async fn verify_audit(&self, known: Option<Known>) -> Result<Verified, AdminError> {
+    pub async fn verify_audit(&self, known: Option<ChainPosition>) -> Result<ChainVerification, AdminError> {
         Ok(self.store.verify(known).await?)
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod peers;
 mod remote;
 mod script;
 #[cfg(test)]
-mod stand_in;
+mod test_upstream;
 
 use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
@@ -25,40 +25,42 @@ pub(crate) use delegation::{DelegationListener, Delegations};
 pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
-pub(crate) use exec::{Ended, Ledger, ProcessLimit};
-pub(crate) use handoff::{Books, Handoffs, Neighbours, NoBooks, introduce, scope};
+pub(crate) use exec::{CommandJournal, EndedLeftovers, ProcessLimit};
+pub(crate) use handoff::{
+    GuardHandoffAudit, HandoffSetup, HandoffTargets, NoHandoffAudit, advertise_handoffs, handoff_scope,
+};
 pub use http::Http;
-use mention::{Mentioning, Named};
+use mention::{MentionNames, MentioningAgent};
 pub use openai::Openai;
-use peers::Roster;
-pub(crate) use remote::{Circle, remote, written_down};
+use peers::PeerAgents;
+pub(crate) use remote::{RemoteDirectory, allow_configured, make_remote};
 use sabir_engine::AnyAgent;
 use sabir_gateway::{Capacity, RemoteAgent};
-use sabir_guard::config::Reference;
-use sabir_guard::entrance::Secrets;
+use sabir_guard::authenticator::SecretResolver;
+use sabir_guard::config::SecretReference;
 use sabir_proto::Secret;
 pub use script::Script;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What agents are made from besides their own configuration: limits, secrets, policies and shared services.
-pub(crate) struct Ground<'a> {
+pub(crate) struct AgentEnvironment<'a> {
     /// How streamed text is cut into chunks.
     pub(crate) chunks: ChunkLimits,
     /// How long a command gets to clean up after SIGTERM.
     pub(crate) cancel_grace: Duration,
-    /// The journal of running commands; `None` where the store is in memory.
-    pub(crate) ledger: Option<&'a Arc<Ledger>>,
+    /// The journal of running commands; `Unchanged` where the store is in memory.
+    pub(crate) ledger: Option<&'a Arc<CommandJournal>>,
     /// The limit on the commands of all agents that run at the same time.
     pub(crate) processes: &'a Arc<ProcessLimit>,
     /// Resolves the references to credentials.
-    pub(crate) secrets: &'a dyn Secrets,
+    pub(crate) secrets: &'a dyn SecretResolver,
     /// Which addresses agents may call.
     pub(crate) egress: &'a EgressConfig,
     /// The memory budget for the answers that all agents receive.
     pub(crate) answers: &'a Capacity,
     /// The other agents of this server.
-    pub(crate) roster: &'a Arc<Roster>,
+    pub(crate) peers: &'a Arc<PeerAgents>,
     /// The service through which commands and endpoints delegate.
     pub(crate) delegations: &'a Arc<Delegations>,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Ground<'a> {
 /// Makes the agent a configuration describes. The error says what is wrong with it.
 pub(crate) fn make(
     config: &AgentConfig,
-    ground: &Ground<'_>,
+    environment: &AgentEnvironment<'_>,
     elsewhere: Option<&Arc<RemoteAgent>>,
 ) -> Result<Arc<dyn AnyAgent>, String> {
     use Kind::{A2a, Dispatch as Desk, Exec as Command, Http as Web, Openai as Model, Script as Rules};
@@ -94,30 +96,31 @@ pub(crate) fn make(
         ("delegates_to", !config.delegates_to.is_empty(), &[Command, Web]),
     ];
     if let Some((key, _, kinds)) = keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&config.kind)) {
-        let kinds: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.word())).collect();
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("{:?}", kind.name())).collect();
         return Err(format!("{key} belongs to kind = {}", kinds.join(" or ")));
     }
     let agent: Arc<dyn AnyAgent> = match config.kind {
         Kind::Echo => Arc::new(Echo),
         Kind::Script => Arc::new(Script::compile(&config.rule)?),
         Kind::Exec => {
-            let exec = Exec::new(config, ground.cancel_grace, ground.chunks)?.known_to(ground.ledger.cloned());
-            let delegates_to = DelegatesTo::new(&config.name, &config.delegates_to, ground.delegations)?;
-            Arc::new(exec.sharing(ground.processes).delegating(delegates_to))
+            let exec = Exec::new(config, environment.cancel_grace, environment.chunks)?
+                .with_journal(environment.ledger.cloned());
+            let delegates_to = DelegatesTo::new(&config.name, &config.delegates_to, environment.delegations)?;
+            Arc::new(exec.with_server_limit(environment.processes).with_delegates(delegates_to))
         }
         Kind::A2a => elsewhere.cloned().ok_or("kind = \"a2a\" stands for an agent elsewhere")?,
-        Kind::Http => Arc::new(Http::new(config, ground)?),
-        Kind::Openai => Arc::new(Openai::new(config, ground)?),
-        Kind::Dispatch => Arc::new(Dispatch::new(config, ground)?),
+        Kind::Http => Arc::new(Http::new(config, environment)?),
+        Kind::Openai => Arc::new(Openai::new(config, environment)?),
+        Kind::Dispatch => Arc::new(Dispatch::new(config, environment)?),
     };
     if config.mentions.is_empty() {
         return Ok(agent);
     }
-    let named = Named::new(&config.mentions)?;
-    Ok(Arc::new(Mentioning::new(agent, Arc::new(named))))
+    let named = MentionNames::new(&config.mentions)?;
+    Ok(Arc::new(MentioningAgent::new(agent, Arc::new(named))))
 }
 
 /// The secret that a configuration refers to; `key` names the setting in the refusal.
-pub(crate) fn reveal(secrets: &dyn Secrets, key: &str, reference: &Reference) -> Result<Secret, String> {
-    secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))
+pub(crate) fn reveal(secrets: &dyn SecretResolver, key: &str, reference: &SecretReference) -> Result<Secret, String> {
+    secrets.resolve(&reference.resolve(key)?).map_err(|e| format!("{key}: {e}"))
 }

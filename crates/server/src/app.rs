@@ -1,39 +1,39 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::admin::{Bureau, GuardDesk};
-use crate::agents::Ledger;
+use crate::admin::{GuardRequestHandler, NetworkAdmin};
+use crate::agents::CommandJournal;
+pub(crate) use crate::auth_setup::Rules;
+use crate::auth_setup::{self, AuthSetup, ConfiguredSecrets};
+use crate::billing_jobs;
 use crate::bind::agnt::EnvelopeMetrics;
 use crate::body::{ClientBudget, OutgoingBudget};
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
-use crate::cash;
 use crate::config::{Config, LimitsConfig, StoreConfig, booking, store_path};
 use crate::cors::Cors;
-pub(crate) use crate::directory::Served;
-use crate::directory::{Directory, Registrar, Workshop};
-use crate::door::Door;
-use crate::front::Front;
-pub(crate) use crate::gate::Rules;
-use crate::gate::{self, ConfiguredSecrets, Gate};
-use crate::host::TokioHost;
+pub(crate) use crate::directory::ServedAgent;
+use crate::directory::{AgentFactory, Directory, RegistrySync};
+use crate::engine_access::EngineAccess;
+use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
 use crate::network::{self, Network};
-use crate::operator::Operator;
+use crate::operator_socket::OperatorSocket;
+use crate::origin_check::OriginCheck;
 use crate::peer::Peer;
 use crate::proxies::Proxies;
-use crate::retention::Keeper;
-use crate::route::Route;
-use crate::tls::Tls;
-use crate::{agents, deliver, listen};
+use crate::retention::RetentionJob;
+use crate::tls::ServerCertificate;
+use crate::tokio_host::TokioHost;
+use crate::{agents, listen, webhook_delivery};
 use prometheus_client::registry::Registry;
 use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
-use sabir_gateway::wire::WireLog;
+use sabir_gateway::exchange_log::ExchangeLog;
 use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
 use sabir_proto::Secret;
 use sabir_store::memory::MemoryLog;
 use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{OpenError, Pulse, Retention, StoreError};
+use sabir_store::{OpenError, Retention, StoreError, WriteHealth};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -76,28 +76,28 @@ pub struct Server {
     listener: TcpListener,
     /// The listener at which commands and endpoints delegate, if any of them may.
     delegations: Option<agents::DelegationListener>,
-    operator: Option<Operator>,
+    operator: Option<OperatorSocket>,
     drain: Duration,
-    keeper: Option<Keeper>,
-    registrar: Registrar,
+    retention: Option<RetentionJob>,
+    registry_sync: RegistrySync,
     /// The configuration of the booking network.
-    section: Option<booking::NetworkConfig>,
+    network_config: Option<booking::NetworkConfig>,
 }
 
 /// The parts of the server that every request uses.
 pub(crate) struct App {
     pub(crate) guard: Guard,
-    pub(crate) route: Arc<Route>,
+    pub(crate) engine: Arc<EngineAccess>,
     pub(crate) root_rules: Rules,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
-    pub(crate) door: Door,
+    pub(crate) origin_check: OriginCheck,
     pub(crate) keep_alive: Duration,
     pub(crate) body_time_max: Duration,
     pub(crate) inflight: Capacity,
     pub(crate) outgoing: OutgoingBudget,
-    pub(crate) front: Option<Arc<dyn Front>>,
-    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(crate) tls: Option<Arc<ServerCertificate>>,
     pub(crate) proxies: Proxies,
     pub(crate) production: bool,
     /// Whether a request without TLS to its proxy is refused: in production, if the proxy terminates TLS for this
@@ -105,12 +105,12 @@ pub(crate) struct App {
     pub(crate) https_only: bool,
     pub(crate) access_log: bool,
     pub(crate) signer: Option<Arc<Signer>>,
-    pulse: Arc<dyn Pulse>,
+    write_health: Arc<dyn WriteHealth>,
     /// The secret with which agent-native servers call themselves back.
     pub(crate) process_secret: Option<Secret>,
     pub(crate) directory: Arc<Directory>,
     /// Records requests and responses, of callers and of upstreams.
-    pub(crate) wire: WireLog,
+    pub(crate) exchange_log: ExchangeLog,
     /// The booking network, if one is configured.
     pub(crate) network: Option<Arc<Network>>,
     /// The public address of this server, as cards have it.
@@ -131,7 +131,7 @@ impl Server {
         Self::start_with(config, HashMap::new()).await
     }
 
-    /// Like [`Server::start`], with agents written in Rust. Each replaces the kind of the `[[agent]]` entry that has
+    /// Like [`Server::open_polled_once`], with agents written in Rust. Each replaces the kind of the `[[agent]]` entry that has
     /// its name.
     pub async fn start_with(config: Config, own: HashMap<String, Arc<dyn AnyAgent>>) -> Result<Self, StartError> {
         Self::compose(config, own, None).await
@@ -149,39 +149,40 @@ impl Server {
     /// Like [`Server::start_with`], with an interceptor before everything that is served.
     pub(crate) async fn compose(
         config: Config,
-        own: HashMap<String, Arc<dyn AnyAgent>>,
-        front: Option<Arc<dyn Front>>,
+        own_agents: HashMap<String, Arc<dyn AnyAgent>>,
+        front: Option<Arc<dyn Interceptor>>,
     ) -> Result<Self, StartError> {
-        Self::compose_at(config.server.listen, config, own, front).await
+        Self::compose_at(config.server.listen, config, own_agents, front).await
     }
 
     async fn compose_at(
         address: SocketAddr,
         mut config: Config,
-        mut own: HashMap<String, Arc<dyn AnyAgent>>,
-        front: Option<Arc<dyn Front>>,
+        mut own_agents: HashMap<String, Arc<dyn AnyAgent>>,
+        front: Option<Arc<dyn Interceptor>>,
     ) -> Result<Self, StartError> {
-        if !own.contains_key(booking::AGENT) {
-            crate::booking::enlist(&mut config).map_err(StartError::Config)?;
+        if !own_agents.contains_key(booking::AGENT) {
+            crate::booking::add_network_agent(&mut config).map_err(StartError::Config)?;
         }
         let config = Arc::new(config);
         config.refuse_plain_http().map_err(StartError::Config)?;
         config.limits.check_bytes().map_err(StartError::Config)?;
-        let tls = Tls::open(&config).map_err(StartError::Config)?;
+        let tls = ServerCertificate::open(&config).map_err(StartError::Config)?;
         let invited = Cors::new(&config.server.cors).map_err(StartError::Config)?;
         let secrets = Arc::new(ConfiguredSecrets::new(&config));
         let gate = match &front {
-            None => Gate::new(config.clone(), secrets.clone())?,
-            Some(_) => Gate::behind_front(config.clone(), secrets.clone())?,
+            None => AuthSetup::new(config.clone(), secrets.clone())?,
+            Some(_) => AuthSetup::behind_interceptor(config.clone(), secrets.clone())?,
         };
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Opened { log, kept, pulse, ledger: booked } = open_store(&config, store_metrics.clone()).await?;
+        let OpenStore { log, retention: kept, write_health: pulse, ledger: booked } =
+            open_store(&config, store_metrics.clone()).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let kept_for_guard = gate::store(&config, sqlite::Writing::Threaded, store_metrics)?;
-        let guard_desk = GuardDesk { store: kept_for_guard.clone(), secrets: secrets.clone() };
+        let kept_for_guard = auth_setup::open_guard_store(&config, sqlite::WriterMode::Threaded, store_metrics)?;
+        let guard_desk = GuardRequestHandler { store: kept_for_guard.clone(), secrets: secrets.clone() };
         let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
@@ -193,36 +194,38 @@ impl Server {
         let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
-        let courier = deliver::courier(&config, &public, (log.clone(), booked.clone()), metrics.clone())
-            .map_err(StartError::Config)?;
-        let root_rules = gate.root()?;
+        let courier =
+            webhook_delivery::webhook_client(&config, &public, (log.clone(), booked.clone()), metrics.clone())
+                .map_err(StartError::Config)?;
+        let root_rules = gate.root_rules()?;
         let answers = Capacity::new(config.limits.answers_bytes_max);
         let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers).await;
         let network = network.map_err(StartError::Config)?;
-        let passages = network.as_ref().map(|network| network.passages.clone());
+        let passages = network.as_ref().map(|network| network.pending_records.clone());
         let holders = KeyHolders::new(kept_for_guard.clone(), passages);
         if let (Some(section), Some(network)) = (&config.network, &network) {
             let patrons = Arc::new(holders.clone());
-            let cashier = cash::cashier(&config, gate.secrets()).map_err(StartError::Config)?;
+            let cashier = billing_jobs::payment_service(&config, gate.secrets()).map_err(StartError::Config)?;
             let routes = network.federation.routes().clone();
-            let stands = crate::booking::agent(section, booked.clone(), patrons, (cashier, routes))
+            let stands = crate::booking::venue_agent(section, booked.clone(), patrons, (cashier, routes))
                 .map_err(StartError::Config)?;
             crate::booking::import_configured(&config, section, &*booked).await.map_err(StartError::Config)?;
-            own.entry(booking::AGENT.to_owned()).or_insert(stands);
+            own_agents.entry(booking::AGENT.to_owned()).or_insert(stands);
         }
         let signer = Signer::open(&config, &public, SystemTime::now()).map_err(StartError::Config)?.map(Arc::new);
         let ledger = end_leftovers(&config).await?;
         let upstream_metrics = sabir_gateway::Metrics::default();
         upstream_metrics.register(&mut registry);
-        let wire = config.wire_log().map_err(StartError::Config)?;
-        let hub = Hub::with(sabir_gateway::Rules::HUB, upstream_metrics, wire.clone(), answers);
+        let wire = config.open_exchange_log().map_err(StartError::Config)?;
+        let hub = Hub::with_rules(sabir_gateway::BreakerRules::HUB, upstream_metrics, wire.clone(), answers);
         let ours = authorities(&public, address);
-        let books = Arc::new(agents::Books { guard: guard.clone(), metrics: metrics.clone() });
-        let workshop = Workshop::new(gate, public.clone(), signer.clone(), ledger, hub, (own, front.clone()), books)
-            .with_registry(kept_for_guard, ours.clone());
-        let registrar = Registrar::open(workshop).await?;
+        let books = Arc::new(agents::GuardHandoffAudit { guard: guard.clone(), metrics: metrics.clone() });
+        let workshop =
+            AgentFactory::new(gate, public.clone(), signer.clone(), ledger, hub, (own_agents, front.clone()), books)
+                .with_registry(kept_for_guard, ours.clone());
+        let registrar = RegistrySync::open(workshop).await?;
         // Before turns are resumed, because they may delegate.
-        let delegations = match registrar.workshop().delegations() {
+        let delegations = match registrar.factory().delegations() {
             Some(delegations) => {
                 let reason = |e: std::io::Error| format!("for programs that delegate: {e}");
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -232,49 +235,52 @@ impl Server {
             None => None,
         };
         let directory = registrar.directory().clone();
-        let route = Arc::new(Route::new(engine));
-        registrar.workshop().introduce(&directory, &route, &guard);
-        route.know(directory.clone());
-        let (resumed, failed) = route.recover(|name| directory.presence(name)).await?;
+        let route = Arc::new(EngineAccess::new(engine));
+        registrar.factory().connect(&directory, &route, &guard);
+        route.set_directory(directory.clone());
+        let (resumed, failed) = route.recover(|name| directory.status(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
-        let keeper = Keeper::new(&config, kept, &metrics);
-        route.start_deliveries(Arc::new(deliver::Deliveries { webhooks: courier, ledger: booked.clone() }));
-        let bureau = Bureau::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
+        let keeper = RetentionJob::new(&config, kept, &metrics);
+        route.start_deliveries(Arc::new(webhook_delivery::DeliveryService {
+            webhooks: courier,
+            ledger: booked.clone(),
+        }));
+        let bureau = NetworkAdmin::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
             .map_err(StartError::Config)?;
         if network.is_some() {
-            TokioHost.spawn(Box::pin(cash::look_after_holds(log.clone(), booked.clone())));
+            TokioHost.spawn(Box::pin(billing_jobs::release_expired_holds(log.clone(), booked.clone())));
         }
         let nightly = config.network.as_ref().and_then(|network| network.billing.as_ref()).is_some_and(|b| b.nightly);
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
-            TokioHost.spawn(Box::pin(cash::bill_nightly(booked, biller)));
+            TokioHost.spawn(Box::pin(billing_jobs::bill_nightly(booked, biller)));
         }
         let operator = listen_to_operator(&config, log, route.for_operators(), bureau, guard_desk);
         let app = App {
             guard,
-            route,
+            engine: route,
             root_rules,
             metrics,
-            door: Door::new(ours, address.ip().is_unspecified())
-                .inviting(invited)
-                .certified(tls.clone(), address.port()),
+            origin_check: OriginCheck::new(ours, address.ip().is_unspecified())
+                .with_cors(invited)
+                .with_certificate_names(tls.clone(), address.port()),
             keep_alive: Duration::from_secs(config.limits.keep_alive_seconds),
             body_time_max: Duration::from_secs(config.limits.body_seconds_max),
             inflight: Capacity::new(config.limits.inflight_bytes_max),
             outgoing: OutgoingBudget::new(config.limits.outgoing_bytes_max),
             tls,
-            proxies: Proxies::new(config.believed_proxies()).naming_clients_by(config.client_header()),
+            proxies: Proxies::new(config.trusted_proxies()).with_client_header(config.client_header()),
             production: config.is_production(),
             https_only: config.is_production() && config.server.is_tls_terminated(),
             access_log: config.server.access_log,
             limits: config.limits.clone(),
-            front,
+            interceptor: front,
             signer,
-            pulse,
+            write_health: pulse,
             process_secret,
             directory,
-            wire,
+            exchange_log: wire,
             network,
             public,
             registry,
@@ -282,7 +288,16 @@ impl Server {
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
         let section = config.network.clone();
-        Ok(Self { app: Arc::new(app), listener, delegations, operator, drain, keeper, registrar, section })
+        Ok(Self {
+            app: Arc::new(app),
+            listener,
+            delegations,
+            operator,
+            drain,
+            retention: keeper,
+            registry_sync: registrar,
+            network_config: section,
+        })
     }
 
     /// The address it listens on.
@@ -303,8 +318,8 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
-        let keeper = self.keeper;
-        let beside = crate::federation::follow(self.app.clone(), self.section);
+        let keeper = self.retention;
+        let beside = crate::federation::follow(self.app.clone(), self.network_config);
         let keeping = async move {
             match keeper {
                 Some(keeper) => keeper.run().await,
@@ -328,27 +343,27 @@ impl Server {
             () = delegating => {}
             () = following => {}
             () = keeping => {}
-            () = self.registrar.follow(app.route.clone()) => {}
+            () = self.registry_sync.follow(app.engine.clone()) => {}
             () = operator => {}
             () = beside => {}
         }
-        app.route.stop().await;
+        app.engine.stop().await;
     }
 }
 
 impl App {
-    pub(crate) fn agent(&self, name: &str) -> Option<Arc<Served>> {
+    pub(crate) fn agent(&self, name: &str) -> Option<Arc<ServedAgent>> {
         self.directory.get(name)
     }
 
-    pub(crate) fn default_agent(&self) -> Option<&Arc<Served>> {
+    pub(crate) fn default_agent(&self) -> Option<&Arc<ServedAgent>> {
         self.directory.default_agent()
     }
 
     /// The budget of answers on their way to a peer. A proxy that is believed is no client: where it named none, its answers
     /// count in the whole budget alone.
     pub(crate) fn outgoing_to(&self, peer: &Peer) -> ClientBudget {
-        self.outgoing.of_client(Some(peer.address).filter(|address| !self.proxies.trust(address)))
+        self.outgoing.of_client(Some(peer.address).filter(|address| !self.proxies.is_trusted(address)))
     }
 
     pub(crate) fn begin_stop(&self) {
@@ -361,9 +376,9 @@ impl App {
 
     /// Why the store cannot write, if it cannot. If its last write failed, this probes the store again: without
     /// requests, nothing else would notice the recovery.
-    pub(crate) async fn trouble(&self) -> Option<StoreError> {
-        let known = self.pulse.trouble()?;
-        match tokio::time::timeout(PROBE_TIME_MAX, self.pulse.probe()).await {
+    pub(crate) async fn write_error(&self) -> Option<StoreError> {
+        let known = self.write_health.write_error()?;
+        match tokio::time::timeout(PROBE_TIME_MAX, self.write_health.probe()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error),
             Err(_) => Some(known),
@@ -372,12 +387,12 @@ impl App {
 
     /// The damage that was found in the store since the start.
     pub(crate) fn damage(&self) -> Option<StoreError> {
-        self.pulse.damage()
+        self.write_health.damage()
     }
 
     /// Whether the last write of the store failed.
-    pub(crate) fn is_troubled(&self) -> bool {
-        self.pulse.trouble().is_some()
+    pub(crate) fn is_write_failing(&self) -> bool {
+        self.write_health.write_error().is_some()
     }
 
     /// Loads a new certificate when the files change; never ends.
@@ -389,7 +404,7 @@ impl App {
     }
 
     /// All metrics as text.
-    pub(crate) fn exposition(&self) -> String {
+    pub(crate) fn metrics_text(&self) -> String {
         let mut text = String::new();
         let written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         debug_assert!(written.is_ok(), "writing to a string cannot fail");
@@ -398,22 +413,22 @@ impl App {
 }
 
 /// One store, as the trait objects that its users need.
-struct Opened {
+struct OpenStore {
     log: Arc<dyn TaskLog>,
-    kept: Arc<dyn Retention>,
-    pulse: Arc<dyn Pulse>,
+    retention: Arc<dyn Retention>,
+    write_health: Arc<dyn WriteHealth>,
     ledger: Arc<dyn sabir_store::Ledger>,
 }
 
-impl Opened {
-    fn new<S: TaskLog + Retention + Pulse + sabir_store::Ledger>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), kept: store.clone(), pulse: store.clone(), ledger: store }
+impl OpenStore {
+    fn new<S: TaskLog + Retention + WriteHealth + sabir_store::Ledger>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), retention: store.clone(), write_health: store.clone(), ledger: store }
     }
 }
 
-async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Opened, StartError> {
+async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<OpenStore, StartError> {
     let Some(path) = store_path(config).map_err(StartError::Config)? else {
-        return Ok(Opened::new(Arc::new(MemoryLog::new())));
+        return Ok(OpenStore::new(Arc::new(MemoryLog::new())));
     };
     if let Some(directory) = path.parent() {
         make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
@@ -421,7 +436,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
     let byte_counting =
         if config.limits.stored_bytes_max == 0 { sqlite::ByteCounting::Off } else { sqlite::ByteCounting::On };
     let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Threaded, metrics, byte_counting };
+    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Threaded, metrics, byte_counting };
     let begun = Instant::now();
     let log = loop {
         match SqliteLog::open(&path, options.clone()) {
@@ -431,28 +446,28 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Op
         }
     };
     log.require_guard()?;
-    TokioHost.spawn(Box::pin(log.deliveries()));
-    Ok(Opened::new(log))
+    TokioHost.spawn(Box::pin(log.dispatch_replies()));
+    Ok(OpenStore::new(log))
 }
 
 /// Opens the booking network, if one is configured.
 async fn open_network(
     config: &Config,
-    gate: &Gate,
+    auth_setup: &AuthSetup,
     ledger: Arc<dyn sabir_store::Ledger>,
     registry: &mut Registry,
     answers: &Capacity,
 ) -> Result<Option<Arc<Network>>, String> {
     let Some(section) = &config.network else { return Ok(None) };
-    let seals = gate.seals()?.map(Arc::new);
+    let seals = auth_setup.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
     network::register_metered(&ledger, registry);
     let names = (&*section.id, &*section.version, booking::AGENT);
     let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
     let beside = (kept, registry);
-    let federation = crate::federation::open(config, section, gate, seals.as_ref(), beside, answers).await?;
+    let federation = crate::federation::open(config, section, auth_setup, seals.as_ref(), beside, answers).await?;
     let network = Network::new(names, seals, ledger, metrics, Arc::new(federation));
-    Ok(Some(Arc::new(network.paying(section.payments.is_taken()))))
+    Ok(Some(Arc::new(network.with_payments(section.payments.is_enabled()))))
 }
 
 /// Opens the socket for commands of operators. A server works without one, too.
@@ -460,11 +475,11 @@ fn listen_to_operator(
     config: &Config,
     log: Arc<dyn TaskLog>,
     engine: Engine,
-    bureau: Bureau,
-    guard: GuardDesk,
-) -> Option<Operator> {
+    network_admin: NetworkAdmin,
+    guard: GuardRequestHandler,
+) -> Option<OperatorSocket> {
     let path = store_path(config).ok().flatten()?;
-    match Operator::listen(&path, log, engine, bureau, guard) {
+    match OperatorSocket::listen(&path, log, engine, network_admin, guard) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
@@ -486,13 +501,13 @@ pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
 
 /// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
 /// the store, so no other server has commands in the journal.
-async fn end_leftovers(config: &Config) -> Result<Option<Arc<Ledger>>, StartError> {
+async fn end_leftovers(config: &Config) -> Result<Option<Arc<CommandJournal>>, StartError> {
     let Some(store) = store_path(config).map_err(StartError::Config)? else { return Ok(None) };
-    let ledger = Arc::new(Ledger::beside(&store));
+    let ledger = Arc::new(CommandJournal::beside(&store));
     let (at, grace) = (ledger.clone(), Duration::from_secs(config.limits.cancel_grace_seconds));
     match tokio::task::spawn_blocking(move || at.end_leftovers(grace)).await {
-        Ok(ended) if ended.processes + ended.rooms > 0 => {
-            let agents::Ended { processes, killed, rooms } = ended;
+        Ok(ended) if ended.processes + ended.directories > 0 => {
+            let agents::EndedLeftovers { processes, killed, directories: rooms } = ended;
             tracing::info!(processes, killed, rooms, "ended the commands that the last process left behind");
         }
         Ok(_) => {}

@@ -9,16 +9,16 @@ pub(crate) mod rest;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::host::TokioHost;
 use crate::peer::Peer;
-use crate::stack::CROWDED_SECONDS;
+use crate::stack::RETRY_AFTER_SECONDS;
+use crate::tokio_host::TokioHost;
 use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, Response, StatusCode, Uri};
 use sabir_engine::Host as _;
-use sabir_guard::Knock;
+use sabir_guard::RequestEvidence;
 use sabir_guard::authn::basic::Channel;
-use sabir_proto::transfer::{CLAIM_HEADER, Claim};
-use sabir_proto::{Fault, LINEAGE_HEADER, Seq, Terms};
+use sabir_proto::transfer::{CLAIM_HEADER, HandoffClaim};
+use sabir_proto::{Fault, LINEAGE_HEADER, Seq, ServiceParameters};
 use sabir_wire::Dialect;
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
@@ -36,22 +36,22 @@ const EXTENSIONS_MAX: usize = 64;
 
 /// A request without its body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head<'a> {
+pub(crate) struct RequestHead<'a> {
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) peer: &'a Peer,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RequestHead<'a> {
     pub(crate) fn query(&self) -> &'a str {
         self.uri.query().unwrap_or("")
     }
 
     /// The facts that authenticate the request. The body is given where it alone determines what the request does.
-    pub(crate) fn knock(&self, app: &App, body: Option<&'a [u8]>) -> Knock<'a> {
+    pub(crate) fn evidence(&self, app: &App, body: Option<&'a [u8]>) -> RequestEvidence<'a> {
         let authority = self.uri.authority().map(::http::uri::Authority::as_str);
         let host = authority.or_else(|| self.headers.get(HOST).and_then(|v| v.to_str().ok()));
-        Knock {
+        RequestEvidence {
             headers: self.headers,
             body,
             channel: if self.peer.tls { Channel::Tls } else { Channel::Plain },
@@ -59,14 +59,14 @@ impl<'a> Head<'a> {
             address: Some(self.peer.address),
             // Only a name of this server counts, not any name that the client sends: a token for another name or port
             // is not meant for this server.
-            host: host.filter(|host| app.door.is_ours(host)),
+            host: host.filter(|host| app.origin_check.is_own_authority(host)),
             now: TokioHost.now(),
         }
     }
 }
 
 /// Adds the headers of a refusal: how to authenticate, or when to try again.
-pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
+pub(crate) fn add_refusal_headers(headers: &mut HeaderMap, fault: &Fault, challenge: Option<&str>) {
     if let Some(seconds) = retry_after(fault) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
@@ -79,20 +79,20 @@ pub(crate) fn say_why_not(headers: &mut HeaderMap, fault: &Fault, challenge: Opt
 
 /// After how many seconds another attempt is worthwhile. `Unavailable` always counts as temporary.
 pub(crate) fn retry_after(fault: &Fault) -> Option<u64> {
-    fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(CROWDED_SECONDS))
+    fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(RETRY_AFTER_SECONDS))
 }
 
-/// A refusal for lack of capacity: every binding answers with the same status and the same `Retry-After`.
+/// A refusal for lack of capacity: every binding answers with the same status and the same `RetryLabels-After`.
 pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
     app.metrics.shed();
     *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    refusal.headers_mut().insert(RETRY_AFTER, CROWDED_SECONDS.into());
+    refusal.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
     refusal
 }
 
 /// The terms of a call that the headers state.
-pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fault> {
-    let mut terms = Terms::default();
+pub(crate) fn read_terms(headers: &HeaderMap, spelling: HeaderSpelling) -> Result<ServiceParameters, Fault> {
+    let mut terms = ServiceParameters::default();
     if let Some(value) = headers.get(IDEMPOTENCY_KEY) {
         let key = value.to_str().ok().filter(|k| (1..=KEY_BYTES_MAX).contains(&k.len()));
         let key = key.ok_or_else(|| Fault::invalid("Idempotency-Key", "must be 1 to 256 visible characters"))?;
@@ -105,11 +105,11 @@ pub(crate) fn terms(headers: &HeaderMap, spelling: Spelling) -> Result<Terms, Fa
     }
     // An unchecked claim; a wrong one is not refused.
     terms.lineage = headers.get(LINEAGE).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    terms.claim = headers.get(CLAIM_HEADER).and_then(|value| value.to_str().ok()).and_then(Claim::parse);
+    terms.claim = headers.get(CLAIM_HEADER).and_then(|value| value.to_str().ok()).and_then(HandoffClaim::parse);
     // Clients of the older dialects send either header.
     let older = match spelling {
-        Spelling::Plain => None,
-        Spelling::WithX => Some(headers.get_all(X_EXTENSIONS)),
+        HeaderSpelling::Plain => None,
+        HeaderSpelling::WithX => Some(headers.get_all(X_EXTENSIONS)),
     };
     for value in headers.get_all(EXTENSIONS).iter().chain(older.into_iter().flatten()) {
         let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
@@ -135,12 +135,12 @@ pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a 
 
 /// How a dialect spells the header of active extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum HeaderSpelling {
     Plain,
     WithX,
 }
 
-impl Spelling {
+impl HeaderSpelling {
     pub(crate) const fn of(dialect: Dialect) -> Self {
         match dialect {
             Dialect::V1 => Self::Plain,
@@ -150,13 +150,13 @@ impl Spelling {
 }
 
 /// Tells the caller which extensions were active.
-pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String], spelling: Spelling) {
+pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String], spelling: HeaderSpelling) {
     if !active.is_empty()
         && let Ok(value) = HeaderValue::from_str(&active.join(","))
     {
         let name = match spelling {
-            Spelling::Plain => EXTENSIONS,
-            Spelling::WithX => X_EXTENSIONS,
+            HeaderSpelling::Plain => EXTENSIONS,
+            HeaderSpelling::WithX => X_EXTENSIONS,
         };
         headers.insert(name, value);
     }

@@ -5,15 +5,15 @@
 //! client may ask again.
 //! The answers to one address may use half of it: a client that asks for much and reads nothing leaves room for all others.
 
+use crate::local_server::{BodyBroken, ChunkStream};
 use crate::sse::EventStream;
-use crate::stack::CROWDED_SECONDS;
-use crate::stage::{Broken, Pieces};
+use crate::stack::RETRY_AFTER_SECONDS;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};
-use sabir_gateway::{Capacity, Share};
-use sabir_guard::household;
+use sabir_gateway::{Capacity, CapacityShare};
+use sabir_guard::address_prefix;
 use sabir_proto::Fault;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -32,33 +32,33 @@ pub(crate) enum Body {
     /// A gRPC body of agents, counted in the budget.
     CountedGrpc(GrpcAnswer),
     /// The chunks of a local server; an error breaks the response off.
-    Pieces(Piecewise),
+    Chunks(ChunkedBody),
 }
 
 /// A body that arrives in chunks.
-pub(crate) struct Piecewise {
-    pieces: Pieces,
+pub(crate) struct ChunkedBody {
+    chunks: ChunkStream,
     broken: bool,
 }
 
-impl std::fmt::Debug for Piecewise {
+impl std::fmt::Debug for ChunkedBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Piecewise").field("broken", &self.broken).finish_non_exhaustive()
     }
 }
 
-impl Piecewise {
-    pub(crate) fn new(pieces: Pieces) -> Self {
-        Self { pieces, broken: false }
+impl ChunkedBody {
+    pub(crate) fn new(chunks: ChunkStream) -> Self {
+        Self { chunks, broken: false }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.broken {
             return Poll::Ready(Some(Err(BodyError::aborted("broken off"))));
         }
-        match self.pieces.as_mut().poll_next(cx) {
+        match self.chunks.as_mut().poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            Poll::Ready(Some(Err(Broken))) => {
+            Poll::Ready(Some(Err(BodyBroken))) => {
                 // The chunks before the error must be written first, and that happens only when there is nothing new to
                 // write.
                 self.broken = true;
@@ -116,10 +116,10 @@ impl OutgoingBudget {
         Capacity::for_large(Self::for_address(bytes_max))
     }
 
-    /// The budget as a client at an address has it. `None` stands for a proxy, which may use all of it: its answers go to many
+    /// The budget as a client at an address has it. `Unchanged` stands for a proxy, which may use all of it: its answers go to many
     /// clients.
     pub(crate) fn of_client(&self, address: Option<IpAddr>) -> ClientBudget {
-        ClientBudget { budget: self.clone(), address: address.map(household) }
+        ClientBudget { budget: self.clone(), address: address.map(address_prefix) }
     }
 }
 
@@ -131,8 +131,8 @@ pub(crate) struct ClientBudget {
 }
 
 impl ClientBudget {
-    /// Counts a response until its last byte is written; `None` if it does not fit.
-    pub(crate) fn hold<B>(&self, answer: B) -> Option<Bytes>
+    /// Counts a response until its last byte is written; `Unchanged` if it does not fit.
+    pub(crate) fn reserve<B>(&self, answer: B) -> Option<Bytes>
     where
         B: AsRef<[u8]> + Into<Bytes> + Send + 'static,
     {
@@ -142,7 +142,7 @@ impl ClientBudget {
         }
         let entry = self.address.map(|address| AddressEntry::enter(&self.budget.0, address));
         let mut share = entry.as_ref().map_or_else(|| self.budget.0.all.share(), |entry| entry.capacity.share());
-        share.add(length).then(|| Bytes::from_owner(HeldAnswer { answer, _share: share, _entry: entry }))
+        share.add(length).then(|| Bytes::from_owner(CountedAnswer { answer, _share: share, _entry: entry }))
     }
 }
 
@@ -177,21 +177,21 @@ impl Drop for AddressEntry {
 }
 
 /// A response and its share of the budget; HTTP implementations hold it until all of it is written.
-struct HeldAnswer<B> {
+struct CountedAnswer<B> {
     answer: B,
     // In this order: the bytes are given back before the address may be forgotten.
-    _share: Share,
+    _share: CapacityShare,
     _entry: Option<AddressEntry>,
 }
 
-impl<B: AsRef<[u8]>> AsRef<[u8]> for HeldAnswer<B> {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedAnswer<B> {
     fn as_ref(&self) -> &[u8] {
         self.answer.as_ref()
     }
 }
 
 /// The fault for a response that does not fit into the budget.
-pub(crate) fn no_room() -> Fault {
+pub(crate) fn over_budget() -> Fault {
     Fault::Unavailable(
         "too many answers are on their way out at present (outgoing_bytes_max); ask again. A message that was sent has \
          been taken: send it again with the same messageId, or get its task"
@@ -222,7 +222,7 @@ impl GrpcAnswer {
             Ok(data) => data,
             Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
         };
-        Poll::Ready(Some(match self.budget.hold(data) {
+        Poll::Ready(Some(match self.budget.reserve(data) {
             Some(data) => Ok(Frame::data(data)),
             None => {
                 self.is_over = true;
@@ -234,8 +234,8 @@ impl GrpcAnswer {
 
 /// The end of a gRPC response whose next message does not fit.
 fn refuse_in_trailers() -> Result<Frame<Bytes>, BodyError> {
-    let mut status = sabir_wire::v1::grpc::status(&no_room());
-    status.metadata_mut().insert("retry-after", CROWDED_SECONDS.into());
+    let mut status = sabir_wire::v1::grpc::status(&over_budget());
+    status.metadata_mut().insert("retry-after", RETRY_AFTER_SECONDS.into());
     let mut trailers = HeaderMap::new();
     status.add_header(&mut trailers)?;
     Ok(Frame::trailers(trailers))
@@ -254,7 +254,7 @@ impl http_body::Body for Body {
             Self::Events(stream) => stream.poll_bytes(cx).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
             Self::Grpc(body) => Pin::new(body).poll_frame(cx),
             Self::CountedGrpc(answer) => answer.poll(cx),
-            Self::Pieces(pieces) => pieces.poll(cx),
+            Self::Chunks(pieces) => pieces.poll(cx),
         }
     }
 
@@ -264,7 +264,7 @@ impl http_body::Body for Body {
             Self::Events(stream) => stream.is_done(),
             Self::Grpc(body) => body.is_end_stream(),
             Self::CountedGrpc(answer) => answer.is_over || answer.body.is_end_stream(),
-            Self::Pieces(_) => false,
+            Self::Chunks(_) => false,
         }
     }
 
@@ -273,7 +273,7 @@ impl http_body::Body for Body {
             Self::Whole(bytes) | Self::Counted(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
+            Self::Events(_) | Self::Chunks(_) => SizeHint::default(),
             Self::Grpc(body) => body.size_hint(),
             Self::CountedGrpc(answer) => answer.body.size_hint(),
         }
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn an_answer_counts_until_the_last_of_it_is_gone() {
         let budget = OutgoingBudget::new(1 << 20).of_client(None);
-        let hold = || budget.hold(vec![0; 600 << 10]);
+        let hold = || budget.reserve(vec![0; 600 << 10]);
         let mut first = hold().unwrap();
         assert!(hold().is_none(), "there is no room for two");
         let piece = first.split_to(10);
@@ -325,9 +325,9 @@ mod tests {
         drop(piece);
         assert!(hold().is_some());
         // Small responses are counted too, from `COUNTED_BYTES_MIN` on.
-        let all: Vec<Option<Bytes>> = (0..40).map(|_| budget.hold(vec![0; 60 << 10])).collect();
+        let all: Vec<Option<Bytes>> = (0..40).map(|_| budget.reserve(vec![0; 60 << 10])).collect();
         assert!(all.last().unwrap().is_none());
-        assert!(budget.hold(Bytes::from_static(b"a refusal")).is_some());
+        assert!(budget.reserve(Bytes::from_static(b"a refusal")).is_some());
     }
 
     #[test]
@@ -335,11 +335,11 @@ mod tests {
         let budget = OutgoingBudget::new(1 << 20);
         let client = |text: &str| budget.of_client(Some(text.parse().unwrap()));
         let (greedy, neighbour, other) = (client("2001:db8::1"), client("2001:db8::2"), client("192.0.2.1"));
-        let hold = |client: &ClientBudget| client.hold(vec![0; 200 << 10]);
+        let hold = |client: &ClientBudget| client.reserve(vec![0; 200 << 10]);
         let held: Vec<Bytes> = (0..10).map_while(|_| hold(&greedy)).collect();
         assert_eq!(held.len(), 2);
         assert!(hold(&neighbour).is_none(), "the same network");
-        assert!(greedy.hold(vec![0; 10 << 10]).is_some(), "small answers have a reserve in each part");
+        assert!(greedy.reserve(vec![0; 10 << 10]).is_some(), "small answers have a reserve in each part");
         let others: Vec<Bytes> = (0..10).map_while(|_| hold(&other)).collect();
         assert_eq!(others.len(), 2);
         drop((held, others));

@@ -1,25 +1,25 @@
 //! The agent of the booking network: how it is added to the configuration, its key holders, and the import of its
 //! venues.
 
-pub(crate) mod hooks;
+pub(crate) mod subscriptions;
 
 use crate::config::Config;
 use crate::config::booking::{AGENT, NetworkConfig};
-use crate::network::Passages;
+use crate::network::PendingRecords;
 use sabir_engine::AnyAgent;
-use sabir_guard::authn::{Scheme, Who};
+use sabir_guard::authn::{Principal, Scheme};
 use sabir_guard::config::AgntConfig;
 use sabir_network::import::{self, FILE_BYTES_MAX};
-use sabir_network::payment::Cashier;
+use sabir_network::payment::PaymentService;
 use sabir_network::route::Routes;
-use sabir_network::{Patron, Patrons, Terms, VenueAgent};
+use sabir_network::{KeyHolder, KeyHolderDirectory, NetworkAgent, NetworkTerms};
 use sabir_proto::Caller;
-use sabir_store::{Imported, Interaction, KeyId, Keys, Ledger};
+use sabir_store::{ImportCounts, Interaction, KeyId, Keys, Ledger};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Adds the agent of the network to a configuration that has a `[network]` section.
-pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
+pub(crate) fn add_network_agent(config: &mut Config) -> Result<(), String> {
     let Some(network) = &config.network else { return Ok(()) };
     network.terms()?;
     if config.agent.iter().any(|agent| agent.name == AGENT) {
@@ -39,14 +39,14 @@ pub(crate) fn enlist(config: &mut Config) -> Result<(), String> {
 }
 
 /// Makes the agent of the network.
-pub(crate) fn agent(
+pub(crate) fn venue_agent(
     network: &NetworkConfig,
     ledger: Arc<dyn Ledger>,
-    patrons: Arc<dyn Patrons>,
-    (cashier, routes): (Cashier, Arc<Routes>),
+    patrons: Arc<dyn KeyHolderDirectory>,
+    (cashier, routes): (PaymentService, Arc<Routes>),
 ) -> Result<Arc<dyn AnyAgent>, String> {
-    let agent = VenueAgent::new(network.terms()?, ledger, patrons);
-    Ok(Arc::new(agent.with_cashier(cashier).with_routes(routes)))
+    let agent = NetworkAgent::new(network.terms()?, ledger, patrons);
+    Ok(Arc::new(agent.with_payments(cashier).with_routes(routes)))
 }
 
 /// Imports the file of a configuration, if it names one.
@@ -58,13 +58,17 @@ pub(crate) async fn import_configured(
     let Some(path) = &network.venues else { return Ok(()) };
     let path = config.resolve(path);
     let imported = import_file(&path, &network.terms()?, ledger).await.map_err(|e| format!("network.venues: {e}"))?;
-    let Imported { added, replaced } = imported;
+    let ImportCounts { added, replaced } = imported;
     tracing::info!(added, replaced, path = %path.display(), "imported venues");
     Ok(())
 }
 
 /// Imports a file. The error names the file, and the row that is wrong.
-pub(crate) async fn import_file(path: &Path, terms: &Terms, ledger: &dyn Ledger) -> Result<Imported, String> {
+pub(crate) async fn import_file(
+    path: &Path,
+    terms: &NetworkTerms,
+    ledger: &dyn Ledger,
+) -> Result<ImportCounts, String> {
     let named = |problem: String| format!("{}: {problem}", path.display());
     let size = std::fs::metadata(path).map_err(|e| named(e.to_string()))?.len();
     if size > FILE_BYTES_MAX {
@@ -78,43 +82,43 @@ pub(crate) async fn import_file(path: &Path, terms: &Terms, ledger: &dyn Ledger)
 /// Looks up the holders of keys in the guard's store, and the pending records of their envelopes.
 pub(crate) struct KeyHolders<K: ?Sized> {
     keys: Arc<K>,
-    passages: Option<Arc<Passages>>,
+    pending_records: Option<Arc<PendingRecords>>,
 }
 
 impl<K: ?Sized> KeyHolders<K> {
-    pub(crate) fn new(keys: Arc<K>, passages: Option<Arc<Passages>>) -> Self {
-        Self { keys, passages }
+    pub(crate) fn new(keys: Arc<K>, pending_records: Option<Arc<PendingRecords>>) -> Self {
+        Self { keys, pending_records }
     }
 }
 
 impl<K: ?Sized> Clone for KeyHolders<K> {
     fn clone(&self) -> Self {
-        Self { keys: self.keys.clone(), passages: self.passages.clone() }
+        Self { keys: self.keys.clone(), pending_records: self.pending_records.clone() }
     }
 }
 
-impl<K: Keys + ?Sized> Patrons for KeyHolders<K> {
-    fn patron(&self, caller: &Caller) -> Patron {
-        match Who::parse(caller.name()) {
-            Some(who) if who.scheme == Scheme::ApiKey => self.holder(&who.name),
-            _ => Patron::default(),
+impl<K: Keys + ?Sized> KeyHolderDirectory for KeyHolders<K> {
+    fn by_caller(&self, caller: &Caller) -> KeyHolder {
+        match Principal::parse(caller.name()) {
+            Some(who) if who.scheme == Scheme::ApiKey => self.by_key(&who.name),
+            _ => KeyHolder::default(),
         }
     }
 
-    fn holder(&self, key: &str) -> Patron {
+    fn by_key(&self, key: &str) -> KeyHolder {
         let found = KeyId::parse(key).and_then(|id| self.keys.get(&id).ok().flatten());
-        let known = found.map(|key| Patron {
+        let known = found.map(|key| KeyHolder {
             key: None,
-            prefix: Some(key.imprint.prefix.clone()),
+            prefix: Some(key.fingerprint.prefix.clone()),
             tier: key.terms.tier.clone(),
             agents: key.terms.scopes.iter().filter_map(|word| word.strip_prefix("from:")).map(str::to_owned).collect(),
             customer: key.terms.customer.clone(),
         });
-        Patron { key: Some(key.to_owned()), ..known.unwrap_or_default() }
+        KeyHolder { key: Some(key.to_owned()), ..known.unwrap_or_default() }
     }
 
-    fn record(&self, passage: u64) -> Option<Interaction> {
-        self.passages.as_ref()?.take(passage)
+    fn take_envelope_record(&self, passage: u64) -> Option<Interaction> {
+        self.pending_records.as_ref()?.take(passage)
     }
 }
 
@@ -125,21 +129,21 @@ mod tests {
     #[test]
     fn the_network_is_an_agent_and_no_other_has_its_name() {
         let mut config = Config::read("[network]").unwrap();
-        enlist(&mut config).unwrap();
+        add_network_agent(&mut config).unwrap();
         assert_eq!((config.agent[0].name.as_str(), config.agent[0].default), (AGENT, true));
         let beside = "[network]\n[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true";
         let mut config = Config::read(beside).unwrap();
-        enlist(&mut config).unwrap();
+        add_network_agent(&mut config).unwrap();
         assert!(!config.agent[1].default);
         let twice = "[network]\n[[agent]]\nname = \"network\"\nkind = \"echo\"";
-        assert!(enlist(&mut Config::read(twice).unwrap()).unwrap_err().contains("[network]"));
+        assert!(add_network_agent(&mut Config::read(twice).unwrap()).unwrap_err().contains("[network]"));
         let mut signed = Config::read("[network]\nsigning_key = \"env:A2A_SIGNING_KEY\"").unwrap();
-        enlist(&mut signed).unwrap();
+        add_network_agent(&mut signed).unwrap();
         assert!(signed.auth.agnt.is_some());
         signed.agent.clear();
-        assert!(enlist(&mut signed).unwrap_err().contains("network.signing_key"));
+        assert!(add_network_agent(&mut signed).unwrap_err().contains("network.signing_key"));
         let mut none = Config::read("").unwrap();
-        enlist(&mut none).unwrap();
+        add_network_agent(&mut none).unwrap();
         assert!(none.agent.is_empty());
     }
 }

@@ -13,66 +13,72 @@
 //! - The check for a copy of a signed request comes last: a refused request may be corrected and sent again.
 //! - A retry is recognised after all of them, in the engine: a caller that has lost access gets no stored answer.
 
-use crate::app::{App, Rules, Served};
-use crate::watched::Watched;
-use crate::wire;
-use crate::{guessable_names, handed};
+use crate::app::{App, Rules, ServedAgent};
+use crate::authorized_stream::AuthorizedStream;
+use crate::exchange_log;
+use crate::{guessable_names, handoff_check};
 use sabir_guard::authn::Scheme;
-use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit};
-use sabir_proto::{AgentCard, CALLER_ACCOUNT, Call, Caller, Fault, Message, Object, Reply, Tenant, Terms, Timestamp};
+use sabir_guard::{Admitted, Cleared, Guard, Identity, Permit, RequestEvidence};
+use sabir_proto::{
+    AgentCard, CALLER_ACCOUNT, Call, Caller, Fault, Message, Object, Reply, ServiceParameters, Tenant, Timestamp,
+};
 use sabir_store::Scope;
-use sabir_wire::{Dialect, Handoffs, card};
+use sabir_wire::{Dialect, HandoffSupport, card};
 use std::sync::Arc;
 
 /// A call with its evidence and terms.
 #[derive(Debug)]
-pub(crate) struct Ask<'a> {
-    /// The agent of the path; `None` at the root.
-    pub(crate) at: Option<&'a Arc<Served>>,
+pub(crate) struct CallRequest<'a> {
+    /// The agent of the path; `Unchanged` at the root.
+    pub(crate) path_agent: Option<&'a Arc<ServedAgent>>,
     /// The facts that authenticate the request.
-    pub(crate) knock: Knock<'a>,
-    /// The caller that was admitted; `None` for a method that asks for no credential.
+    pub(crate) evidence: RequestEvidence<'a>,
+    /// The caller that was admitted; `Unchanged` for a method that asks for no credential.
     pub(crate) admitted: Option<Admitted>,
     pub(crate) call: Call,
-    pub(crate) terms: Terms,
+    pub(crate) terms: ServiceParameters,
 }
 
 /// The response to a call.
 #[derive(Debug)]
-pub(crate) struct Answered {
-    pub(crate) reply: Reply<Watched>,
+pub(crate) struct CallResponse {
+    pub(crate) reply: Reply<AuthorizedStream>,
     /// The extensions that were active for the call.
-    pub(crate) active: Vec<String>,
+    pub(crate) active_extensions: Vec<String>,
     /// The scope of the task that it is about.
     pub(crate) scope: Arc<Scope>,
 }
 
 impl App {
     /// Authenticates a caller at an agent, or at the root.
-    pub(crate) async fn admit(&self, at: Option<&Arc<Served>>, knock: &Knock<'_>) -> Result<Admitted, Fault> {
+    pub(crate) async fn admit(
+        &self,
+        at: Option<&Arc<ServedAgent>>,
+        knock: &RequestEvidence<'_>,
+    ) -> Result<Admitted, Fault> {
         Ok(self.guard.admit(self.rules(at), knock).await?)
     }
 
     /// The rules that apply before the agent of the call is known.
-    pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<Served>>) -> &'a Rules {
+    pub(crate) fn rules<'a>(&'a self, at: Option<&'a Arc<ServedAgent>>) -> &'a Rules {
         at.or_else(|| self.default_agent()).map_or(&self.root_rules, |served| &served.rules)
     }
 
     /// Serves one call of any binding.
-    pub(crate) async fn call(&self, ask: Ask<'_>) -> Result<Answered, Fault> {
-        let Ask { at, knock, admitted, mut call, mut terms } = ask;
-        let served = &self.target(at, &mut call)?;
+    pub(crate) async fn call(&self, ask: CallRequest<'_>) -> Result<CallResponse, Fault> {
+        let CallRequest { path_agent: at, evidence: knock, admitted, mut call, mut terms } = ask;
+        let served = &self.target_agent(at, &mut call)?;
         let admitted = match admitted {
-            Some(admitted) if Guard::is_at(&admitted, &served.rules) => admitted,
+            Some(admitted) if Guard::is_admitted_under(&admitted, &served.rules) => admitted,
             // The tenant selects another agent than the path, or the caller is not authenticated yet.
             _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
         };
-        guessable_names::leave_out(admitted.identity(), &mut call, &mut terms)?;
-        let active = extensions(served, &terms)?;
+        guessable_names::remove(admitted.identity(), &mut call, &mut terms)?;
+        let active = active_extensions(served, &terms)?;
         let identity = admitted.identity();
-        name_account((identity.scheme() == Some(Scheme::Xpr)).then(|| identity.bare_name()), &mut call);
-        if let Some(network) = self.network.as_ref().filter(|network| network.is(served)) {
-            network.introduce(admitted.identity(), &mut call);
+        set_caller_account((identity.scheme() == Some(Scheme::Xpr)).then(|| identity.bare_name()), &mut call);
+        if let Some(network) = self.network.as_ref().filter(|network| network.is_agent(served)) {
+            network.set_sender(admitted.identity(), &mut call);
         }
         let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
         if is_without_extended_card(served, &call) && terms.dialect != Dialect::V1.name() {
@@ -80,39 +86,39 @@ impl App {
             return Err(Fault::ExtendedCardNotConfigured);
         }
         let permit = self.permit(served, cleared, call, knock.now).await?;
-        let named = wire::named(permit.call()).cloned();
-        let shows = Handoffs::of(&active);
-        let outcome = self.route.serve(served, permit, (&terms, shows)).await;
-        wire::about(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        let named = exchange_log::task_of_call(permit.call()).cloned();
+        let shows = HandoffSupport::of(&active);
+        let outcome = self.engine.serve(served, permit, (&terms, shows)).await;
+        exchange_log::report_subject(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
         let (reply, scope) = outcome?;
         let reply = match reply {
-            Reply::Stream(watched) => Reply::Stream(watched.showing(shows)),
+            Reply::Stream(watched) => Reply::Stream(watched.with_handoffs(shows)),
             reply => shows.show(reply),
         };
-        Ok(Answered { reply, active, scope })
+        Ok(CallResponse { reply, active_extensions: active, scope })
     }
 
     /// The last checks before the engine: whether the agent offers the call, and whether the request is a copy.
     pub(crate) async fn permit(
         &self,
-        served: &Served,
+        served: &ServedAgent,
         cleared: Cleared,
         call: Call,
         now: Timestamp,
     ) -> Result<Permit, Fault> {
-        handed::check(served, cleared.identity(), &call)?;
-        offered(served, &call)?;
+        handoff_check::check(served, cleared.identity(), &call)?;
+        check_offered(served, &call)?;
         Ok(self.guard.permit(&served.rules, cleared, call, now).await?)
     }
 
     /// Serves a call of 0.3 over gRPC. There the method for the extended card means *the* card: the Python SDK of 0.3
     /// calls it first when it knows only an address. An agent without an extended card answers with the public one.
-    pub(crate) async fn call_grpc_v03(&self, mut ask: Ask<'_>) -> Result<Answered, Fault> {
+    pub(crate) async fn call_grpc_v03(&self, mut ask: CallRequest<'_>) -> Result<CallResponse, Fault> {
         if let Call::ExtendedCard { .. } = ask.call {
-            let served = self.target(ask.at, &mut ask.call)?;
+            let served = self.target_agent(ask.path_agent, &mut ask.call)?;
             if served.card.capabilities.extended_agent_card != Some(true) {
                 let (reply, scope) = (Reply::Card(served.cards.public()), served.plain_scope.clone());
-                return Ok(Answered { reply, active: Vec::new(), scope });
+                return Ok(CallResponse { reply, active_extensions: Vec::new(), scope });
             }
         }
         self.call(ask).await
@@ -120,7 +126,7 @@ impl App {
 
     /// The agent of a call: that of the path; else the one that the tenant names (gRPC reaches other agents in this
     /// way); else the default agent.
-    fn target(&self, at: Option<&Arc<Served>>, call: &mut Call) -> Result<Arc<Served>, Fault> {
+    fn target_agent(&self, at: Option<&Arc<ServedAgent>>, call: &mut Call) -> Result<Arc<ServedAgent>, Fault> {
         if let Some(served) = at {
             return Ok(served.clone());
         }
@@ -138,7 +144,7 @@ impl App {
 
 /// Sets the member `xpr:callerAccount` in the metadata to the account that signed the request, or removes it if none
 /// did: agents read that member and must be able to trust it.
-fn name_account(account: Option<&str>, call: &mut Call) {
+fn set_caller_account(account: Option<&str>, call: &mut Call) {
     let (Call::Send(request) | Call::Stream(request)) = call else { return };
     // Few messages have the member, and the others are not parsed. Its name may contain escapes.
     let is_claimed = |metadata: &Option<Object>| {
@@ -160,7 +166,7 @@ fn name_account(account: Option<&str>, call: &mut Call) {
 }
 
 /// The extensions that are active for a call; a required one that the caller did not list is an error.
-fn extensions(served: &Served, terms: &Terms) -> Result<Vec<String>, Fault> {
+fn active_extensions(served: &ServedAgent, terms: &ServiceParameters) -> Result<Vec<String>, Fault> {
     let known = &served.card.capabilities.extensions;
     let asked = |uri: &str| terms.extensions.iter().any(|e| e == uri);
     if let Some(missing) = known.iter().find(|e| e.required && !asked(&e.uri)) {
@@ -170,17 +176,15 @@ fn extensions(served: &Served, terms: &Terms) -> Result<Vec<String>, Fault> {
 }
 
 /// Refuses what the card does not promise.
-fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
+fn check_offered(served: &ServedAgent, call: &Call) -> Result<(), Fault> {
     let capabilities = &served.card.capabilities;
     match call {
-        Call::Send(request) => media_types(served, &request.message),
-        Call::Stream(request) if capabilities.streaming == Some(true) => media_types(served, &request.message),
+        Call::Send(request) => check_media_types(served, &request.message),
+        Call::Stream(request) if capabilities.streaming == Some(true) => check_media_types(served, &request.message),
         Call::Stream(_) | Call::Subscribe(_) if capabilities.streaming != Some(true) => Err(
             Fault::UnsupportedOperation("this agent does not stream; send without streaming and get the task".into()),
         ),
-        Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_)
-            if !served.resident.push =>
-        {
+        Call::CreatePush { .. } | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_) if !served.hosted.push => {
             Err(Fault::PushNotificationNotSupported)
         }
         Call::ExtendedCard { .. } if is_without_extended_card(served, call) => {
@@ -200,15 +204,15 @@ fn offered(served: &Served, call: &Call) -> Result<(), Fault> {
 }
 
 /// Whether a call asks for an extended card where the agent has none.
-fn is_without_extended_card(served: &Served, call: &Call) -> bool {
+fn is_without_extended_card(served: &ServedAgent, call: &Call) -> bool {
     matches!(call, Call::ExtendedCard { .. }) && served.card.capabilities.extended_agent_card != Some(true)
 }
 
 /// Refuses a part whose media type the agent does not accept.
-fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
+fn check_media_types(served: &ServedAgent, message: &Message) -> Result<(), Fault> {
     let declared = message.parts.iter().filter_map(|p| p.media_type.as_deref());
     for media_type in declared {
-        if !served.cards.has_input_mode(|mode| takes(mode, media_type)) {
+        if !served.cards.has_input_mode(|mode| covers(mode, media_type)) {
             let shown: String = media_type.chars().filter(|c| !c.is_control()).take(128).collect();
             return Err(Fault::ContentTypeNotSupported(shown));
         }
@@ -218,7 +222,7 @@ fn media_types(served: &Served, message: &Message) -> Result<(), Fault> {
 
 /// Whether a mode such as `text/*` covers a media type such as `text/plain; charset=utf-8`. Cards before 1.0 use words
 /// for modes: `text` is any text, `file` any file, `data` is JSON.
-fn takes(mode: &str, media_type: &str) -> bool {
+fn covers(mode: &str, media_type: &str) -> bool {
     let essence = |t: &str| t.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let (mode, media_type) = (essence(mode), essence(media_type));
     let mode = card::mode_of_word(&mode).unwrap_or(&mode);
@@ -227,7 +231,7 @@ fn takes(mode: &str, media_type: &str) -> bool {
         || mode.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
 }
 
-impl Served {
+impl ServedAgent {
     /// The extended card for this caller. An interceptor that authenticates callers itself has made one; otherwise only
     /// authenticated callers get it.
     pub(crate) fn extended_card(&self, identity: &Identity) -> Result<Arc<AgentCard>, Fault> {
@@ -243,7 +247,7 @@ impl Served {
         if *tenant == self.plain_scope.tenant && *caller == self.plain_scope.caller {
             return self.plain_scope.clone();
         }
-        Arc::new(Scope { tenant: tenant.clone(), caller: caller.clone(), agent: self.resident.name.clone() })
+        Arc::new(Scope { tenant: tenant.clone(), caller: caller.clone(), agent: self.hosted.name.clone() })
     }
 }
 
@@ -266,7 +270,7 @@ mod tests {
                 alias: None,
                 wants_task: false,
             }));
-            name_account(account, &mut call);
+            set_caller_account(account, &mut call);
             let Call::Send(send) = call else { panic!("a send") };
             let shown = |metadata: Option<Object>| metadata.map(|m| m.as_str().to_owned()).unwrap_or_default();
             (shown(send.message.metadata), shown(send.metadata))
@@ -297,7 +301,7 @@ mod tests {
             ("*/*", "a/b", true),
             ("application/json", "data", false),
         ] {
-            assert_eq!(takes(mode, media_type), taken, "{mode} {media_type}");
+            assert_eq!(covers(mode, media_type), taken, "{mode} {media_type}");
         }
     }
 }

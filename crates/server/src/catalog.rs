@@ -2,7 +2,7 @@
 //!
 //! | Path | What |
 //! |---|---|
-//! | `GET /catalog` | the agents as JSON, searched and in pages; as an HTML page if `Accept` asks for one |
+//! | `GET /catalog` | the agents as JSON, searched and in pages; as an HTML page if `AcceptedCredential` asks for one |
 //! | `GET /.well-known/ai-catalog.json` | all of them as an AI Catalog document, with links to their cards |
 //!
 //! It is made from the public cards and says nothing more. Those are open to every client that may connect. Skills that
@@ -23,13 +23,13 @@ mod venues;
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
-use crate::directory::Served;
+use crate::directory::ServedAgent;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
 use http::{HeaderMap, Response, StatusCode};
-use sabir_gateway::Condition;
+use sabir_gateway::HealthStatus;
 use sabir_proto::card::{Interface, Provider, Skill};
 use sabir_proto::{AgentCard, Timestamp};
-use search::{Page, Wanted};
+use search::{CatalogPage, CatalogQuery};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -43,13 +43,13 @@ const AI_CATALOG_TYPE: &str = "application/ai-catalog+json";
 const CARD_TYPE: &str = "application/a2a-agent-card+json";
 const HTML: &str = "text/html; charset=utf-8";
 /// The page loads nothing, runs no script, and no other page may frame it.
-const NOTHING_BUT_WORDS: &str =
+const PAGE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// An agent as the catalog lists it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct CatalogEntry {
     /// Its name on this server.
     name: String,
     /// The name in its card.
@@ -64,14 +64,14 @@ struct Entry {
     skills: Vec<Skill>,
     input_modes: Vec<String>,
     output_modes: Vec<String>,
-    health: Health,
+    health: AgentHealth,
 }
 
 /// The last known health of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Health {
-    state: State,
+struct AgentHealth {
+    state: HealthState,
     /// When its card was last fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     heard_at: Option<Timestamp>,
@@ -80,7 +80,7 @@ struct Health {
 /// The health of an agent in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum HealthState {
     /// It runs in this process, or answered the last time.
     Up,
     /// It answers late, or not always.
@@ -91,9 +91,9 @@ enum State {
     Unknown,
 }
 
-impl State {
+impl HealthState {
     /// Its CSS class and its word on a page.
-    const fn shown(self) -> (&'static str, &'static str) {
+    const fn class_and_word(self) -> (&'static str, &'static str) {
         match self {
             Self::Up => ("up", "up"),
             Self::Degraded => ("down", "slow or failing"),
@@ -103,10 +103,10 @@ impl State {
     }
 }
 
-impl Entry {
-    fn of(served: &Served, root: &str, is_default: bool) -> Self {
+impl CatalogEntry {
+    fn of(served: &ServedAgent, root: &str, is_default: bool) -> Self {
         let card: Arc<AgentCard> = served.cards.public();
-        let name = served.resident.name.to_string();
+        let name = served.hosted.name.to_string();
         let base = if is_default { root.to_owned() } else { format!("{root}/agents/{name}") };
         Self {
             display_name: card.name.clone(),
@@ -118,22 +118,22 @@ impl Entry {
             skills: card.skills.clone(),
             input_modes: card.default_input_modes.clone(),
             output_modes: card.default_output_modes.clone(),
-            health: Health::of(served),
+            health: AgentHealth::of(served),
             name,
         }
     }
 }
 
-impl Health {
+impl AgentHealth {
     /// By its circuit breakers and the last fetch of its card. An agent in this process is always up.
-    fn of(served: &Served) -> Self {
-        let Some(elsewhere) = &served.elsewhere else { return Self { state: State::Up, heard_at: None } };
-        let heard = elsewhere.heard();
+    fn of(served: &ServedAgent) -> Self {
+        let Some(elsewhere) = &served.remote_card else { return Self { state: HealthState::Up, heard_at: None } };
+        let heard = elsewhere.fetch_status();
         let state = match (elsewhere.condition(), &heard.problem, heard.at) {
-            (Condition::Down, _, _) | (_, Some(_), _) => State::Down,
-            (Condition::Degraded, None, _) => State::Degraded,
-            (Condition::Healthy, None, Some(_)) => State::Up,
-            (Condition::Healthy, None, None) => State::Unknown,
+            (HealthStatus::Down, _, _) | (_, Some(_), _) => HealthState::Down,
+            (HealthStatus::Degraded, None, _) => HealthState::Degraded,
+            (HealthStatus::Healthy, None, Some(_)) => HealthState::Up,
+            (HealthStatus::Healthy, None, None) => HealthState::Unknown,
         };
         Self { state, heard_at: heard.at }
     }
@@ -141,7 +141,7 @@ impl Health {
 
 /// Serves `GET /catalog`.
 pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Response<Body> {
-    let wanted = match Wanted::parse(query) {
+    let wanted = match CatalogQuery::parse(query) {
         Ok(wanted) => wanted,
         Err(problem) => {
             return answer(StatusCode::BAD_REQUEST, JSON, json!({"error": problem}).to_string());
@@ -150,7 +150,7 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
     let mut everybody = entries(app);
     everybody.extend(venues::entries(app, &wanted).await);
     everybody.sort_by(|one, other| one.name.cmp(&other.name));
-    let Page { entries, total, next } = wanted.pick(everybody);
+    let CatalogPage { entries, total, next } = wanted.page(everybody);
     let mut response = if prefers_page(headers) {
         html(page::write(&wanted, &entries, total, next.as_deref()))
     } else {
@@ -160,25 +160,25 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
         }
         answer(StatusCode::OK, JSON, said.to_string())
     };
-    varies(&mut response);
+    set_cache_headers(&mut response);
     response
 }
 
 /// Serves `GET /` for a client that prefers a page.
 pub(crate) fn home(app: &App) -> Response<Body> {
     let mut response = html(home::write(&entries(app), app.public.url.as_str()));
-    varies(&mut response);
+    set_cache_headers(&mut response);
     response
 }
 
 fn html(page: String) -> Response<Body> {
     let mut response = answer(StatusCode::OK, HTML, page);
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(NOTHING_BUT_WORDS));
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
     response
 }
 
 /// Caches must revalidate each time, because agents and their health change.
-fn varies(response: &mut Response<Body>) {
+fn set_cache_headers(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -188,7 +188,7 @@ fn varies(response: &mut Response<Body>) {
 /// Serves `GET /.well-known/ai-catalog.json`.
 pub(crate) fn document(app: &App) -> Response<Body> {
     let host = app.public.authority.as_str();
-    let entry = |entry: Entry| -> Value {
+    let entry = |entry: CatalogEntry| -> Value {
         json!({
             "identifier": format!("urn:sabir:agent:{host}:{}", entry.name),
             "displayName": entry.display_name,
@@ -204,11 +204,11 @@ pub(crate) fn document(app: &App) -> Response<Body> {
 }
 
 /// All agents, by name.
-fn entries(app: &App) -> Vec<Entry> {
-    let default = app.default_agent().map(|served| served.resident.name.clone());
+fn entries(app: &App) -> Vec<CatalogEntry> {
+    let default = app.default_agent().map(|served| served.hosted.name.clone());
     let all = app.directory.all();
     let root = app.public.url.as_str();
-    all.values().map(|served| Entry::of(served, root, Some(&served.resident.name) == default.as_ref())).collect()
+    all.values().map(|served| CatalogEntry::of(served, root, Some(&served.hosted.name) == default.as_ref())).collect()
 }
 
 /// Whether the client prefers a page to JSON: browsers name HTML first, and programs do not name it.

@@ -10,8 +10,8 @@ pub mod dispatch;
 pub mod handoff;
 pub mod http;
 pub mod listen;
-pub mod neighbours;
 pub mod network;
+pub mod network_peers;
 pub mod openai;
 pub mod payment;
 pub mod push;
@@ -23,31 +23,31 @@ pub mod upstream;
 pub mod workspace;
 
 mod aliases;
-mod mistake;
-mod origins;
+mod error_text;
 mod platform;
 mod schema;
+mod setting_sources;
 mod warnings;
 
 use crate::body::OutgoingBudget;
 use agent::AgentConfig;
 use booking::NetworkConfig;
 use debug::DebugConfig;
-use network::{Network, Origin};
-pub use origins::Origins;
+use network::{IpNetwork, WebOrigin};
 pub use platform::Platform;
 use push::{EgressConfig, PushConfig};
 use registry::RegistryConfig;
 use retention::RetentionConfig;
 use sabir_gateway::Capacity;
-use sabir_guard::authn::{Scheme, Who};
+use sabir_guard::authn::{Principal, Scheme};
 use sabir_guard::config::AuthConfig;
-use sabir_guard::policy::rate::{Pace, usual_tiers};
+use sabir_guard::policy::rate::{RateLimit, default_tiers};
 use sabir_proto::{Caller, ToolMode};
 use sabir_store::sqlite;
-use sabir_wire::card::Form;
+use sabir_wire::card::CardSchema;
 use schemars::JsonSchema;
 use serde::Deserialize;
+pub use setting_sources::SettingSources;
 use signing::SigningConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ pub struct Config {
     pub platform: Option<&'static Platform>,
     /// Where each setting comes from.
     #[serde(skip)]
-    pub origins: Origins,
+    pub sources: SettingSources,
 }
 
 /// `[server]`: address, public URL and TLS.
@@ -114,9 +114,9 @@ pub struct ServerConfig {
     /// One log line for each request: method, path, status, duration and the address of the caller.
     pub access_log: bool,
     /// Proxies whose headers about the client are trusted.
-    pub proxies: Vec<Network>,
+    pub proxies: Vec<IpNetwork>,
     /// Web origins whose pages may call this server.
-    pub cors: Vec<Origin>,
+    pub cors: Vec<WebOrigin>,
     /// HTTPS only, on the one port; or `"terminated"` where a proxy terminates TLS for this server.
     pub tls: Option<ServerTls>,
     /// The keys that sign cards.
@@ -155,12 +155,12 @@ pub enum LegacyForm {
 
 impl LegacyForm {
     /// The card form of the dialect.
-    pub(crate) const fn form(self) -> Form {
+    pub(crate) const fn form(self) -> CardSchema {
         match self {
-            Self::V03 => Form::V03,
-            Self::V01 => Form::V01,
-            Self::Native => Form::Native,
-            Self::Xpr => Form::Xpr,
+            Self::V03 => CardSchema::V03,
+            Self::V01 => CardSchema::V01,
+            Self::Native => CardSchema::Native,
+            Self::Xpr => CardSchema::Xpr,
         }
     }
 }
@@ -232,7 +232,7 @@ impl From<Durability> for sqlite::Durability {
     }
 }
 
-/// The path of the task log; `None` for a store in memory.
+/// The path of the task log; `Unchanged` for a store in memory.
 pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     let url = &config.store.url;
     if url == "memory:" {
@@ -338,7 +338,7 @@ pub struct LimitsConfig {
     /// What the tools of agents may do.
     pub tool_mode: ToolModeConfig,
     /// Request limits by the tier of a key.
-    pub tier: BTreeMap<String, Pace>,
+    pub tier: BTreeMap<String, RateLimit>,
     /// Request limits by the name of a caller, such as `key:…` or `xpr:…`.
     pub caller: Vec<CallerPace>,
 }
@@ -427,11 +427,11 @@ impl Default for LimitsConfig {
 
 impl LimitsConfig {
     /// All tiers: the default ones, with the configured values.
-    pub fn tiers(&self) -> BTreeMap<String, Pace> {
-        let mut tiers = usual_tiers();
+    pub fn tiers(&self) -> BTreeMap<String, RateLimit> {
+        let mut tiers = default_tiers();
         for (name, pace) in &self.tier {
             let usual = tiers.remove(name).unwrap_or_default();
-            tiers.insert(name.clone(), pace.or(usual));
+            tiers.insert(name.clone(), pace.or_general(usual));
         }
         tiers
     }
@@ -439,7 +439,7 @@ impl LimitsConfig {
     /// Checks that each limit names a possible caller, because a limit that never applies is a mistake.
     pub(crate) fn check_callers(&self) -> Result<(), String> {
         for one in &self.caller {
-            let who = Who::parse(&one.name);
+            let who = Principal::parse(&one.name);
             let known = who.is_some() || one.name == Caller::anonymous().name();
             let is_key = who.is_some_and(|who| who.scheme == Scheme::ApiKey);
             if !known {
@@ -455,8 +455,8 @@ impl LimitsConfig {
         Ok(())
     }
 
-    pub(crate) fn callers(&self) -> BTreeMap<String, Pace> {
-        let pace = |one: &CallerPace| Pace { per_minute: one.per_minute, per_day: one.per_day };
+    pub(crate) fn callers(&self) -> BTreeMap<String, RateLimit> {
+        let pace = |one: &CallerPace| RateLimit { per_minute: one.per_minute, per_day: one.per_day };
         self.caller.iter().map(|one| (one.name.clone(), pace(one))).collect()
     }
 
@@ -572,16 +572,16 @@ impl Config {
             variables.iter().filter(|(name, _)| name.starts_with("SABIR_")).collect();
         overrides.sort();
         // Parsed alone first, so that a mistake in the file names its line, also if a variable overrides that key.
-        let alone: Self = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
+        let alone: Self = toml::from_str(text).map_err(|e| invalid(origin, with_location(text, &e)))?;
         store_path(&alone).map_err(|problem| invalid(origin, problem))?;
-        let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, located(text, &e)))?;
-        let mut origins = Origins::of_file(&table, origin);
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, with_location(text, &e)))?;
+        let mut origins = SettingSources::of_file(&table, origin);
         // One variable at a time, so that the message can name it.
         let check = |name: &str, table: &toml::Table| {
             toml::Value::Table(table.clone())
                 .try_into::<Self>()
                 .map(drop)
-                .map_err(|e| invalid(name, mistake::plain(e.message())))
+                .map_err(|e| invalid(name, error_text::in_plain_words(e.message())))
         };
         let mut before = table.clone();
         aliases::apply(&mut table, &variables, |name, applied| {
@@ -600,9 +600,9 @@ impl Config {
         platform::apply(&mut table, &variables, &mut origins).map_err(|(name, problem)| invalid(name, problem))?;
         let config: Self = toml::Value::Table(table)
             .try_into()
-            .map_err(|e: toml::de::Error| invalid(origin, mistake::plain(e.message())))?;
+            .map_err(|e: toml::de::Error| invalid(origin, error_text::in_plain_words(e.message())))?;
         store_path(&config).map_err(|problem| invalid(origins.of("store.url").unwrap_or(origin), problem))?;
-        Ok(Self { platform: platform::detect(&variables), origins, ..config })
+        Ok(Self { platform: platform::detect(&variables), sources: origins, ..config })
     }
 
     /// A path of the configuration. Relative paths start at the file's directory.
@@ -612,13 +612,13 @@ impl Config {
 }
 
 /// The text of a mistake with its line and the part before `=`. The part behind it may be a secret.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let Some(span) = error.span() else { return mistake::plain(error.message()) };
+fn with_location(text: &str, error: &toml::de::Error) -> String {
+    let Some(span) = error.span() else { return error_text::in_plain_words(error.message()) };
     let before = &text[..span.start.min(text.len())];
     let number = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
     let line = text.lines().nth(number - 1).unwrap_or("");
     let key = line.split('=').next().unwrap_or("").trim();
-    format!("line {number}, {key:?}: {}", mistake::plain(error.message()))
+    format!("line {number}, {key:?}: {}", error_text::in_plain_words(error.message()))
 }
 
 /// Sets a value at a path of tables, such as `auth__jwt__secret`.
@@ -666,7 +666,7 @@ mod tests {
     fn variables_of_those_we_stand_in_for_keep_their_meaning() {
         let config = |text: &str, variables: &[(&str, &str)]| parse(text, variables).unwrap();
         let accepts = |config: &Config| {
-            config.auth.accepted().into_iter().map(sabir_guard::config::Accept::name).collect::<Vec<_>>()
+            config.auth.accepted().into_iter().map(sabir_guard::config::AcceptedCredential::name).collect::<Vec<_>>()
         };
         assert!(config("", &[]).auth.is_open());
         assert_eq!(accepts(&config("", &[("A2A_SECRET", "s")])), ["jwt"]);

@@ -4,7 +4,7 @@
 //! the browser has, such as a client certificate. With `*` all pages may call, and none may use such credentials.
 
 use crate::body::Body;
-use crate::config::network::Origin;
+use crate::config::network::WebOrigin;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
@@ -32,7 +32,7 @@ pub(crate) struct Cors {
 
 /// The CORS headers of a response.
 #[derive(Debug)]
-pub(crate) enum Invitation {
+pub(crate) enum CorsHeaders {
     /// No headers, because CORS is off.
     None,
     /// Only `Vary`: another origin may get another response.
@@ -45,16 +45,16 @@ pub(crate) enum Invitation {
 
 impl Cors {
     /// Makes the policy. An error says why the list is not legal.
-    pub(crate) fn new(origins: &[Origin]) -> Result<Self, String> {
-        let any = origins.contains(&Origin::Any);
+    pub(crate) fn new(origins: &[WebOrigin]) -> Result<Self, String> {
+        let any = origins.contains(&WebOrigin::Any);
         if any && origins.len() > 1 {
             return Err(
                 "server.cors has \"*\" beside other origins; \"*\" is all of them, so let it stand alone".into()
             );
         }
         let exactly = origins.iter().filter_map(|origin| match origin {
-            Origin::Exactly(origin) => HeaderValue::from_str(origin).ok(),
-            Origin::Any => None,
+            WebOrigin::Exact(origin) => HeaderValue::from_str(origin).ok(),
+            WebOrigin::Any => None,
         });
         Ok(Self { origins: exactly.collect(), any })
     }
@@ -65,12 +65,12 @@ impl Cors {
     }
 
     /// The headers of the response to this request.
-    pub(crate) fn invitation(&self, headers: &HeaderMap) -> Invitation {
+    pub(crate) fn headers_for(&self, headers: &HeaderMap) -> CorsHeaders {
         match headers.get(ORIGIN) {
-            _ if self.any => Invitation::Any,
-            _ if self.origins.is_empty() => Invitation::None,
-            Some(origin) if self.allows(origin) => Invitation::Origin(origin.clone()),
-            _ => Invitation::Varies,
+            _ if self.any => CorsHeaders::Any,
+            _ if self.origins.is_empty() => CorsHeaders::None,
+            Some(origin) if self.allows(origin) => CorsHeaders::Origin(origin.clone()),
+            _ => CorsHeaders::Varies,
         }
     }
 
@@ -91,7 +91,7 @@ impl Cors {
     }
 }
 
-impl Invitation {
+impl CorsHeaders {
     /// Writes them into a response.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let (origin, named) = match self {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn cors(origins: &[&str]) -> Result<Cors, String> {
-        let origins: Vec<Origin> = origins.iter().map(|o| toml::Value::from(*o).try_into().unwrap()).collect();
+        let origins: Vec<WebOrigin> = origins.iter().map(|o| toml::Value::from(*o).try_into().unwrap()).collect();
         Cors::new(&origins)
     }
 
@@ -125,7 +125,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
         let mut answer = HeaderMap::new();
-        cors.invitation(&headers).write(&mut answer);
+        cors.headers_for(&headers).write(&mut answer);
         let mut said: Vec<String> = answer.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         said.retain(|line| !line.contains("expose"));
         said.sort();

@@ -12,27 +12,27 @@
 //!
 //! The default agent is one of the file, and stays for as long as the server runs.
 
-mod registrar;
-mod workshop;
+mod agent_factory;
+mod registry_sync;
 
-pub(crate) use registrar::Registrar;
-pub(crate) use workshop::{Served, Workshop};
+pub(crate) use agent_factory::{AgentFactory, ServedAgent};
+pub(crate) use registry_sync::RegistrySync;
 
-use crate::handed;
-use sabir_engine::{Presence, Resident, Residents};
+use crate::handoff_check;
+use sabir_engine::{AgentDirectory, AgentStatus, HostedAgent};
 use sabir_proto::{AgentName, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// All served agents, by name, at one moment.
-pub(crate) type Agents = BTreeMap<String, Arc<Served>>;
+pub(crate) type Agents = BTreeMap<String, Arc<ServedAgent>>;
 
 /// The agents that are served now.
 pub(crate) struct Directory {
     agents: RwLock<Arc<Agents>>,
     /// Agents added at run time that are not served now: they are disabled or cannot be made.
-    away: RwLock<BTreeSet<String>>,
-    default: Option<Arc<Served>>,
+    unavailable: RwLock<BTreeSet<String>>,
+    default: Option<Arc<ServedAgent>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -42,32 +42,34 @@ impl std::fmt::Debug for Directory {
 }
 
 impl Directory {
-    pub(crate) fn new(agents: Agents, default: Option<Arc<Served>>) -> Self {
-        Self { agents: RwLock::new(Arc::new(agents)), away: RwLock::default(), default }
+    pub(crate) fn new(agents: Agents, default: Option<Arc<ServedAgent>>) -> Self {
+        Self { agents: RwLock::new(Arc::new(agents)), unavailable: RwLock::default(), default }
     }
 
     /// Replaces all agents. `away` are those that may be served again later.
     fn replace(&self, agents: Agents, away: BTreeSet<String>) {
-        *self.away.write().unwrap_or_else(PoisonError::into_inner) = away;
+        *self.unavailable.write().unwrap_or_else(PoisonError::into_inner) = away;
         *self.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
     }
 
     /// The agent with this name.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Served>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<ServedAgent>> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// The status of the agent of a task.
-    pub(crate) fn presence(&self, name: &AgentName) -> Presence {
+    pub(crate) fn status(&self, name: &AgentName) -> AgentStatus {
         match self.find(name) {
-            Some(resident) => Presence::Here(resident),
-            None if self.away.read().unwrap_or_else(PoisonError::into_inner).contains(name.as_str()) => Presence::Away,
-            None => Presence::Gone,
+            Some(resident) => AgentStatus::Serving(resident),
+            None if self.unavailable.read().unwrap_or_else(PoisonError::into_inner).contains(name.as_str()) => {
+                AgentStatus::Unavailable
+            }
+            None => AgentStatus::Removed,
         }
     }
 
     /// The agent at the root.
-    pub(crate) const fn default_agent(&self) -> Option<&Arc<Served>> {
+    pub(crate) const fn default_agent(&self) -> Option<&Arc<ServedAgent>> {
         self.default.as_ref()
     }
 
@@ -78,18 +80,18 @@ impl Directory {
 }
 
 /// The engine passes tasks on to all agents of the directory.
-impl Residents for Directory {
-    fn find(&self, name: &AgentName) -> Option<Arc<Resident>> {
-        self.get(name.as_str()).map(|served| served.resident.clone())
+impl AgentDirectory for Directory {
+    fn find(&self, name: &AgentName) -> Option<Arc<HostedAgent>> {
+        self.get(name.as_str()).map(|served| served.hosted.clone())
     }
 
-    fn scope_of(&self, agent: &AgentName) -> Option<Vec<String>> {
+    fn delegation_scope(&self, agent: &AgentName) -> Option<Vec<String>> {
         self.get(agent.as_str())?.grants.clone()
     }
 
-    fn narrow(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
+    fn narrow_scope(&self, to: &AgentName, granted: Vec<String>, skill: Option<&str>) -> Result<Vec<String>, Fault> {
         match self.get(to.as_str()) {
-            Some(served) => handed::narrow(&served, granted, skill),
+            Some(served) => handoff_check::narrow_grants(&served, granted, skill),
             // The caller of this method reports a missing agent.
             None => Ok(granted),
         }

@@ -2,26 +2,30 @@
 //! counts nothing, and needs no secret.
 
 use crate::app::{StartError, public_address};
+use crate::auth_setup::{self, AuthSetup, ConfiguredSecrets};
 use crate::card;
 use crate::config::agent::AgentConfig;
 use crate::config::registry::section;
 use crate::config::{Config, store_path};
-use crate::gate::{self, ConfiguredSecrets, Gate};
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_guard::Guard;
-use sabir_guard::entrance::Secrets;
-pub use sabir_guard::explain::{Explanation, Line, Question};
+use sabir_guard::authenticator::SecretResolver;
+pub use sabir_guard::explain::{AccessQuestion, Explanation, RuleDecision};
 pub use sabir_guard::policy::Action;
 use sabir_proto::{AgentName, Caller, Secret};
 use sabir_store::{SecretRef, sqlite};
 use std::sync::Arc;
 
 /// What the rules of an agent (the default one, if none is named) decide about a question.
-pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) -> Result<Explanation, StartError> {
+pub async fn explain(
+    config: &Config,
+    agent: Option<&str>,
+    question: &AccessQuestion,
+) -> Result<Explanation, StartError> {
     let wrong = StartError::Config;
-    let store = gate::store(config, sqlite::Writing::Inline, Default::default())?;
-    let added = store.enlisted().await.map_err(|error| wrong(error.to_string()))?;
+    let store = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default())?;
+    let added = store.registered_agents().await.map_err(|error| wrong(error.to_string()))?;
     let added: Vec<AgentConfig> = added.iter().filter(|one| one.enabled).flat_map(section).collect();
     let entry = match agent {
         Some(name) => config.agent.iter().chain(&added).find(|entry| entry.name == name),
@@ -33,21 +37,21 @@ pub async fn explain(config: &Config, agent: Option<&str>, question: &Question) 
             if names.is_empty() { "none is configured".to_owned() } else { format!("there are {}", names.join(", ")) };
         wrong(format!("there is no agent {:?}; {known}", agent.unwrap_or("")))
     })?;
-    let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
+    let secrets: Arc<dyn SecretResolver> = Arc::new(SecretsOrPlaceholder(ConfiguredSecrets::new(config)));
     let public = public_address(config, config.server.listen);
-    let gate = Gate::new(Arc::new(config.clone()), secrets.clone())?;
+    let gate = AuthSetup::new(Arc::new(config.clone()), secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
     let rules = gate.rules(entry, &name, &card::build(entry, &public).1).map_err(wrong)?;
     let guard = Guard::new(store, secrets, Default::default());
     let mut explanation = guard.explain(&rules, question, TokioHost.now()).await.map_err(wrong)?;
     if question.action == Action::Send && explanation.allowed() {
-        explanation.lines.extend(stored_bytes(config, &explanation.caller)?);
+        explanation.decisions.extend(stored_bytes(config, &explanation.caller)?);
     }
     Ok(explanation)
 }
 
 /// What the limit on stored bytes says of a caller, as the engine applies it behind the guard; nothing where there is none.
-fn stored_bytes(config: &Config, caller: &str) -> Result<Option<Line>, StartError> {
+fn stored_bytes(config: &Config, caller: &str) -> Result<Option<RuleDecision>, StartError> {
     let max = config.limits.stored_bytes_max;
     let Some(path) = store_path(config).map_err(StartError::Config)?.filter(|_| max > 0) else { return Ok(None) };
     let counted = if path.exists() { sqlite::stored_bytes(&path, &Caller::named(caller))? } else { None };
@@ -55,15 +59,15 @@ fn stored_bytes(config: &Config, caller: &str) -> Result<Option<Line>, StartErro
         Some(bytes) => (bytes < max, format!("{bytes} bytes are stored, of {max} (limits.stored_bytes_max)")),
         None => (true, format!("{max} bytes may be stored (limits.stored_bytes_max); no server has counted them yet")),
     };
-    Ok(Some(Line { rule: "stored_bytes", passed, why }))
+    Ok(Some(RuleDecision { rule: "stored_bytes", passed, why }))
 }
 
 /// The configured secrets, with a placeholder for each that cannot be read: a command lacks the server's variables, and
 /// no secret is checked here.
-pub(crate) struct StandIn(pub(crate) ConfiguredSecrets);
+pub(crate) struct SecretsOrPlaceholder(pub(crate) ConfiguredSecrets);
 
-impl Secrets for StandIn {
-    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
-        Ok(self.0.reveal(reference).unwrap_or_else(|_| Secret::new("nothing is checked by this")))
+impl SecretResolver for SecretsOrPlaceholder {
+    fn resolve(&self, reference: &SecretRef) -> Result<Secret, String> {
+        Ok(self.0.resolve(reference).unwrap_or_else(|_| Secret::new("nothing is checked by this")))
     }
 }

@@ -1,19 +1,19 @@
 //! The neighbouring networks: the routes to them, our own record, and the sync with their registries.
 
 use crate::app::App;
+use crate::auth_setup::AuthSetup;
 use crate::card::{PublicAddress, Signer};
 use crate::config::Config;
 use crate::config::booking::NetworkConfig;
-use crate::gate::Gate;
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use prometheus_client::registry::Registry as Metrics;
 use sabir_engine::Host as _;
-use sabir_gateway::{Capacity, Envoy, Outbound, PATIENCE, Tls};
-use sabir_guard::Seals;
+use sabir_gateway::{Capacity, DocumentFetcher, EnvelopeSender, FETCH_TIME_MAX, Tls};
+use sabir_guard::EnvelopeKeys;
 use sabir_network::federation::{Federation, RENEW_EVERY, issue};
 use sabir_network::record::{Pricing, Record};
-use sabir_network::registry::Registry;
-use sabir_network::route::{Neighbour, Routes};
+use sabir_network::registry::NetworkRegistry;
+use sabir_network::route::{ConfiguredPeer, Routes};
 use sabir_proto::Json;
 use sabir_proto::agnt::{Intent, PROTOCOL};
 use sabir_store::Networks;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often the registries of neighbours are read.
-const KEEP_UP_EVERY: Duration = Duration::from_secs(30);
+const SYNC_INTERVAL: Duration = Duration::from_secs(30);
 /// How often they are read at first, because servers are often started together.
-const KEEP_UP_AT_FIRST: Duration = Duration::from_secs(1);
+const FIRST_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How many times they are read in that interval.
 const FIRST_ATTEMPTS: u32 = 10;
 /// The name of our key in the chains of envelopes that we forward.
@@ -34,39 +34,46 @@ const KEY_NAME: &str = "current";
 pub(crate) async fn open(
     config: &Config,
     section: &NetworkConfig,
-    gate: &Gate,
-    seals: Option<&Arc<Seals>>,
+    gate: &AuthSetup,
+    seals: Option<&Arc<EnvelopeKeys>>,
     (ledger, metrics): (Arc<dyn Networks>, &mut Metrics),
     answers: &Capacity,
-) -> Result<Federation<Outbound>, String> {
-    let ring = seals.map(|seals| seals.ring.clone());
+) -> Result<Federation<DocumentFetcher>, String> {
+    let ring = seals.map(|seals| seals.key_ring.clone());
     let secrets = gate.secrets();
-    let neighbours: Result<Vec<Neighbour>, String> =
-        section.peer.iter().map(|peer| peer.neighbour(secrets, ring.as_ref())).collect();
+    let neighbours: Result<Vec<ConfiguredPeer>, String> =
+        section.peer.iter().map(|peer| peer.to_peer(secrets, ring.as_ref())).collect();
     let neighbours = neighbours?;
     if section.hops_max == 0 || section.hops_max > sabir_gateway::VIA_MAX {
         return Err(format!("network.hops_max is between 1 and {}", sabir_gateway::VIA_MAX));
     }
     // The operator has configured these addresses, so they may be called.
-    let written_down = |policy, peer: &crate::config::neighbours::PeerConfig| {
+    let written_down = |policy, peer: &crate::config::network_peers::PeerConfig| {
         let urls = [peer.url.as_deref(), peer.clawpulse.as_deref()];
-        urls.into_iter().flatten().fold(policy, crate::agents::written_down)
+        urls.into_iter().flatten().fold(policy, crate::agents::allow_configured)
     };
     let egress = section.peer.iter().fold(config.egress.policy(), written_down);
-    let venues = sabir_gateway::Metrics::of_venues();
+    let venues = sabir_gateway::Metrics::for_venues();
     venues.register(metrics);
-    let envoy = Envoy::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
-    let envoy = envoy.room(answers.part());
-    let registry = Registry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
+    let envoy = EnvelopeSender::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
+    let envoy = envoy.with_answer_capacity(answers.part());
+    let registry =
+        NetworkRegistry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
     let names = (section.id.clone(), KEY_NAME.to_owned());
     let routes = Routes::new(names, ring, envoy, Arc::new(registry), neighbours, section.hops_max);
-    let fetch = Outbound::with(egress, &Tls::default(), PATIENCE).map_err(|error| error.to_string())?;
+    let fetch =
+        DocumentFetcher::with_timeout(egress, &Tls::default(), FETCH_TIME_MAX).map_err(|error| error.to_string())?;
     Ok(Federation::new(Arc::new(routes), fetch))
 }
 
 /// Publishes our own record, if there is a key to sign it.
-async fn publish(federation: &Federation<Outbound>, section: &NetworkConfig, public: &PublicAddress, signer: &Signer) {
-    let Some(key) = signer.key() else { return };
+async fn publish(
+    federation: &Federation<DocumentFetcher>,
+    section: &NetworkConfig,
+    public: &PublicAddress,
+    signer: &Signer,
+) {
+    let Some(key) = signer.first_key() else { return };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let record = Record {
         network_id: section.id.clone(),
@@ -107,10 +114,10 @@ pub(crate) async fn follow(app: Arc<App>, section: Option<NetworkConfig>) {
             publish(federation, &section, &app.public, signer).await;
             renewed = Some(Instant::now());
         }
-        federation.keep_up(TokioHost.now()).await;
+        federation.sync(TokioHost.now()).await;
         attempts += 1;
-        let alone = federation.routes().neighbours().iter().all(|neighbour| neighbour.registry.is_none());
+        let alone = federation.routes().peers().iter().all(|neighbour| neighbour.registry.is_none());
         let at_first = !alone && attempts < FIRST_ATTEMPTS;
-        tokio::time::sleep(if at_first { KEEP_UP_AT_FIRST } else { KEEP_UP_EVERY }).await;
+        tokio::time::sleep(if at_first { FIRST_SYNC_INTERVAL } else { SYNC_INTERVAL }).await;
     }
 }

@@ -15,10 +15,10 @@
 //! The guard decides whose names are kept: see [`Identity::keeps_guessable_names`]. Such a name is not even looked up,
 //! because the store may hold names from a time when the server demanded credentials, or had only one caller.
 
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host;
 use sabir_guard::Identity;
-use sabir_proto::{Call, Fault, TaskRef, Terms, is_unique_by_form};
+use sabir_proto::{Call, Fault, ServiceParameters, TaskRef, is_uuid_or_ulid};
 use std::sync::Arc;
 
 /// Whether a task of this caller may have this name.
@@ -26,13 +26,13 @@ pub(crate) fn may_name(identity: &Identity, task: &TaskRef) -> bool {
     identity.keeps_guessable_names()
         || match task {
             TaskRef::Id(_) => true,
-            TaskRef::Alias(name) => is_unique_by_form(name),
+            TaskRef::Alias(name) => is_uuid_or_ulid(name),
         }
 }
 
 /// Replaces a guessable name of a new task by a random one, if the caller may not keep it: clients of dialects in which
 /// callers name their tasks find the task by the name in the answer.
-pub(crate) fn replace(identity: &Identity, call: &mut Call) -> Option<TaskRef> {
+pub(crate) fn replace_task_name(identity: &Identity, call: &mut Call) -> Option<TaskRef> {
     let (Call::Send(request) | Call::Stream(request)) = call else { return None };
     let name = TaskRef::Alias(request.alias.clone()?);
     if may_name(identity, &name) {
@@ -57,17 +57,17 @@ fn random_uuid() -> String {
 }
 
 /// Removes from a call the names that its caller may not keep.
-pub(crate) fn leave_out(identity: &Identity, call: &mut Call, terms: &mut Terms) -> Result<(), Fault> {
+pub(crate) fn remove(identity: &Identity, call: &mut Call, terms: &mut ServiceParameters) -> Result<(), Fault> {
     if identity.keeps_guessable_names() {
         return Ok(());
     }
     if let Some(task) = task_of(call).filter(|task| !may_name(identity, task)) {
         return Err(Fault::TaskNotFound(task.clone()));
     }
-    terms.idempotency_key.take_if(|key| !is_unique_by_form(key));
+    terms.idempotency_key.take_if(|key| !is_uuid_or_ulid(key));
     if let Call::Send(request) | Call::Stream(request) = call {
-        request.alias.take_if(|name| !is_unique_by_form(name));
-        request.message.context_id.take_if(|context| !is_unique_by_form(&context.to_string()));
+        request.alias.take_if(|name| !is_uuid_or_ulid(name));
+        request.message.context_id.take_if(|context| !is_uuid_or_ulid(&context.to_string()));
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_name_in_place_of_another_is_unique_and_no_id_of_ours() {
         let (one, other) = (random_uuid(), random_uuid());
-        assert!(is_unique_by_form(&one) && one != other, "{one}");
+        assert!(is_uuid_or_ulid(&one) && one != other, "{one}");
         assert!(matches!(TaskRef::parse(&one), Ok(TaskRef::Alias(_))), "{one}");
     }
 }

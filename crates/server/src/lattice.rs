@@ -18,8 +18,10 @@
 //! required = ["billing.refund"]        # what the work that goes there needs
 //! ```
 
-pub use sabir_guard::policy::lattice::analysis::{Edge, Kind, Lacking, Report, Unsigned, Violation};
-use sabir_guard::policy::lattice::analysis::{Vertex, Workflow};
+pub use sabir_guard::policy::lattice::analysis::{
+    EdgeKind, EdgeShortfall, ScopeViolation, UnsignedCard, WorkflowEdge, WorkflowReport,
+};
+use sabir_guard::policy::lattice::analysis::{Workflow, WorkflowAgent};
 use sabir_guard::policy::lattice::{Capabilities, expand, is_name};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,21 +30,21 @@ use std::path::Path;
 /// Largest workflow or card that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of agents, and of edges, in a workflow.
-const PLACES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct WorkflowFile {
     entry: String,
     scope: Vec<String>,
-    agents: BTreeMap<String, Agent>,
+    agents: BTreeMap<String, AgentSection>,
     #[serde(default)]
-    edges: Vec<EdgeIn>,
+    edges: Vec<EdgeSection>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Agent {
+struct AgentSection {
     #[serde(default)]
     capabilities: Vec<String>,
     card: Option<String>,
@@ -53,20 +55,20 @@ struct Agent {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EdgeIn {
+struct EdgeSection {
     from: String,
     to: String,
-    kind: Kind,
+    kind: EdgeKind,
     #[serde(default)]
     required: Vec<String>,
 }
 
 /// Reads and analyses a workflow. An error names the place in the file that is wrong.
-pub fn check(path: &Path) -> Result<Report, String> {
+pub fn check(path: &Path) -> Result<WorkflowReport, String> {
     let text = read(path)?;
-    let file: File = toml::from_str(&text).map_err(|error| error.to_string())?;
-    if file.agents.len().max(file.edges.len()) > PLACES_MAX {
-        return Err(format!("a workflow has at most {PLACES_MAX} agents, and as many edges"));
+    let file: WorkflowFile = toml::from_str(&text).map_err(|error| error.to_string())?;
+    if file.agents.len().max(file.edges.len()) > ENTRIES_MAX {
+        return Err(format!("a workflow has at most {ENTRIES_MAX} agents, and as many edges"));
     }
     let base = path.parent().unwrap_or(Path::new(""));
     let mut agents = BTreeMap::new();
@@ -89,23 +91,24 @@ pub fn check(path: &Path) -> Result<Report, String> {
         workflow.agents.entry(name).and_modify(|vertex| vertex.allow = Some(allow));
     }
     for edge in file.edges {
-        let EdgeIn { from, to, kind, required } = edge;
+        let EdgeSection { from, to, kind, required } = edge;
         if let Some(odd) = required.iter().find(|name| !is_name(name)) {
             return Err(format!("the edge {from} → {to} requires {odd:?}, which is no name of a capability"));
         }
-        workflow.edges.push(Edge { from, to, kind, required: required.into_iter().collect::<BTreeSet<_>>() });
+        workflow.edges.push(WorkflowEdge { from, to, kind, required: required.into_iter().collect::<BTreeSet<_>>() });
     }
     workflow.analyse().map_err(|unknown| unknown.to_string())
 }
 
-impl Agent {
+impl AgentSection {
     /// Its capabilities, and the grants of its list.
-    fn vertex(self, base: &Path) -> Result<(Vertex, Option<Vec<String>>), String> {
+    fn vertex(self, base: &Path) -> Result<(WorkflowAgent, Option<Vec<String>>), String> {
         let Self { capabilities, card, allow, organisation, signed } = self;
         if let Some(odd) = capabilities.iter().find(|name| !is_name(name)) {
             return Err(format!("{odd:?} is no name of a capability"));
         }
-        let mut vertex = Vertex { caps: Capabilities::named(capabilities), organisation, ..Vertex::default() };
+        let mut vertex =
+            WorkflowAgent { caps: Capabilities::named(capabilities), organisation, ..WorkflowAgent::default() };
         if let Some(card) = card {
             if !vertex.caps.is_empty() {
                 return Err("has capabilities and a card; one of them says what it can do".into());

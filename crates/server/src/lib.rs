@@ -2,7 +2,7 @@
 //!
 //! | Module | What is decided there |
 //! |---|---|
-//! | [`config`] | every option, its default, and what is refused at start |
+//! | [`demo_config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
 //! | `process` | the limit of open files, the signals that stop the process, and the log |
@@ -14,7 +14,7 @@
 //! | `origin_check` | the checks of `Host`, `Origin` and content type that keep web pages out |
 //! | `cors` | which web pages may call |
 //! | `proxies` | which proxies are trusted, and which client they name |
-//! | `accept_header` | media types, by the client's `Accept` header |
+//! | `accept_header` | media types, by the client's `AcceptedCredential` header |
 //! | `incoming_body` | the limits of request bodies: size, time, and all of them together |
 //! | `body` | response bodies, and the budget of those that are not written yet |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, call, encode |
@@ -55,46 +55,46 @@ pub mod agents;
 pub mod config;
 pub mod explain;
 pub mod lattice;
+pub mod local_server;
 pub mod rank;
-pub mod stage;
 
-mod accept;
+mod accept_header;
 mod app;
-mod arriving;
+mod auth_setup;
+mod authorized_stream;
+mod billing_jobs;
 mod bind;
 mod body;
 mod booking;
 mod call;
 mod card;
-mod cash;
 mod catalog;
 mod cors;
-mod deliver;
 mod directory;
-mod door;
+mod engine_access;
+mod exchange_log;
 mod federation;
-mod front;
-mod gate;
 mod guessable_names;
-mod handed;
-mod host;
+mod handoff_check;
+mod incoming_body;
+mod interceptor;
 mod listen;
 mod losses;
 mod metrics;
 mod network;
-mod operator;
+mod operator_socket;
+mod origin_check;
 mod peer;
 mod process;
 mod proxies;
 mod registry;
 mod retention;
-mod route;
 mod sse;
 mod stack;
 mod summary;
 mod tls;
-mod watched;
-mod wire;
+mod tokio_host;
+mod webhook_delivery;
 mod xpr_registry;
 
 pub use app::{Server, StartError};
@@ -103,7 +103,7 @@ pub use config::Config;
 pub use process::init_logging;
 pub use process::{is_json_log, raise_file_limit, stop_signal, survive_file_size_limit};
 /// The part that the crate `sabir` re-exports for authors of agents: delegation, and the store that their tests use.
-pub use sabir_gateway::{Artifacts, Mirror, Mirrored, delegate};
+pub use sabir_gateway::{ArtifactMirroring, DelegationOutcome, MirrorSettings, delegate};
 pub use sabir_store::memory::MemoryLog;
 pub use sabir_store::{Effect, Scope};
 pub use summary::{AgentSummary, Summary};

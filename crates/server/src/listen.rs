@@ -1,18 +1,19 @@
 //! The sockets: accepting connections, limiting them, and an orderly stop.
 
+mod connection_shares;
 mod idle;
-mod secure;
-mod share;
 mod stalled_stream;
+mod tls_connection;
 mod write_timeout;
 
 use crate::app::App;
 use crate::body::Body;
 use crate::config::LimitsConfig;
-use crate::metrics::Gauged;
+use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
 use crate::stack;
-use crate::tls::Tls;
+use crate::tls::ServerCertificate;
+use connection_shares::ConnectionShares;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
@@ -20,8 +21,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use idle::{Counting, Streams};
-use share::Shares;
+use idle::{CountingService, StreamCounter};
 use stalled_stream::StreamExecutor;
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,23 +36,23 @@ use write_timeout::WriteTimeout;
 
 /// Boxed, because a connection keeps the memory of a request's future for as long as it lives, and an idle stream is a
 /// connection whose request was answered long ago.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// Handles the requests that the sockets receive.
-pub(crate) trait Behind: Clone + Send + Sync + 'static {
+pub(crate) trait RequestHandler: Clone + Send + Sync + 'static {
     /// The limits of connections.
     fn limits(&self) -> &LimitsConfig;
 
     /// Counts a connection for as long as it lives.
-    fn connection(&self) -> Option<Gauged>;
+    fn connection(&self) -> Option<GaugeGuard>;
 
     /// Whether an address is that of a proxy, which many callers share.
     fn is_proxy(&self, _address: IpAddr) -> bool {
         false
     }
 
-    /// The TLS settings; `None` for plain HTTP.
-    fn tls(&self) -> Option<&Tls> {
+    /// The TLS settings; `Unchanged` for plain HTTP.
+    fn tls(&self) -> Option<&ServerCertificate> {
         None
     }
 
@@ -60,7 +60,7 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
     fn handshake_failed(&self, _reason: &'static str) {}
 
     /// Responds to one request.
-    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering;
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> ResponseFuture;
 
     /// Called when no more connections are accepted.
     fn begin_stop(&self);
@@ -69,20 +69,20 @@ pub(crate) trait Behind: Clone + Send + Sync + 'static {
     fn is_stopping(&self) -> bool;
 }
 
-impl Behind for Arc<App> {
+impl RequestHandler for Arc<App> {
     fn limits(&self) -> &LimitsConfig {
         &self.limits
     }
 
-    fn connection(&self) -> Option<Gauged> {
+    fn connection(&self) -> Option<GaugeGuard> {
         Some(self.metrics.connection())
     }
 
     fn is_proxy(&self, address: IpAddr) -> bool {
-        self.proxies.trust(&address)
+        self.proxies.is_trusted(&address)
     }
 
-    fn tls(&self) -> Option<&Tls> {
+    fn tls(&self) -> Option<&ServerCertificate> {
         self.tls.as_deref()
     }
 
@@ -90,9 +90,9 @@ impl Behind for Arc<App> {
         self.metrics.tls_failure(reason);
     }
 
-    fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answering {
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> ResponseFuture {
         let app = self.clone();
-        match &self.front {
+        match &self.interceptor {
             None => Box::pin(stack::serve(app, request, peer)),
             Some(front) => front.clone().serve(app, request, peer),
         }
@@ -108,11 +108,16 @@ impl Behind for Arc<App> {
 }
 
 /// Accepts connections until `stop` completes, then lets running requests finish for the drain time.
-pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl Future<Output = ()>, drain: Duration) {
-    let slots = Arc::new(Semaphore::new(behind.limits().connections_max));
-    let shares = Shares::new(behind.limits().connections_per_address_max);
+pub(crate) async fn serve(
+    handler: impl RequestHandler,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    drain: Duration,
+) {
+    let slots = Arc::new(Semaphore::new(handler.limits().connections_max));
+    let shares = ConnectionShares::new(handler.limits().connections_per_address_max);
     let (stopping, told) = watch::channel(false);
-    let builders = Arc::new(Builders::new(behind.limits(), told));
+    let builders = Arc::new(Builders::new(handler.limits(), told));
     let graceful = GracefulShutdown::new();
     let mut is_told = false;
     tokio::pin!(stop);
@@ -137,7 +142,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
                 continue;
             }
         };
-        let share = if behind.is_proxy(address.ip()) { Ok(None) } else { shares.take(address.ip()) };
+        let share = if handler.is_proxy(address.ip()) { Ok(None) } else { shares.acquire(address.ip()) };
         let Ok(share) = share else {
             // Logged once, because it may happen thousands of times a second; as a warning, because the address may be
             // a proxy.
@@ -147,12 +152,12 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             }
             continue;
         };
-        let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), behind.connection());
-        let connection = Connection { behind: behind.clone(), peer: Peer::plain(address) };
+        let (builders, watcher, gauge) = (builders.clone(), graceful.watcher(), handler.connection());
+        let connection = Connection { handler: handler.clone(), peer: Peer::plain(address) };
         // Two kinds of tasks, so that a plain connection has no memory for the state of a TLS connection.
-        match behind.tls().map(Tls::current) {
+        match handler.tls().map(ServerCertificate::current) {
             None => {
-                let requests = Requests(Arc::new(connection));
+                let requests = RequestService(Arc::new(connection));
                 drop(tokio::spawn(async move {
                     builders.serve(stream, requests, watcher).await;
                     drop((gauge, slot, share));
@@ -164,7 +169,7 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
             })),
         }
     }
-    behind.begin_stop();
+    handler.begin_stop();
     drop(listener);
     stopping.send_replace(true);
     let finished = tokio::time::timeout(drain, graceful.shutdown()).await;
@@ -175,34 +180,34 @@ pub(crate) async fn serve(behind: impl Behind, listener: TcpListener, stop: impl
 
 /// A connection and the handler of its requests.
 struct Connection<B> {
-    behind: B,
+    handler: B,
     peer: Peer,
 }
 
 /// Handles the requests of one connection. One pointer, because the future of a connection holds it several times.
 #[derive(Clone)]
-struct Requests<B>(Arc<Connection<B>>);
+struct RequestService<B>(Arc<Connection<B>>);
 
-impl<B: Behind> Requests<B> {
-    fn answer(&self, request: Request<Incoming>) -> Answering {
-        self.0.behind.answer(request, self.0.peer.clone())
+impl<B: RequestHandler> RequestService<B> {
+    fn answer(&self, request: Request<Incoming>) -> ResponseFuture {
+        self.0.handler.answer(request, self.0.peer.clone())
     }
 }
 
-impl<B: Behind> Service<Request<Incoming>> for Requests<B> {
+impl<B: RequestHandler> Service<Request<Incoming>> for RequestService<B> {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Infallibly;
+    type Future = InfallibleResponse;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Infallibly(self.answer(request))
+        InfallibleResponse(self.answer(request))
     }
 }
 
 /// The response of a handler that never fails.
-struct Infallibly(Answering);
+struct InfallibleResponse(ResponseFuture);
 
-impl Future for Infallibly {
+impl Future for InfallibleResponse {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -251,23 +256,23 @@ impl Builders {
     async fn serve_http2(
         &self,
         io: impl Read + Write + Unpin + Send + 'static,
-        requests: Requests<impl Behind>,
+        requests: RequestService<impl RequestHandler>,
     ) -> hyper::Result<()> {
-        let streams = Streams::new();
-        let counting = Counting { requests, streams: streams.clone() };
+        let streams = StreamCounter::new();
+        let counting = CountingService { requests, streams: streams.clone() };
         let mut connection = pin!(self.http2.serve_connection(io, counting));
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
             outcome = connection.as_mut() => return outcome,
-            () = streams.quiet_for(self.idle_max) => {}
+            () = streams.wait_until_idle(self.idle_max) => {}
             _ = stopping.wait_for(|stops| *stops) => {}
         }
         // Requests that arrived meanwhile are answered; a peer that does not close the connection is dropped.
         connection.as_mut().graceful_shutdown();
         let left = async {
-            tokio::time::sleep(GOODBYE).await;
-            streams.quiet_for(GOODBYE).await;
+            tokio::time::sleep(CLOSE_TIME_MAX).await;
+            streams.wait_until_idle(CLOSE_TIME_MAX).await;
         };
         tokio::select! {
             biased;
@@ -278,13 +283,13 @@ impl Builders {
 
     /// Serves a connection to its end. HTTP/1.1 and HTTP/2 share the port. The first bytes are peeked and stay in the
     /// socket: a wrapper that puts them back would cost every connection a second buffer.
-    async fn serve(&self, stream: TcpStream, requests: Requests<impl Behind>, watcher: Watcher) {
+    async fn serve(&self, stream: TcpStream, requests: RequestService<impl RequestHandler>, watcher: Watcher) {
         // Nagle's algorithm holds the second of two small writes back for 40 ms.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection closed before it began");
             return;
         }
-        let first = speaks_http2(&stream, &requests.0.behind);
+        let first = speaks_http2(&stream, &requests.0.handler);
         let speaks_http2 = match tokio::time::timeout(self.first_bytes_max, first).await {
             Ok(Ok(Some(speaks))) => speaks,
             Ok(Ok(None)) => return,
@@ -307,18 +312,18 @@ impl Builders {
 }
 
 /// How long a peer has to close an HTTP/2 connection after its last response.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How often a connection without any bytes yet checks whether the server is stopping.
-const STOPPING_SEEN: Duration = Duration::from_millis(250);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Whether the first bytes are the whole preface of HTTP/2; a partial one does not count. `None` if the server stops
+/// Whether the first bytes are the whole preface of HTTP/2; a partial one does not count. `Unchanged` if the server stops
 /// before any bytes arrive.
-async fn speaks_http2(stream: &TcpStream, behind: &impl Behind) -> std::io::Result<Option<bool>> {
+async fn speaks_http2(stream: &TcpStream, handler: &impl RequestHandler) -> std::io::Result<Option<bool>> {
     let mut first = [0; PREFACE.len()];
     loop {
-        let Ok(seen) = tokio::time::timeout(STOPPING_SEEN, stream.peek(&mut first)).await else {
-            if behind.is_stopping() {
+        let Ok(seen) = tokio::time::timeout(STOP_POLL_INTERVAL, stream.peek(&mut first)).await else {
+            if handler.is_stopping() {
                 return Ok(None);
             }
             continue;

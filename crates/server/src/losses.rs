@@ -1,25 +1,25 @@
 //! Reports what translations lost: in the log at debug level, in a metric, and in a note at the task.
 
 use crate::app::App;
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host;
-use sabir_proto::{FrozenTask, Reply, Sent, TaskId};
-use sabir_store::{Note, Scope};
+use sabir_proto::{FrozenTask, Reply, SendReply, TaskId};
+use sabir_store::{LossNote, Scope};
 use sabir_wire::{Dialect, Loss, Losses};
 use std::sync::Arc;
 
 /// The losses of one request and its answer.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct LossReport {
     dialect: Dialect,
-    /// The owner of the task; `None` until the call was served.
+    /// The owner of the task; `Unchanged` until the call was served.
     scope: Option<Arc<Scope>>,
     // Boxed, because most streams lose nothing and have none.
     task: Option<Box<TaskId>>,
     losses: Losses,
 }
 
-impl Told {
+impl LossReport {
     /// Starts a report with the losses of the request.
     pub(crate) const fn new(dialect: Dialect, losses: Losses) -> Self {
         Self { dialect, scope: None, task: None, losses }
@@ -36,7 +36,7 @@ impl Told {
     }
 
     /// Sets the task of the losses from the reply, if it has one.
-    pub(crate) fn about<S>(&mut self, reply: &Reply<S>) {
+    pub(crate) fn about_reply<S>(&mut self, reply: &Reply<S>) {
         if !self.losses.is_empty() {
             self.about_task(task_of(reply));
         }
@@ -68,8 +68,8 @@ impl Told {
         }
         if let (Some(task), Some(scope)) = (&self.task, &self.scope) {
             let now = TokioHost.now();
-            let note = |loss: &Loss| Note::new(dialect.name(), loss.kind.name(), &loss.path, now);
-            app.route.note(scope, **task, losses.notes().iter().map(note).collect());
+            let note = |loss: &Loss| LossNote::new(dialect.name(), loss.kind.name(), &loss.path, now);
+            app.engine.note(scope, **task, losses.notes().iter().map(note).collect());
         }
     }
 }
@@ -77,8 +77,10 @@ impl Told {
 /// The task that a reply is about.
 pub(crate) fn task_of<S>(reply: &Reply<S>) -> Option<TaskId> {
     match reply {
-        Reply::Sent(Sent::Task(task, _)) | Reply::Task(task, _) => FrozenTask::id(task),
+        Reply::Sent(SendReply::Task(task, _)) | Reply::Task(task, _) => FrozenTask::id(task),
         Reply::Push(task, _) | Reply::Pushes(task, _) => Some(*task),
-        Reply::Sent(Sent::Message(_)) | Reply::Tasks(_) | Reply::Deleted | Reply::Card(_) | Reply::Stream(_) => None,
+        Reply::Sent(SendReply::Message(_)) | Reply::Tasks(_) | Reply::Deleted | Reply::Card(_) | Reply::Stream(_) => {
+            None
+        }
     }
 }

@@ -6,57 +6,57 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use sabir_proto::{Code, Fault};
+use sabir_proto::{Fault, FaultCode};
 use std::time::{Duration, SystemTime};
 
 /// The labels of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
+struct RequestLabels {
     operation: &'static str,
     dialect: &'static str,
     status: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Operation {
+struct OperationLabels {
     operation: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failure {
+struct TlsFailureLabels {
     reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reload {
+struct TlsReloadLabels {
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Loss {
+struct LossLabels {
     dialect: &'static str,
     kind: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Handoff {
+struct HandoffLabels {
     outcome: &'static str,
 }
 
 /// The metrics of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
-    requests: Family<Request, Counter>,
-    seconds: Family<Operation, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<OperationLabels, Histogram>,
     shed: Counter,
     streams: Gauge,
     connections: Gauge,
-    losses: Family<Loss, Counter>,
-    tls_failures: Family<Failure, Counter>,
-    tls_reloads: Family<Reload, Counter>,
+    losses: Family<LossLabels, Counter>,
+    tls_failures: Family<TlsFailureLabels, Counter>,
+    tls_reloads: Family<TlsReloadLabels, Counter>,
     tls_expiry: Gauge,
     forgotten: Counter,
-    handoffs: Family<Handoff, Counter>,
+    handoffs: Family<HandoffLabels, Counter>,
 }
 
 impl Metrics {
@@ -98,7 +98,7 @@ impl Metrics {
     }
 
     pub(crate) fn handoff(&self, outcome: &'static str) {
-        self.handoffs.get_or_create(&Handoff { outcome }).inc();
+        self.handoffs.get_or_create(&HandoffLabels { outcome }).inc();
     }
 
     pub(crate) fn forgotten(&self, tasks: u64) {
@@ -113,8 +113,8 @@ impl Metrics {
         took: Duration,
     ) {
         let status = outcome.map_or_else(|fault| status(fault.code()), |()| "ok");
-        self.requests.get_or_create(&Request { operation, dialect, status }).inc();
-        self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { operation, dialect, status }).inc();
+        self.seconds.get_or_create(&OperationLabels { operation }).observe(took.as_secs_f64());
     }
 
     pub(crate) fn shed(&self) {
@@ -122,22 +122,22 @@ impl Metrics {
     }
 
     pub(crate) fn loss(&self, dialect: &'static str, kind: &'static str) {
-        self.losses.get_or_create(&Loss { dialect, kind }).inc();
+        self.losses.get_or_create(&LossLabels { dialect, kind }).inc();
     }
 
     pub(crate) fn tls_failure(&self, reason: &'static str) {
-        self.tls_failures.get_or_create(&Failure { reason }).inc();
+        self.tls_failures.get_or_create(&TlsFailureLabels { reason }).inc();
     }
 
     /// Creates the counters at the start, so that an alert on the first failure can see it.
     pub(crate) fn tls_begin(&self) {
         for outcome in ["ok", "failed"] {
-            drop(self.tls_reloads.get_or_create(&Reload { outcome }));
+            drop(self.tls_reloads.get_or_create(&TlsReloadLabels { outcome }));
         }
     }
 
     pub(crate) fn tls_reload(&self, outcome: &'static str) {
-        self.tls_reloads.get_or_create(&Reload { outcome }).inc();
+        self.tls_reloads.get_or_create(&TlsReloadLabels { outcome }).inc();
     }
 
     pub(crate) fn tls_expiry(&self, at: SystemTime) {
@@ -145,32 +145,32 @@ impl Metrics {
         self.tls_expiry.set(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn stream(&self) -> Gauged {
-        Gauged::new(&self.streams)
+    pub(crate) fn stream(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.streams)
     }
 
-    pub(crate) fn connection(&self) -> Gauged {
-        Gauged::new(&self.connections)
+    pub(crate) fn connection(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.connections)
     }
 }
 
 /// The reason of an error in the words of the error table.
-fn status(code: Code) -> &'static str {
+fn status(code: FaultCode) -> &'static str {
     sabir_wire::codes::numbers(code).reason
 }
 
 /// Counts in a gauge for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Gauged(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Gauged {
+impl GaugeGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Gauged {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,22 +1,22 @@
 //! The booking network of this server: its name, its keys, its pending records and its federation.
 
-mod metered;
-mod passages;
-mod searches;
+mod metering;
+mod pending_records;
+mod search_cache;
 
-pub(crate) use metered::register as register_metered;
-pub(crate) use passages::{Passages, Ticket};
-pub(crate) use searches::Searches;
+pub(crate) use metering::register_metering as register_metered;
+pub(crate) use pending_records::{PendingRecord, PendingRecords};
+pub(crate) use search_cache::SearchCache;
 
-use crate::app::{App, Served};
+use crate::app::{App, ServedAgent};
 use crate::bind::agnt::EnvelopeMetrics;
-use sabir_gateway::Outbound;
-use sabir_guard::config::Accept;
-use sabir_guard::entrance::Posture;
-use sabir_guard::{Guard, Identity, Seals};
+use sabir_gateway::DocumentFetcher;
+use sabir_guard::authenticator::AuthMode;
+use sabir_guard::config::AcceptedCredential;
+use sabir_guard::{EnvelopeKeys, Guard, Identity};
 use sabir_network::federation::Federation;
-use sabir_network::words::understand;
-use sabir_proto::agnt::{Aside, Intent};
+use sabir_network::plain_text::parse;
+use sabir_proto::agnt::{EnvelopeMeta, Intent};
 use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
 use std::sync::Arc;
@@ -30,68 +30,79 @@ pub(crate) struct Network {
     /// The name of its agent.
     pub(crate) agent: String,
     /// The keys that sign payloads.
-    pub(crate) seals: Option<Arc<Seals>>,
+    pub(crate) seals: Option<Arc<EnvelopeKeys>>,
     pub(crate) metrics: EnvelopeMetrics,
     pub(crate) ledger: Arc<dyn Ledger>,
     /// The records of envelopes that are being processed.
-    pub(crate) passages: Arc<Passages>,
+    pub(crate) pending_records: Arc<PendingRecords>,
     /// The recent answers to searches.
-    pub(crate) searches: Arc<Searches>,
+    pub(crate) search_cache: Arc<SearchCache>,
     /// Whether it accepts payments.
-    pays: bool,
+    accepts_payments: bool,
     /// The neighbouring networks, and the routes to them.
-    pub(crate) federation: Arc<Federation<Outbound>>,
+    pub(crate) federation: Arc<Federation<DocumentFetcher>>,
 }
 
 impl Network {
     pub(crate) fn new(
         (id, version, agent): (&str, &str, &str),
-        seals: Option<Arc<Seals>>,
+        seals: Option<Arc<EnvelopeKeys>>,
         ledger: Arc<dyn Ledger>,
         metrics: EnvelopeMetrics,
-        federation: Arc<Federation<Outbound>>,
+        federation: Arc<Federation<DocumentFetcher>>,
     ) -> Self {
-        let passages = Arc::new(Passages::new());
+        let pending_records = Arc::new(PendingRecords::new());
         let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
-        let searches = Arc::default();
-        Self { id, version, agent, seals, metrics, ledger, passages, searches, pays: false, federation }
+        let search_cache = Arc::default();
+        Self {
+            id,
+            version,
+            agent,
+            seals,
+            metrics,
+            ledger,
+            pending_records,
+            search_cache,
+            accepts_payments: false,
+            federation,
+        }
     }
 
     /// Sets whether it accepts payments.
-    pub(crate) fn paying(self, pays: bool) -> Self {
-        Self { pays, ..self }
+    pub(crate) fn with_payments(self, pays: bool) -> Self {
+        Self { accepts_payments: pays, ..self }
     }
 
     /// The intents that it accepts.
     pub(crate) fn intents(&self) -> Vec<&'static str> {
-        let taken = |intent: &Intent| self.pays || *intent != Intent::PaymentAuthorize;
+        let taken = |intent: &Intent| self.accepts_payments || *intent != Intent::PaymentAuthorize;
         Intent::ALL.into_iter().filter(taken).map(Intent::name).collect()
     }
 
     /// Whether this is the agent of the network.
-    pub(crate) fn is(&self, served: &Served) -> bool {
-        served.resident.name.as_str() == self.agent
+    pub(crate) fn is_agent(&self, served: &ServedAgent) -> bool {
+        served.hosted.name.as_str() == self.agent
     }
 
     /// The agent that an envelope names as its recipient: it has the intent among its skills, and the key may call it.
     /// An agent with authentication of its own is not reached through the network.
-    pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<Served>> {
-        let found = app.agent(to).filter(|served| !self.is(served))?;
+    pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<ServedAgent>> {
+        let found = app.agent(to).filter(|served| !self.is_agent(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
-        let door = &found.rules.entrance;
-        let takes_keys = door.posture() == Posture::Open || door.accepts().contains(&Accept::ApiKey);
+        let door = &found.rules.authenticator;
+        let takes_keys = door.mode() == AuthMode::Open || door.accepted().contains(&AcceptedCredential::ApiKey);
         let may = Guard::is_for(&found.rules, sender);
-        (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.entrance)).then_some(found)
+        (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.authenticator)).then_some(found)
     }
 
     /// Writes into the metadata of a message in another dialect who its sender is, and which intent its words name: the
     /// guard decides by that. What the sender wrote there itself is removed.
-    pub(crate) fn introduce(&self, identity: &Identity, call: &mut Call) {
+    pub(crate) fn set_sender(&self, identity: &Identity, call: &mut Call) {
         let (Call::Send(request) | Call::Stream(request)) = call else { return };
         let message = &mut request.message;
-        Aside::strip(message);
+        EnvelopeMeta::strip(message);
         if message.skill().is_none()
-            && let Some((intent, _)) = understand(None, &message.joined_text())
+            && let Some((intent, _)) = parse(None, &message.joined_text())
         {
             let mut members = message.metadata.as_ref().map(Object::to_map).unwrap_or_default();
             members.insert("urn:sabir:ext:skill:v1".into(), intent.name().into());
@@ -102,19 +113,20 @@ impl Network {
             _ => None,
         };
         let tier = identity.key().and_then(|key| key.terms.tier.clone());
-        Aside { tier, agent_id, ..Aside::default() }.put(message);
+        EnvelopeMeta { tier, agent_id, ..EnvelopeMeta::default() }.attach_to(message);
     }
 
     /// Stores the record of an envelope with the next commit; no request waits for it.
     pub(crate) fn record(&self, interaction: Interaction) {
         // The ledger counts a record that it drops because too many wait.
-        self.ledger.record(interaction);
+        self.ledger.record_interaction(interaction);
     }
 
     /// Its features besides the intents.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         // A forwarded envelope is signed, and only a key can verify it.
-        let features = [("via", self.seals.is_some()), ("payment.authorize", self.pays), ("registry", true)];
+        let features =
+            [("via", self.seals.is_some()), ("payment.authorize", self.accepts_payments), ("registry", true)];
         features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
     }
 
@@ -125,6 +137,6 @@ impl Network {
 
     /// The state of the circuit breaker that all venues share.
     pub(crate) fn breaker(&self) -> &'static str {
-        self.federation.routes().envoy().state().name()
+        self.federation.routes().sender().shared_breaker_state().name()
     }
 }

@@ -27,7 +27,7 @@ impl Peer {
     }
 
     /// Sets the facts of the TLS session after the handshake.
-    pub(crate) fn learn(&mut self, session: &rustls::ServerConnection) {
+    pub(crate) fn set_tls_session(&mut self, session: &rustls::ServerConnection) {
         self.tls = true;
         self.is_older_tls = session.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_3);
         let certificates = session.peer_certificates().unwrap_or_default();

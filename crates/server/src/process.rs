@@ -75,7 +75,7 @@ struct LogWriter<W>(W);
 impl<W: std::io::Write> std::io::Write for LogWriter<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.0.write_all(sabir_gateway::redact::process().line(&text).as_bytes())?;
+        self.0.write_all(sabir_gateway::redact::process_redactor().log_line(&text).as_bytes())?;
         Ok(line.len())
     }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_line_of_the_log_holds_no_secret() {
         use std::io::Write as _;
-        sabir_gateway::redact::process().learn("a-secret-of-this-test");
+        sabir_gateway::redact::process_redactor().learn("a-secret-of-this-test");
         let mut written = Vec::new();
         LogWriter(&mut written).write_all(b"said \"a-secret-of-this-test\"\n").unwrap();
         assert_eq!(written, b"said \"[redacted]\"\n");

@@ -11,7 +11,7 @@
 //! A proxy that writes `X-Forwarded-For` passes a client's `Forwarded` on, and the other way round. If both exist and
 //! disagree, neither is trusted.
 
-use crate::config::network::Network;
+use crate::config::network::IpNetwork;
 use crate::peer::Peer;
 use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ const HOPS_MAX: usize = 32;
 /// The trusted proxies.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
-    trusted: Vec<Network>,
+    trusted: Vec<IpNetwork>,
     /// The header in which they name the client; they overwrite what a client writes there.
     client_header: Option<HeaderName>,
 }
@@ -35,30 +35,30 @@ struct ForwardedClient {
 }
 
 impl Proxies {
-    pub(crate) const fn new(trusted: Vec<Network>) -> Self {
+    pub(crate) const fn new(trusted: Vec<IpNetwork>) -> Self {
         Self { trusted, client_header: None }
     }
 
     /// Sets the header in which the proxies name the client.
-    pub(crate) fn naming_clients_by(self, client_header: Option<HeaderName>) -> Self {
+    pub(crate) fn with_client_header(self, client_header: Option<HeaderName>) -> Self {
         Self { client_header, ..self }
     }
 
     /// The client of a request: the peer, or the address behind it if the peer is a trusted proxy.
-    pub(crate) fn correct(&self, peer: Peer, headers: &HeaderMap) -> Peer {
-        if self.trusted.is_empty() || !self.trust(&peer.address) {
+    pub(crate) fn resolve_client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
+        if self.trusted.is_empty() || !self.is_trusted(&peer.address) {
             return peer;
         }
         let lists = (headers.contains_key("forwarded"), headers.contains_key("x-forwarded-for"));
         let proto = scheme(headers);
         let named = self.client_header.as_ref().and_then(|name| headers.get(name));
-        if lists == (false, false) && proto == Proto::Unsaid && named.is_none() {
+        if lists == (false, false) && proto == ForwardedProto::Unknown && named.is_none() {
             return peer;
         }
         let nearest = peer.address;
         if let Some(named) = named {
-            let client = named.to_str().ok().and_then(|text| node(text.trim()));
-            let tls = if proto == Proto::Unsaid { peer.tls } else { proto == Proto::Tls };
+            let client = named.to_str().ok().and_then(|text| parse_node(text.trim()));
+            let tls = if proto == ForwardedProto::Unknown { peer.tls } else { proto == ForwardedProto::Tls };
             return Peer { address: client.unwrap_or(nearest), tls, is_older_tls: false, certificate: None };
         }
         let standard = lists.0.then(|| self.search(nearest, forwarded(headers)));
@@ -71,16 +71,16 @@ impl Proxies {
             (None, None) => ForwardedClient { address: nearest, tls: None },
         };
         let tls = match (proto, said.tls) {
-            (Proto::Plain, _) | (_, Some(false)) => false,
-            (Proto::Tls, _) | (_, Some(true)) => true,
-            (Proto::Unsaid, None) => peer.tls,
+            (ForwardedProto::Plain, _) | (_, Some(false)) => false,
+            (ForwardedProto::Tls, _) | (_, Some(true)) => true,
+            (ForwardedProto::Unknown, None) => peer.tls,
         };
         // The certificate of the connection is the proxy's, and does not identify the client.
         Peer { address: said.address, tls, is_older_tls: false, certificate: None }
     }
 
     /// Whether an address is that of a trusted proxy.
-    pub(crate) fn trust(&self, address: &IpAddr) -> bool {
+    pub(crate) fn is_trusted(&self, address: &IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(address))
     }
 
@@ -90,7 +90,7 @@ impl Proxies {
         for hop in hops.take(HOPS_MAX) {
             let Some(hop) = hop else { break };
             known = hop;
-            if !self.trust(&hop.address) {
+            if !self.is_trusted(&hop.address) {
                 break;
             }
         }
@@ -99,36 +99,36 @@ impl Proxies {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proto {
-    Unsaid,
+enum ForwardedProto {
+    Unknown,
     Plain,
     Tls,
 }
 
-/// Reads `X-Forwarded-Proto`. If several proxies wrote it, each leg must have used TLS.
-fn scheme(headers: &HeaderMap) -> Proto {
+/// Reads `X-Forwarded-ForwardedProto`. If several proxies wrote it, each leg must have used TLS.
+fn scheme(headers: &HeaderMap) -> ForwardedProto {
     let mut all = headers.get_all("x-forwarded-proto").iter().peekable();
     if all.peek().is_none() {
-        return Proto::Unsaid;
+        return ForwardedProto::Unknown;
     }
     let is_tls = |value: &http::HeaderValue| {
         value.to_str().is_ok_and(|text| text.split(',').all(|leg| leg.trim().eq_ignore_ascii_case("https")))
     };
-    if all.all(is_tls) { Proto::Tls } else { Proto::Plain }
+    if all.all(is_tls) { ForwardedProto::Tls } else { ForwardedProto::Plain }
 }
 
-/// The hops of `X-Forwarded-For`, nearest first; `None` for one that cannot be read.
+/// The hops of `X-Forwarded-For`, nearest first; `Unchanged` for one that cannot be read.
 fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("x-forwarded-for").iter().rev().flat_map(|line| {
         // A line that is no text counts as one unknown hop.
         line.to_str()
             .unwrap_or("?")
             .rsplit(',')
-            .map(|hop| node(hop.trim()).map(|address| ForwardedClient { address, tls: None }))
+            .map(|hop| parse_node(hop.trim()).map(|address| ForwardedClient { address, tls: None }))
     })
 }
 
-/// The hops of `Forwarded` (RFC 7239), nearest first; `None` for one that is unreadable or hidden.
+/// The hops of `Forwarded` (RFC 7239), nearest first; `Unchanged` for one that is unreadable or hidden.
 fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("forwarded").iter().rev().flat_map(|line| {
         // Parsed from the left, because of its quotes. A line with an error is one unknown hop, because the end of the
@@ -138,7 +138,7 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient
     })
 }
 
-/// The elements of a line of `Forwarded`; `None` where it breaks the grammar.
+/// The elements of a line of `Forwarded`; `Unchanged` where it breaks the grammar.
 fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
     let mut hops = Vec::new();
     let mut rest = line;
@@ -173,7 +173,7 @@ fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
             }
         }
         let tls = proto.map(|proto| proto.eq_ignore_ascii_case("https"));
-        hops.push(came_from.and_then(|text| node(&text)).map(|address| ForwardedClient { address, tls }));
+        hops.push(came_from.and_then(|text| parse_node(&text)).map(|address| ForwardedClient { address, tls }));
     }
 }
 
@@ -204,7 +204,7 @@ const fn is_token(byte: u8) -> bool {
 
 /// An address with or without a port, IPv6 with or without brackets. Hidden names (`unknown`, `_secret`) are no
 /// addresses.
-fn node(text: &str) -> Option<IpAddr> {
+fn parse_node(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok().map(IpAddr::V6);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     text.parse::<IpAddr>().ok().or_else(with_port).or_else(bracketed).map(|address| address.to_canonical())
@@ -224,7 +224,7 @@ mod tests {
         }
         let certificate = Some([1, 2, 3].as_slice().into());
         let peer = Peer { address: from.parse().unwrap(), tls: false, is_older_tls: false, certificate };
-        let corrected = proxies.correct(peer.clone(), &map);
+        let corrected = proxies.resolve_client(peer.clone(), &map);
         assert_eq!(corrected.certificate.is_some(), corrected == peer, "whoever is spoken for has no certificate");
         (corrected.address.to_string(), corrected.tls)
     }
@@ -243,7 +243,7 @@ mod tests {
         let lies: [(&str, &[u8]); 3] =
             [(XFF, b"198.51.100.1"), (FORWARDED, b"for=198.51.100.1;proto=https"), ("x-forwarded-proto", b"https")];
         assert_eq!(check("192.0.2.7", &lies), ("192.0.2.7".into(), false));
-        let nobody = Proxies::default().correct(
+        let nobody = Proxies::default().resolve_client(
             Peer::plain("10.0.0.1:1".parse().unwrap()),
             &HeaderMap::from_iter([(http::HeaderName::from_static(XFF), http::HeaderValue::from_static("1.2.3.4"))]),
         );
@@ -324,11 +324,11 @@ mod tests {
     #[test]
     fn a_platform_that_names_the_client_in_a_header_of_its_own_is_believed_about_it() {
         let proxies =
-            Proxies::new(Network::internal()).naming_clients_by(Some(HeaderName::from_static("fly-client-ip")));
+            Proxies::new(IpNetwork::internal()).with_client_header(Some(HeaderName::from_static("fly-client-ip")));
         let check = |from: &str, headers: &[(&'static str, &'static str)]| {
             let headers =
                 headers.iter().map(|(n, v)| (HeaderName::from_static(n), http::HeaderValue::from_static(v))).collect();
-            let peer = proxies.correct(Peer::plain(format!("{from}:1").parse().unwrap()), &headers);
+            let peer = proxies.resolve_client(Peer::plain(format!("{from}:1").parse().unwrap()), &headers);
             (peer.address.to_string(), peer.tls)
         };
         let said =

@@ -1,24 +1,24 @@
 //! Ranks agents for a message, with the code that passes messages on.
 
-use crate::agents::dispatch::{Candidates, Verdict};
-use crate::agents::peers::{Peer, names};
+use crate::agents::dispatch::{DispatchCandidates, DispatchVerdict};
+use crate::agents::peers::{PeerAgent, names};
 use crate::app::public_address;
-use crate::card::{self, Face};
+use crate::auth_setup;
+use crate::card::{self, CardContent};
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
 use crate::config::{Config, store_path};
-use crate::gate;
 use sabir_proto::AgentName;
-pub use sabir_store::Fit;
-use sabir_store::KeptCard;
+pub use sabir_store::RankingMatch;
+use sabir_store::StoredCard;
 use sabir_store::sqlite::{self, SqliteGuard};
 use std::collections::{BTreeMap, HashSet};
 
 /// Which agents would get a message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranked {
+pub struct MessageRanking {
     /// The scores of all agents, best first.
-    pub fits: Vec<Fit>,
+    pub fits: Vec<RankingMatch>,
     /// The agent that would get it; several if the caller would be asked, none if no agent fits.
     pub chosen: Vec<String>,
     /// The agent that would get it if no agent fits.
@@ -28,9 +28,14 @@ pub struct Ranked {
 /// Ranks the agents of a configuration for a text. The settings are those of the named agent, else of the first one of
 /// kind `dispatch`, else the default ones. Agents that were added at run time count too, and remote agents count with
 /// their stored cards.
-pub async fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text: &str) -> Result<Ranked, String> {
+pub async fn rank(
+    config: &Config,
+    dispatcher: Option<&str>,
+    skill: Option<&str>,
+    text: &str,
+) -> Result<MessageRanking, String> {
     let kind = |entry: &&AgentConfig| entry.kind == Kind::Dispatch;
-    let entry = match desk {
+    let entry = match dispatcher {
         Some(name) => {
             let found = config.agent.iter().filter(kind).find(|entry| entry.name == name);
             Some(found.ok_or_else(|| format!("there is no agent {name:?} of kind \"dispatch\""))?)
@@ -43,13 +48,13 @@ pub async fn rank(config: &Config, desk: Option<&str>, skill: Option<&str>, text
     let known = StoredAgents::read(config).await?;
     let all = config.agent.iter().chain(&known.added).filter(|entry| entry.name != own);
     let all = all.filter_map(|entry| known.peer(config, entry)).collect();
-    let candidates = Candidates::new(all, None, &names("dispatch.agents", &terms.agents)?);
-    let (fits, chosen) = match candidates.judge(skill, text, &terms).map_err(|failure| failure.0)? {
-        Verdict::Sure { agent, fits } => (fits, vec![agent.to_string()]),
-        Verdict::Unsure { agents, fits } => (fits, agents.iter().map(ToString::to_string).collect()),
-        Verdict::Nobody { fits } => (fits, Vec::new()),
+    let candidates = DispatchCandidates::new(all, None, &names("dispatch.agents", &terms.agents)?);
+    let (fits, chosen) = match candidates.choose(skill, text, &terms).map_err(|failure| failure.0)? {
+        DispatchVerdict::Sure { agent, fits } => (fits, vec![agent.to_string()]),
+        DispatchVerdict::Unsure { agents, fits } => (fits, agents.iter().map(ToString::to_string).collect()),
+        DispatchVerdict::Nobody { fits } => (fits, Vec::new()),
     };
-    Ok(Ranked { fits, chosen, fallback: terms.fallback })
+    Ok(MessageRanking { fits, chosen, fallback: terms.fallback })
 }
 
 /// The agents in the store, besides those of the configuration.
@@ -58,7 +63,7 @@ struct StoredAgents {
     /// Agents that were added at run time.
     added: Vec<AgentConfig>,
     /// The card in use of each remote agent, by name.
-    cards: BTreeMap<String, KeptCard>,
+    cards: BTreeMap<String, StoredCard>,
 }
 
 impl StoredAgents {
@@ -68,22 +73,23 @@ impl StoredAgents {
         if !SqliteGuard::path_beside(&path).exists() {
             return Ok(Self::default());
         }
-        let store = gate::store(config, sqlite::Writing::Inline, Default::default()).map_err(|e| e.to_string())?;
-        let added = store.enlisted().await.map_err(|e| e.to_string())?;
+        let store = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default())
+            .map_err(|e| e.to_string())?;
+        let added = store.registered_agents().await.map_err(|e| e.to_string())?;
         let cards = store.used_cards().await.map_err(|e| e.to_string())?;
         Ok(Self {
             added: added.iter().filter(|agent| agent.enabled).flat_map(section).collect(),
-            cards: cards.into_iter().map(|card| (card.seen.agent.to_string(), card)).collect(),
+            cards: cards.into_iter().map(|card| (card.observation.agent.to_string(), card)).collect(),
         })
     }
 
     /// An agent as the server would list it.
-    fn peer(&self, config: &Config, entry: &AgentConfig) -> Option<Peer> {
-        let Some(card) = self.cards.get(&entry.name) else { return Peer::configured(entry) };
+    fn peer(&self, config: &Config, entry: &AgentConfig) -> Option<PeerAgent> {
+        let Some(card) = self.cards.get(&entry.name) else { return PeerAgent::configured(entry) };
         let name = AgentName::parse(&entry.name).ok()?;
         let (public, skills) = card::build(entry, &public_address(config, config.server.listen));
-        let face = card::fill(&Face { public, skills, xpr: None, moved: None }, &entry.card, card);
+        let face = card::merge(&CardContent { public, skills, xpr: None, replaced_url: None }, &entry.card, card);
         let guarded = entry.auth.iter().map(|_| entry.name.clone()).collect::<HashSet<String>>();
-        Some(Peer::new(&name, &face.public, &guarded))
+        Some(PeerAgent::new(&name, &face.public, &guarded))
     }
 }

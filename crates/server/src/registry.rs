@@ -14,17 +14,17 @@ mod publishers;
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
-use crate::host::TokioHost;
 use crate::network::Network;
 use crate::peer::Peer;
-use crate::stack::{Untaken, collect};
+use crate::stack::{RejectedBody, collect};
+use crate::tokio_host::TokioHost;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use publishers::Publishers;
 use sabir_engine::Host as _;
-use sabir_network::record::{BYTES_MAX, RecordFault, Signed};
-use sabir_network::registry::{Entry, Query, Taken, Untaken as NotTaken};
+use sabir_network::record::{BYTES_MAX, RecordFault, SignedRecord};
+use sabir_network::registry::{AcceptedRecord, NetworkQuery, RecordRejection as NotTaken, RegistryEntry};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -34,24 +34,24 @@ const BASE: &str = "/registry/v1/";
 /// Counts the records of each publishing address.
 static PUBLISHERS: LazyLock<Publishers> = LazyLock::new(Publishers::default);
 /// When a publisher may try again if its record could not be checked.
-const SOON: Duration = Duration::from_secs(1);
+const RETRY_SOON: Duration = Duration::from_secs(1);
 /// The default number of networks in a response.
-const LIMIT: usize = 20;
+const LIMIT_DEFAULT: usize = 20;
 
 /// What a path below the prefix names.
-pub(crate) enum Place {
+pub(crate) enum RegistryPath {
     Network(String),
     Search,
     Changes,
 }
 
-impl Place {
+impl RegistryPath {
     /// Finds what a path names.
-    pub(crate) fn at(path: &str) -> Option<Self> {
+    pub(crate) fn find(path: &str) -> Option<Self> {
         match path.strip_prefix(BASE)? {
             "search" => Some(Self::Search),
             "changes" => Some(Self::Changes),
-            other => other.strip_prefix("networks/").map(|id| Self::Network(decoded(id))),
+            other => other.strip_prefix("networks/").map(|id| Self::Network(decode_id(id))),
         }
     }
 }
@@ -60,36 +60,39 @@ impl Place {
 pub(crate) async fn serve(
     app: &Arc<App>,
     network: &Arc<Network>,
-    place: Place,
+    place: RegistryPath,
     request: Request<Incoming>,
     peer: &Peer,
 ) -> Response<Body> {
     let query = request.uri().query().unwrap_or_default().to_owned();
     match (request.method().clone(), place) {
-        (Method::GET | Method::HEAD, Place::Search) => search(network, &query),
-        (Method::GET | Method::HEAD, Place::Changes) => changes(network, &query),
-        (Method::GET | Method::HEAD, Place::Network(id)) => {
+        (Method::GET | Method::HEAD, RegistryPath::Search) => search(network, &query),
+        (Method::GET | Method::HEAD, RegistryPath::Changes) => changes(network, &query),
+        (Method::GET | Method::HEAD, RegistryPath::Network(id)) => {
             match network.federation.registry().get(&id, TokioHost.now()) {
-                Some(entry) => told(StatusCode::OK, &shown(&entry)),
-                None => refused(StatusCode::NOT_FOUND, "not_found", "there is no such network here"),
+                Some(entry) => respond(StatusCode::OK, &entry_json(&entry)),
+                None => refuse(StatusCode::NOT_FOUND, "not_found", "there is no such network here"),
             }
         }
-        (method @ (Method::PUT | Method::DELETE), Place::Network(id)) => {
+        (method @ (Method::PUT | Method::DELETE), RegistryPath::Network(id)) => {
             match PUBLISHERS.count(peer.address, Instant::now()) {
-                Ok(()) => take(app, network, &id, request, peer, method == Method::DELETE).await,
-                Err(wait) => later(StatusCode::TOO_MANY_REQUESTS, "rate", "this address publishes too often", wait),
+                Ok(()) => accept_record(app, network, &id, request, peer, method == Method::DELETE).await,
+                Err(wait) => {
+                    refuse_until(StatusCode::TOO_MANY_REQUESTS, "rate", "this address publishes too often", wait)
+                }
             }
         }
         (_, place) => {
-            let allowed = if matches!(place, Place::Network(_)) { "GET, HEAD, PUT, DELETE" } else { "GET, HEAD" };
-            let mut response = refused(StatusCode::METHOD_NOT_ALLOWED, "method", &format!("this path takes {allowed}"));
+            let allowed =
+                if matches!(place, RegistryPath::Network(_)) { "GET, HEAD, PUT, DELETE" } else { "GET, HEAD" };
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "method", &format!("this path takes {allowed}"));
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             response
         }
     }
 }
 
-async fn take(
+async fn accept_record(
     app: &Arc<App>,
     network: &Arc<Network>,
     id: &str,
@@ -100,17 +103,22 @@ async fn take(
     let (parts, body) = request.into_parts();
     let taken = match collect(app, &parts.headers, body, BYTES_MAX).await {
         Ok(taken) => taken,
-        Err(Untaken { status, fault }) => return refused(status, "body", &fault.to_string()),
+        Err(RejectedBody { status, fault }) => return refuse(status, "body", &fault.to_string()),
     };
     let federation = &network.federation;
     // A known network is checked against its last record, without a call to a host, so the check cannot be slow.
-    let asks_host = !federation.registry().knows(id, TokioHost.now());
-    let looking = asks_host.then(|| PUBLISHERS.look(peer.address)).transpose();
+    let asks_host = !federation.registry().has_record(id, TokioHost.now());
+    let looking = asks_host.then(|| PUBLISHERS.begin_check(peer.address)).transpose();
     let Ok(_looking) = looking else {
-        return later(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many records are looked at; try again", SOON);
+        return refuse_until(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            "too many records are looked at; try again",
+            RETRY_SOON,
+        );
     };
-    let signed = Signed::read(&taken.body).and_then(|signed| {
-        let record = signed.claimed()?;
+    let signed = SignedRecord::read(&taken.body).and_then(|signed| {
+        let record = signed.parse_record()?;
         if record.withdrawn != withdraws {
             let words = "a record that says withdrawn is sent by DELETE, and any other by PUT";
             return Err(RecordFault::Invalid(words.into()));
@@ -118,18 +126,21 @@ async fn take(
         Ok(signed)
     });
     let outcome = match signed {
-        Ok(signed) => federation.registry().take(id, signed, None, federation.fetch(), TokioHost.now()).await,
+        Ok(signed) => federation.registry().accept(id, signed, None, federation.fetch(), TokioHost.now()).await,
         Err(fault) => Err(fault.into()),
     };
     match outcome {
         Ok(taken) => {
-            let status = if taken == Taken::First { StatusCode::CREATED } else { StatusCode::OK };
-            told(status, &json!({"network_id": id, "status": if taken == Taken::Same { "unchanged" } else { "taken" }}))
+            let status = if taken == AcceptedRecord::First { StatusCode::CREATED } else { StatusCode::OK };
+            respond(
+                status,
+                &json!({"network_id": id, "status": if taken == AcceptedRecord::Unchanged { "unchanged" } else { "taken" }}),
+            )
         }
         Err(why) => {
             let (status, code) = match &why {
                 NotTaken::Record(RecordFault::Signature) => (StatusCode::FORBIDDEN, "invalid_signature"),
-                NotTaken::Record(RecordFault::Invalid(_)) | NotTaken::Another(_) => {
+                NotTaken::Record(RecordFault::Invalid(_)) | NotTaken::WrongNetwork(_) => {
                     (StatusCode::UNPROCESSABLE_ENTITY, "invalid_record")
                 }
                 NotTaken::Stale(_) => (StatusCode::CONFLICT, "stale"),
@@ -137,13 +148,13 @@ async fn take(
                 NotTaken::Unproven(_) => (StatusCode::FORBIDDEN, "unproven"),
                 NotTaken::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             };
-            refused(status, code, &why.to_string())
+            refuse(status, code, &why.to_string())
         }
     }
 }
 
 fn search(network: &Network, query: &str) -> Response<Body> {
-    let mut asked = Query { limit: LIMIT, ..Query::default() };
+    let mut asked = NetworkQuery { limit: LIMIT_DEFAULT, ..NetworkQuery::default() };
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let text = || Some(value.clone().into_owned()).filter(|text| !text.is_empty());
         let number = || value.parse::<usize>();
@@ -154,19 +165,19 @@ fn search(network: &Network, query: &str) -> Response<Body> {
             "feature" => asked.feature = text(),
             "limit" => match number() {
                 Ok(limit @ 1..) => asked.limit = limit,
-                _ => return refused(StatusCode::BAD_REQUEST, "limit", "limit is a whole number above 0"),
+                _ => return refuse(StatusCode::BAD_REQUEST, "limit", "limit is a whole number above 0"),
             },
             "cursor" => match number() {
                 Ok(after) => asked.after = after,
-                Err(_) => return refused(StatusCode::BAD_REQUEST, "cursor", "this is no cursor of ours"),
+                Err(_) => return refuse(StatusCode::BAD_REQUEST, "cursor", "this is no cursor of ours"),
             },
             _ => {}
         }
     }
     let routes = network.federation.routes();
-    let (found, next) = routes.registry().search(&asked, TokioHost.now(), |id| routes.standing(id));
-    let networks: Vec<Value> = found.iter().map(shown).collect();
-    told(StatusCode::OK, &json!({"networks": networks, "next_cursor": next.map(|next| next.to_string())}))
+    let (found, next) = routes.registry().search(&asked, TokioHost.now(), |id| routes.health(id));
+    let networks: Vec<Value> = found.iter().map(entry_json).collect();
+    respond(StatusCode::OK, &json!({"networks": networks, "next_cursor": next.map(|next| next.to_string())}))
 }
 
 fn changes(network: &Network, query: &str) -> Response<Body> {
@@ -176,27 +187,27 @@ fn changes(network: &Network, query: &str) -> Response<Body> {
             let page = network.federation.registry().changes(since, TokioHost.now());
             answer_json(StatusCode::OK, serde_json::to_string(&page).unwrap_or_default())
         }
-        Err(_) => refused(StatusCode::BAD_REQUEST, "since", "since is the number of a change"),
+        Err(_) => refuse(StatusCode::BAD_REQUEST, "since", "since is the number of a change"),
     }
 }
 
 /// A network as JSON: its signed record, and where that was published.
-fn shown(entry: &Entry) -> Value {
+fn entry_json(entry: &RegistryEntry) -> Value {
     let record: Value = entry.signed.record.read().unwrap_or_default();
     json!({"record": record, "signature": entry.signed.signature, "origin": entry.origin})
 }
 
-fn told(status: StatusCode, value: &Value) -> Response<Body> {
+fn respond(status: StatusCode, value: &Value) -> Response<Body> {
     answer_json(status, value.to_string())
 }
 
-fn refused(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    told(status, &json!({"error": {"code": code, "message": message}}))
+fn refuse(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    respond(status, &json!({"error": {"code": code, "message": message}}))
 }
 
 /// A refusal with the time after which a retry may succeed.
-fn later(status: StatusCode, code: &str, message: &str, wait: Duration) -> Response<Body> {
-    let mut response = refused(status, code, message);
+fn refuse_until(status: StatusCode, code: &str, message: &str, wait: Duration) -> Response<Body> {
+    let mut response = refuse(status, code, message);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
     response
 }
@@ -208,6 +219,6 @@ fn answer_json(status: StatusCode, body: String) -> Response<Body> {
 }
 
 /// The id of a network in a path, where its colon may be percent-encoded.
-fn decoded(id: &str) -> String {
+fn decode_id(id: &str) -> String {
     id.replace("%3A", ":").replace("%3a", ":")
 }

@@ -1,16 +1,16 @@
 //! Event streams: numbered frames, comments while there is no event, and one write for all events that are ready.
 
 use crate::app::App;
-use crate::body::{Body, ClientBudget, EVENT_STREAM, no_room};
-use crate::losses::Told;
-use crate::metrics::Gauged;
+use crate::authorized_stream::AuthorizedStream;
+use crate::body::{Body, ClientBudget, EVENT_STREAM, over_budget};
+use crate::losses::LossReport;
+use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
-use crate::watched::Watched;
 use bytes::Bytes;
 use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use sabir_engine::watch::Item;
-use sabir_wire::{Teller, sse};
+use sabir_engine::watch::WatchItem;
+use sabir_wire::{StreamEncoder, sse};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,21 +22,36 @@ const WRITE_BYTES: usize = 32 << 10;
 /// The events of a task as an SSE body.
 #[derive(Debug)]
 pub(crate) struct EventStream {
-    watch: Watched,
-    teller: Teller,
-    told: Told,
+    watch: AuthorizedStream,
+    teller: StreamEncoder,
+    loss_report: LossReport,
     app: Arc<App>,
     outgoing: ClientBudget,
     timer: Option<Pin<Box<Sleep>>>,
     done: bool,
-    _open_streams: Gauged,
+    _open_streams: GaugeGuard,
 }
 
 impl EventStream {
-    pub(crate) fn new(watch: Watched, teller: Teller, told: Told, app: &Arc<App>, peer: &Peer) -> Self {
+    pub(crate) fn new(
+        watch: AuthorizedStream,
+        teller: StreamEncoder,
+        loss_report: LossReport,
+        app: &Arc<App>,
+        peer: &Peer,
+    ) -> Self {
         let outgoing = app.outgoing_to(peer);
         let open_streams = app.metrics.stream();
-        Self { watch, teller, told, app: app.clone(), outgoing, timer: None, done: false, _open_streams: open_streams }
+        Self {
+            watch,
+            teller,
+            loss_report,
+            app: app.clone(),
+            outgoing,
+            timer: None,
+            done: false,
+            _open_streams: open_streams,
+        }
     }
 
     /// The response with this stream as its body.
@@ -63,7 +78,7 @@ impl EventStream {
             match self.watch.poll_next(&self.app.guard, cx) {
                 Poll::Ready(Some(Ok(item))) => self.write(&item, &mut out),
                 Poll::Ready(Some(Err(fault))) => {
-                    self.teller.tell_fault(&fault, &mut out);
+                    self.teller.encode_fault(&fault, &mut out);
                     self.done = true;
                     break;
                 }
@@ -76,7 +91,7 @@ impl EventStream {
         }
         if !out.is_empty() {
             self.timer = None;
-            return Poll::Ready(Some(self.hold(out)));
+            return Poll::Ready(Some(self.reserve(out)));
         }
         if self.done {
             return Poll::Ready(None);
@@ -92,25 +107,25 @@ impl EventStream {
     }
 
     /// Counts events until they are written. A stream whose events do not fit into the budget ends, and can be resumed.
-    fn hold(&mut self, events: Vec<u8>) -> Bytes {
-        self.outgoing.hold(events).unwrap_or_else(|| {
+    fn reserve(&mut self, events: Vec<u8>) -> Bytes {
+        self.outgoing.reserve(events).unwrap_or_else(|| {
             self.app.metrics.shed();
             self.done = true;
             let mut end = Vec::new();
-            self.teller.tell_fault(&no_room(), &mut end);
+            self.teller.encode_fault(&over_budget(), &mut end);
             end.into()
         })
     }
 
-    fn write(&mut self, item: &Item, out: &mut Vec<u8>) {
+    fn write(&mut self, item: &WatchItem, out: &mut Vec<u8>) {
         match item {
-            Item::Event(event) => {
-                let last = self.watch.is_over();
-                self.teller.tell(event, last, self.told.losses(), out);
-                self.told.about_event(event);
+            WatchItem::Event(event) => {
+                let last = self.watch.is_finished();
+                self.teller.encode(event, last, self.loss_report.losses(), out);
+                self.loss_report.about_event(event);
             }
-            Item::Reply(message) => self.teller.tell_reply(message, self.told.losses(), out),
+            WatchItem::Reply(message) => self.teller.encode_direct_reply(message, self.loss_report.losses(), out),
         }
-        self.told.report(&self.app);
+        self.loss_report.report(&self.app);
     }
 }

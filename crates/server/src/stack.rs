@@ -11,17 +11,17 @@
 //! `call.rs` handles a decoded call. Responses have a budget (`body.rs`): a binding refuses a response that does not
 //! fit in its own form, and all other responses are counted here at the end.
 
-use crate::accept;
-use crate::app::{App, Served};
-use crate::arriving::{Arriving, Bounds, Taken, Trouble};
+use crate::accept_header;
+use crate::app::{App, ServedAgent};
 use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
-use crate::body::{A2A_JSON, Body, JSON, TEXT, answer, no_room};
+use crate::body::{A2A_JSON, Body, JSON, TEXT, answer, over_budget};
 use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::agent::AgentConfig;
+use crate::exchange_log;
+use crate::incoming_body::{BodyLimits, IncomingBody, ReceiveError, ReceivedBody};
 use crate::peer::Peer;
 use crate::registry;
-use crate::wire;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
 };
@@ -30,8 +30,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sabir_proto::Fault;
 use sabir_proto::card::Interface;
-use sabir_wire::v1::http::{Routed, route};
-use sabir_wire::{Entry, v03};
+use sabir_wire::v1::http::{RouteMatch, route};
+use sabir_wire::{EndpointPath, v03};
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
@@ -41,17 +41,17 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Browsers use only HTTPS for this host for a year. Its subdomains are left out, because they may belong to others.
 const HTTPS_ONLY: &str = "max-age=31536000";
 /// After how many seconds a retry is worthwhile if a budget was full.
-pub(crate) const CROWDED_SECONDS: u64 = 1;
+pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;
 /// Longest request id that is accepted from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Serves one request of a peer. Never fails: a failure is a response too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
-    let invitation = app.door.invitation(request.headers());
+    let invitation = app.origin_check.cors_headers(request.headers());
     let is_own_tls = peer.tls;
-    let peer = app.proxies.correct(peer, request.headers());
+    let peer = app.proxies.resolve_client(peer, request.headers());
     let strict = app.production && (is_own_tls || (app.https_only && peer.tls));
-    let plain_json = accept::prefers_plain_json(request.headers());
+    let plain_json = accept_header::prefers_plain_json(request.headers());
     let mut response = match app.access_log {
         true => logged(&app, request, &peer).await,
         false => traced(&app, request, &peer).await,
@@ -71,9 +71,9 @@ pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer)
 fn count_outgoing(app: &App, peer: &Peer, response: &mut Response<Body>) {
     let Body::Whole(bytes) = response.body_mut() else { return };
     let Some(whole) = bytes.take() else { return };
-    match app.outgoing_to(peer).hold(whole) {
+    match app.outgoing_to(peer).reserve(whole) {
         Some(whole) => *response.body_mut() = Body::Counted(Some(whole)),
-        None => *response = bind::shed(app, rest::refuse_early(StatusCode::SERVICE_UNAVAILABLE, &no_room())),
+        None => *response = bind::shed(app, rest::refuse_early(StatusCode::SERVICE_UNAVAILABLE, &over_budget())),
     }
 }
 
@@ -113,7 +113,7 @@ fn request_id(request: &Request<Incoming>) -> Option<HeaderValue> {
 async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
     // Decided by its path and not by its content, because it has its own texts for all errors.
     if let Some(network) = &app.network
-        && let Some(place) = agnt::Place::at(request.uri().path())
+        && let Some(place) = agnt::EnvelopePath::find(request.uri().path())
     {
         return Box::pin(agnt::serve(app, network, place, request, peer)).await;
     }
@@ -122,11 +122,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
                      it carried, if any";
         return rest::refuse_early(StatusCode::FORBIDDEN, &Fault::InvalidRequest(words.into()));
     }
-    if let Err((status, problem)) = app.door.check(&request) {
+    if let Err((status, problem)) = app.origin_check.check(&request) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return refuse_by_path(&request, status, &Fault::InvalidRequest(problem.into()));
     }
-    if let Some(answer) = app.door.preflight(&request) {
+    if let Some(answer) = app.origin_check.preflight(&request) {
         return answer;
     }
     // The rare branches are boxed: a connection holds the future of its request by value and moves it, so every request
@@ -135,12 +135,12 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         return Box::pin(grpc::serve(app, request, peer)).await;
     }
     if let Some(network) = &app.network
-        && let Some(place) = registry::Place::at(request.uri().path())
+        && let Some(place) = registry::RegistryPath::find(request.uri().path())
     {
         return Box::pin(registry::serve(app, network, place, request, peer)).await;
     }
-    let path = one_slash(request.uri().path());
-    let (at, rest_of_path) = match below_agent(app, path) {
+    let path = with_one_slash(request.uri().path());
+    let (at, rest_of_path) = match split_agent(app, path) {
         Ok(found) => found,
         Err(name) => {
             let fault = Fault::UnsupportedOperation(format!("there is no agent named {name:?} here"));
@@ -149,26 +149,27 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     };
     match (request.method().as_str(), rest_of_path) {
         ("POST", path) if is_endpoint(path) => {
-            let entry = entry(rest_of_path);
+            let entry = endpoint(rest_of_path);
             let (parts, body) = request.into_parts();
             match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                 Ok(body) => {
-                    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
-                    let arrived = jsonrpc::Arrived { at: at.as_ref(), entry, head };
-                    wire::listen(app, &parts, body.body.clone(), Box::pin(jsonrpc::serve(app, arrived, body))).await
+                    let head = bind::RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
+                    let arrived = jsonrpc::RoutedRequest { path_agent: at.as_ref(), entry, head };
+                    exchange_log::record(app, &parts, body.body.clone(), Box::pin(jsonrpc::serve(app, arrived, body)))
+                        .await
                 }
-                Err(untaken) => untaken.answer(jsonrpc::refuse_early),
+                Err(untaken) => untaken.into_response(jsonrpc::refuse_early),
             }
         }
-        (_, path) if path.starts_with("/_agent-native/") && process::Job::at(path).is_some() => {
-            let job = process::Job::at(path);
+        (_, path) if path.starts_with("/_agent-native/") && process::CallbackJob::of_path(path).is_some() => {
+            let job = process::CallbackJob::of_path(path);
             Box::pin(process_job(app, job, request)).await
         }
         ("GET" | "HEAD", "/.well-known/agent-card.json") => {
-            Box::pin(card(app, at.as_ref(), &request, WellKnown::AgentCard)).await
+            Box::pin(agent_card(app, at.as_ref(), &request, WellKnown::AgentCard)).await
         }
         ("GET" | "HEAD", "/.well-known/agent.json") => {
-            Box::pin(card(app, at.as_ref(), &request, WellKnown::Agent)).await
+            Box::pin(agent_card(app, at.as_ref(), &request, WellKnown::Agent)).await
         }
         ("GET" | "HEAD", WELL_KNOWN_KEYS) if at.is_none() => match &app.signer {
             Some(signer) => signer.key_set().respond(request.headers(), None),
@@ -182,7 +183,7 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         ("GET" | "HEAD", "/healthz") if at.is_none() => answer(StatusCode::OK, TEXT, "ok\n"),
         ("GET" | "HEAD", "/readyz") if at.is_none() => Box::pin(ready(app)).await,
         ("GET" | "HEAD", "/metrics") if at.is_none() => {
-            answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.exposition())
+            answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", app.metrics_text())
         }
         _ => {
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -197,33 +198,33 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
     }
 }
 
-async fn process_job(app: &Arc<App>, job: Option<process::Job>, request: Request<Incoming>) -> Response<Body> {
+async fn process_job(app: &Arc<App>, job: Option<process::CallbackJob>, request: Request<Incoming>) -> Response<Body> {
     let Some(job) = job.filter(|_| request.method() == Method::POST) else {
         return process::wrong_method();
     };
     let (parts, body) = request.into_parts();
     match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
         Ok(taken) => process::serve(app, job, &parts.headers, &taken.body).await,
-        Err(untaken) => untaken.answer(rest::refuse_early),
+        Err(untaken) => untaken.into_response(rest::refuse_early),
     }
 }
 
 async fn http_json(
     app: &Arc<App>,
-    at: Option<&Arc<Served>>,
+    at: Option<&Arc<ServedAgent>>,
     request: Request<Incoming>,
     peer: &Peer,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let path = one_slash(parts.uri.path());
-    let below = if at.is_some() { named(path).map_or(path, |(_, rest)| rest) } else { path };
-    let head = bind::Head { uri: &parts.uri, headers: &parts.headers, peer };
-    if let Some(path) = older(below) {
+    let path = with_one_slash(parts.uri.path());
+    let below = if at.is_some() { agent_in_path(path).map_or(path, |(_, rest)| rest) } else { path };
+    let head = bind::RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
+    if let Some(path) = v03_path(below) {
         return match v03::rest::route(&parts.method, path) {
-            v03::rest::Routed::Operation(route, _) => {
+            v03::rest::RouteMatch::Operation(route, _) => {
                 match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                     Ok(body) => {
-                        wire::listen(
+                        exchange_log::record(
                             app,
                             &parts,
                             body.body.clone(),
@@ -231,36 +232,38 @@ async fn http_json(
                         )
                         .await
                     }
-                    Err(untaken) => untaken.answer(rest_v03::refuse_early),
+                    Err(untaken) => untaken.into_response(rest_v03::refuse_early),
                 }
             }
-            v03::rest::Routed::WrongMethod(allowed) => wrong_method(allowed),
-            v03::rest::Routed::Unknown => {
+            v03::rest::RouteMatch::WrongMethod(allowed) => wrong_method(allowed),
+            v03::rest::RouteMatch::Unknown => {
                 not_found("no such path of A2A 0.3; the agent card at /.well-known/agent-card.json says what is served")
             }
         };
     }
     match route(&parts.method, below) {
-        Routed::Operation(route, tenant) => match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
-            Ok(body) => {
-                wire::listen(
-                    app,
-                    &parts,
-                    body.body.clone(),
-                    Box::pin(rest::serve(app, at, (route, tenant), head, body)),
-                )
-                .await
+        RouteMatch::Operation(route, tenant) => {
+            match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
+                Ok(body) => {
+                    exchange_log::record(
+                        app,
+                        &parts,
+                        body.body.clone(),
+                        Box::pin(rest::serve(app, at, (route, tenant), head, body)),
+                    )
+                    .await
+                }
+                Err(untaken) => untaken.into_response(rest::refuse_early),
             }
-            Err(untaken) => untaken.answer(rest::refuse_early),
-        },
-        Routed::WrongMethod(allowed) => wrong_method(allowed),
-        Routed::Unknown if is_endpoint(below) => {
+        }
+        RouteMatch::WrongMethod(allowed) => wrong_method(allowed),
+        RouteMatch::Unknown if is_endpoint(below) => {
             let fault = Fault::InvalidRequest("JSON-RPC requests are sent by POST".into());
             let mut response = jsonrpc::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             response
         }
-        Routed::Unknown => {
+        RouteMatch::Unknown => {
             not_found("no such path; /.well-known/agent-card.json is the agent card, / and /catalog show the agents")
         }
     }
@@ -272,7 +275,7 @@ fn is_probe(path: &str) -> bool {
 }
 
 /// The path in 0.3, which is below `/v1`. 0.2 had another path for its extended card.
-pub(crate) fn older(path: &str) -> Option<&str> {
+pub(crate) fn v03_path(path: &str) -> Option<&str> {
     match path {
         "/agent/authenticatedExtendedCard" => Some("/v1/card"),
         path if path.starts_with("/v1/") => Some(path),
@@ -287,7 +290,12 @@ fn wrong_method(allowed: &'static str) -> Response<Body> {
     response
 }
 
-async fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, asked: WellKnown) -> Response<Body> {
+async fn agent_card(
+    app: &App,
+    at: Option<&Arc<ServedAgent>>,
+    request: &Request<Incoming>,
+    asked: WellKnown,
+) -> Response<Body> {
     let version = bind::version(request.headers(), request.uri().query().unwrap_or(""));
     match at.or_else(|| app.default_agent()) {
         Some(served) => {
@@ -299,17 +307,17 @@ async fn card(app: &App, at: Option<&Arc<Served>>, request: &Request<Incoming>, 
 }
 
 /// Which endpoint of JSON-RPC a path is.
-fn entry(path: &str) -> Entry {
+fn endpoint(path: &str) -> EndpointPath {
     match path.trim_end_matches('/') {
-        "/a2a" => Entry::A2a,
-        "/_agent-native/a2a" => Entry::Native,
-        _ => Entry::Root,
+        "/a2a" => EndpointPath::A2a,
+        "/_agent-native/a2a" => EndpointPath::Native,
+        _ => EndpointPath::Root,
     }
 }
 
 /// Splits `/agents/{name}` or `/apps/{name}` off a path. An unknown name is an error, not the default agent.
-fn below_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<Served>>, &'p str), String> {
-    match named(path) {
+fn split_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<ServedAgent>>, &'p str), String> {
+    match agent_in_path(path) {
         None => Ok((None, path)),
         Some((name, rest)) => match app.agent(name) {
             Some(served) if served.is_app || !is_app_path(path) => Ok((Some(served), rest)),
@@ -326,14 +334,14 @@ fn is_app_path(path: &str) -> bool {
 }
 
 /// The agent that a path names, and the rest of the path.
-pub(crate) fn named(path: &str) -> Option<(&str, &str)> {
+pub(crate) fn agent_in_path(path: &str) -> Option<(&str, &str)> {
     // Apps of a workspace call each other by `/apps/{name}`; it leads to agents too.
     let below = path.strip_prefix("/agents/").or_else(|| path.strip_prefix("/apps/"))?;
-    Some(below.find('/').map_or((below, ""), |slash| (&below[..slash], one_slash(&below[slash..]))))
+    Some(below.find('/').map_or((below, ""), |slash| (&below[..slash], with_one_slash(&below[slash..]))))
 }
 
 /// A path with one slash at its beginning. Clients that append a `/` to a URL that ends in one request `//v1/…`.
-fn one_slash(path: &str) -> &str {
+fn with_one_slash(path: &str) -> &str {
     match path.strip_prefix("//") {
         None => path,
         Some(rest) => &path[path.len() - rest.trim_start_matches('/').len() - 1..],
@@ -342,8 +350,8 @@ fn one_slash(path: &str) -> &str {
 
 /// A refusal before the body was read, in the form of the binding at the path.
 fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) -> Response<Body> {
-    let path = one_slash(request.uri().path());
-    let below = named(path).map_or(path, |(_, below)| below);
+    let path = with_one_slash(request.uri().path());
+    let below = agent_in_path(path).map_or(path, |(_, below)| below);
     match *request.method() == Method::POST && is_endpoint(below) {
         true => jsonrpc::refuse_early(status, fault),
         false => rest::refuse_early(status, fault),
@@ -352,7 +360,7 @@ fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) ->
 
 /// Whether requests to an interface of a card reach the agent. So the start finds a card that promises too much, and
 /// not its first client.
-pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &PublicAddress) -> bool {
+pub(crate) fn serves_interface(interface: &Interface, agent: &AgentConfig, address: &PublicAddress) -> bool {
     let (binding, version) = (&*interface.protocol_binding, &*interface.protocol_version);
     if binding == "GRPC" {
         let reached = match version {
@@ -363,7 +371,7 @@ pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &Publi
         return reached && interface.url == address.authority;
     }
     let Some(path) = interface.url.strip_prefix(&*address.url) else { return false };
-    let below = match named(path) {
+    let below = match agent_in_path(path) {
         Some((name, below)) if name == agent.name => below,
         Some(_) => return false,
         None if agent.default => path,
@@ -372,11 +380,12 @@ pub(crate) fn offers(interface: &Interface, agent: &AgentConfig, address: &Publi
     let operation = format!("{}/message:send", below.trim_end_matches('/'));
     match (binding, version) {
         ("JSONRPC", "1.0" | "0.3") => is_endpoint(below),
-        ("HTTP+JSON", "1.0") => matches!(route(&Method::POST, &operation), Routed::Operation(..)),
+        ("HTTP+JSON", "1.0") => matches!(route(&Method::POST, &operation), RouteMatch::Operation(..)),
         ("HTTP+JSON", "0.3") => {
             let operation = format!("/v1{operation}");
-            older(&operation)
-                .is_some_and(|path| matches!(v03::rest::route(&Method::POST, path), v03::rest::Routed::Operation(..)))
+            v03_path(&operation).is_some_and(|path| {
+                matches!(v03::rest::route(&Method::POST, path), v03::rest::RouteMatch::Operation(..))
+            })
         }
         _ => false,
     }
@@ -393,17 +402,17 @@ pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
 }
 
 /// A body that was refused: the status and the fault for its sender.
-pub(crate) struct Untaken {
+pub(crate) struct RejectedBody {
     pub(crate) status: StatusCode,
     pub(crate) fault: Fault,
 }
 
-impl Untaken {
+impl RejectedBody {
     /// The response in the form of a binding.
-    fn answer(self, refuse: impl FnOnce(StatusCode, &Fault) -> Response<Body>) -> Response<Body> {
+    fn into_response(self, refuse: impl FnOnce(StatusCode, &Fault) -> Response<Body>) -> Response<Body> {
         let mut response = refuse(self.status, &self.fault);
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, CROWDED_SECONDS.into());
+            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
         }
         response
     }
@@ -415,34 +424,34 @@ pub(crate) async fn collect(
     headers: &http::HeaderMap,
     body: Incoming,
     most: usize,
-) -> Result<Taken, Untaken> {
+) -> Result<ReceivedBody, RejectedBody> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
     let read = if declared.is_some_and(|n| n > most) {
-        Err(Trouble::TooLarge)
+        Err(ReceiveError::TooLarge)
     } else {
-        let bounds = Bounds { bytes_max: most, time_max: app.body_time_max };
-        let mut arriving = Arriving::new(body, &app.inflight, bounds);
+        let bounds = BodyLimits { bytes_max: most, time_max: app.body_time_max };
+        let mut arriving = IncomingBody::new(body, &app.inflight, bounds);
         Box::pin(async move {
             let body = (&mut arriving).collect().await?.to_bytes();
-            Ok(Taken { body, held: arriving.into_held() })
+            Ok(ReceivedBody { body, share: arriving.into_share() })
         })
         .await
     };
     read.map_err(|trouble| {
         let (status, fault) = match trouble {
-            Trouble::TooLarge => {
+            ReceiveError::TooLarge => {
                 let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
                 (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
             }
-            Trouble::Late => (StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest(trouble.to_string())),
-            Trouble::Crowded => {
+            ReceiveError::TimedOut => (StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest(trouble.to_string())),
+            ReceiveError::Crowded => {
                 app.metrics.shed();
                 (StatusCode::SERVICE_UNAVAILABLE, Fault::Unavailable(trouble.to_string()))
             }
             // The client cannot read this response any more; it is made in any case.
-            Trouble::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
+            ReceiveError::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
         };
-        Untaken { status, fault }
+        RejectedBody { status, fault }
     })
 }
 
@@ -450,7 +459,8 @@ async fn ready(app: &App) -> Response<Body> {
     if app.is_stopping() {
         return answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n");
     }
-    let trouble = app.trouble().await.map(|trouble| format!("nothing can be stored: {trouble}; reads are served\n"));
+    let trouble =
+        app.write_error().await.map(|trouble| format!("nothing can be stored: {trouble}; reads are served\n"));
     // A write error may pass by itself, damage does not.
     let why = trouble.or_else(|| {
         let damage = app.damage()?;
@@ -487,10 +497,10 @@ mod tests {
             ("///v1//card", "/v1//card"),
             ("/v1/card", "/v1/card"),
         ] {
-            assert_eq!(one_slash(path), expected, "{path}");
+            assert_eq!(with_one_slash(path), expected, "{path}");
         }
-        assert_eq!(named("/agents/desk//v1/card"), Some(("desk", "/v1/card")));
-        assert_eq!(named("/agents/desk/"), Some(("desk", "/")));
-        assert_eq!(named("/agents/desk"), Some(("desk", "")));
+        assert_eq!(agent_in_path("/agents/desk//v1/card"), Some(("desk", "/v1/card")));
+        assert_eq!(agent_in_path("/agents/desk/"), Some(("desk", "/")));
+        assert_eq!(agent_in_path("/agents/desk"), Some(("desk", "")));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::app::{App, Server};
 use crate::config::{Config, Durability, store_path};
-use sabir_guard::config::Accept;
+use sabir_guard::config::AcceptedCredential;
 use std::path::PathBuf;
 
 /// The URL, agents and settings of a started server.
@@ -14,7 +14,7 @@ pub struct Summary {
     pub is_local: bool,
     /// The agents by name, the default agent first.
     pub agents: Vec<AgentSummary>,
-    /// The file of the store; `None` for a store in memory.
+    /// The file of the store; `Unchanged` for a store in memory.
     pub store: Option<PathBuf>,
     /// Whether a reply waits until the disk has its events.
     pub is_synced: bool,
@@ -48,7 +48,8 @@ impl Server {
     pub fn summary(&self, config: &Config) -> Summary {
         let entries =
             || std::iter::once(&config.auth).chain(config.agent.iter().filter_map(|agent| agent.auth.as_ref()));
-        let mut accepted: Vec<&str> = entries().flat_map(|auth| auth.accepted()).map(Accept::name).collect();
+        let mut accepted: Vec<&str> =
+            entries().flat_map(|auth| auth.accepted()).map(AcceptedCredential::name).collect();
         accepted.sort_unstable();
         accepted.dedup();
         Summary {
@@ -60,18 +61,18 @@ impl Server {
             accepted,
             open_agents: config.open_agents().map(str::to_owned).collect(),
             is_production: config.is_production(),
-            notes: config.origins.notes(),
+            notes: config.sources.notes(),
             warnings: config.warnings(),
         }
     }
 }
 
 fn agents(app: &App) -> Vec<AgentSummary> {
-    let default = app.default_agent().map(|served| served.resident.name.clone());
+    let default = app.default_agent().map(|served| served.hosted.name.clone());
     let mut agents: Vec<AgentSummary> = Vec::new();
     for served in app.directory.all().values() {
-        let (name, card) = (served.resident.name.to_string(), served.cards.public());
-        let is_default = default.as_ref() == Some(&served.resident.name);
+        let (name, card) = (served.hosted.name.to_string(), served.cards.public());
+        let is_default = default.as_ref() == Some(&served.hosted.name);
         let path = if is_default { "/".to_owned() } else { format!("/agents/{name}") };
         let mut interfaces: Vec<String> = Vec::new();
         for interface in &card.supported_interfaces {

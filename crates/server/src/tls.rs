@@ -10,7 +10,7 @@ mod load;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
-use load::{Files, Loaded, Stamp};
+use load::{FileStamps, LoadedTls, TlsFiles};
 use rustls::ServerConfig;
 use std::fmt;
 use std::future::pending;
@@ -19,34 +19,34 @@ use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the files are checked for changes.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A certificate that expires sooner than this should have been renewed.
 const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The present certificate of this server.
-pub(crate) struct Tls {
-    files: Files,
+pub(crate) struct ServerCertificate {
+    files: TlsFiles,
     /// The state of the files before they were first read, so that every later change is seen.
-    first: Stamp,
-    loaded: RwLock<Arc<Loaded>>,
+    first: FileStamps,
+    loaded: RwLock<Arc<LoadedTls>>,
     /// Set up at the start, because a SIGHUP without a handler ends the process.
     hangups: Mutex<Option<Signal>>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-impl Tls {
-    /// Loads the configured files. `None` if this server speaks plain HTTP. An error names the file.
+impl ServerCertificate {
+    /// Loads the configured files. `Unchanged` if this server speaks plain HTTP. An error names the file.
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let Some(tls) = config.server.own_tls() else { return Ok(None) };
-        let files = Files::new(tls, |path| config.resolve(path))?;
+        let files = TlsFiles::new(tls, |path| config.resolve(path))?;
         let first = files.stamp();
         let loaded = files.load().map_err(|problem| problem.to_string())?;
-        loaded.tell(SystemTime::now());
+        loaded.warn_of_expiry(SystemTime::now());
         let hangups = signal(SignalKind::hangup()).map_err(|e| format!("cannot listen for SIGHUP: {e}"))?;
         Ok(Some(Arc::new(Self {
             files,
@@ -56,7 +56,7 @@ impl Tls {
         })))
     }
 
-    fn loaded(&self) -> Arc<Loaded> {
+    fn loaded(&self) -> Arc<LoadedTls> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -80,7 +80,7 @@ impl Tls {
         loop {
             let asked = tokio::select! {
                 () = hangup(&mut hangups) => true,
-                () = tokio::time::sleep(POLL) => false,
+                () = tokio::time::sleep(POLL_INTERVAL) => false,
             };
             let now = self.stamp().await;
             // The same state twice: an operator may replace first the certificate and then its key.
@@ -92,7 +92,7 @@ impl Tls {
         }
     }
 
-    async fn stamp(self: &Arc<Self>) -> Option<Stamp> {
+    async fn stamp(self: &Arc<Self>) -> Option<FileStamps> {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.files.stamp()).await.ok()
     }
@@ -103,7 +103,7 @@ impl Tls {
         match outcome {
             Ok(Ok(loaded)) => {
                 tracing::info!("new connections get the certificate as it is in its files now");
-                loaded.tell(SystemTime::now());
+                loaded.warn_of_expiry(SystemTime::now());
                 metrics.tls_expiry(loaded.not_after);
                 *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
                 metrics.tls_reload("ok");
@@ -128,9 +128,9 @@ async fn hangup(signals: &mut Option<Signal>) {
     }
 }
 
-impl Loaded {
+impl LoadedTls {
     /// Logs a warning for a certificate that has expired, expires soon, or is not valid yet.
-    fn tell(&self, now: SystemTime) {
+    fn warn_of_expiry(&self, now: SystemTime) {
         if self.not_after <= now {
             tracing::error!(
                 "the certificate of server.tls.cert has expired; clients will refuse it until it is renewed"

@@ -3,15 +3,15 @@
 //! It uses the same rows and the same calculation as the cards and the authentication of a server.
 
 use crate::card::chain;
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_gateway::{Egress, Outbound, PATIENCE, Tls};
-use sabir_guard::authn::chain::{Chain, ChainFault};
+use sabir_gateway::{DocumentFetcher, Egress, FETCH_TIME_MAX, Tls};
+use sabir_guard::authn::chain::{ChainClient, ChainFault};
 use url::Url;
 
 /// The agents of a chain, read through one of its nodes.
 pub struct XprRegistry {
-    chain: Chain<Outbound>,
+    chain: ChainClient<DocumentFetcher>,
 }
 
 /// The registration of one agent on the chain.
@@ -36,13 +36,14 @@ impl std::fmt::Debug for XprRegistry {
 impl XprRegistry {
     /// Opens a node of the chain. Its address is not restricted, because the operator configured it.
     pub fn new(node: &Url, tls: &Tls) -> Result<Self, String> {
-        let outbound = Outbound::with(Egress::anywhere(), tls, PATIENCE).map_err(|e| e.to_string())?;
-        Ok(Self { chain: Chain::new(node, outbound).map_err(|e| e.to_string())? })
+        let outbound =
+            DocumentFetcher::with_timeout(Egress::anywhere(), tls, FETCH_TIME_MAX).map_err(|e| e.to_string())?;
+        Ok(Self { chain: ChainClient::new(node, outbound).map_err(|e| e.to_string())? })
     }
 
     /// Reads the registration of an account.
     pub async fn registration(&self, account: &str) -> Result<XprRegistration, String> {
-        let news = chain::ask(&self.chain, account, TokioHost.now()).await.map_err(|fault| match fault {
+        let news = chain::fetch_record(&self.chain, account, TokioHost.now()).await.map_err(|fault| match fault {
             ChainFault::Absent | ChainFault::NoPermission => format!("agent '{account}' is not registered"),
             ChainFault::Unavailable(why) => format!("the chain cannot be asked: {why}"),
         })?;

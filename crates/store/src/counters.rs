@@ -6,10 +6,10 @@
 
 mod sliding;
 
-pub(crate) use sliding::Sliding;
-pub use sliding::{CALLERS_MAX, SLOTS_MAX};
+pub(crate) use sliding::SlidingWindows;
+pub use sliding::{BUCKETS_MAX, CALLERS_MAX};
 
-use crate::{Answer, KeyId};
+use crate::{KeyId, StoreFuture};
 use sabir_proto::Timestamp;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// A limit on the number of requests within a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window<'a> {
+pub struct RateWindow<'a> {
     /// Distinguishes the limits that apply to one caller: an agent, a tier.
     pub name: &'a str,
     /// The length of the window.
@@ -28,7 +28,7 @@ pub struct Window<'a> {
 
 /// The decision on one request under a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hit {
+pub enum RateDecision {
     /// The request is admitted and counted.
     Admitted {
         /// How many more would be admitted right now.
@@ -45,7 +45,7 @@ pub enum Hit {
 
 /// The decision on one request under a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
+pub enum QuotaDecision {
     /// The request is within the quota and counted.
     Within {
         /// The day's requests, this one included.
@@ -76,20 +76,20 @@ impl Day {
 pub trait Counters: Send + Sync + 'static {
     /// Counts one request of a caller, unless the limit is reached. A request is within the window while it is younger
     /// than its length, so at `limit = 20` and a minute the 21st is refused until the first is 60,000 ms old. Exact up
-    /// to [`SLOTS_MAX`] requests; above that, one may be counted for up to 1/[`SLOTS_MAX`] of the window too long.
+    /// to [`BUCKETS_MAX`] requests; above that, one may be counted for up to 1/[`BUCKETS_MAX`] of the window too long.
     ///
     /// At most [`CALLERS_MAX`] callers are remembered. When there are more, callers that have been idle for a window
     /// are forgotten first, then callers below their limit; **never** one that has reached its limit, so a caller
     /// cannot get rid of a refusal by bringing others along.
-    fn hit(&self, caller: &str, window: Window<'_>, now: Timestamp) -> Answer<Hit>;
+    fn hit(&self, caller: &str, window: RateWindow<'_>, now: Timestamp) -> StoreFuture<RateDecision>;
 
     /// Uses one of a key's quota for the UTC day, unless the quota is used up. Exact: of any number of concurrent
     /// calls, `limit` are within. The count survives the end of the process before this returns, and is forgotten after
     /// the next day.
-    fn spend(&self, key: &KeyId, limit: u64, now: Timestamp) -> Answer<Spent>;
+    fn spend_quota(&self, key: &KeyId, limit: u64, now: Timestamp) -> StoreFuture<QuotaDecision>;
 
     /// How much of its quota a key has used on this day.
-    fn spent(&self, key: &KeyId, now: Timestamp) -> Answer<u64>;
+    fn quota_used(&self, key: &KeyId, now: Timestamp) -> StoreFuture<u64>;
 }
 
 #[cfg(test)]

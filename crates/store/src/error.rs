@@ -1,6 +1,6 @@
 //! Errors of the store: one variant for each reaction of the caller.
 
-use crate::{KeyId, Refusal};
+use crate::{KeyId, LedgerError};
 use sabir_proto::AgentName;
 use std::path::PathBuf;
 
@@ -41,19 +41,19 @@ pub enum AppendError {
     NameMoved,
     /// The parent task has settled or does not exist.
     #[error("the parent has settled")]
-    Orphan,
+    ParentSettled,
     /// The parent has a child with this key already. Look that child up.
     #[error("there is a child of that key")]
-    Twin,
+    DuplicateChild,
     /// The root has as many tasks below it as it may have.
     #[error("too many tasks in one family")]
-    TooManyKin,
+    TooManySubtasks,
     /// More push configurations than one task may have.
     #[error("too many push configurations")]
     TooManyConfigs,
     /// The ledger refused an effect of the step.
     #[error(transparent)]
-    Ledger(#[from] Refusal),
+    Ledger(#[from] LedgerError),
     /// The store itself failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -67,7 +67,7 @@ pub enum ChangeError {
     NoSuchKey(KeyId),
     /// Another key has this id or this secret.
     #[error("there is such a key already")]
-    Taken,
+    KeyTaken,
     /// No agent of this name was added.
     #[error("no agent {0} was added here")]
     NoSuchAgent(AgentName),

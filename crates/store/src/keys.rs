@@ -1,12 +1,12 @@
 //! API keys: secrets that this server issued and of which it stores only the hash.
 //!
-//! A key is a record with terms; the secret that callers send is recognised by its [`Imprint`]. Rotating replaces the
+//! A key is a record with terms; the secret that callers send is recognised by its [`KeyFingerprint`]. Rotating replaces the
 //! secret and keeps the record, so that tasks, quotas and audit entries go on belonging to the same key.
 //!
 //! A secret is 128 random bits, so a plain SHA-256 is enough: there is nothing to guess, and a slow hash would be work
 //! that strangers can order. A lookup compares hashes, whose bytes no caller can choose, so its time reveals nothing.
 
-use crate::{Answer, By, ChangeError, Hash, StoreError};
+use crate::{AuditActor, ChangeError, Hash, StoreError, StoreFuture};
 use sabir_proto::Timestamp;
 use std::fmt;
 use std::sync::Arc;
@@ -51,21 +51,21 @@ impl fmt::Debug for KeyId {
 
 /// What the store has of a secret: its hash and its visible prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imprint {
+pub struct KeyFingerprint {
     /// SHA-256 of the whole secret.
     pub hash: Hash,
     /// Its first [`PREFIX_CHARS`] characters.
     pub prefix: String,
 }
 
-impl Imprint {
+impl KeyFingerprint {
     /// Computes the fingerprint of a secret.
     pub fn of(text: &str) -> Self {
-        Self { hash: Self::hash(text), prefix: text.chars().take(PREFIX_CHARS).collect() }
+        Self { hash: Self::hash_of(text), prefix: text.chars().take(PREFIX_CHARS).collect() }
     }
 
     /// The hash alone, which is all that a lookup needs.
-    pub fn hash(text: &str) -> Hash {
+    pub fn hash_of(text: &str) -> Hash {
         Hash::of(&[text.as_bytes()])
     }
 }
@@ -94,9 +94,9 @@ pub struct KeyTerms {
 
 /// A secret that was replaced and is valid for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retiring {
+pub struct RetiringSecret {
     /// The fingerprint of the replaced secret.
-    pub imprint: Imprint,
+    pub imprint: KeyFingerprint,
     /// The secret is valid before this time.
     pub until: Timestamp,
 }
@@ -107,51 +107,56 @@ pub struct ApiKey {
     /// Its id, which never changes.
     pub id: KeyId,
     /// The fingerprint of its current secret.
-    pub imprint: Imprint,
+    pub fingerprint: KeyFingerprint,
     /// What the key may be used for.
     pub terms: KeyTerms,
     /// The time at which it was created.
     pub created_at: Timestamp,
     /// The time of the revocation; from then on the key is invalid, whatever else it says.
     pub revoked_at: Option<Timestamp>,
-    /// The last recorded use; the true one may be a little later. See [`Keys::used`].
+    /// The last recorded use; the true one may be a little later. See [`Keys::record_use`].
     pub last_used_at: Option<Timestamp>,
     /// Replaced secrets, the latest first.
-    pub retiring: Vec<Retiring>,
+    pub retiring: Vec<RetiringSecret>,
 }
 
 impl ApiKey {
-    pub(crate) fn new(id: KeyId, imprint: Imprint, terms: KeyTerms, created_at: Timestamp) -> Self {
-        Self { id, imprint, terms, created_at, revoked_at: None, last_used_at: None, retiring: Vec::new() }
+    pub(crate) fn new(id: KeyId, fingerprint: KeyFingerprint, terms: KeyTerms, created_at: Timestamp) -> Self {
+        Self { id, fingerprint, terms, created_at, revoked_at: None, last_used_at: None, retiring: Vec::new() }
     }
 
     /// The hashes of all its secrets, valid or not.
     pub(crate) fn hashes(&self) -> impl Iterator<Item = Hash> {
-        std::iter::once(self.imprint.hash).chain(self.retiring.iter().map(|r| r.imprint.hash))
+        std::iter::once(self.fingerprint.hash).chain(self.retiring.iter().map(|r| r.imprint.hash))
     }
 
     /// Gives the key another secret.
-    pub(crate) fn rotate(&mut self, imprint: Imprint, old_until: Timestamp, now: Timestamp) -> Result<(), ChangeError> {
+    pub(crate) fn rotate(
+        &mut self,
+        imprint: KeyFingerprint,
+        old_until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
         if self.revoked_at.is_some() {
             return Err(ChangeError::Revoked(self.id.clone()));
         }
         self.retiring.retain(|r| r.until > now);
         if old_until > now {
-            let imprint = self.imprint.clone();
-            self.retiring.insert(0, Retiring { imprint, until: old_until });
+            let imprint = self.fingerprint.clone();
+            self.retiring.insert(0, RetiringSecret { imprint, until: old_until });
         }
         if self.retiring.len() > RETIRING_MAX {
             return Err(ChangeError::TooMany { what: "replaced texts of one key", max: RETIRING_MAX });
         }
-        self.imprint = imprint;
+        self.fingerprint = imprint;
         Ok(())
     }
 }
 
-/// The status of a presented secret. The caller refuses all but [`Valid`](Standing::Valid), in the same words; the
+/// The status of a presented secret. The caller refuses all but [`ValidVector`](KeyStatus::ValidVector), in the same words; the
 /// difference is for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum KeyStatus {
     /// The secret of a valid key.
     Valid(Arc<ApiKey>),
     /// No key has this secret.
@@ -162,7 +167,7 @@ pub enum Standing {
     Revoked(Arc<ApiKey>),
 }
 
-impl Standing {
+impl KeyStatus {
     /// The only place that decides on the status of a key.
     pub(crate) fn of(key: Option<&Arc<ApiKey>>, hash: &Hash, now: Timestamp) -> Self {
         let Some(key) = key else { return Self::Unknown };
@@ -184,7 +189,7 @@ pub trait Keys: Send + Sync + 'static {
     ///
     /// A change by this store is visible at once, one by another process within a second. When the file cannot be read
     /// for ten seconds, this fails, because a key may have been revoked meanwhile.
-    fn find(&self, hash: &Hash, now: Timestamp) -> Result<Standing, StoreError>;
+    fn find(&self, hash: &Hash, now: Timestamp) -> Result<KeyStatus, StoreError>;
 
     /// The key with this id, expired and revoked ones too. From memory, and as fresh as [`find`](Self::find).
     fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError>;
@@ -193,20 +198,32 @@ pub trait Keys: Send + Sync + 'static {
     fn refresh(&self) -> Result<(), StoreError>;
 
     /// Adds a key. It is on disk, with its audit entry, before this returns.
-    fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError>;
+    fn create(
+        &self,
+        id: KeyId,
+        imprint: KeyFingerprint,
+        terms: KeyTerms,
+        by: AuditActor,
+    ) -> StoreFuture<ApiKey, ChangeError>;
 
     /// All keys by age, the oldest first; expired and revoked ones too.
-    fn list(&self) -> Answer<Vec<ApiKey>>;
+    fn list(&self) -> StoreFuture<Vec<ApiKey>>;
 
     /// Revokes a key for good, with all its secrets and an audit entry. Doing it again changes nothing.
-    fn revoke(&self, id: KeyId, by: By) -> Answer<ApiKey, ChangeError>;
+    fn revoke(&self, id: KeyId, by: AuditActor) -> StoreFuture<ApiKey, ChangeError>;
 
     /// Gives a key another secret, with an audit entry. The one before stays valid until `old_until`, or not at all if
     /// that has passed; so do those before it, each until its own time. The new secret takes the terms over, expiry
     /// included.
-    fn rotate(&self, id: KeyId, imprint: Imprint, old_until: Timestamp, by: By) -> Answer<ApiKey, ChangeError>;
+    fn rotate(
+        &self,
+        id: KeyId,
+        imprint: KeyFingerprint,
+        old_until: Timestamp,
+        by: AuditActor,
+    ) -> StoreFuture<ApiKey, ChangeError>;
 
     /// Records that a key was used. Costs no write: the use is kept in memory, and the latest use of each key is
     /// written every few seconds. A crash loses the uses since then, so no decision may depend on them.
-    fn used(&self, id: &KeyId, at: Timestamp);
+    fn record_use(&self, id: &KeyId, at: Timestamp);
 }

@@ -15,19 +15,19 @@ mod subscription;
 mod usage;
 mod venue;
 
-pub use booking::{Booked, Booking, BookingMove, BookingQuery, BookingStatus, NewBooking, Refusal};
+pub use booking::{Booking, BookingDetails, BookingQuery, BookingStatus, BookingTransition, LedgerError, NewBooking};
 pub use interaction::{INTERACTIONS_WAITING_MAX, Interaction, InteractionQuery};
-pub use network::{NETWORKS_MAX, NetworkError, NetworkPut, NetworkRecord, Networks};
-pub use payment::{Payment, PaymentEntry, PaymentStatus, PaymentStep, Payments};
+pub use network::{NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks};
+pub use payment::{Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments};
 pub use subscription::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscriber, Subscription, Subscriptions};
-pub use usage::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, NewUsage, Tally, Usage};
+pub use usage::{Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, DAY_MS, NewUsage, Usage};
 pub use venue::{
-    Bookable, Fee, ImportError, Imported, Listing as VenueListing, SCAN_ROWS_MAX, Slot, Venue, VenueName, VenueQuery,
+    BookableVenue, Fee, ImportCounts, ImportError, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueQuery, VenueRef,
 };
 #[cfg(feature = "sqlite")]
-pub(crate) use venue::{Wanted, folded};
+pub(crate) use venue::{NormalizedVenueQuery, fold_case};
 
-use crate::Answer;
+use crate::StoreFuture;
 use sabir_proto::{TaskId, Timestamp};
 
 /// The ledger. What changes it together with a task is an effect of a step; the methods here change it alone, and the
@@ -35,43 +35,43 @@ use sabir_proto::{TaskId, Timestamp};
 pub trait Ledger: Subscriptions + Billing + Payments + Networks {
     /// Imports venues, all of them or none: a venue with a known slug is replaced and keeps its id, and its slots keep
     /// their bookings; slots that the import does not name are withdrawn.
-    fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError>;
+    fn import_venues(&self, venues: Vec<VenueListing>) -> StoreFuture<ImportCounts, ImportError>;
 
     /// Activates or deactivates a venue; false where there is none of that slug. Only active venues are found and
     /// booked.
-    fn enable_venue(&self, slug: &str, active: bool) -> Answer<bool>;
+    fn enable_venue(&self, slug: &str, active: bool) -> StoreFuture<bool>;
 
     /// A venue, whether it is active or not.
-    fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>>;
+    fn venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<Venue>>;
 
     /// A venue with its slots, for a booking. Most often from memory.
-    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>>;
+    fn bookable_venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<BookableVenue>>;
 
     /// The venues that match, by rank (the highest first, those without one last), then name by code point, then id.
-    fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>>;
+    fn venues(&self, query: &VenueQuery) -> StoreFuture<Vec<Venue>>;
 
     /// The number of active venues. From memory.
     fn active_venues(&self) -> u64;
 
     /// The slots of a venue, by time and id; full ones too, withdrawn ones not.
-    fn slots(&self, venue: &str) -> Answer<Vec<Slot>>;
+    fn slots(&self, venue: &str) -> StoreFuture<Vec<Slot>>;
 
     /// The booking of this task, if there is one.
-    fn booking(&self, id: TaskId) -> Answer<Option<Booking>>;
+    fn booking(&self, id: TaskId) -> StoreFuture<Option<Booking>>;
 
     /// Bookings, the latest first.
-    fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>>;
+    fn bookings(&self, query: &BookingQuery) -> StoreFuture<Vec<Booking>>;
 
     /// Bookings whose holds end by this time, the longest expired first.
-    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>>;
+    fn expired_holds(&self, until: Timestamp, limit: usize) -> StoreFuture<Vec<Booking>>;
 
     /// The number of bookings that were ever metered. From memory: read at the start, raised after each commit.
-    fn metered(&self) -> u64;
+    fn metered_bookings(&self) -> u64;
 
     /// Queues the record of an envelope that changed nothing. It is written with the next commit, or within a second;
     /// false when too many wait, and then it is dropped and counted.
-    fn record(&self, interaction: Interaction) -> bool;
+    fn record_interaction(&self, interaction: Interaction) -> bool;
 
     /// Records of envelopes, the latest first. Queued ones are not among them.
-    fn interactions(&self, query: &InteractionQuery) -> Answer<Vec<Interaction>>;
+    fn interactions(&self, query: &InteractionQuery) -> StoreFuture<Vec<Interaction>>;
 }

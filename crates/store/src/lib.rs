@@ -2,7 +2,7 @@
 //!
 //! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable
 //! before its effects are visible. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and
-//! [`Audit`]; with the [`Registry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away
+//! [`Audit`]; with the [`AgentRegistry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away
 //! servers) and [`sqlite`] (one file each, one writer, group commit).
 //!
 //! Absent on purpose: HTTP, dialects, the rules of the task state machine, and authorization. The store holds events
@@ -12,66 +12,72 @@ pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-mod answer;
+mod agent_registry;
 mod audit;
-mod bell;
 mod counters;
 mod error;
 mod hash;
 mod keys;
-mod kin;
 mod ledger;
 mod list;
+mod loss_note;
 mod metrics;
-mod note;
 mod organisations;
 mod outbox;
-mod pulse;
 mod ranking;
-mod registry;
 mod replay;
 mod retention;
 mod step;
+mod store_future;
+mod subtasks;
 mod task_log;
+mod wake_signal;
+mod write_health;
 
-pub use answer::Answer;
-pub use audit::{
-    About, Audit, Break, By, CALLER_BYTES_MAX, Entry, Known, Linked, Outcome, REFUSALS_BURST, REFUSALS_PER_SECOND,
-    Record, Tampering, Verified,
+pub use agent_registry::{
+    AGENTS_MAX, AgentRegistry, CARDS_KEPT, CardChange, CardObservation, CardState, PinnedInterface, RegisteredAgent,
+    StoredCard,
 };
-pub use bell::Bell;
-pub use counters::{CALLERS_MAX, Counters, Hit, SLOTS_MAX, Spent, Window};
+pub use audit::{
+    Audit, AuditActor, AuditEntry, AuditOutcome, AuditRecord, AuditSubject, CALLER_BYTES_MAX, ChainBreak,
+    ChainPosition, ChainVerification, LinkedEntry, REFUSALS_BURST, REFUSALS_PER_SECOND, Tampering,
+};
+pub use counters::{BUCKETS_MAX, CALLERS_MAX, Counters, QuotaDecision, RateDecision, RateWindow};
 pub use error::{AppendError, ChangeError, OpenError, StoreError};
 pub use hash::Hash;
 pub use keys::{
-    ApiKey, Imprint, KEY_ID_BYTES_MAX, KEYS_MAX, KeyId, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX, Retiring, Standing,
+    ApiKey, KEY_ID_BYTES_MAX, KEYS_MAX, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX,
+    RetiringSecret,
 };
-pub use kin::{Asking, Birth, Family, Kin, Relative, Toll, is_given_up};
 pub use ledger::{
-    Batch, BatchMark, BatchStanding, Billing, Bookable, Booked, Booking, BookingMove, BookingQuery, BookingStatus,
-    DAY_MS, Fee, INTERACTIONS_WAITING_MAX, ImportError, Imported, Interaction, InteractionQuery, Ledger, NETWORKS_MAX,
-    NetworkError, NetworkPut, NetworkRecord, Networks, NewBooking, NewUsage, Payment, PaymentEntry, PaymentStatus,
-    PaymentStep, Payments, Refusal, SCAN_ROWS_MAX, SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscriber,
-    Subscription, Subscriptions, Tally, Usage, Venue, VenueListing, VenueName, VenueQuery,
+    Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, BookableVenue, Booking, BookingDetails, BookingQuery,
+    BookingStatus, BookingTransition, DAY_MS, Fee, INTERACTIONS_WAITING_MAX, ImportCounts, ImportError, Interaction,
+    InteractionQuery, Ledger, LedgerError, NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks,
+    NewBooking, NewUsage, Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments, SCAN_ROWS_MAX,
+    SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscriber, Subscription, Subscriptions, Usage, Venue,
+    VenueListing, VenueQuery, VenueRef,
 };
-pub use list::{Listed, Listing, PageToken, States};
+pub use list::{PageToken, StateSet, StoredTaskPage, TaskListQuery};
+pub use loss_note::{LOSS_NOTES_MAX, LossNote, MORE_KIND};
 pub use metrics::Metrics;
-pub use note::{MORE, NOTES_MAX, Note};
 pub use organisations::{
-    DOMAIN_BYTES_MAX, Domain, NotAReference, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
+    DOMAIN_BYTES_MAX, Domain, InvalidSecretRef, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
 pub use outbox::{
-    ATTEMPTS_KEPT, Attempt, Due, Lane, Letter, Letters, Mark, Outbox, Owed, PROBLEM_CHARS_MAX, Reading, Receiver, Rest,
+    ATTEMPTS_KEPT, Attempt, Delivery, DeliveryMark, DeliveryQuery, DueDeliveries, DueDelivery, DueQuery, DueRemainder,
+    Lane, Outbox, PROBLEM_CHARS_MAX, PushReceiver,
 };
-pub use pulse::Pulse;
-pub use ranking::{Described, FIELDS, Fit, Ranking};
-pub use registry::{AGENTS_MAX, CARDS_KEPT, CardStanding, Enlisted, KeptCard, Notice, Noticed, Pin, Registry};
-pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, Seen};
-pub use retention::{Bookmark, Forgotten, OLDEST_MAX, Retention};
-pub use step::{Continuation, Digest, Effect, Opening, OwedCancel, Placement, RetryMark, Scope, Step};
-pub use task_log::{Base, KeptRetry, Progress, Stored, TaskLog};
+pub use ranking::{RANKING_FIELDS, Ranking, RankingCandidate, RankingMatch};
+pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, ReplayVerdict};
+pub use retention::{OLDEST_MAX, PruneCursor, PruneProgress, Retention};
+pub use step::{Continuation, Digest, Effect, Opening, PendingCancel, Placement, RetryMark, Scope, Step};
+pub use store_future::StoreFuture;
+pub use subtasks::{ChildOf, InterruptedTask, ParentLink, SubtaskSpend, TaskTree, TaskTreeNode, ended_unsuccessfully};
+pub use task_log::{StoredRetry, StoredTask, TaskLog, TaskSnapshot, TurnProgress};
+pub use wake_signal::WakeSignal;
+pub use write_health::WriteHealth;
 
 /// All stores of the guard in one trait.
-pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit + Registry {}
+pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit + AgentRegistry {}
 
-impl<T: Keys + Organisations + ReplayGuard + Counters + Audit + Registry> GuardStore for T {}
+impl<T: Keys + Organisations + ReplayGuard + Counters + Audit + AgentRegistry> GuardStore for T {}

@@ -4,7 +4,7 @@
 //! carries the commit of the first page, and later pages show the list as of that commit: a task that moved since is
 //! shown at its old position. Backends keep the last moves for that long, see `WALK_MS_MAX`.
 
-use crate::{Scope, StoreError, Stored};
+use crate::{Scope, StoreError, StoredTask};
 use sabir_proto::{ContextId, Stamp, TaskState};
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ pub(crate) const COUNT_MAX: u64 = 10_000;
 
 /// A query for a page of an owner's tasks.
 #[derive(Debug, Clone)]
-pub struct Listing {
+pub struct TaskListQuery {
     /// The owner of the tasks.
     pub scope: Arc<Scope>,
     /// Only tasks of this conversation.
     pub context: Option<ContextId>,
     /// Only tasks in one of these states.
-    pub state: Option<States>,
+    pub state: Option<StateSet>,
     /// Only tasks with a status at or after this stamp.
     pub since: Option<Stamp>,
     /// The maximum number of tasks.
     pub limit: usize,
-    /// The maximum number of bytes, see [`Stored::bytes`]; but one task, however large.
+    /// The maximum number of bytes, see [`StoredTask::bytes`]; but one task, however large.
     pub bytes_max: usize,
     /// The token of the page before.
     pub token: Option<PageToken>,
@@ -36,9 +36,9 @@ pub struct Listing {
 
 /// A set of task states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct States(u16);
+pub struct StateSet(u16);
 
-impl States {
+impl StateSet {
     /// Whether the set has this state.
     pub const fn contains(self, state: TaskState) -> bool {
         self.0 & (1 << state.number()) != 0
@@ -51,13 +51,13 @@ impl States {
     }
 }
 
-impl FromIterator<TaskState> for States {
+impl FromIterator<TaskState> for StateSet {
     fn from_iter<I: IntoIterator<Item = TaskState>>(states: I) -> Self {
         Self(states.into_iter().fold(0, |bits, state| bits | 1 << state.number()))
     }
 }
 
-impl From<TaskState> for States {
+impl From<TaskState> for StateSet {
     fn from(state: TaskState) -> Self {
         Self::from_iter([state])
     }
@@ -65,10 +65,10 @@ impl From<TaskState> for States {
 
 /// A page of an owner's tasks.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct StoredTaskPage {
     /// The tasks, latest status first.
-    pub tasks: Vec<Stored>,
-    /// The token of the next page; `None` at the end.
+    pub tasks: Vec<StoredTask>,
+    /// The token of the next page; `Unchanged` at the end.
     pub next: Option<PageToken>,
     /// The number of matches in all; capped at [`COUNT_MAX`] when `since` is given.
     pub total: u64,

@@ -3,17 +3,17 @@
 //! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
 
 mod guard;
-mod kin;
 mod ledger;
 mod outbox;
 mod retention;
+mod subtasks;
 
 pub use guard::MemoryGuard;
 
-use crate::list::{COUNT_MAX, Listed, Listing, PageToken};
+use crate::list::{COUNT_MAX, PageToken, StoredTaskPage, TaskListQuery};
 use crate::{
-    Answer, AppendError, Base, Bell, Digest, Effect, KeptRetry, Kin, Lane, NOTES_MAX, Note, Opening, OwedCancel,
-    Progress, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    AppendError, Digest, Effect, LOSS_NOTES_MAX, Lane, LossNote, Opening, ParentLink, PendingCancel, PushReceiver,
+    Scope, Step, StoreError, StoreFuture, StoredRetry, StoredTask, TaskLog, TaskSnapshot, TurnProgress, WakeSignal,
 };
 use bytes::Bytes;
 use sabir_proto::{AgentName, Caller, ContextId, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -23,19 +23,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A task log in memory, which does not survive the process.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
-    inner: Mutex<Inner>,
-    bell: Arc<Bell>,
+    inner: Mutex<LogState>,
+    due_signal: Arc<WakeSignal>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    tasks: BTreeMap<TaskId, Row>,
-    keys: HashMap<Digest, (KeptRetry, Stamp)>,
+struct LogState {
+    tasks: BTreeMap<TaskId, TaskRow>,
+    keys: HashMap<Digest, (StoredRetry, Stamp)>,
     aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId>,
-    notes: HashMap<TaskId, Vec<Note>>,
-    owed_cancels: BTreeMap<TaskId, OwedCancel>,
-    outbox: outbox::Rows,
-    ledger: ledger::Rows,
+    notes: HashMap<TaskId, Vec<LossNote>>,
+    owed_cancels: BTreeMap<TaskId, PendingCancel>,
+    outbox: outbox::OutboxState,
+    ledger: ledger::LedgerState,
     /// By root, in millionths.
     spent: HashMap<TaskId, u64>,
     commits: u64,
@@ -45,20 +45,20 @@ struct Inner {
 }
 
 #[derive(Debug, Clone)]
-struct Row {
+struct TaskRow {
     scope: Arc<Scope>,
     context: ContextId,
     state: TaskState,
     /// Every position the task has had, with the commit that put it there; the last one is current.
     places: Vec<(u64, Stamp)>,
     events: Vec<FrozenEvent>,
-    base: Option<Base>,
-    progress: Progress,
-    retries: Vec<KeptRetry>,
-    pushes: BTreeMap<String, Registered>,
-    kin: Option<Kin>,
+    base: Option<TaskSnapshot>,
+    progress: TurnProgress,
+    retries: Vec<StoredRetry>,
+    pushes: BTreeMap<String, PushRow>,
+    kin: Option<ParentLink>,
     /// The task was handed over to the caller that presented the claim.
-    adopted: bool,
+    claimed: bool,
     /// The data that the agent stores with the task.
     agent_data: Option<Bytes>,
     /// What events, the text once it is settled, and the data of the agent have in bytes.
@@ -67,14 +67,14 @@ struct Row {
 
 /// A push configuration, as it is registered.
 #[derive(Debug, Clone)]
-struct Registered {
-    receiver: Receiver,
+struct PushRow {
+    receiver: PushReceiver,
     host: Arc<str>,
     /// The reason why its receiver is no longer called.
     ended: Option<String>,
 }
 
-impl Row {
+impl TaskRow {
     fn of(opening: &Opening) -> Self {
         Self {
             scope: opening.scope.clone(),
@@ -83,17 +83,17 @@ impl Row {
             places: Vec::new(),
             events: Vec::new(),
             base: None,
-            progress: Progress::default(),
+            progress: TurnProgress::default(),
             retries: Vec::new(),
             pushes: BTreeMap::new(),
-            kin: opening.birth.as_ref().map(|birth| birth.kin.clone()),
-            adopted: false,
+            kin: opening.child_of.as_ref().map(|birth| birth.parent_link.clone()),
+            claimed: false,
             agent_data: None,
             bytes: 0,
         }
     }
 
-    /// The position of the task as of a commit; `None` before the task existed.
+    /// The position of the task as of a commit; `Unchanged` before the task existed.
     fn position_at(&self, commit: u64) -> Option<Stamp> {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
     }
@@ -105,7 +105,7 @@ impl Row {
     }
 
     /// Whether events may follow this one.
-    fn takes(&self, after: Seq) -> bool {
+    fn accepts(&self, after: Seq) -> bool {
         !self.state.is_settled() && self.events.last().is_some_and(|e| e.seq == after)
     }
 
@@ -113,10 +113,10 @@ impl Row {
         self.places.last().map_or_else(Stamp::default, |(_, position)| *position)
     }
 
-    fn stored(&self, id: TaskId) -> Stored {
+    fn stored(&self, id: TaskId) -> StoredTask {
         let from = self.base.as_ref().map_or(Seq(0), |b| b.seq);
         let head = self.events.last().map_or(Seq(0), |e| e.seq);
-        Stored {
+        StoredTask {
             id,
             scope: self.scope.clone(),
             state: self.state,
@@ -125,7 +125,7 @@ impl Row {
             tail: self.events.iter().filter(|e| e.seq > from).cloned().collect(),
             progress: self.progress.clone(),
             is_child: self.kin.is_some(),
-            is_adopted: self.adopted,
+            is_claimed: self.claimed,
         }
     }
 }
@@ -135,21 +135,21 @@ impl MemoryLog {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl LogState {
     fn append(&mut self, step: Step) -> Result<(), AppendError> {
         let now = step.placement.map_or(step.task.stamp(), |p| p.position);
-        if let Some(birth) = step.opening.as_ref().and_then(|opening| opening.birth.as_deref()) {
-            self.may_be_born(birth)?;
+        if let Some(birth) = step.opening.as_ref().and_then(|opening| opening.child_of.as_deref()) {
+            self.check_new_child(birth)?;
         }
         let mut row = match (&step.opening, self.tasks.get(&step.task)) {
-            (Some(opening), None) => Row::of(opening),
-            (None, Some(row)) if step.events.is_empty() || row.takes(step.after) => row.clone(),
+            (Some(opening), None) => TaskRow::of(opening),
+            (None, Some(row)) if step.events.is_empty() || row.accepts(step.after) => row.clone(),
             _ => return Err(AppendError::Stale),
         };
         let (head, commit, opens) = (step.head(), self.commits + 1, step.opening.is_some());
@@ -166,10 +166,10 @@ impl Inner {
         row.bytes += bytes_of(&step, row.state);
         row.events.extend(step.events);
         if let Some(task) = step.snapshot {
-            row.base = Some(Base { seq: head, task });
+            row.base = Some(TaskSnapshot { seq: head, task });
         }
         if let Some((turn, attempt)) = step.turn {
-            row.progress = Progress { turn, attempt, checkpoint: row.progress.checkpoint.take() };
+            row.progress = TurnProgress { turn, attempt, checkpoint: row.progress.checkpoint.take() };
         }
         if let Some(checkpoint) = step.checkpoint {
             row.progress.checkpoint = Some(checkpoint);
@@ -180,10 +180,10 @@ impl Inner {
         }
         if let Some(mark) = step.retry {
             let at = if step.opening.is_some() { step.task.stamp() } else { now };
-            row.retries.push(KeptRetry { mark, task: step.task, at });
+            row.retries.push(StoredRetry { mark, task: step.task, at });
         }
         // Changes are collected here until none of them can be refused any more.
-        let mut keys: HashMap<Digest, (KeptRetry, Stamp)> = HashMap::new();
+        let mut keys: HashMap<Digest, (StoredRetry, Stamp)> = HashMap::new();
         let mut aliases: HashMap<(Arc<Scope>, Arc<str>), TaskId> = HashMap::new();
         let (mut deleted, mut moved, mut late, mut spent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut cancel, mut booked, mut adopted) = (None, Vec::new(), false);
@@ -194,11 +194,11 @@ impl Inner {
                     if old.is_some_and(|(_, old_until)| *old_until > at) {
                         return Err(AppendError::KeyTaken);
                     }
-                    keys.insert(mark.key, (KeptRetry { mark, task: step.task, at }, until));
+                    keys.insert(mark.key, (StoredRetry { mark, task: step.task, at }, until));
                 }
                 Effect::PutPush { config, dialect, host, at, configs_max } => {
                     let id = config.id.clone().unwrap_or_default();
-                    let registered = Registered { receiver: Receiver { config, dialect }, host, ended: None };
+                    let registered = PushRow { receiver: PushReceiver { config, dialect }, host, ended: None };
                     let known = row.pushes.insert(id.clone(), registered).is_some();
                     moved.extend(known.then(|| id.clone()));
                     if row.pushes.len() > configs_max as usize {
@@ -214,24 +214,24 @@ impl Inner {
                     late.iter_mut().filter(|(late, _)| late.as_ref() == Some(&id)).for_each(|(late, _)| *late = None);
                     deleted.push(id);
                 }
-                Effect::Alias { name, was } => {
+                Effect::SetAlias { name, was } => {
                     let named = (row.scope.clone(), name);
                     if aliases.get(&named).or_else(|| self.aliases.get(&named)).copied() != was {
                         return Err(AppendError::NameMoved);
                     }
                     aliases.insert(named, step.task);
                 }
-                Effect::Adopt(_) if row.adopted => return Err(AppendError::Stale),
-                Effect::Adopt(by) if by == row.scope => row.adopted = true,
-                Effect::Adopt(by) => {
-                    (row.scope, row.adopted, adopted) = (by, true, true);
+                Effect::Claim(_) if row.claimed => return Err(AppendError::Stale),
+                Effect::Claim(by) if by == row.scope => row.claimed = true,
+                Effect::Claim(by) => {
+                    (row.scope, row.claimed, adopted) = (by, true, true);
                     late.iter_mut().for_each(|(late, _)| *late = None);
                     deleted.extend(std::mem::take(&mut row.pushes).into_keys());
                 }
                 // For readers of the SQLite file; a store in memory has none.
                 Effect::WaitFor(_) => {}
-                Effect::KeepData(data) => row.keep_data(data),
-                Effect::OweCancel(owed) => cancel = Some(owed),
+                Effect::StoreAgentData(data) => row.keep_data(data),
+                Effect::SetPendingCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
                 effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
                     booked.push(effect);
@@ -251,7 +251,7 @@ impl Inner {
             match config {
                 Some(config) => {
                     let Some(registered) = row.pushes.get(&config) else { continue };
-                    self.outbox.owe(step.task, &config, Lane::of(&row.scope, &registered.host), (first, last), at);
+                    self.outbox.enqueue(step.task, &config, Lane::of(&row.scope, &registered.host), (first, last), at);
                 }
                 // The configuration is deleted in the same step; its number is used up.
                 None => drop(self.outbox.next_number()),
@@ -261,11 +261,11 @@ impl Inner {
             let events = (step.after.next(), head);
             // Pending deliveries get their numbers before dead letters.
             for (config, registered) in row.pushes.iter().filter(|(_, registered)| registered.ended.is_none()) {
-                self.outbox.owe(step.task, config, Lane::of(&row.scope, &registered.host), events, at);
+                self.outbox.enqueue(step.task, config, Lane::of(&row.scope, &registered.host), events, at);
             }
-            for (config, Registered { host, ended, .. }) in &row.pushes {
+            for (config, PushRow { host, ended, .. }) in &row.pushes {
                 let Some(reason) = ended else { continue };
-                self.outbox.owe_in_vain(step.task, config, Lane::of(&row.scope, host), events, (at, reason));
+                self.outbox.enqueue_dead(step.task, config, Lane::of(&row.scope, host), events, (at, reason));
             }
         }
         self.commits = commit;
@@ -296,14 +296,14 @@ impl Inner {
         }
     }
 
-    fn note(&mut self, task: TaskId, note: Note) {
+    fn note(&mut self, task: TaskId, note: LossNote) {
         if !self.tasks.contains_key(&task) {
             return;
         }
         let kept = self.notes.entry(task).or_default();
         let more = note.without_details();
         let different = kept.iter().filter(|known| !known.is_like(&more)).count();
-        let fits = different < NOTES_MAX || kept.iter().any(|known| known.is_like(&note));
+        let fits = different < LOSS_NOTES_MAX || kept.iter().any(|known| known.is_like(&note));
         let note = if fits { note } else { more };
         match kept.iter_mut().find(|known| known.is_like(&note)) {
             Some(known) => {
@@ -315,13 +315,13 @@ impl Inner {
         kept.sort_unstable();
     }
 
-    fn list(&self, listing: &Listing) -> Result<Listed, StoreError> {
+    fn list(&self, listing: &TaskListQuery) -> Result<StoredTaskPage, StoreError> {
         let (commit, below) = listing.token.map_or((self.commits, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
         if commit > self.commits {
             return Err(StoreError::PageToken);
         }
         let since = listing.since.unwrap_or_default();
-        let mut matching: Vec<(Stamp, TaskId, &Row)> = Vec::new();
+        let mut matching: Vec<(Stamp, TaskId, &TaskRow)> = Vec::new();
         let mut total = 0;
         for (id, row) in &self.tasks {
             let fits = *row.scope == *listing.scope
@@ -351,7 +351,7 @@ impl Inner {
         }
         let next = last.filter(|_| tasks.len() < matching.len()).map(|below| PageToken { commit, below });
         let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
-        Ok(Listed { tasks, next, total })
+        Ok(StoredTaskPage { tasks, next, total })
     }
 }
 
@@ -366,105 +366,109 @@ fn length(bytes: &[u8]) -> u64 {
 }
 
 impl TaskLog for MemoryLog {
-    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+    fn handed_over(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<TaskId>> {
         let inner = self.lock();
         let gone = inner.tasks.iter().filter(|(_, row)| row.state == TaskState::Transferred && row.current() >= since);
         let mut gone: Vec<(Stamp, TaskId)> = gone.map(|(id, row)| (row.current(), *id)).collect();
         gone.sort_unstable();
-        Answer::now(Ok(gone.into_iter().take(limit).map(|(_, id)| id).collect()))
+        StoreFuture::ready(Ok(gone.into_iter().take(limit).map(|(_, id)| id).collect()))
     }
 
-    fn append(&self, step: Step) -> Answer<(), AppendError> {
+    fn append(&self, step: Step) -> StoreFuture<(), AppendError> {
         let mut inner = self.lock();
         let before = inner.outbox.last;
         let taken = inner.append(step);
         if inner.outbox.last > before {
-            self.bell.ring();
+            self.due_signal.notify();
         }
         drop(inner);
-        Answer::now(taken)
+        StoreFuture::ready(taken)
     }
 
-    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
-        Answer::now(Ok(self.lock().tasks.get(&id).map(|row| row.stored(id))))
+    fn load(&self, id: TaskId) -> StoreFuture<Option<StoredTask>> {
+        StoreFuture::ready(Ok(self.lock().tasks.get(&id).map(|row| row.stored(id))))
     }
 
-    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> StoreFuture<Vec<FrozenEvent>> {
         let inner = self.lock();
         let events = inner.tasks.get(&id).map_or(&[][..], |row| &row.events);
-        Answer::now(Ok(events.iter().filter(|e| e.seq > after).take(limit).cloned().collect()))
+        StoreFuture::ready(Ok(events.iter().filter(|e| e.seq > after).take(limit).cloned().collect()))
     }
 
-    fn list(&self, listing: Listing) -> Answer<Listed> {
-        Answer::now(self.lock().list(&listing))
+    fn list(&self, listing: TaskListQuery) -> StoreFuture<StoredTaskPage> {
+        StoreFuture::ready(self.lock().list(&listing))
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<StoredTask>> {
         let inner = self.lock();
-        let running = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
+        let running = |row: &TaskRow| matches!(row.state, TaskState::Submitted | TaskState::Working);
         let rows = inner.tasks.iter().filter(|(id, row)| after.is_none_or(|a| **id > a) && running(row));
-        Answer::now(Ok(rows.take(limit).map(|(id, row)| row.stored(*id)).collect()))
+        StoreFuture::ready(Ok(rows.take(limit).map(|(id, row)| row.stored(*id)).collect()))
     }
 
-    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
+    fn pending_cancels(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> StoreFuture<Vec<(TaskId, AgentName, PendingCancel)>> {
         let inner = self.lock();
         let rows = inner.owed_cancels.iter().filter(|(id, _)| after.is_none_or(|a| **id > a));
         let agent = |id: &TaskId| inner.tasks.get(id).map(|row| row.scope.agent.clone());
         let told = rows.filter_map(|(id, owed)| Some((*id, agent(id)?, owed.clone())));
-        Answer::now(Ok(told.take(limit).collect()))
+        StoreFuture::ready(Ok(told.take(limit).collect()))
     }
 
-    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+    fn recent_retries(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<StoredRetry>> {
         let inner = self.lock();
-        let mut kept: Vec<KeptRetry> =
+        let mut kept: Vec<StoredRetry> =
             inner.tasks.values().flat_map(|r| r.retries.clone()).filter(|r| r.at >= since).collect();
         kept.sort_by_key(|r| r.at);
         kept.drain(..kept.len().saturating_sub(limit));
-        Answer::now(Ok(kept))
+        StoreFuture::ready(Ok(kept))
     }
 
-    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> StoreFuture<Option<StoredRetry>> {
         let inner = self.lock();
-        Answer::now(Ok(inner.keys.get(&key).filter(|(_, until)| *until > now).map(|(kept, _)| kept.clone())))
+        StoreFuture::ready(Ok(inner.keys.get(&key).filter(|(_, until)| *until > now).map(|(kept, _)| kept.clone())))
     }
 
-    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
-        Answer::now(Ok(self.lock().keys.keys().filter(|known| **known < key).max().copied()))
+    fn retry_key_before(&self, key: Digest) -> StoreFuture<Option<Digest>> {
+        StoreFuture::ready(Ok(self.lock().keys.keys().filter(|known| **known < key).max().copied()))
     }
 
-    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
-        Answer::now(Ok(self.lock().aliases.get(&(Arc::new(scope.clone()), name.into())).copied()))
+    fn alias(&self, scope: &Scope, name: &str) -> StoreFuture<Option<TaskId>> {
+        StoreFuture::ready(Ok(self.lock().aliases.get(&(Arc::new(scope.clone()), name.into())).copied()))
     }
 
-    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+    fn aliases_of(&self, task: TaskId) -> StoreFuture<Vec<String>> {
         let inner = self.lock();
         let names = inner.aliases.iter().filter(|(_, named)| **named == task).map(|((_, name), _)| name.to_string());
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();
-        Answer::now(Ok(names))
+        StoreFuture::ready(Ok(names))
     }
 
-    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
-        Answer::now(Ok(self.lock().tasks.get(&task).map(|row| row.scope.clone())))
+    fn owner(&self, task: TaskId) -> StoreFuture<Option<Arc<Scope>>> {
+        StoreFuture::ready(Ok(self.lock().tasks.get(&task).map(|row| row.scope.clone())))
     }
 
-    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
+    fn add_loss_notes(&self, task: TaskId, notes: Vec<LossNote>) -> StoreFuture<()> {
         let mut inner = self.lock();
         notes.into_iter().for_each(|note| inner.note(task, note));
-        Answer::now(Ok(()))
+        StoreFuture::ready(Ok(()))
     }
 
-    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
-        Answer::now(Ok(self.lock().notes.get(&task).cloned().unwrap_or_default()))
+    fn loss_notes(&self, task: TaskId) -> StoreFuture<Vec<LossNote>> {
+        StoreFuture::ready(Ok(self.lock().notes.get(&task).cloned().unwrap_or_default()))
     }
 
-    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
-        Answer::now(Ok(self.lock().tasks.get(&task).and_then(|row| row.agent_data.clone())))
+    fn agent_data(&self, task: TaskId) -> StoreFuture<Option<Bytes>> {
+        StoreFuture::ready(Ok(self.lock().tasks.get(&task).and_then(|row| row.agent_data.clone())))
     }
 
-    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+    fn pushes(&self, task: TaskId) -> StoreFuture<Vec<PushConfig>> {
         let inner = self.lock();
-        Answer::now(Ok(inner
+        StoreFuture::ready(Ok(inner
             .tasks
             .get(&task)
             .map(|row| row.pushes.values().map(|r| r.receiver.config.clone()).collect())
@@ -475,7 +479,7 @@ impl TaskLog for MemoryLog {
         self.lock().stored_bytes.get(caller).copied().unwrap_or(0)
     }
 
-    fn last_stamp(&self) -> Answer<Stamp> {
-        Answer::now(Ok(self.lock().last_stamp))
+    fn last_stamp(&self) -> StoreFuture<Stamp> {
+        StoreFuture::ready(Ok(self.lock().last_stamp))
     }
 }

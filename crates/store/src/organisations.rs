@@ -2,7 +2,7 @@
 //!
 //! The store holds only references to the secrets, so a copy of the file does not contain them.
 
-use crate::{Answer, By, ChangeError, StoreError};
+use crate::{AuditActor, ChangeError, StoreError, StoreFuture};
 use sabir_proto::Timestamp;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -51,16 +51,16 @@ pub enum SecretRef {
 /// The text is not a reference. The error does not repeat it: it may be the secret itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a secret is given as env:NAME or file:PATH, not as itself")]
-pub struct NotAReference;
+pub struct InvalidSecretRef;
 
 impl SecretRef {
     /// Parses `env:NAME` or `file:PATH`.
-    pub fn parse(text: &str) -> Result<Self, NotAReference> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSecretRef> {
         let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() && name.bytes().all(legal) => Ok(Self::Env(name.into())),
             Some(("file", path)) if !path.is_empty() && !path.contains('\0') => Ok(Self::File(Path::new(path).into())),
-            _ => Err(NotAReference),
+            _ => Err(InvalidSecretRef),
         }
     }
 }
@@ -90,13 +90,13 @@ pub trait Organisations: Send + Sync + 'static {
 
     /// Adds an organisation, or replaces the secret of one; with an audit entry, on disk before this returns. Returns
     /// the replaced one.
-    fn add(&self, domain: Domain, secret: SecretRef, by: By) -> Answer<Option<Organisation>, ChangeError>;
+    fn add(&self, domain: Domain, secret: SecretRef, by: AuditActor) -> StoreFuture<Option<Organisation>, ChangeError>;
 
     /// All organisations, by domain.
-    fn organisations(&self) -> Answer<Vec<Organisation>>;
+    fn organisations(&self) -> StoreFuture<Vec<Organisation>>;
 
-    /// Removes an organisation, with an audit entry; returns it, or `None` if there was none.
-    fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError>;
+    /// Removes an organisation, with an audit entry; returns it, or `Unchanged` if there was none.
+    fn remove(&self, domain: Domain, by: AuditActor) -> StoreFuture<Option<Organisation>, ChangeError>;
 }
 
 #[cfg(test)]

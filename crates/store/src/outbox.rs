@@ -9,7 +9,7 @@
 //! same id.
 
 use crate::Scope;
-use crate::{Answer, Bell};
+use crate::{StoreFuture, WakeSignal};
 use sabir_proto::{PushConfig, Seq, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ impl Lane {
 
 /// A query for due deliveries.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct DueQuery {
     /// Only deliveries that are due by this time.
     pub now: Timestamp,
     /// The maximum number of deliveries …
@@ -45,46 +45,46 @@ pub struct Reading {
     /// … and the maximum of one lane.
     pub lane_limit: usize,
     /// Lanes that are left out.
-    pub full: HashSet<Lane>,
+    pub full_lanes: HashSet<Lane>,
     /// Owners that are left out.
     pub full_owners: HashSet<i64>,
     /// The lane at which the last query stopped, if it had to.
     pub from: Option<Lane>,
 }
 
-impl Reading {
+impl DueQuery {
     /// A query for the first deliveries of all that are due.
     pub fn all(now: Timestamp, limit: usize) -> Self {
-        let (full, full_owners) = (HashSet::new(), HashSet::new());
-        Self { now, limit, lane_limit: usize::MAX, full, full_owners, from: None }
+        let (full_lanes, full_owners) = (HashSet::new(), HashSet::new());
+        Self { now, limit, lane_limit: usize::MAX, full_lanes, full_owners, from: None }
     }
 
-    pub(crate) fn wants(&self, lane: &Lane) -> bool {
-        !self.full_owners.contains(&lane.owner) && !self.full.contains(lane)
+    pub(crate) fn includes(&self, lane: &Lane) -> bool {
+        !self.full_owners.contains(&lane.owner) && !self.full_lanes.contains(lane)
     }
 }
 
 /// The result of a query for due deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct DueDeliveries {
     /// The due deliveries, at most one of each configuration.
-    pub owed: Vec<Owed>,
+    pub deliveries: Vec<DueDelivery>,
     /// Whether more deliveries may be due.
-    pub rest: Rest,
+    pub remainder: DueRemainder,
 }
 
 /// What a query left out, besides the lanes and owners it was told to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rest {
+pub enum DueRemainder {
     /// Nothing more is due.
     Nothing,
-    /// More may be due; this is [`Reading::from`] of the next query.
-    From(Option<Lane>),
+    /// More may be due; this is [`DueQuery::source_text`] of the next query.
+    ContinueFrom(Option<Lane>),
 }
 
 /// A due delivery: the oldest pending event of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owed {
+pub struct DueDelivery {
     /// The number of the row.
     pub number: i64,
     pub task: TaskId,
@@ -106,7 +106,7 @@ pub struct Owed {
 
 /// A registered push receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receiver {
+pub struct PushReceiver {
     /// The configuration, with its secrets.
     pub config: PushConfig,
     /// The dialect in which it was registered.
@@ -129,9 +129,9 @@ pub struct Attempt {
 
 /// The result of a delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mark {
+pub enum DeliveryMark {
     /// The event was delivered. The next event is due.
-    Done {
+    Delivered {
         /// The time of the delivery.
         now: Timestamp,
     },
@@ -139,35 +139,35 @@ pub enum Mark {
     Postpone {
         /// The time at which it is due again.
         until: Timestamp,
-        /// The attempt; `None` if none was made because the receiver is paused.
-        tried: Option<Attempt>,
+        /// The attempt; `Unchanged` if none was made because the receiver is paused.
+        attempt: Option<Attempt>,
     },
     /// The event is given up and becomes a dead letter, and the next one is due. Adjacent events that were given up for
     /// the same reason at once, and without an answer, become one dead letter: a receiver that may not be called at all
     /// would fill the store otherwise.
-    Bury {
+    DeadLetter {
         /// The time of giving up.
         now: Timestamp,
         /// The reason for giving up.
         reason: String,
         /// The last attempt, if there was one.
-        tried: Option<Attempt>,
+        attempt: Option<Attempt>,
     },
     /// The receiver is no longer called: all its pending events become dead letters, and so do later ones, until the
     /// configuration is registered anew or an operator retries a dead letter.
-    End {
+    EndReceiver {
         /// The time of the last attempt.
         now: Timestamp,
         /// The reason for stopping.
         reason: String,
         /// The last attempt, if there was one.
-        tried: Option<Attempt>,
+        attempt: Option<Attempt>,
     },
 }
 
 /// A query for deliveries, as operators see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Letters {
+pub struct DeliveryQuery {
     /// Dead letters, or pending deliveries.
     pub dead: bool,
     /// Only deliveries of this task.
@@ -180,7 +180,7 @@ pub struct Letters {
 
 /// A row of the outbox, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct Delivery {
     /// Its number, which is never reused.
     pub number: i64,
     pub task: TaskId,
@@ -192,71 +192,71 @@ pub struct Letter {
     pub last: Seq,
     /// The time at which they were committed.
     pub at: Timestamp,
-    /// When the oldest is tried next; `None` for dead letters, and for rows behind older ones.
+    /// When the oldest is tried next; `Unchanged` for dead letters, and for rows behind older ones.
     pub due: Option<Timestamp>,
     /// The number of attempts for the oldest event.
     pub attempts: u32,
     /// The latest of those attempts, oldest first.
-    pub tries: Vec<Attempt>,
+    pub recent_attempts: Vec<Attempt>,
     /// When and why it became a dead letter.
-    pub buried: Option<(Timestamp, String)>,
+    pub dead_letter: Option<(Timestamp, String)>,
 }
 
 /// The outbox of push deliveries.
 pub trait Outbox: Send + Sync + 'static {
     /// A signal that is set when a delivery may have become due.
-    fn bell(&self) -> Arc<Bell>;
+    fn due_signal(&self) -> Arc<WakeSignal>;
 
     /// Due deliveries, at most one of each configuration. The longest due come first; where so much is due that a few
     /// lanes would starve the others, lanes take turns.
-    fn due(&self, reading: Reading) -> Answer<Due>;
+    fn due(&self, reading: DueQuery) -> StoreFuture<DueDeliveries>;
 
     /// The time of the next due delivery after this time.
-    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>>;
+    fn next_due(&self, after: Timestamp) -> StoreFuture<Option<Timestamp>>;
 
-    /// The receiver of a configuration; `None` once it was deleted.
-    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>>;
+    /// The receiver of a configuration; `Unchanged` once it was deleted.
+    fn receiver(&self, task: TaskId, config: &str) -> StoreFuture<Option<PushReceiver>>;
 
     /// Stores the result of an attempt; false, and nothing happens, when the event is no longer pending: its
     /// configuration was deleted meanwhile, or an operator retried or discarded it.
-    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool>;
+    fn mark(&self, owed: &DueDelivery, mark: DeliveryMark) -> StoreFuture<bool>;
 
     /// Deliveries, ordered by number.
-    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>>;
+    fn deliveries(&self, letters: DeliveryQuery) -> StoreFuture<Vec<Delivery>>;
 
     /// The delivery with this number.
-    fn letter(&self, number: i64) -> Answer<Option<Letter>>;
+    fn delivery(&self, number: i64) -> StoreFuture<Option<Delivery>>;
 
     /// Makes a delivery due now, with a fresh deadline, dead letters as well as pending ones. It goes before younger
     /// events of its configuration. False when there is none of that number.
-    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool>;
+    fn retry(&self, number: i64, now: Timestamp) -> StoreFuture<bool>;
 
     /// Deletes a delivery. False when there is none of that number.
-    fn discard(&self, number: i64) -> Answer<bool>;
+    fn discard(&self, number: i64) -> StoreFuture<bool>;
 }
 
 /// One change of the outbox, as a backend queues it.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
-    Mark { number: i64, seq: Seq, mark: Mark },
+pub(crate) enum OutboxChange {
+    Mark { number: i64, seq: Seq, mark: DeliveryMark },
     Retry { number: i64, now: Timestamp },
     Discard { number: i64 },
 }
 
-impl Change {
-    pub(crate) fn of(owed: &Owed, mark: Mark) -> Self {
+impl OutboxChange {
+    pub(crate) fn of(owed: &DueDelivery, mark: DeliveryMark) -> Self {
         Self::Mark { number: owed.number, seq: owed.seq, mark }
     }
 
     /// Whether an operator waits for the result, so that it must be as durable as a step.
     #[cfg(feature = "sqlite")]
-    pub(crate) const fn is_order(&self) -> bool {
+    pub(crate) const fn is_operator_command(&self) -> bool {
         matches!(self, Self::Retry { .. } | Self::Discard { .. })
     }
 
     /// Whether another delivery may be due after it.
-    pub(crate) const fn moves_on(&self) -> bool {
-        !matches!(self, Self::Mark { mark: Mark::Postpone { .. }, .. })
+    pub(crate) const fn may_make_due(&self) -> bool {
+        !matches!(self, Self::Mark { mark: DeliveryMark::Postpone { .. }, .. })
     }
 }
 
@@ -264,12 +264,12 @@ impl Change {
 pub(crate) const JOINED_ATTEMPTS_MAX: u32 = 1;
 
 /// Whether an event that is given up may be joined to the dead letter before it: no receiver's answer would be lost.
-pub(crate) fn joins(attempts: u32, tries: &[Attempt]) -> bool {
+pub(crate) fn can_join_dead_letter(attempts: u32, tries: &[Attempt]) -> bool {
     attempts <= JOINED_ATTEMPTS_MAX && tries.iter().all(|tried| tried.status.is_none())
 }
 
 /// Adds an attempt to the stored ones.
-pub(crate) fn keep_attempt(tries: &mut Vec<Attempt>, tried: Option<Attempt>) {
+pub(crate) fn push_attempt(tries: &mut Vec<Attempt>, tried: Option<Attempt>) {
     let Some(mut tried) = tried else { return };
     if let Some((end, _)) = tried.problem.char_indices().nth(PROBLEM_CHARS_MAX) {
         tried.problem.truncate(end);

@@ -6,31 +6,31 @@
 use crate::StoreError;
 
 /// The fields of a description and their weights: a word in a tag says more than the same word in a description.
-pub const FIELDS: [(&str, f64); 5] =
+pub const RANKING_FIELDS: [(&str, f64); 5] =
     [("name", 4.0), ("skills", 6.0), ("tags", 8.0), ("examples", 5.0), ("description", 2.0)];
 
 /// One item that may match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Described {
+pub struct RankingCandidate {
     /// The caller's own key for the item.
     pub key: String,
-    /// Its texts, in the order of [`FIELDS`].
-    pub fields: [String; FIELDS.len()],
+    /// Its texts, in the order of [`RANKING_FIELDS`].
+    pub fields: [String; RANKING_FIELDS.len()],
 }
 
 /// The match of one item.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fit {
+pub struct RankingMatch {
     /// The key of the item.
     pub key: String,
     /// The score: higher is better; only scores of one ranking can be compared.
     pub score: f64,
-    /// The score of each of the [`FIELDS`] by itself, where it is above zero.
-    pub because: Vec<(&'static str, f64)>,
+    /// The score of each of the [`RANKING_FIELDS`] by itself, where it is above zero.
+    pub field_scores: Vec<(&'static str, f64)>,
 }
 
 /// Ranks descriptions by a text.
 pub trait Ranking: Send + Sync + 'static {
     /// The items of `all` that match the text at all, best first.
-    fn rank(&self, text: &str, all: &[Described]) -> Result<Vec<Fit>, StoreError>;
+    fn rank(&self, text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError>;
 }

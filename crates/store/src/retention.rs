@@ -6,23 +6,23 @@
 //! The caller decides which tasks are old enough. The age of a task is that of its last status, which is its position
 //! in lists.
 
-use crate::Answer;
+use crate::StoreFuture;
 use sabir_proto::{AgentName, Stamp};
 
 /// Deletes tasks a little at a time, so that senders do not notice.
 pub trait Retention: Send + Sync + 'static {
     /// The agents that have or had tasks here.
-    fn agents(&self) -> Answer<Vec<AgentName>>;
+    fn agents(&self) -> StoreFuture<Vec<AgentName>>;
 
     /// The number of settled tasks of an agent.
-    fn settled(&self, agent: &AgentName) -> Answer<u64>;
+    fn settled_count(&self, agent: &AgentName) -> StoreFuture<u64>;
 
-    /// The position of the last among the `count` oldest settled tasks of an agent; `None` if there are none. Counts no
+    /// The position of the last among the `count` oldest settled tasks of an agent; `Unchanged` if there are none. Counts no
     /// further than [`OLDEST_MAX`].
-    fn oldest(&self, agent: &AgentName, count: u64) -> Answer<Option<Stamp>>;
+    fn oldest_settled(&self, agent: &AgentName, count: u64) -> StoreFuture<Option<Stamp>>;
 
     /// Deletes some of the settled tasks of an agent below a position, and returns where to go on.
-    fn forget(&self, agent: &AgentName, below: Stamp, from: Option<Bookmark>) -> Answer<Forgotten>;
+    fn prune(&self, agent: &AgentName, below: Stamp, from: Option<PruneCursor>) -> StoreFuture<PruneProgress>;
 }
 
 /// The oldest tasks are counted up to here; more are found the next time.
@@ -30,16 +30,16 @@ pub const OLDEST_MAX: u64 = 10_000;
 
 /// The progress of a pruning pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct PruneProgress {
     /// The number of deleted tasks.
     pub tasks: u64,
-    /// Where to go on; `None` when there is nothing more to do.
-    pub next: Option<Bookmark>,
+    /// Where to go on; `Unchanged` when there is nothing more to do.
+    pub next: Option<PruneCursor>,
 }
 
 /// The cursor of a pruning pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bookmark {
+pub struct PruneCursor {
     pub(crate) scope: i64,
     pub(crate) state: u8,
     /// The last position that was looked at.

@@ -23,38 +23,39 @@
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
 mod backup;
-mod cancels;
 mod check;
 mod checkpoint;
-mod forget;
+mod continuations;
 mod guard;
-mod kin;
 mod ledger;
-mod notes;
+mod loss_notes;
 mod outbox;
-mod pulse;
+mod pending_cancels;
+mod prune;
 mod queue;
 mod ranking;
 mod reader;
 mod schema;
 mod scopes;
-mod settled;
+mod settled_cache;
 mod stored_bytes;
-mod waits;
-mod walk;
+mod subtasks;
+mod task_list;
+mod write_health;
 mod writer;
 
-pub use backup::{Copied, CopyError, Over, backup, restore};
-pub use check::{Checked, Looked, PROBLEMS_MAX, check};
-pub use forget::forgettable;
+pub use backup::{CopyError, CopyReport, ExistingStore, backup, restore};
+pub use check::{CheckProgress, CheckReport, PROBLEMS_MAX, check};
 pub use guard::SqliteGuard;
+pub use prune::prunable_tasks;
 pub use ranking::FullText;
 pub use stored_bytes::{ByteCounting, stored_bytes};
 
-use crate::outbox::Change;
+use crate::outbox::OutboxChange;
 use crate::{
-    Answer, AppendError, Bell, Digest, Due, KeptRetry, Letter, Letters, Listed, Listing, Mark, Metrics, Note,
-    OpenError, Outbox, Owed, OwedCancel, Reading, Receiver, Scope, Step, StoreError, Stored, TaskLog,
+    AppendError, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries, DueDelivery, DueQuery, LossNote,
+    Metrics, OpenError, Outbox, PendingCancel, PushReceiver, Scope, Step, StoreError, StoreFuture, StoredRetry,
+    StoredTask, StoredTaskPage, TaskListQuery, TaskLog, WakeSignal,
 };
 use bytes::Bytes;
 use reader::{Reader, Readers};
@@ -74,7 +75,7 @@ pub enum Durability {
 
 /// The thread that runs the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writing {
+pub enum WriterMode {
     /// A thread of its own, with group commits. For servers.
     Threaded,
     /// The caller's thread, one step at a time. For the simulator, which owns all scheduling.
@@ -87,7 +88,7 @@ pub struct Options {
     /// How durable an acknowledged step is.
     pub durability: Durability,
     /// The thread that runs the writer.
-    pub writing: Writing,
+    pub writer_mode: WriterMode,
     /// The metrics to update.
     pub metrics: Metrics,
     /// Whether the bytes of each caller are counted.
@@ -98,7 +99,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Full,
-            writing: Writing::Threaded,
+            writer_mode: WriterMode::Threaded,
             metrics: Metrics::default(),
             byte_counting: ByteCounting::default(),
         }
@@ -109,39 +110,39 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct SqliteLog {
     readers: Readers,
-    writing: Backend,
-    shared: Arc<Shared>,
-    bell: Arc<Bell>,
+    backend: LogBackend,
+    shared: Arc<StoreState>,
+    due_signal: Arc<WakeSignal>,
     path: PathBuf,
     // Dropped last: while this lock is held no other process may open the file.
     _lock: schema::FileLock,
 }
 
 #[derive(Debug)]
-enum Backend {
-    Threaded { queue: queue::Queue, _checkpoints: checkpoint::Checkpoints },
-    Inline(Mutex<writer::Writer>),
+enum LogBackend {
+    Threaded { queue: queue::WriterQueue, _checkpoints: checkpoint::Checkpointer },
+    Inline(Mutex<writer::TaskLogWriter>),
 }
 
 /// The state that the writer and the readers share.
 #[derive(Debug, Default)]
-struct Shared {
+struct StoreState {
     scopes: scopes::Scopes,
-    settled: settled::Settled,
+    settled: settled_cache::SettledCache,
     stored_bytes: stored_bytes::StoredBytes,
-    ledger: ledger::Counts,
+    ledger: ledger::LedgerCache,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,
     /// The number of commits without a sync (loss notes, delivery updates), which readers do not count by.
-    noted: AtomicU64,
+    unsynced_commits: AtomicU64,
     /// The error of the last write, if it failed.
-    trouble: Mutex<Option<StoreError>>,
+    write_error: Mutex<Option<StoreError>>,
     /// The first damage that was found.
     damage: Mutex<Option<StoreError>>,
     /// Set when a delivery may have become due.
-    bell: Arc<Bell>,
+    due_signal: Arc<WakeSignal>,
     /// Held by the writer for a group, and by a checkpoint that must not run beside one.
-    turn: Mutex<()>,
+    write_lock: Mutex<()>,
 }
 
 impl SqliteLog {
@@ -149,7 +150,7 @@ impl SqliteLog {
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
         let mut connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StoreState::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
         // Checkpoints run on their own connection: inside the writer's commit they would cause pauses of 20 to 50 ms.
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
@@ -157,25 +158,25 @@ impl SqliteLog {
         shared.ledger.load(&connection).map_err(fail)?;
         shared.open_stored_bytes(&mut connection, options.byte_counting).map_err(fail)?;
         let readers = Readers::new(path, shared.clone());
-        let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writing);
-        let bell = shared.bell.clone();
-        let writer = writer::Writer::new(connection, shared, options).map_err(fail)?;
+        let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writer_mode);
+        let bell = shared.due_signal.clone();
+        let writer = writer::TaskLogWriter::new(connection, shared, options).map_err(fail)?;
         let writing = match writing {
-            Writing::Inline => Backend::Inline(Mutex::new(writer)),
-            Writing::Threaded => Backend::Threaded {
-                queue: queue::Queue::start(writer),
-                _checkpoints: checkpoint::Checkpoints::start(path, for_checkpoints)?,
+            WriterMode::Inline => LogBackend::Inline(Mutex::new(writer)),
+            WriterMode::Threaded => LogBackend::Threaded {
+                queue: queue::WriterQueue::start(writer),
+                _checkpoints: checkpoint::Checkpointer::start(path, for_checkpoints)?,
             },
         };
-        Ok(Self { readers, writing, shared: for_us, bell, path: path.into(), _lock: lock })
+        Ok(Self { readers, backend: writing, shared: for_us, due_signal: bell, path: path.into(), _lock: lock })
     }
 
     /// Sends the replies of commits from the runtime that awaits them, a group at a time; see `queue`. A server should
     /// run it; the store works without it.
-    pub fn deliveries(&self) -> impl Future<Output = ()> + Send + 'static {
-        let delivery = match &self.writing {
-            Backend::Threaded { queue, .. } => Some(queue.delivery.clone()),
-            Backend::Inline(_) => None,
+    pub fn dispatch_replies(&self) -> impl Future<Output = ()> + Send + 'static {
+        let delivery = match &self.backend {
+            LogBackend::Threaded { queue, .. } => Some(queue.dispatcher.clone()),
+            LogBackend::Inline(_) => None,
         };
         async move {
             if let Some(delivery) = delivery {
@@ -202,9 +203,9 @@ impl SqliteLog {
 
     /// Limits the file to this many pages, so that tests can fill the disk.
     pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.set_pages_max(pages),
-            Backend::Inline(writer) => lock(writer).set_pages_max(pages),
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.set_pages_max(pages),
+            LogBackend::Inline(writer) => lock(writer).set_pages_max(pages),
         }
     }
 }
@@ -257,146 +258,150 @@ fn task_id(key: i64, salt: i64) -> TaskId {
 }
 
 impl TaskLog for SqliteLog {
-    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
-        Answer::now(self.readers.with(|r| r.handed_over(since, limit)))
+    fn handed_over(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<TaskId>> {
+        StoreFuture::ready(self.readers.with(|r| r.handed_over(since, limit)))
     }
 
-    fn append(&self, step: Step) -> Answer<(), AppendError> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.append(step),
-            Backend::Inline(writer) => Answer::now(lock(writer).commit_one(step)),
+    fn append(&self, step: Step) -> StoreFuture<(), AppendError> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.append(step),
+            LogBackend::Inline(writer) => StoreFuture::ready(lock(writer).commit_one(step)),
         }
     }
 
-    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+    fn load(&self, id: TaskId) -> StoreFuture<Option<StoredTask>> {
         if let Some(stored) = self.shared.settled.get(id) {
-            return Answer::now(Ok(Some(stored)));
+            return StoreFuture::ready(Ok(Some(stored)));
         }
         let age = self.shared.settled.age();
         let loaded = self.readers.with(|r| r.load(id));
         if let Ok(Some(stored)) = &loaded {
             self.shared.settled.keep(stored, age);
         }
-        Answer::now(loaded)
+        StoreFuture::ready(loaded)
     }
 
-    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
-        Answer::now(self.readers.with(|r| r.events(id, after, limit)))
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> StoreFuture<Vec<FrozenEvent>> {
+        StoreFuture::ready(self.readers.with(|r| r.events(id, after, limit)))
     }
 
-    fn list(&self, listing: Listing) -> Answer<Listed> {
-        Answer::now(self.readers.with(|r| walk::list(r, &listing)))
+    fn list(&self, listing: TaskListQuery) -> StoreFuture<StoredTaskPage> {
+        StoreFuture::ready(self.readers.with(|r| task_list::list(r, &listing)))
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
-        Answer::now(self.readers.with(|r| r.unfinished(after, limit)))
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<StoredTask>> {
+        StoreFuture::ready(self.readers.with(|r| r.unfinished(after, limit)))
     }
 
-    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
-        Answer::now(self.readers.with(|r| r.owed_cancels(after, limit)))
+    fn pending_cancels(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> StoreFuture<Vec<(TaskId, AgentName, PendingCancel)>> {
+        StoreFuture::ready(self.readers.with(|r| r.owed_cancels(after, limit)))
     }
 
-    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
-        Answer::now(self.readers.with(|r| r.recent_retries(since, limit)))
+    fn recent_retries(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<StoredRetry>> {
+        StoreFuture::ready(self.readers.with(|r| r.recent_retries(since, limit)))
     }
 
-    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
-        Answer::now(self.readers.with(|r| r.explicit_retry(key, now)))
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> StoreFuture<Option<StoredRetry>> {
+        StoreFuture::ready(self.readers.with(|r| r.explicit_retry(key, now)))
     }
 
-    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
-        Answer::now(self.readers.with(|r| r.retry_key_before(key)))
+    fn retry_key_before(&self, key: Digest) -> StoreFuture<Option<Digest>> {
+        StoreFuture::ready(self.readers.with(|r| r.retry_key_before(key)))
     }
 
-    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
-        Answer::now(self.readers.with(|r| r.alias(scope, name)))
+    fn alias(&self, scope: &Scope, name: &str) -> StoreFuture<Option<TaskId>> {
+        StoreFuture::ready(self.readers.with(|r| r.alias(scope, name)))
     }
 
-    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
-        Answer::now(self.readers.with(|r| r.aliases_of(task)))
+    fn aliases_of(&self, task: TaskId) -> StoreFuture<Vec<String>> {
+        StoreFuture::ready(self.readers.with(|r| r.aliases_of(task)))
     }
 
-    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+    fn owner(&self, task: TaskId) -> StoreFuture<Option<Arc<Scope>>> {
         if let Some(scope) = self.shared.settled.owner(task) {
-            return Answer::now(Ok(Some(scope)));
+            return StoreFuture::ready(Ok(Some(scope)));
         }
-        Answer::now(self.readers.with(|r| r.owner(task)))
+        StoreFuture::ready(self.readers.with(|r| r.owner(task)))
     }
 
-    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.note(task, notes),
-            Backend::Inline(writer) => Answer::now(lock(writer).write_notes(&[(task, notes)])),
+    fn add_loss_notes(&self, task: TaskId, notes: Vec<LossNote>) -> StoreFuture<()> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.add_loss_notes(task, notes),
+            LogBackend::Inline(writer) => StoreFuture::ready(lock(writer).write_loss_notes(&[(task, notes)])),
         }
     }
 
-    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
-        Answer::now(self.readers.with(|r| r.notes(task)))
+    fn loss_notes(&self, task: TaskId) -> StoreFuture<Vec<LossNote>> {
+        StoreFuture::ready(self.readers.with(|r| r.loss_notes(task)))
     }
 
-    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
-        Answer::now(self.readers.with(|r| r.agent_data(task)))
+    fn agent_data(&self, task: TaskId) -> StoreFuture<Option<Bytes>> {
+        StoreFuture::ready(self.readers.with(|r| r.agent_data(task)))
     }
 
-    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
-        Answer::now(self.readers.with(|r| r.pushes(task)))
+    fn pushes(&self, task: TaskId) -> StoreFuture<Vec<PushConfig>> {
+        StoreFuture::ready(self.readers.with(|r| r.pushes(task)))
     }
 
     fn stored_bytes(&self, caller: &Caller) -> u64 {
         self.shared.stored_bytes.of(caller)
     }
 
-    fn last_stamp(&self) -> Answer<Stamp> {
-        Answer::now(self.readers.with(|r| Ok(r.last_stamp())))
+    fn last_stamp(&self) -> StoreFuture<Stamp> {
+        StoreFuture::ready(self.readers.with(|r| Ok(r.last_stamp())))
     }
 }
 
 impl SqliteLog {
-    fn change(&self, change: Change) -> Answer<bool> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.change(change),
-            Backend::Inline(writer) => {
+    fn change(&self, change: OutboxChange) -> StoreFuture<bool> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.change(change),
+            LogBackend::Inline(writer) => {
                 let made = lock(writer).change_outbox(&[change]);
-                Answer::now(made.map(|made| made.first().copied().unwrap_or(false)))
+                StoreFuture::ready(made.map(|made| made.first().copied().unwrap_or(false)))
             }
         }
     }
 }
 
 impl Outbox for SqliteLog {
-    fn bell(&self) -> Arc<Bell> {
-        self.bell.clone()
+    fn due_signal(&self) -> Arc<WakeSignal> {
+        self.due_signal.clone()
     }
 
-    fn due(&self, reading: Reading) -> Answer<Due> {
-        Answer::now(self.readers.with(|r| r.due(&reading)))
+    fn due(&self, reading: DueQuery) -> StoreFuture<DueDeliveries> {
+        StoreFuture::ready(self.readers.with(|r| r.due(&reading)))
     }
 
-    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
-        Answer::now(self.readers.with(|r| r.next_due(after)))
+    fn next_due(&self, after: Timestamp) -> StoreFuture<Option<Timestamp>> {
+        StoreFuture::ready(self.readers.with(|r| r.next_due(after)))
     }
 
-    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
-        Answer::now(self.readers.with(|r| r.receiver(task, config)))
+    fn receiver(&self, task: TaskId, config: &str) -> StoreFuture<Option<PushReceiver>> {
+        StoreFuture::ready(self.readers.with(|r| r.receiver(task, config)))
     }
 
-    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
-        self.change(Change::of(owed, mark))
+    fn mark(&self, owed: &DueDelivery, mark: DeliveryMark) -> StoreFuture<bool> {
+        self.change(OutboxChange::of(owed, mark))
     }
 
-    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
-        Answer::now(self.readers.with(|r| r.letters(&letters)))
+    fn deliveries(&self, letters: DeliveryQuery) -> StoreFuture<Vec<Delivery>> {
+        StoreFuture::ready(self.readers.with(|r| r.deliveries(&letters)))
     }
 
-    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
-        Answer::now(self.readers.with(|r| r.letter(number)))
+    fn delivery(&self, number: i64) -> StoreFuture<Option<Delivery>> {
+        StoreFuture::ready(self.readers.with(|r| r.delivery(number)))
     }
 
-    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
-        self.change(Change::Retry { number, now })
+    fn retry(&self, number: i64, now: Timestamp) -> StoreFuture<bool> {
+        self.change(OutboxChange::Retry { number, now })
     }
 
-    fn discard(&self, number: i64) -> Answer<bool> {
-        self.change(Change::Discard { number })
+    fn discard(&self, number: i64) -> StoreFuture<bool> {
+        self.change(OutboxChange::Discard { number })
     }
 }

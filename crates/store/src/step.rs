@@ -1,6 +1,6 @@
 //! Steps: everything that is committed together, or not at all.
 
-use crate::{Birth, BookingStatus, Interaction, NewBooking, NewUsage, PaymentStep};
+use crate::{BookingStatus, ChildOf, Interaction, NewBooking, NewUsage, PaymentStep};
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -52,7 +52,7 @@ pub struct Opening {
     pub scope: Arc<Scope>,
     pub context: ContextId,
     /// The parent link, for the few tasks that have a parent.
-    pub birth: Option<Box<Birth>>,
+    pub child_of: Option<Box<ChildOf>>,
 }
 
 /// One or more events of one task, with everything that must be committed with them.
@@ -69,7 +69,7 @@ pub struct Step {
     pub events: Vec<FrozenEvent>,
     /// The folded task after the last event, when it is due. A step that settles the task always brings it.
     pub snapshot: Option<FrozenTask>,
-    /// The new place in the list; `None` when no status was reported.
+    /// The new place in the list; `Unchanged` when no status was reported.
     pub placement: Option<Placement>,
     /// A new turn or attempt begins with this step.
     pub turn: Option<(Seq, u32)>,
@@ -85,7 +85,7 @@ pub struct Step {
 
 impl Step {
     /// A step that has only effects.
-    pub const fn bare(task: TaskId, effects: Vec<Effect>) -> Self {
+    pub const fn effects_only(task: TaskId, effects: Vec<Effect>) -> Self {
         Self {
             task,
             opening: None,
@@ -111,9 +111,10 @@ impl Step {
     }
 
     /// Roughly how many bytes the step writes.
-    pub fn weight(&self) -> usize {
+    pub fn approx_bytes(&self) -> usize {
         let events: usize = self.events.iter().map(|e| e.json.len()).sum();
-        let data = self.effects.iter().map(|effect| if let Effect::KeepData(data) = effect { data.len() } else { 0 });
+        let data =
+            self.effects.iter().map(|effect| if let Effect::StoreAgentData(data) = effect { data.len() } else { 0 });
         let snapshot = self.snapshot.as_ref().map_or(0, |s| s.json.len());
         events + snapshot + self.checkpoint.as_ref().map_or(0, Bytes::len) + data.sum::<usize>()
     }
@@ -145,28 +146,26 @@ pub enum Effect {
         configs_max: u32,
     },
     /// Removes a configuration with its deliveries; removing one that does not exist is no error.
-    DeletePush {
-        id: String,
-    },
+    DeletePush { id: String },
     /// Gives the task an alias that its caller chose, or moves the alias to it from another task. Refused with
     /// [`crate::AppendError::NameMoved`] unless the owner's alias still leads to the task that was seen.
-    Alias {
+    SetAlias {
         name: Arc<str>,
-        /// The task it was seen to lead to; `None` for none.
+        /// The task it was seen to lead to; `Unchanged` for none.
         was: Option<TaskId>,
     },
     /// Gives the task to the owner that presented the claim. Where that is another owner, the aliases and push
     /// configurations of the first one are deleted. Refused with [`crate::AppendError::Stale`] if the task was claimed
     /// before.
-    Adopt(Arc<Scope>),
-    /// Stores which remote agent the task's turn waits for, replacing the entry before; `None` when it waits for none.
+    Claim(Arc<Scope>),
+    /// Stores which remote agent the task's turn waits for, replacing the entry before; `Unchanged` when it waits for none.
     /// A task that settles waits for none, whatever its step contains.
     WaitFor(Option<Box<Continuation>>),
     /// Stores data of the agent with the task, replacing the data before. Unlike the checkpoint it outlives the end of
     /// the task: later tasks of the conversation read it, see [`crate::TaskLog::agent_data`].
-    KeepData(Bytes),
-    /// Stores that a remote agent is yet to be told of the task's cancel; `None`, that it has been told.
-    OweCancel(Option<Box<OwedCancel>>),
+    StoreAgentData(Bytes),
+    /// Stores that a remote agent is yet to be told of the task's cancel; `Unchanged`, that it has been told.
+    SetPendingCancel(Option<Box<PendingCancel>>),
     /// Adds to the spend of the tree with this root.
     Spend {
         /// The root of the tree.
@@ -214,15 +213,15 @@ pub struct Continuation {
     /// The time since which the turn waits.
     pub since: Timestamp,
     /// The time of its last answer.
-    pub heard: Timestamp,
-    /// When it is called next; `None` while a call is under way.
+    pub last_heard_at: Timestamp,
+    /// When it is called next; `Unchanged` while a call is under way.
     pub next: Option<Timestamp>,
 }
 
 /// A cancel that a remote agent has not acknowledged. It is stored as long as its task, or until the agent acknowledges
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwedCancel {
+pub struct PendingCancel {
     /// Data of our agent: which remote agent to tell, and of which task.
     pub data: Bytes,
     /// The number of calls without an answer.

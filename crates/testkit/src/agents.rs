@@ -2,30 +2,30 @@
 //!
 //! | Agent | Does | After a crash |
 //! |---|---|---|
-//! | [`Echo`] | answers at once, in place | starts over |
-//! | [`Streams`] | streams one chunk at a time, each with a checkpoint | resumes |
-//! | [`Asks`] | asks as many questions as the message says | resumes |
-//! | [`Tells`] | asks once, then answers at such length that a snapshot falls due | resumes |
-//! | [`Fragile`] | works for a while | is failed |
-//! | [`Steady`] | replaces its one artifact again and again | starts over |
-//! | [`Brief`] | makes its artifact within 100 ms, or a little later | starts over |
-//! | [`Panics`] | panics after its first status | is failed |
-//! | [`Floods`] | reports far more than may be uncommitted at once | starts over |
-//! | [`Tardy`] | waits, and reports once more when it is stopped | is failed |
-//! | [`Books`] | books, at once or after a hold; in the simulator only | resumes |
-//! | [`Leads`] | delegates its work to another agent | resumes, or is failed |
+//! | [`EchoAgent`] | answers at once, in place | starts over |
+//! | [`StreamingAgent`] | streams one chunk at a time, each with a checkpoint | resumes |
+//! | [`AskingAgent`] | asks as many questions as the message says | resumes |
+//! | [`LongAnswerAgent`] | asks once, then answers at such length that a snapshot falls due | resumes |
+//! | [`UnrecoverableAgent`] | works for a while | is failed |
+//! | [`RestartingAgent`] | replaces its one artifact again and again | starts over |
+//! | [`DeferredOpenAgent`] | makes its artifact within 100 ms, or a little later | starts over |
+//! | [`PanickingAgent`] | panics after its first status | is failed |
+//! | [`FloodingAgent`] | reports far more than may be uncommitted at once | starts over |
+//! | [`LateReportAgent`] | waits, and reports once more when it is stopped | is failed |
+//! | [`BookingAgent`] | books, at once or after a hold; in the simulator only | resumes |
+//! | [`DelegatingAgent`] | delegates its work to another agent | resumes, or is failed |
 //!
-//! The number in the message says how much an agent does. All of them report to the [`Roster`], by which a test learns
+//! The number in the message says how much an agent does. All of them report to the [`TurnTracker`], by which a test learns
 //! that two turns overlap, or that an attempt was given another earlier task than the first.
 
-mod books;
-mod leads;
+mod booking;
+mod delegating;
 
-pub use books::{Books, VENUE};
-pub use leads::Leads;
+pub use booking::{BookingAgent, VENUE};
+pub use delegating::DelegatingAgent;
 
 use bytes::Bytes;
-use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure, Nature, Recovery, Resident};
+use sabir_engine::{Agent, AnyAgent, Context, Ending, Execution, Failure, HostedAgent, Recovery};
 use sabir_proto::{AgentName, Artifact, ArtifactId, FrozenTask, Part};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -39,42 +39,42 @@ pub const ARTIFACT: &str = "out";
 
 /// The turns at work: records overlapping attempts of one turn, and the earlier task that each attempt was given.
 #[derive(Debug, Clone, Default)]
-pub struct Roster(Arc<Mutex<Roll>>);
+pub struct TurnTracker(Arc<Mutex<TurnRecords>>);
 
 #[derive(Debug, Default)]
-struct Roll {
-    present: BTreeMap<String, u32>,
-    doubles: Vec<String>,
+struct TurnRecords {
+    active: BTreeMap<String, u32>,
+    concurrent: Vec<String>,
     /// The task before each turn, as its first attempt was given it.
-    pasts: BTreeMap<String, Option<Bytes>>,
+    first_pasts: BTreeMap<String, Option<Bytes>>,
     changed_pasts: Vec<String>,
 }
 
-impl Roster {
-    fn lock(&self) -> MutexGuard<'_, Roll> {
+impl TurnTracker {
+    fn lock(&self) -> MutexGuard<'_, TurnRecords> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sign(&self, cx: &Context) -> Present {
+    fn start_turn(&self, cx: &Context) -> TurnGuard {
         let turn = cx.turn_id();
         let mut roll = self.lock();
-        let here = roll.present.entry(turn.clone()).or_default();
+        let here = roll.active.entry(turn.clone()).or_default();
         *here += 1;
         if *here > 1 {
-            roll.doubles.push(turn.clone());
+            roll.concurrent.push(turn.clone());
         }
         let past = cx.before().map(|task| FrozenTask::freeze(task).json);
-        let first = roll.pasts.entry(turn.clone()).or_insert_with(|| past.clone()).clone();
+        let first = roll.first_pasts.entry(turn.clone()).or_insert_with(|| past.clone()).clone();
         if first != past {
             let detail = format!("attempt {} of {turn} was told {past:?} after {first:?}", cx.attempt());
             roll.changed_pasts.push(detail);
         }
-        Present { roster: self.clone(), turn }
+        TurnGuard { roster: self.clone(), turn }
     }
 
     /// Turns that began while another attempt of the same turn was still at work.
-    pub fn doubles(&self) -> Vec<String> {
-        self.lock().doubles.clone()
+    pub fn concurrent_turns(&self) -> Vec<String> {
+        self.lock().concurrent.clone()
     }
 
     /// Turns whose later attempt was given another earlier task than the first.
@@ -83,66 +83,66 @@ impl Roster {
     }
 
     /// The number of turns at work.
-    pub fn present(&self) -> usize {
-        self.lock().present.len()
+    pub fn active_turns(&self) -> usize {
+        self.lock().active.len()
     }
 }
 
 /// Held by an agent while it works; dropping it removes the turn.
-struct Present {
-    roster: Roster,
+struct TurnGuard {
+    roster: TurnTracker,
     turn: String,
 }
 
-impl Drop for Present {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut roll = self.roster.lock();
-        if let Some(here) = roll.present.get_mut(&self.turn) {
+        if let Some(here) = roll.active.get_mut(&self.turn) {
             *here -= 1;
             if *here == 0 {
-                roll.present.remove(&self.turn);
+                roll.active.remove(&self.turn);
             }
         }
     }
 }
 
 /// All scripted agents, hosted. Every second one offers push notifications.
-pub fn residents(roster: &Roster) -> Vec<Arc<Resident>> {
+pub fn scripted_agents(roster: &TurnTracker) -> Vec<Arc<HostedAgent>> {
     let r = roster;
     let agents: [(&str, Arc<dyn AnyAgent>); 12] = [
-        ("echo", Arc::new(Echo(r.clone()))),
-        ("streams", Arc::new(Streams(r.clone()))),
-        ("asks", Arc::new(Asks(r.clone()))),
-        ("tells", Arc::new(Tells(r.clone()))),
-        ("fragile", Arc::new(Fragile(r.clone()))),
-        ("steady", Arc::new(Steady(r.clone()))),
-        ("panics", Arc::new(Panics(r.clone()))),
-        ("floods", Arc::new(Floods(r.clone()))),
-        ("tardy", Arc::new(Tardy(r.clone()))),
-        ("leads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Resume })),
-        ("brief", Arc::new(Brief(r.clone()))),
-        ("heads", Arc::new(Leads { roster: r.clone(), recovery: Recovery::Fail })),
+        ("echo", Arc::new(EchoAgent(r.clone()))),
+        ("streams", Arc::new(StreamingAgent(r.clone()))),
+        ("asks", Arc::new(AskingAgent(r.clone()))),
+        ("tells", Arc::new(LongAnswerAgent(r.clone()))),
+        ("fragile", Arc::new(UnrecoverableAgent(r.clone()))),
+        ("steady", Arc::new(RestartingAgent(r.clone()))),
+        ("panics", Arc::new(PanickingAgent(r.clone()))),
+        ("floods", Arc::new(FloodingAgent(r.clone()))),
+        ("tardy", Arc::new(LateReportAgent(r.clone()))),
+        ("leads", Arc::new(DelegatingAgent { tracker: r.clone(), recovery: Recovery::Resume })),
+        ("brief", Arc::new(DeferredOpenAgent(r.clone()))),
+        ("heads", Arc::new(DelegatingAgent { tracker: r.clone(), recovery: Recovery::Fail })),
     ];
     let resident = |(n, (name, agent)): (usize, (&str, Arc<dyn AnyAgent>))| {
         let name = AgentName::parse(name).expect("a plain word is a legal name");
-        Arc::new(Resident { name, agent, push: n.is_multiple_of(2), tools: sabir_proto::ToolMode::Full })
+        Arc::new(HostedAgent { name, agent, push: n.is_multiple_of(2), tool_mode: sabir_proto::ToolMode::Full })
     };
     agents.into_iter().enumerate().map(resident).collect()
 }
 
-/// The text that [`Streams`] has made after this many chunks.
-pub fn streamed(chunks: u64) -> String {
+/// The text that [`StreamingAgent`] has made after this many chunks.
+pub fn streamed_text(chunks: u64) -> String {
     (0..chunks).map(chunk_text).collect()
 }
 
 /// Reads the number in a message; 1 without one.
-pub fn wanted(text: &str) -> u64 {
+pub fn requested_count(text: &str) -> u64 {
     let digits: String = text.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(1)
 }
 
-fn asked_for(cx: &Context) -> u64 {
-    wanted(&cx.message().joined_text())
+fn requested_chunks(cx: &Context) -> u64 {
+    requested_count(&cx.message().joined_text())
 }
 
 fn chunk_text(n: u64) -> String {
@@ -150,13 +150,13 @@ fn chunk_text(n: u64) -> String {
 }
 
 /// Reports a chunk, appended to the earlier ones or replacing them.
-async fn say(cx: &Context, n: u64, append: bool) -> Result<(), Failure> {
+async fn report_chunk(cx: &Context, n: u64, append: bool) -> Result<(), Failure> {
     let id = ArtifactId::parse(ARTIFACT)?;
     Ok(cx.chunk(Artifact::new(id, vec![Part::text(chunk_text(n))]), append, false).await?)
 }
 
 /// The number in the agent's last checkpoint.
-fn noted(cx: &Context) -> u64 {
+fn checkpoint_number(cx: &Context) -> u64 {
     cx.checkpoint().and_then(|data| data.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
@@ -165,60 +165,60 @@ fn pause(cx: &Context, n: u64) -> impl Future<Output = ()> + Send + use<> {
     cx.sleep(Duration::from_millis(7 + 40 * (n % 5)))
 }
 
-const fn nature(recovery: Recovery) -> Nature {
-    Nature { instant: false, brief: false, answers_directly: false, recovery }
+const fn execution_with(recovery: Recovery) -> Execution {
+    Execution { instant: false, defer_open: false, answers_directly: false, recovery }
 }
 
 /// Returns the message as an artifact, at once.
 #[derive(Debug)]
-pub struct Echo(pub Roster);
+pub struct EchoAgent(pub TurnTracker);
 
-impl Agent for Echo {
+impl Agent for EchoAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
+        let _present = self.0.start_turn(cx);
         cx.artifact(ARTIFACT, cx.message().parts.clone()).await?;
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        Nature { instant: true, recovery: Recovery::Restart, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { instant: true, recovery: Recovery::Restart, ..Execution::default() }
     }
 }
 
 /// Makes its artifact chunk by chunk; chunk and checkpoint are one step, so a crash neither loses nor repeats any.
 #[derive(Debug)]
-pub struct Streams(pub Roster);
+pub struct StreamingAgent(pub TurnTracker);
 
-impl Agent for Streams {
+impl Agent for StreamingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        for n in noted(cx)..asked_for(cx) {
+        let _present = self.0.start_turn(cx);
+        for n in checkpoint_number(cx)..requested_chunks(cx) {
             if n % 4 == 3 {
                 cx.status(format!("{n} so far")).await?;
             }
             // Always appended, so that a repeated chunk is visible.
-            say(cx, n, true).await?;
+            report_chunk(cx, n, true).await?;
             cx.set_checkpoint((n + 1).to_be_bytes().to_vec());
             pause(cx, n).await;
         }
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Resume)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Resume)
     }
 }
 
 /// Asks the number of questions in its first message, then completes.
 #[derive(Debug)]
-pub struct Asks(pub Roster);
+pub struct AskingAgent(pub TurnTracker);
 
-impl Agent for Asks {
+impl Agent for AskingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
+        let _present = self.0.start_turn(cx);
         let first = cx.before().and_then(|task| task.history.first().map(sabir_proto::Message::joined_text));
-        let questions = first.map_or_else(|| asked_for(cx), |text| wanted(&text));
-        let asked = noted(cx);
+        let questions = first.map_or_else(|| requested_chunks(cx), |text| requested_count(&text));
+        let asked = checkpoint_number(cx);
         pause(cx, asked).await;
         if asked >= questions {
             return Ok(Ending::complete_with("thank you"));
@@ -227,26 +227,26 @@ impl Agent for Asks {
         Ok(Ending::ask_input(format!("question {asked}")))
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Resume)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Resume)
     }
 }
 
-/// Asks once, and then answers with [`TALE_CHUNKS`] chunks, eight at a time.
+/// Asks once, and then answers with [`LONG_ANSWER_CHUNKS`] chunks, eight at a time.
 #[derive(Debug)]
-pub struct Tells(pub Roster);
+pub struct LongAnswerAgent(pub TurnTracker);
 
 /// More than the events after which a snapshot is due, so that one is taken in the middle of a turn.
-pub const TALE_CHUNKS: u64 = 72;
+pub const LONG_ANSWER_CHUNKS: u64 = 72;
 
-impl Agent for Tells {
+impl Agent for LongAnswerAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
+        let _present = self.0.start_turn(cx);
         if cx.before().is_none() {
             return Ok(Ending::ask_input("of whom?"));
         }
-        for n in noted(cx)..TALE_CHUNKS {
-            say(cx, n, true).await?;
+        for n in checkpoint_number(cx)..LONG_ANSWER_CHUNKS {
+            report_chunk(cx, n, true).await?;
             cx.set_checkpoint((n + 1).to_be_bytes().to_vec());
             if n % 8 == 7 {
                 pause(cx, n).await;
@@ -255,74 +255,74 @@ impl Agent for Tells {
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Resume)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Resume)
     }
 }
 
 /// Works for a while and cannot go on after a crash.
 #[derive(Debug)]
-pub struct Fragile(pub Roster);
+pub struct UnrecoverableAgent(pub TurnTracker);
 
-impl Agent for Fragile {
+impl Agent for UnrecoverableAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        for n in 0..asked_for(cx) {
-            say(cx, n, true).await?;
+        let _present = self.0.start_turn(cx);
+        for n in 0..requested_chunks(cx) {
+            report_chunk(cx, n, true).await?;
             pause(cx, n).await;
         }
         Ok(Ending::complete_with("done"))
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Fail)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Fail)
     }
 }
 
 /// Idempotent: repeats its work after a crash with the same result.
 #[derive(Debug)]
-pub struct Steady(pub Roster);
+pub struct RestartingAgent(pub TurnTracker);
 
-impl Agent for Steady {
+impl Agent for RestartingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        for n in 1..=asked_for(cx) {
-            cx.artifact(ARTIFACT, vec![Part::text(streamed(n))]).await?;
+        let _present = self.0.start_turn(cx);
+        for n in 1..=requested_chunks(cx) {
+            cx.artifact(ARTIFACT, vec![Part::text(streamed_text(n))]).await?;
             pause(cx, n).await;
         }
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Restart)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Restart)
     }
 }
 
 /// Reports nothing before its end, which comes at once for some messages and later for others.
 #[derive(Debug)]
-pub struct Brief(pub Roster);
+pub struct DeferredOpenAgent(pub TurnTracker);
 
-impl Agent for Brief {
+impl Agent for DeferredOpenAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        let chunks = asked_for(cx);
+        let _present = self.0.start_turn(cx);
+        let chunks = requested_chunks(cx);
         pause(cx, chunks).await;
-        cx.artifact(ARTIFACT, vec![Part::text(streamed(chunks))]).await?;
+        cx.artifact(ARTIFACT, vec![Part::text(streamed_text(chunks))]).await?;
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        Nature { instant: true, brief: true, recovery: Recovery::Restart, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { instant: true, defer_open: true, recovery: Recovery::Restart, ..Execution::default() }
     }
 }
 
 /// Panics in the middle of its turn.
 #[derive(Debug)]
-pub struct Panics(pub Roster);
+pub struct PanickingAgent(pub TurnTracker);
 
-impl Agent for Panics {
+impl Agent for PanickingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
+        let _present = self.0.start_turn(cx);
         cx.status("so far so good").await?;
         pause(cx, 1).await;
         // Like `panic!`, without its output.
@@ -332,30 +332,30 @@ impl Agent for Panics {
 
 /// Reports without a pause, many times what may be uncommitted at once.
 #[derive(Debug)]
-pub struct Floods(pub Roster);
+pub struct FloodingAgent(pub TurnTracker);
 
-impl Agent for Floods {
+impl Agent for FloodingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        for n in 0..asked_for(cx) * 10 {
-            say(cx, n, n > 0).await?;
+        let _present = self.0.start_turn(cx);
+        for n in 0..requested_chunks(cx) * 10 {
+            report_chunk(cx, n, n > 0).await?;
         }
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        nature(Recovery::Restart)
+    fn execution(&self) -> Execution {
+        execution_with(Recovery::Restart)
     }
 }
 
 /// Waits to be canceled, and reports once more when it is stopped.
 #[derive(Debug)]
-pub struct Tardy(pub Roster);
+pub struct LateReportAgent(pub TurnTracker);
 
-impl Agent for Tardy {
+impl Agent for LateReportAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let _present = self.0.sign(cx);
-        let _last = LastWord(cx);
+        let _present = self.0.start_turn(cx);
+        let _last = ReportOnDrop(cx);
         cx.status("waiting").await?;
         cx.sleep(Duration::from_secs(20)).await;
         Ok(Ending::complete())
@@ -363,9 +363,9 @@ impl Agent for Tardy {
 }
 
 /// Reports when it is dropped. A destructor cannot wait, so the report is polled once.
-struct LastWord<'a>(&'a Context);
+struct ReportOnDrop<'a>(&'a Context);
 
-impl Drop for LastWord<'_> {
+impl Drop for ReportOnDrop<'_> {
     fn drop(&mut self) {
         let report = pin!(self.0.status("one more thing"));
         // Refused once the task has ended, accepted while the turn still runs; the result is ignored.

@@ -9,26 +9,26 @@ mod aliases;
 mod billing;
 mod contexts;
 mod effects;
-mod groups;
-mod kin;
+mod group_commits;
 mod ledger;
 mod lists;
 mod notes;
 mod opening;
-mod others;
 mod outbox;
+mod paging;
 mod retention;
 mod retries;
 mod steps;
 mod stored_bytes;
-mod walks;
+mod subscriptions_networks;
+mod subtasks;
 
 pub mod guard;
 pub mod model;
 
 use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{ByteCounting, Durability, Options, SqliteLog, Writing};
-use sabir_store::{AppendError, Ledger, Listed, Listing, Retention, Scope, Step, Stored, TaskLog};
+use sabir_store::sqlite::{ByteCounting, Durability, Options, SqliteLog, WriterMode};
+use sabir_store::{AppendError, Ledger, Retention, Scope, Step, StoredTask, StoredTaskPage, TaskListQuery, TaskLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,10 +38,10 @@ use crate::wait::wait;
 use sabir_proto::{FrozenEvent, Seq, TaskId};
 
 /// A log under test, with the other interfaces of its store.
-pub trait Bench {
+pub trait LogFixture {
     fn log(&self) -> &dyn TaskLog;
     /// The pruning interface of the same store.
-    fn keeping(&self) -> &dyn Retention;
+    fn retention(&self) -> &dyn Retention;
     /// The booking ledger of the same store.
     fn ledger(&self) -> &dyn Ledger;
     /// Closes and reopens the log; nothing for a log in memory.
@@ -49,11 +49,11 @@ pub trait Bench {
 }
 
 /// The name of a promise and its test.
-type Promise = (&'static str, fn(&mut dyn Bench));
+type LogPromise = (&'static str, fn(&mut dyn LogFixture));
 
 macro_rules! promises {
     ($($room:ident: $($name:ident),+;)+) => {
-        const PROMISES: &[Promise] = &[$($((stringify!($name), $room::$name)),+),+];
+        const PROMISES: &[LogPromise] = &[$($((stringify!($name), $room::$name)),+),+];
     };
 }
 
@@ -66,7 +66,7 @@ promises! {
         stamps_rise_above_everything_stored;
     lists: lists_are_ordered_by_the_last_status, pages_end_at_a_number_of_bytes, lists_filter_by_state_and_time, owners_see_only_their_own,
         totals_follow_every_move, counts_since_a_time_are_capped, a_list_shows_everything_after_a_restart;
-    walks: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,
+    paging: a_walk_neither_skips_nor_repeats_what_moves, a_walk_within_a_state_is_as_steady,
         a_walk_within_a_context_is_as_steady, a_walk_goes_on_after_a_restart, tokens_of_nobody_are_refused;
     contexts: a_context_is_found_by_the_task_it_was_born_with, a_context_brought_by_a_client_is_found,
         owners_may_use_the_same_context;
@@ -86,7 +86,7 @@ promises! {
         a_task_that_is_given_to_its_owner_stays_as_it_is;
     aliases: a_name_belongs_to_its_owner, a_name_moves_only_from_where_it_was_seen,
         a_name_is_given_with_its_task_or_not_at_all;
-    kin: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,
+    subtasks: a_child_knows_its_parent_and_its_parent_knows_it, a_child_is_born_once_to_a_parent_that_lives,
         a_family_is_bounded, children_of_the_given_up_are_found, what_is_spent_adds_up_by_root,
         whoever_asks_is_found_whosever_it_is, a_child_is_forgotten_with_its_task;
     ledger: venues_are_imported_all_or_none, venues_come_in_order_and_by_what_they_say, a_slot_is_taken_until_it_is_full,
@@ -94,21 +94,21 @@ promises! {
         a_booking_moves_from_where_it_was_seen, envelopes_are_recorded;
     billing: what_is_counted_is_billed_once, what_is_booked_and_what_is_counted_agree,
         a_payment_moves_from_where_it_was_seen, a_payment_is_bounded_and_used_once;
-    others: subscriptions_belong_to_a_key, the_latest_record_of_a_network_is_kept;
+    subscriptions_networks: subscriptions_belong_to_a_key, the_latest_record_of_a_network_is_kept;
     notes: notes_that_say_the_same_are_one, notes_are_bounded, notes_of_nobody_are_dropped, a_note_moves_nothing;
     retention: settled_tasks_go_whole_and_others_stay, only_what_stands_below_is_forgotten,
         a_walk_goes_on_over_what_was_forgotten, a_task_with_many_steps_goes_as_one, what_is_owed_keeps_its_task,
         a_key_that_may_be_used_again_keeps_its_task;
     stored_bytes: bytes_are_counted_for_their_caller_at_all_agents, bytes_of_what_is_forgotten_are_taken_off,
         bytes_go_with_a_task_that_changes_hands, a_refused_step_counts_for_no_bytes;
-    groups: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
+    group_commits: a_refused_step_leaves_no_trace_and_hurts_no_neighbour, an_effect_that_is_refused_takes_the_others_with_it;
 }
 
 /// Runs the whole suite; `make` gives an empty log each time.
 ///
 /// # Panics
 /// When promises are broken, naming all of them.
-pub fn task_log<B: Bench>(make: impl Fn() -> B) {
+pub fn task_log<B: LogFixture>(make: impl Fn() -> B) {
     let broken = broken_promises(PROMISES.iter().map(|(name, promise)| (*name, || promise(&mut make()))));
     assert!(broken.is_empty(), "broken promises: {broken:#?}");
 }
@@ -121,14 +121,14 @@ fn broken_promises<F: FnOnce()>(promises: impl Iterator<Item = (&'static str, F)
 
 /// The fixture of a log in memory.
 #[derive(Debug, Default)]
-pub struct InMemory(MemoryLog);
+pub struct MemoryLogFixture(MemoryLog);
 
-impl Bench for InMemory {
+impl LogFixture for MemoryLogFixture {
     fn log(&self) -> &dyn TaskLog {
         &self.0
     }
 
-    fn keeping(&self) -> &dyn Retention {
+    fn retention(&self) -> &dyn Retention {
         &self.0
     }
 
@@ -139,21 +139,22 @@ impl Bench for InMemory {
 
 /// The fixture of a log in an SQLite file of its own.
 #[derive(Debug)]
-pub struct OnFile {
+pub struct SqliteLogFixture {
     log: Option<SqliteLog>,
     options: Options,
     dir: TempDir,
 }
 
-impl OnFile {
+impl SqliteLogFixture {
     /// An empty file in a new directory. Without syncing: losses of the operating system are not tested here.
     ///
     /// # Panics
     /// When there is no room for temporary files.
-    pub fn new(writing: Writing) -> Self {
+    pub fn new(writing: WriterMode) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let byte_counting = ByteCounting::On;
-        let options = Options { durability: Durability::Normal, writing, byte_counting, ..Options::default() };
+        let options =
+            Options { durability: Durability::Normal, writer_mode: writing, byte_counting, ..Options::default() };
         let mut bench = Self { log: None, options, dir };
         bench.reopen();
         bench
@@ -167,7 +168,7 @@ impl OnFile {
     /// The log as its SQLite type.
     ///
     /// # Panics
-    /// Never: the log is only closed inside of [`Bench::reopen`].
+    /// Never: the log is only closed inside of [`LogFixture::reopen`].
     pub fn sqlite(&self) -> &SqliteLog {
         self.log.as_ref().expect("open between calls")
     }
@@ -178,12 +179,12 @@ impl OnFile {
     }
 }
 
-impl Bench for OnFile {
+impl LogFixture for SqliteLogFixture {
     fn log(&self) -> &dyn TaskLog {
         self.sqlite()
     }
 
-    fn keeping(&self) -> &dyn Retention {
+    fn retention(&self) -> &dyn Retention {
         self.sqlite()
     }
 
@@ -198,27 +199,27 @@ impl Bench for OnFile {
 }
 
 /// Calls of the promises on a log, without futures.
-trait Ask {
-    fn put(&self, step: Step);
-    fn refused(&self, step: Step) -> AppendError;
-    fn stored(&self, id: TaskId) -> Option<Stored>;
+trait TaskLogTestExt {
+    fn append_ok(&self, step: Step);
+    fn append_refused(&self, step: Step) -> AppendError;
+    fn stored(&self, id: TaskId) -> Option<StoredTask>;
     fn all_events(&self, id: TaskId) -> Vec<FrozenEvent>;
-    fn page(&self, listing: Listing) -> Listed;
+    fn page(&self, listing: TaskListQuery) -> StoredTaskPage;
 }
 
-impl Ask for dyn TaskLog + '_ {
+impl TaskLogTestExt for dyn TaskLog + '_ {
     #[track_caller]
-    fn put(&self, step: Step) {
+    fn append_ok(&self, step: Step) {
         wait(self.append(step)).expect("a good step is taken");
     }
 
     #[track_caller]
-    fn refused(&self, step: Step) -> AppendError {
+    fn append_refused(&self, step: Step) -> AppendError {
         wait(self.append(step)).expect_err("a bad step is refused")
     }
 
     #[track_caller]
-    fn stored(&self, id: TaskId) -> Option<Stored> {
+    fn stored(&self, id: TaskId) -> Option<StoredTask> {
         wait(self.load(id)).expect("a task can be read")
     }
 
@@ -228,14 +229,14 @@ impl Ask for dyn TaskLog + '_ {
     }
 
     #[track_caller]
-    fn page(&self, listing: Listing) -> Listed {
+    fn page(&self, listing: TaskListQuery) -> StoredTaskPage {
         wait(self.list(listing)).expect("a list can be read")
     }
 }
 
 /// A query for all tasks of an owner, on one page.
-fn everything(scope: &Arc<Scope>) -> Listing {
-    Listing {
+fn list_everything(scope: &Arc<Scope>) -> TaskListQuery {
+    TaskListQuery {
         scope: scope.clone(),
         context: None,
         state: None,
@@ -246,6 +247,6 @@ fn everything(scope: &Arc<Scope>) -> Listing {
     }
 }
 
-fn ids(listed: &Listed) -> Vec<TaskId> {
+fn ids(listed: &StoredTaskPage) -> Vec<TaskId> {
     listed.tasks.iter().map(|t| t.id).collect()
 }

@@ -1,8 +1,8 @@
 //! The host of a simulated engine: a fake clock, seeded randomness and the simulator's executor.
 
-use crate::chance::Chance;
 use crate::clock::EPOCH_MS;
-use crate::sim::executor::{Executor, Group};
+use crate::seeded_rng::SeededRng;
+use crate::sim::executor::{Executor, JobGroup};
 use sabir_engine::{BoxFuture, Host};
 use sabir_proto::Timestamp;
 use std::sync::{Mutex, PoisonError};
@@ -12,21 +12,21 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct SimHost {
     executor: Executor,
-    group: Group,
-    chance: Mutex<Chance>,
+    group: JobGroup,
+    rng: Mutex<SeededRng>,
     /// The error of this process's clock in milliseconds; clocks of one machine jump, too.
     skew_ms: i64,
 }
 
 impl SimHost {
     /// A host with a correct clock.
-    pub const fn new(executor: Executor, group: Group, chance: Chance) -> Self {
+    pub const fn new(executor: Executor, group: JobGroup, chance: SeededRng) -> Self {
         Self::with_skew(executor, group, chance, 0)
     }
 
     /// A host whose clock is off by this much.
-    pub const fn with_skew(executor: Executor, group: Group, chance: Chance, skew_ms: i64) -> Self {
-        Self { executor, group, chance: Mutex::new(chance), skew_ms }
+    pub const fn with_skew(executor: Executor, group: JobGroup, chance: SeededRng, skew_ms: i64) -> Self {
+        Self { executor, group, rng: Mutex::new(chance), skew_ms }
     }
 }
 
@@ -37,7 +37,7 @@ impl Host for SimHost {
     }
 
     fn random(&self) -> u64 {
-        self.chance.lock().unwrap_or_else(PoisonError::into_inner).bits()
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).bits()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

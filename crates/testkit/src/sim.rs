@@ -19,15 +19,15 @@ pub mod executor;
 
 mod checks;
 mod client;
-mod door;
+mod endpoint;
 mod faults;
-mod ledger;
 mod log;
-mod look;
+mod observations;
+mod reads;
 mod receivers;
+mod simulation;
 mod stream;
 mod trace;
-mod world;
 
 pub use faults::Sabotage;
 pub use trace::Digest;
@@ -81,5 +81,5 @@ impl std::error::Error for Violation {}
 /// # Errors
 /// The first broken promise, with the seed.
 pub fn run(seed: u64, options: Options) -> Result<Digest, Violation> {
-    world::World::new(seed, options).run()
+    simulation::Simulation::new(seed, options).run()
 }

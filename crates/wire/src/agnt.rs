@@ -16,15 +16,15 @@
 mod answer;
 mod envelope;
 pub mod message;
-mod moment;
+mod nano_timestamp;
 mod via;
 
-pub use answer::{Answered, Unanswered, answer, read_answer, refuse};
+pub use answer::{NetworkAnswer, NetworkAnswerError, read_answer, write_answer, write_refusal};
 pub use envelope::{
-    CONTEXT_BYTES_MAX, DEPTH_MAX, Envelope, ID_CHARS_MAX, INTENT_CHARS_MAX, Misread, Sketch, TTL_DEFAULT,
+    CONTEXT_BYTES_MAX, DEPTH_MAX, Envelope, EnvelopeError, EnvelopeHead, ID_CHARS_MAX, INTENT_CHARS_MAX, TTL_DEFAULT,
 };
-pub use moment::Moment;
-pub use via::{Hop, VIA_MAX};
+pub use nano_timestamp::NanoTimestamp;
+pub use via::{EnvelopeHop, VIA_MAX};
 
 /// The path that envelopes are posted to.
 pub const PATH: &str = "/a2a/v1";

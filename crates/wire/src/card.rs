@@ -23,15 +23,15 @@ pub(crate) mod modes;
 mod native;
 mod openapi;
 mod read;
-mod recognise;
+mod schema_detection;
 mod schemes;
 mod v01;
 mod v03;
 mod xpr;
 
-pub use interfaces::{A2A, NATIVE};
+pub use interfaces::{A2A_PATH, NATIVE_PATH};
 pub use lint::{LINTS_MAX, Lint};
-pub use read::{CARD_BYTES_MAX, Read, read};
+pub use read::{CARD_BYTES_MAX, ReadCard, read};
 pub use xpr::XprIdentity;
 
 use crate::{Dialect, LossKind, Losses};
@@ -43,7 +43,7 @@ use std::fmt;
 
 /// The schema that a card is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Form {
+pub enum CardSchema {
     /// A2A 1.0 and nothing else.
     V1,
     /// 1.0 with the members of 0.3 beside its own, so that clients of both can read it.
@@ -60,7 +60,7 @@ pub enum Form {
     Xpr,
 }
 
-impl Form {
+impl CardSchema {
     /// Every form that a card can have.
     pub const ALL: [Self; 7] = [Self::V1, Self::Hybrid, Self::V03, Self::V02, Self::V01, Self::Native, Self::Xpr];
 
@@ -97,14 +97,14 @@ impl Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for CardSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// The input mode that a word of 0.1 and XPR stands for: `text` is any text, `data` is JSON, and `file` is a file of
-/// any kind. `None` if it is no such word.
+/// any kind. `Unchanged` if it is no such word.
 pub fn mode_of_word(word: &str) -> Option<&'static str> {
     match word {
         "text" => Some("text/*"),
@@ -114,51 +114,51 @@ pub fn mode_of_word(word: &str) -> Option<&'static str> {
 
 /// Writes a card in a form. A member that the form cannot carry is noted with its path in the canonical card.
 ///
-/// An XPR card names an account on a chain. [`write_with`] takes it; here the card says that the agent is not
+/// An XPR card names an account on a chain. [`write_with_identity`] takes it; here the card says that the agent is not
 /// registered.
-pub fn write(card: &AgentCard, form: Form, losses: &mut Losses) -> Vec<u8> {
+pub fn write(card: &AgentCard, form: CardSchema, losses: &mut Losses) -> Vec<u8> {
     match form {
-        Form::Xpr => show(card, form, Some(&XprIdentity::default()), losses),
-        _ => show(card, form, None, losses),
+        CardSchema::Xpr => write_card_as(card, form, Some(&XprIdentity::default()), losses),
+        _ => write_card_as(card, form, None, losses),
     }
 }
 
 /// Writes a card with the members of an XPR identity beside those of its form. Clients of other dialects ignore them,
 /// so `/.well-known/agent.json` can serve 0.3 and XPR clients alike.
-pub fn write_with(card: &AgentCard, form: Form, identity: &XprIdentity, losses: &mut Losses) -> Vec<u8> {
-    show(card, form, Some(identity), losses)
+pub fn write_with_identity(card: &AgentCard, form: CardSchema, identity: &XprIdentity, losses: &mut Losses) -> Vec<u8> {
+    write_card_as(card, form, Some(identity), losses)
 }
 
 /// Writes a card of 0.3 with the members of 0.1 beside its own, for clients that do not say which of the two they
 /// speak.
-pub fn write_older(card: &AgentCard, identity: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
-    bytes(&v03::Older::of(card, losses), identity)
+pub fn write_v03_with_v01(card: &AgentCard, identity: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
+    bytes(&v03::V03WithV01Card::of(card, losses), identity)
 }
 
-fn show(card: &AgentCard, form: Form, xpr: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
+fn write_card_as(card: &AgentCard, form: CardSchema, xpr: Option<&XprIdentity>, losses: &mut Losses) -> Vec<u8> {
     match form {
-        Form::V1 => bytes(card, xpr),
-        Form::Hybrid => match v03::Hybrid::of(card, losses) {
+        CardSchema::V1 => bytes(card, xpr),
+        CardSchema::Hybrid => match v03::Hybrid::of(card, losses) {
             Some(hybrid) => bytes(&hybrid, xpr),
             None => bytes(card, xpr),
         },
-        Form::V03 => bytes(&v03::Card::of(card, v03::Release::V03, losses), xpr),
-        Form::V02 => bytes(&v03::Card::of(card, v03::Release::V02, losses), xpr),
-        Form::V01 => bytes(&v01::Card::of(card, losses), xpr),
-        Form::Native => bytes(&native::Card::of(card, losses), xpr),
-        Form::Xpr => bytes(&xpr::Card::of(card, losses), xpr),
+        CardSchema::V03 => bytes(&v03::Card::of(card, v03::Release::V03, losses), xpr),
+        CardSchema::V02 => bytes(&v03::Card::of(card, v03::Release::V02, losses), xpr),
+        CardSchema::V01 => bytes(&v01::Card::of(card, losses), xpr),
+        CardSchema::Native => bytes(&native::Card::of(card, losses), xpr),
+        CardSchema::Xpr => bytes(&xpr::Card::of(card, losses), xpr),
     }
 }
 
 fn bytes(card: &impl Serialize, xpr: Option<&XprIdentity>) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Both<'a, T: Serialize> {
+    struct CardWithIdentity<'a, T: Serialize> {
         #[serde(flatten)]
         card: &'a T,
         #[serde(flatten)]
         xpr: Option<&'a XprIdentity>,
     }
-    serde_json::to_vec(&Both { card, xpr }).expect("a card serialises into memory")
+    serde_json::to_vec(&CardWithIdentity { card, xpr }).expect("a card serialises into memory")
 }
 
 /// Notes a loss if the card has a member that the form does not have.

@@ -1,7 +1,7 @@
 //! The error table: each code with its number, status and reason in every binding and dialect.
 
 use crate::{Dialect, jsonrpc};
-use sabir_proto::{Code, Fault};
+use sabir_proto::{Fault, FaultCode};
 use serde::Serialize;
 
 /// The `domain` of every A2A error detail.
@@ -9,13 +9,13 @@ pub const DOMAIN: &str = "a2a-protocol.org";
 
 /// The numbers and names of a code in each binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
-    /// The `error.code` of JSON-RPC.
+pub struct ErrorNumbers {
+    /// The `error.code_of` of JSON-RPC.
     pub json_rpc: i32,
     /// HTTP status of the HTTP+JSON binding.
     pub http: u16,
     /// The gRPC status of the code.
-    pub grpc: Grpc,
+    pub grpc: GrpcStatus,
     /// The `reason` of `google.rpc.ErrorInfo`.
     pub reason: &'static str,
 }
@@ -23,7 +23,7 @@ pub struct Numbers {
 /// The gRPC statuses that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are gRPC's own")]
-pub enum Grpc {
+pub enum GrpcStatus {
     InvalidArgument,
     NotFound,
     AlreadyExists,
@@ -36,7 +36,7 @@ pub enum Grpc {
     PermissionDenied,
 }
 
-impl Grpc {
+impl GrpcStatus {
     /// The number on the wire.
     pub const fn number(self) -> i32 {
         match self {
@@ -71,123 +71,149 @@ impl Grpc {
 }
 
 /// The error table, for A2A 1.0.1 (§5.4; 1.0.0 differs in six rows).
-pub const fn numbers(code: Code) -> Numbers {
-    use Grpc::{
+pub const fn numbers(code: FaultCode) -> ErrorNumbers {
+    use GrpcStatus::{
         AlreadyExists, FailedPrecondition, Internal, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted,
         Unauthenticated, Unavailable, Unimplemented,
     };
-    const fn row(json_rpc: i32, http: u16, grpc: Grpc, reason: &'static str) -> Numbers {
-        Numbers { json_rpc, http, grpc, reason }
+    const fn row(json_rpc: i32, http: u16, grpc: GrpcStatus, reason: &'static str) -> ErrorNumbers {
+        ErrorNumbers { json_rpc, http, grpc, reason }
     }
     match code {
-        Code::TaskNotFound => row(-32001, 404, NotFound, "TASK_NOT_FOUND"),
-        Code::TaskNotCancelable => row(-32002, 400, FailedPrecondition, "TASK_NOT_CANCELABLE"),
-        Code::PushNotificationNotSupported => row(-32003, 400, FailedPrecondition, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-        Code::UnsupportedOperation => row(-32004, 400, FailedPrecondition, "UNSUPPORTED_OPERATION"),
-        Code::ContentTypeNotSupported => row(-32005, 400, InvalidArgument, "CONTENT_TYPE_NOT_SUPPORTED"),
-        Code::InvalidAgentResponse => row(-32006, 500, Internal, "INVALID_AGENT_RESPONSE"),
-        Code::ExtendedAgentCardNotConfigured => {
+        FaultCode::TaskNotFound => row(-32001, 404, NotFound, "TASK_NOT_FOUND"),
+        FaultCode::TaskNotCancelable => row(-32002, 400, FailedPrecondition, "TASK_NOT_CANCELABLE"),
+        FaultCode::PushNotificationNotSupported => {
+            row(-32003, 400, FailedPrecondition, "PUSH_NOTIFICATION_NOT_SUPPORTED")
+        }
+        FaultCode::UnsupportedOperation => row(-32004, 400, FailedPrecondition, "UNSUPPORTED_OPERATION"),
+        FaultCode::ContentTypeNotSupported => row(-32005, 400, InvalidArgument, "CONTENT_TYPE_NOT_SUPPORTED"),
+        FaultCode::InvalidAgentResponse => row(-32006, 500, Internal, "INVALID_AGENT_RESPONSE"),
+        FaultCode::ExtendedAgentCardNotConfigured => {
             row(-32007, 400, FailedPrecondition, "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
         }
-        Code::ExtensionSupportRequired => row(-32008, 400, FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"),
-        Code::VersionNotSupported => row(-32009, 400, FailedPrecondition, "VERSION_NOT_SUPPORTED"),
-        Code::ParseError => row(-32700, 400, InvalidArgument, "PARSE_ERROR"),
-        Code::InvalidRequest => row(-32600, 400, InvalidArgument, "INVALID_REQUEST"),
-        Code::MethodNotFound => row(-32601, 404, Unimplemented, "METHOD_NOT_FOUND"),
-        Code::InvalidParams => row(-32602, 400, InvalidArgument, "INVALID_PARAMS"),
-        Code::Internal => row(-32603, 500, Internal, "INTERNAL_ERROR"),
+        FaultCode::ExtensionSupportRequired => row(-32008, 400, FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"),
+        FaultCode::VersionNotSupported => row(-32009, 400, FailedPrecondition, "VERSION_NOT_SUPPORTED"),
+        FaultCode::ParseError => row(-32700, 400, InvalidArgument, "PARSE_ERROR"),
+        FaultCode::InvalidRequest => row(-32600, 400, InvalidArgument, "INVALID_REQUEST"),
+        FaultCode::MethodNotFound => row(-32601, 404, Unimplemented, "METHOD_NOT_FOUND"),
+        FaultCode::InvalidParams => row(-32602, 400, InvalidArgument, "INVALID_PARAMS"),
+        FaultCode::Internal => row(-32603, 500, Internal, "INTERNAL_ERROR"),
         // The specification has no such error. A retry key that was used with another request is the caller's mistake.
-        Code::Conflict => row(-32602, 409, AlreadyExists, "IDEMPOTENCY_CONFLICT"),
-        Code::Unavailable => row(-32603, 503, Unavailable, "UNAVAILABLE"),
-        Code::Exhausted => row(-32603, 429, ResourceExhausted, "RESOURCE_EXHAUSTED"),
+        FaultCode::Conflict => row(-32602, 409, AlreadyExists, "IDEMPOTENCY_CONFLICT"),
+        FaultCode::Unavailable => row(-32603, 503, Unavailable, "UNAVAILABLE"),
+        FaultCode::Exhausted => row(-32603, 429, ResourceExhausted, "RESOURCE_EXHAUSTED"),
         // The first number that JSON-RPC leaves to servers. XPR uses it for every request that is refused before it is
         // handled.
-        Code::Unauthenticated => row(-32000, 401, Unauthenticated, "UNAUTHENTICATED"),
-        Code::Forbidden => row(-32000, 403, PermissionDenied, "PERMISSION_DENIED"),
-        Code::TooMany => row(-32000, 429, ResourceExhausted, "RATE_LIMITED"),
-        Code::Closed => row(-32000, 503, Unavailable, "AUTHENTICATION_UNAVAILABLE"),
+        FaultCode::Unauthenticated => row(-32000, 401, Unauthenticated, "UNAUTHENTICATED"),
+        FaultCode::Forbidden => row(-32000, 403, PermissionDenied, "PERMISSION_DENIED"),
+        FaultCode::RateLimited => row(-32000, 429, ResourceExhausted, "RATE_LIMITED"),
+        FaultCode::AuthUnavailable => row(-32000, 503, Unavailable, "AUTHENTICATION_UNAVAILABLE"),
     }
 }
 
 /// The name of an error in the specification. It has names for the JSON-RPC errors too, and none for our own codes.
-pub const fn name(code: Code) -> &'static str {
+pub const fn name(code: FaultCode) -> &'static str {
     match code {
-        Code::TaskNotFound => "TaskNotFoundError",
-        Code::TaskNotCancelable => "TaskNotCancelableError",
-        Code::PushNotificationNotSupported => "PushNotificationNotSupportedError",
-        Code::UnsupportedOperation => "UnsupportedOperationError",
-        Code::ContentTypeNotSupported => "ContentTypeNotSupportedError",
-        Code::InvalidAgentResponse => "InvalidAgentResponseError",
-        Code::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
-        Code::ExtensionSupportRequired => "ExtensionSupportRequiredError",
-        Code::VersionNotSupported => "VersionNotSupportedError",
-        Code::ParseError => "JSONParseError",
-        Code::InvalidRequest => "InvalidRequestError",
-        Code::MethodNotFound => "MethodNotFoundError",
-        Code::InvalidParams | Code::Conflict => "InvalidParamsError",
-        Code::Internal | Code::Unavailable | Code::Exhausted => "InternalError",
-        Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => "InternalError",
+        FaultCode::TaskNotFound => "TaskNotFoundError",
+        FaultCode::TaskNotCancelable => "TaskNotCancelableError",
+        FaultCode::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        FaultCode::UnsupportedOperation => "UnsupportedOperationError",
+        FaultCode::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        FaultCode::InvalidAgentResponse => "InvalidAgentResponseError",
+        FaultCode::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        FaultCode::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        FaultCode::VersionNotSupported => "VersionNotSupportedError",
+        FaultCode::ParseError => "JSONParseError",
+        FaultCode::InvalidRequest => "InvalidRequestError",
+        FaultCode::MethodNotFound => "MethodNotFoundError",
+        FaultCode::InvalidParams | FaultCode::Conflict => "InvalidParamsError",
+        FaultCode::Internal | FaultCode::Unavailable | FaultCode::Exhausted => "InternalError",
+        FaultCode::Unauthenticated | FaultCode::Forbidden | FaultCode::RateLimited | FaultCode::AuthUnavailable => {
+            "InternalError"
+        }
     }
 }
 
 /// The first code whose name is the one that a server sent.
-pub(crate) fn named(name_of: impl Fn(Code) -> &'static str, told: &str) -> Option<Code> {
-    Code::ALL.into_iter().find(|code| name_of(*code) == told)
+pub(crate) fn find_code(name_of: impl Fn(FaultCode) -> &'static str, told: &str) -> Option<FaultCode> {
+    FaultCode::ALL.into_iter().find(|code| name_of(*code) == told)
 }
 
 /// The JSON-RPC number of a code in a dialect. The older dialects have fewer numbers, and agent-native and XPR have
 /// their own.
-pub const fn json_rpc(code: Code, dialect: Dialect) -> i32 {
+pub const fn json_rpc(code: FaultCode, dialect: Dialect) -> i32 {
     let usual = numbers(code).json_rpc;
     match dialect {
         Dialect::V1 => usual,
         // A code that only 1.0 has a number for is an operation that is not supported.
         Dialect::V03 => match code {
-            Code::ExtensionSupportRequired | Code::VersionNotSupported => -32004,
+            FaultCode::ExtensionSupportRequired | FaultCode::VersionNotSupported => -32004,
             _ => usual,
         },
         Dialect::V02 => match code {
-            Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
+            FaultCode::ExtensionSupportRequired
+            | FaultCode::VersionNotSupported
+            | FaultCode::ExtendedAgentCardNotConfigured => -32004,
             _ => usual,
         },
         // The prose of 0.1 gave -32006 and above other meanings than all later versions do.
         Dialect::V01 => match code {
-            Code::ExtensionSupportRequired | Code::VersionNotSupported | Code::ExtendedAgentCardNotConfigured => -32004,
-            Code::InvalidAgentResponse => -32603,
+            FaultCode::ExtensionSupportRequired
+            | FaultCode::VersionNotSupported
+            | FaultCode::ExtendedAgentCardNotConfigured => -32004,
+            FaultCode::InvalidAgentResponse => -32603,
             _ => usual,
         },
         Dialect::Native => match code {
-            Code::TaskNotFound | Code::TaskNotCancelable => usual,
-            Code::InvalidRequest | Code::ParseError | Code::MethodNotFound | Code::InvalidParams => usual,
-            Code::UnsupportedOperation | Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
-            Code::ExtendedAgentCardNotConfigured => -32601,
-            Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
-            Code::InvalidAgentResponse | Code::Internal | Code::Unavailable | Code::Exhausted => -32000,
+            FaultCode::TaskNotFound | FaultCode::TaskNotCancelable => usual,
+            FaultCode::InvalidRequest
+            | FaultCode::ParseError
+            | FaultCode::MethodNotFound
+            | FaultCode::InvalidParams => usual,
+            FaultCode::UnsupportedOperation
+            | FaultCode::PushNotificationNotSupported
+            | FaultCode::VersionNotSupported => -32601,
+            FaultCode::ExtendedAgentCardNotConfigured => -32601,
+            FaultCode::ContentTypeNotSupported | FaultCode::Conflict | FaultCode::ExtensionSupportRequired => -32602,
+            FaultCode::InvalidAgentResponse | FaultCode::Internal | FaultCode::Unavailable | FaultCode::Exhausted => {
+                -32000
+            }
             // The same number as for a missing task; clients of agent-native tell them apart by the text.
-            Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32001,
+            FaultCode::Unauthenticated | FaultCode::Forbidden | FaultCode::RateLimited | FaultCode::AuthUnavailable => {
+                -32001
+            }
         },
         Dialect::Xpr => match code {
-            Code::TaskNotFound | Code::TaskNotCancelable => usual,
-            Code::InvalidRequest | Code::ParseError | Code::MethodNotFound | Code::InvalidParams => usual,
-            Code::PushNotificationNotSupported | Code::VersionNotSupported => -32601,
-            Code::ExtendedAgentCardNotConfigured => -32601,
-            Code::ContentTypeNotSupported | Code::Conflict | Code::ExtensionSupportRequired => -32602,
+            FaultCode::TaskNotFound | FaultCode::TaskNotCancelable => usual,
+            FaultCode::InvalidRequest
+            | FaultCode::ParseError
+            | FaultCode::MethodNotFound
+            | FaultCode::InvalidParams => usual,
+            FaultCode::PushNotificationNotSupported | FaultCode::VersionNotSupported => -32601,
+            FaultCode::ExtendedAgentCardNotConfigured => -32601,
+            FaultCode::ContentTypeNotSupported | FaultCode::Conflict | FaultCode::ExtensionSupportRequired => -32602,
             // XPR has all these methods; what is not supported is what the caller wants to do with this task.
-            Code::UnsupportedOperation => -32602,
-            Code::InvalidAgentResponse | Code::Internal | Code::Unavailable => -32603,
+            FaultCode::UnsupportedOperation => -32602,
+            FaultCode::InvalidAgentResponse | FaultCode::Internal | FaultCode::Unavailable => -32603,
             // Rate limiting has the number of every request that is refused before it is handled.
-            Code::Exhausted | Code::Unauthenticated | Code::Forbidden | Code::TooMany | Code::Closed => -32000,
+            FaultCode::Exhausted
+            | FaultCode::Unauthenticated
+            | FaultCode::Forbidden
+            | FaultCode::RateLimited
+            | FaultCode::AuthUnavailable => -32000,
         },
     }
 }
 
 /// The gRPC status of a code in a dialect.
-pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
+pub const fn grpc(code: FaultCode, dialect: Dialect) -> GrpcStatus {
     match (dialect, code) {
         // The SDKs of 0.3 send this status, and the JavaScript SDK recognises these errors by the status alone.
-        (Dialect::V03, Code::PushNotificationNotSupported | Code::UnsupportedOperation) => Grpc::Unimplemented,
-        (Dialect::V03, Code::ExtensionSupportRequired | Code::VersionNotSupported) => {
-            grpc(Code::UnsupportedOperation, dialect)
+        (Dialect::V03, FaultCode::PushNotificationNotSupported | FaultCode::UnsupportedOperation) => {
+            GrpcStatus::Unimplemented
+        }
+        (Dialect::V03, FaultCode::ExtensionSupportRequired | FaultCode::VersionNotSupported) => {
+            grpc(FaultCode::UnsupportedOperation, dialect)
         }
         _ => numbers(code).grpc,
     }
@@ -195,53 +221,53 @@ pub const fn grpc(code: Code, dialect: Dialect) -> Grpc {
 
 /// Every gRPC status in the order of its numbers, and the code that it stands for by itself. Several errors share a
 /// status, and 1.0.0 and 1.0.1 disagree about three; those stand for the most general code.
-const STATUSES: [(&str, Code); 17] = [
-    ("OK", Code::Internal),
-    ("CANCELLED", Code::Unavailable),
-    ("UNKNOWN", Code::Internal),
-    ("INVALID_ARGUMENT", Code::InvalidParams),
-    ("DEADLINE_EXCEEDED", Code::Unavailable),
-    ("NOT_FOUND", Code::TaskNotFound),
-    ("ALREADY_EXISTS", Code::Conflict),
-    ("PERMISSION_DENIED", Code::Forbidden),
-    ("RESOURCE_EXHAUSTED", Code::Exhausted),
-    ("FAILED_PRECONDITION", Code::UnsupportedOperation),
-    ("ABORTED", Code::Conflict),
-    ("OUT_OF_RANGE", Code::InvalidParams),
-    ("UNIMPLEMENTED", Code::UnsupportedOperation),
-    ("INTERNAL", Code::Internal),
-    ("UNAVAILABLE", Code::Unavailable),
-    ("DATA_LOSS", Code::Internal),
-    ("UNAUTHENTICATED", Code::Unauthenticated),
+const STATUSES: [(&str, FaultCode); 17] = [
+    ("OK", FaultCode::Internal),
+    ("CANCELLED", FaultCode::Unavailable),
+    ("UNKNOWN", FaultCode::Internal),
+    ("INVALID_ARGUMENT", FaultCode::InvalidParams),
+    ("DEADLINE_EXCEEDED", FaultCode::Unavailable),
+    ("NOT_FOUND", FaultCode::TaskNotFound),
+    ("ALREADY_EXISTS", FaultCode::Conflict),
+    ("PERMISSION_DENIED", FaultCode::Forbidden),
+    ("RESOURCE_EXHAUSTED", FaultCode::Exhausted),
+    ("FAILED_PRECONDITION", FaultCode::UnsupportedOperation),
+    ("ABORTED", FaultCode::Conflict),
+    ("OUT_OF_RANGE", FaultCode::InvalidParams),
+    ("UNIMPLEMENTED", FaultCode::UnsupportedOperation),
+    ("INTERNAL", FaultCode::Internal),
+    ("UNAVAILABLE", FaultCode::Unavailable),
+    ("DATA_LOSS", FaultCode::Internal),
+    ("UNAUTHENTICATED", FaultCode::Unauthenticated),
 ];
 
 /// The name of a gRPC status and the code it stands for.
-pub(crate) fn by_status(status: tonic::Code) -> (&'static str, Code) {
+pub(crate) fn by_status(status: tonic::Code) -> (&'static str, FaultCode) {
     STATUSES[status as usize]
 }
 
 /// The code that the name of a gRPC status stands for; HTTP+JSON errors carry that name.
-pub(crate) fn by_status_name(name: &str) -> Option<Code> {
+pub(crate) fn by_status_name(name: &str) -> Option<FaultCode> {
     STATUSES.into_iter().find(|(known, _)| *known == name).map(|(_, code)| code)
 }
 
 /// The code that a JSON-RPC number stands for in a dialect. An unknown number is an internal error of its server.
-pub fn code_of(number: i32, dialect: Dialect) -> Code {
-    let usual = Code::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);
-    let own = || Code::ALL.into_iter().find(|c| json_rpc(*c, dialect) == number);
+pub fn code_of(number: i32, dialect: Dialect) -> FaultCode {
+    let usual = FaultCode::ALL.into_iter().find(|c| numbers(*c).json_rpc == number && json_rpc(*c, dialect) == number);
+    let own = || FaultCode::ALL.into_iter().find(|c| json_rpc(*c, dialect) == number);
     match (dialect, number) {
         // Servers of agent-native send it for any exception of the handler.
-        (Dialect::Native, -32000) => Code::Internal,
-        _ => usual.or_else(own).unwrap_or(Code::Internal),
+        (Dialect::Native, -32000) => FaultCode::Internal,
+        _ => usual.or_else(own).unwrap_or(FaultCode::Internal),
     }
 }
 
 /// Whether an error with this code names its task. 0.1 names it in every error. 0.3 and 0.2 name a missing task too: a
 /// question about a task looks the same in all three dialects, so its error has to be right in each.
-pub(crate) const fn names_task(dialect: Dialect, code: Code) -> bool {
+pub(crate) const fn names_task(dialect: Dialect, code: FaultCode) -> bool {
     match dialect {
         Dialect::V1 | Dialect::V01 => true,
-        Dialect::V03 | Dialect::V02 => matches!(code, Code::TaskNotFound),
+        Dialect::V03 | Dialect::V02 => matches!(code, FaultCode::TaskNotFound),
         Dialect::Native | Dialect::Xpr => false,
     }
 }
@@ -249,22 +275,22 @@ pub(crate) const fn names_task(dialect: Dialect, code: Code) -> bool {
 /// Writes an error of an older dialect: a number, a text, and the task where the dialect names it.
 pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
-    struct Error {
+    struct OlderErrorOut {
         code: i32,
         message: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        data: Option<About>,
+        data: Option<OlderErrorData>,
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct About {
+    struct OlderErrorData {
         task_id: String,
     }
     let task = fault.task().filter(|_| names_task(dialect, fault.code()));
-    let error = Error {
+    let error = OlderErrorOut {
         code: json_rpc(fault.code(), dialect),
-        message: words(dialect, fault),
-        data: task.map(|task| About { task_id: task.to_string() }),
+        message: error_message(dialect, fault),
+        data: task.map(|task| OlderErrorData { task_id: task.to_string() }),
     };
     jsonrpc::open_error(id, out);
     serde_json::to_writer(&mut *out, &error).expect("strings and numbers serialise");
@@ -272,7 +298,7 @@ pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Faul
 }
 
 /// The text of an error: our own, except where clients of a dialect look for a fixed text.
-fn words(dialect: Dialect, fault: &Fault) -> String {
+fn error_message(dialect: Dialect, fault: &Fault) -> String {
     match (dialect, fault) {
         (Dialect::Xpr, Fault::TaskNotFound(task)) => format!("Task not found: {task}"),
         (Dialect::Xpr, Fault::TaskNotCancelable { state, .. }) => format!("Task already {state}"),
@@ -288,7 +314,7 @@ fn words(dialect: Dialect, fault: &Fault) -> String {
 /// A detail of `google.rpc`, as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "@type")]
-pub enum Detail<'a> {
+pub enum ErrorDetail<'a> {
     /// The reason of the error, for programs.
     #[serde(rename = "type.googleapis.com/google.rpc.ErrorInfo")]
     ErrorInfo {
@@ -297,7 +323,7 @@ pub enum Detail<'a> {
         /// The domain that defines the reason.
         domain: &'static str,
         /// What the error is about.
-        metadata: Metadata<'a>,
+        metadata: ErrorMetadata<'a>,
     },
     /// The members of the request that are wrong.
     #[serde(rename = "type.googleapis.com/google.rpc.BadRequest", rename_all = "camelCase")]
@@ -310,7 +336,7 @@ pub enum Detail<'a> {
 /// The `metadata` of `google.rpc.ErrorInfo`: strings only.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata<'a> {
+pub struct ErrorMetadata<'a> {
     /// The task that the error is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
@@ -334,7 +360,7 @@ pub struct Metadata<'a> {
     pub missing: Option<String>,
 }
 
-impl<'a> Metadata<'a> {
+impl<'a> ErrorMetadata<'a> {
     fn of(fault: &'a Fault) -> Self {
         let about = Self { task_id: fault.task().map(ToString::to_string), ..Self::default() };
         match fault {
@@ -378,13 +404,13 @@ pub struct Violation<'a> {
 }
 
 /// The details of a fault: always an `ErrorInfo`, and a `BadRequest` if the fault names members.
-pub fn details(fault: &Fault) -> Vec<Detail<'_>> {
-    let metadata = Metadata::of(fault);
-    let mut details = vec![Detail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];
+pub fn details(fault: &Fault) -> Vec<ErrorDetail<'_>> {
+    let metadata = ErrorMetadata::of(fault);
+    let mut details = vec![ErrorDetail::ErrorInfo { reason: numbers(fault.code()).reason, domain: DOMAIN, metadata }];
     if let Fault::InvalidParams(violations) = fault {
         let field_violations =
             violations.iter().map(|v| Violation { field: &v.field, description: &v.description }).collect();
-        details.push(Detail::BadRequest { field_violations });
+        details.push(ErrorDetail::BadRequest { field_violations });
     }
     details
 }
@@ -401,7 +427,7 @@ mod tests {
             assert_eq!(by_status(status), (name, code));
             assert_eq!(by_status_name(name), Some(code));
         }
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let grpc = numbers(code).grpc;
             assert_eq!(by_status(tonic::Code::from_i32(grpc.number())).0, grpc.name());
         }
@@ -409,9 +435,9 @@ mod tests {
 
     #[test]
     fn reasons_are_unique_and_a2a_errors_lie_in_their_range() {
-        let reasons: HashSet<_> = Code::ALL.iter().map(|c| numbers(*c).reason).collect();
-        assert_eq!(reasons.len(), Code::ALL.len());
-        let own = Code::ALL.iter().filter(|c| (-32099..=-32001).contains(&numbers(**c).json_rpc)).count();
+        let reasons: HashSet<_> = FaultCode::ALL.iter().map(|c| numbers(*c).reason).collect();
+        assert_eq!(reasons.len(), FaultCode::ALL.len());
+        let own = FaultCode::ALL.iter().filter(|c| (-32099..=-32001).contains(&numbers(**c).json_rpc)).count();
         assert_eq!(own, 9);
     }
 }

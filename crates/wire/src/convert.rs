@@ -1,20 +1,20 @@
 //! Converts a text of one dialect into another, without a server between them.
 
-use crate::detect::speakers;
-use crate::hear::{Asked, Form, read_as};
-use crate::jsonrpc::{self, Envelope, present, words};
+use crate::decoded_request::{AnswerForm, AnswerKind, read_as_dialect};
+use crate::detect::dialects_with_method;
+use crate::jsonrpc::{self, JsonRpcEnvelope, error_text, present};
 use crate::path::Path;
-use crate::tagged::task::task_of;
-use crate::teller;
-use crate::{Dialect, LossKind, Losses, card, codes, native, peer, v1, v03};
-use sabir_proto::{Answer, Call, Fault, MessageId, TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask};
+use crate::stream_encoder;
+use crate::tagged_json::task::task_from_message;
+use crate::{Dialect, LossKind, Losses, card, client_codec, codes, native, v1, v03};
+use sabir_proto::{Call, Fault, MessageId, TaskRef, TaskState, TaskStatus, WireEvent, WireReply, WireTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
 /// The kind of message that a text holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TextKind {
     /// A JSON-RPC request.
     Request,
     /// A JSON-RPC answer, or only its result.
@@ -27,7 +27,7 @@ pub enum Kind {
     Error,
 }
 
-impl Kind {
+impl TextKind {
     /// Every kind that a text can have.
     pub const ALL: [Self; 5] = [Self::Request, Self::Reply, Self::Event, Self::Card, Self::Error];
 
@@ -45,7 +45,7 @@ impl Kind {
     /// Recognises the kind of a text.
     pub fn of(text: &str) -> Result<Self, Fault> {
         #[derive(Deserialize)]
-        struct Seen<'a> {
+        struct TextMembers<'a> {
             #[serde(default)]
             method: Option<serde::de::IgnoredAny>,
             #[serde(default)]
@@ -61,12 +61,12 @@ impl Kind {
         if is_list(text) {
             return Ok(Self::Reply);
         }
-        let seen: Seen<'_> = members(text)?;
+        let seen: TextMembers<'_> = members(text)?;
         Ok(match seen {
-            Seen { method: Some(_), .. } => Self::Request,
-            Seen { error: Some(_), .. } | Seen { code: Some(_), .. } => Self::Error,
-            Seen { skills: Some(_), .. } => Self::Card,
-            Seen { result, .. } => {
+            TextMembers { method: Some(_), .. } => Self::Request,
+            TextMembers { error: Some(_), .. } | TextMembers { code: Some(_), .. } => Self::Error,
+            TextMembers { skills: Some(_), .. } => Self::Card,
+            TextMembers { result, .. } => {
                 let value: serde_json::Value =
                     serde_json::from_str(result.map_or(text, RawValue::get)).unwrap_or_default();
                 let event = ["statusUpdate", "artifactUpdate", "artifact", "final"].iter().any(|m| !value[m].is_null());
@@ -77,7 +77,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for TextKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -90,31 +90,31 @@ impl FromStr for Kind {
 pub fn convert(
     from: Dialect,
     to: Dialect,
-    kind: Kind,
+    kind: TextKind,
     text: &str,
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<String, Fault> {
     let mut out = match kind {
-        Kind::Request => request(from, to, text, mint, losses)?,
-        Kind::Card => {
+        TextKind::Request => request(from, to, text, mint, losses)?,
+        TextKind::Card => {
             let read = card::read(text.as_bytes())?;
             losses.take_except(read.losses, &[]);
-            vec![card::write(&read.card, card::Form::of(to), losses)]
+            vec![card::write(&read.card, card::CardSchema::of(to), losses)]
         }
-        Kind::Reply => {
-            let (wrapper, result) = Wrapper::open(text)?;
+        TextKind::Reply => {
+            let (wrapper, result) = JsonRpcWrapper::open(text)?;
             let answer = reply(from, result, mint, losses)?;
             let mut payload = Vec::new();
             write_answer(to, answer, losses, &mut payload)?;
             vec![wrapper.around(&payload)]
         }
-        Kind::Event => {
-            let (wrapper, result) = Wrapper::open(text)?;
-            let event = peer::read_event(from, result, mint, losses)?;
+        TextKind::Event => {
+            let (wrapper, result) = JsonRpcWrapper::open(text)?;
+            let event = client_codec::read_event(from, result, mint, losses)?;
             write_event(to, event, is_final(result), losses)?.iter().map(|payload| wrapper.around(payload)).collect()
         }
-        Kind::Error => vec![error(from, to, text, losses)?],
+        TextKind::Error => vec![error(from, to, text, losses)?],
     };
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|e| Fault::Internal(e.to_string()));
     let lines = out.drain(..).map(text).collect::<Result<Vec<_>, _>>()?;
@@ -128,18 +128,18 @@ fn request(
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
 ) -> Result<Vec<Vec<u8>>, Fault> {
-    let envelope = Envelope::read(text.as_bytes()).map_err(|malformed| malformed.fault)?;
-    if !speakers(&envelope.method).contains(&from) {
+    let envelope = JsonRpcEnvelope::read(text.as_bytes()).map_err(|malformed| malformed.fault)?;
+    if !dialects_with_method(&envelope.method).contains(&from) {
         return Err(Fault::MethodNotFound(envelope.method.chars().take(64).collect()));
     }
-    let (said, key) = read_as(from, &envelope, mint, losses)?;
+    let (said, key) = read_as_dialect(from, &envelope, mint, losses)?;
     let first = match (&said.call, said.form) {
-        (Call::ListPush(list), Form::FirstPush) => peer::write_first_push(to, &list.task_id),
+        (Call::ListPush(list), AnswerForm::FirstPush) => client_codec::write_first_push(to, &list.task_id),
         _ => None,
     };
     let written = match first {
         Some(written) => written,
-        None => peer::write_call(to, &said.call, key.as_deref(), mint, losses)?,
+        None => client_codec::write_call(to, &said.call, key.as_deref(), mint, losses)?,
     };
     let mut out = b"{\"jsonrpc\":\"2.0\"".to_vec();
     if let Some(id) = envelope.id {
@@ -156,47 +156,47 @@ fn reply(
     result: &str,
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
-) -> Result<Answer, Fault> {
-    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(words(&e)))?;
+) -> Result<WireReply, Fault> {
+    let value: serde_json::Value = serde_json::from_str(result).map_err(|e| Fault::Parse(error_text(&e)))?;
     let has = |member: &str| value.get(member).is_some();
     let asked = match from {
-        Dialect::V1 if has("tasks") => Asked::Tasks,
-        Dialect::V1 if has("configs") => Asked::Pushes,
-        Dialect::V1 if has("status") => Asked::Task,
-        Dialect::V1 if has("url") && has("taskId") => Asked::Push,
-        Dialect::V1 if value.as_object().is_some_and(serde_json::Map::is_empty) => Asked::Deletion,
-        _ if has("pushNotificationConfig") => Asked::Push,
-        _ if has("skills") => Asked::Card,
-        _ if value.is_array() => Asked::Pushes,
-        _ if value.is_null() => Asked::Deletion,
-        _ => Asked::Send,
+        Dialect::V1 if has("tasks") => AnswerKind::Tasks,
+        Dialect::V1 if has("configs") => AnswerKind::Pushes,
+        Dialect::V1 if has("status") => AnswerKind::Task,
+        Dialect::V1 if has("url") && has("taskId") => AnswerKind::Push,
+        Dialect::V1 if value.as_object().is_some_and(serde_json::Map::is_empty) => AnswerKind::Deletion,
+        _ if has("pushNotificationConfig") => AnswerKind::Push,
+        _ if has("skills") => AnswerKind::Card,
+        _ if value.is_array() => AnswerKind::Pushes,
+        _ if value.is_null() => AnswerKind::Deletion,
+        _ => AnswerKind::Send,
     };
-    peer::read_answer(from, asked, result, mint, losses)
+    client_codec::read_answer(from, asked, result, mint, losses)
 }
 
-fn write_answer(to: Dialect, answer: Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
-    crate::Voice::new(to, None).write(answer, losses, out)
+fn write_answer(to: Dialect, answer: WireReply, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+    crate::Responder::new(to, None).write(answer, losses, out)
 }
 
 /// Reads whether an event says that it is the last.
 fn is_final(result: &str) -> Option<bool> {
     #[derive(Deserialize)]
-    struct Last {
+    struct FinalFlag {
         #[serde(default, rename = "final")]
         last: Option<bool>,
     }
-    serde_json::from_str::<Last>(result).ok().and_then(|seen| seen.last)
+    serde_json::from_str::<FinalFlag>(result).ok().and_then(|seen| seen.last)
 }
 
 fn write_event(
     to: Dialect,
-    event: TheirEvent,
+    event: WireEvent,
     said_last: Option<bool>,
     losses: &mut Losses,
 ) -> Result<Vec<Vec<u8>>, Fault> {
     let event = match event {
-        TheirEvent::Message(message) if to.reach().streams && !to.reach().direct_replies => {
-            TheirEvent::Task(task_of(&message, None, losses))
+        WireEvent::Message(message) if to.features().streams && !to.features().direct_replies => {
+            WireEvent::Task(task_from_message(&message, None, losses))
         }
         other => other,
     };
@@ -207,14 +207,14 @@ fn write_event(
     match to {
         Dialect::V1 => {
             let mut event = event;
-            v1::json::show_event(&mut event, losses);
+            v1::json::hide_transferred_in_event(&mut event, losses);
             v1::json::write_event(&event, &mut out);
         }
         Dialect::V03 | Dialect::V02 => v03::json::write_event(&event, last, to, losses, &mut out),
-        Dialect::V01 => return Ok(teller::updates(&event, &mut Vec::new(), None, last, losses)),
+        Dialect::V01 => return Ok(stream_encoder::v01_updates(&event, &mut Vec::new(), None, last, losses)),
         Dialect::Native => {
             let root = Path::Root;
-            native::write_task(&whole(event, losses), false, &root.member("task"), losses, &mut out);
+            native::write_task(&task_from_event(event, losses), false, &root.member("task"), losses, &mut out);
         }
         Dialect::Xpr => return Err(Fault::UnsupportedOperation("XPR has no streams".into())),
     }
@@ -222,8 +222,8 @@ fn write_event(
 }
 
 /// Makes a task of one event, with what the event says of it. Members that only updates have are noted as losses.
-fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
-    let task = |id: TaskRef, context_id, state| TheirTask {
+fn task_from_event(event: WireEvent, losses: &mut Losses) -> WireTask {
+    let task = |id: TaskRef, context_id, state| WireTask {
         id,
         context_id,
         status: TaskStatus { state, message: None, timestamp: None },
@@ -232,9 +232,9 @@ fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
         artifacts: Vec::new(),
     };
     match event {
-        TheirEvent::Task(task) => task,
-        TheirEvent::Message(message) => task_of(&message, None, losses),
-        TheirEvent::StatusUpdate(update) => {
+        WireEvent::Task(task) => task,
+        WireEvent::Message(message) => task_from_message(&message, None, losses),
+        WireEvent::StatusUpdate(update) => {
             if update.metadata.is_some() {
                 losses.note(LossKind::Metadata, "statusUpdate.metadata");
             }
@@ -242,7 +242,7 @@ fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
             shown.status = update.status;
             shown
         }
-        TheirEvent::ArtifactUpdate(update) => {
+        WireEvent::ArtifactUpdate(update) => {
             if update.metadata.is_some() {
                 losses.note(LossKind::Metadata, "artifactUpdate.metadata");
             }
@@ -263,15 +263,15 @@ fn whole(event: TheirEvent, losses: &mut Losses) -> TheirTask {
 
 fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<Vec<u8>, Fault> {
     #[derive(Deserialize)]
-    struct Seen<'a> {
+    struct ErrorMembers<'a> {
         #[serde(borrow, default)]
         id: Option<&'a RawValue>,
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }
-    let seen: Seen<'_> = members(text)?;
+    let seen: ErrorMembers<'_> = members(text)?;
     let given = seen.error.map_or(text, RawValue::get);
-    let fault = peer::read_error(from, given);
+    let fault = client_codec::read_error(from, given);
     if let Fault::InvalidAgentResponse(_) = fault {
         return Err(fault);
     }
@@ -323,22 +323,22 @@ fn is_list(text: &str) -> bool {
 
 /// Reads some members of an object. A derived reader alone would also accept a list of their values.
 fn members<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
-    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
+    serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(error_text(&e)))?;
     if !text.trim_ascii_start().starts_with('{') {
         return Err(Fault::invalid("", "must be an object"));
     }
-    serde_json::from_str(text).map_err(|e| Fault::Parse(words(&e)))
+    serde_json::from_str(text).map_err(|e| Fault::Parse(error_text(&e)))
 }
 
 /// The JSON-RPC answer around a result, if there is one.
-struct Wrapper {
+struct JsonRpcWrapper {
     id: Option<Box<str>>,
 }
 
-impl Wrapper {
+impl JsonRpcWrapper {
     fn open(text: &str) -> Result<(Self, &str), Fault> {
         #[derive(Deserialize)]
-        struct Seen<'a> {
+        struct AnswerMembers<'a> {
             #[serde(default)]
             jsonrpc: Option<serde::de::IgnoredAny>,
             #[serde(borrow, default)]
@@ -349,16 +349,16 @@ impl Wrapper {
             #[serde(default)]
             error: Option<serde::de::IgnoredAny>,
         }
-        // A list has no members, so it reads as `None`.
-        let seen: Option<Seen<'_>> = members(text).ok();
+        // A list has no members, so it reads as `Unchanged`.
+        let seen: Option<AnswerMembers<'_>> = members(text).ok();
         match seen {
             // The Python SDKs before 1.0 leave out a result that is `null`.
-            Some(Seen { jsonrpc: Some(_), id, result, error: None }) => {
+            Some(AnswerMembers { jsonrpc: Some(_), id, result, error: None }) => {
                 let id = Some(id.map_or("null", RawValue::get).into());
                 Ok((Self { id }, result.map_or("null", RawValue::get)))
             }
             _ => {
-                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(words(&e)))?;
+                serde_json::from_str::<&RawValue>(text).map_err(|e| Fault::Parse(error_text(&e)))?;
                 Ok((Self { id: None }, text))
             }
         }

@@ -9,7 +9,7 @@
 //! 3. `xpr:` members or `X-XPR-*` headers,
 //! 4. parts tagged by `type` rather than `kind`,
 //! 5. the path,
-//! 6. the dialect in which the task was made: the binding looks it up, see [`Detected::Leaning`],
+//! 6. the dialect in which the task was made: the binding looks it up, see [`Detection::Likely`],
 //! 7. and a request without any of these is 0.3, as the specification asks.
 
 use crate::Dialect;
@@ -18,7 +18,7 @@ use sabir_proto::Fault;
 
 /// The endpoint that a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Entry {
+pub enum EndpointPath {
     /// `/`, the endpoint of all dialects.
     #[default]
     Root,
@@ -35,7 +35,7 @@ pub const XPR_HEADERS: [&str; 2] = ["x-xpr-account", "x-xpr-signature"];
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
     /// The endpoint that the request came to.
-    pub entry: Entry,
+    pub endpoint: EndpointPath,
     /// The A2A version that it names, if it names one.
     pub version: Option<&'a str>,
     /// Whether it has `X-XPR-*` headers.
@@ -45,14 +45,14 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     /// The dialect of an answer while only the path and the version are known.
     pub fn guess(&self) -> Dialect {
-        match version::family(self.version) {
+        match version::dialect_of_version(self.version) {
             Ok(Some(dialect)) => dialect,
-            Ok(None) | Err(_) => match self.entry {
-                Entry::Native => Dialect::Native,
+            Ok(None) | Err(_) => match self.endpoint {
+                EndpointPath::Native => Dialect::Native,
                 // Clients of XPR use only this path, and read no body of a status other than 200.
-                Entry::A2a => Dialect::Xpr,
+                EndpointPath::A2a => Dialect::Xpr,
                 // An error of 1.0 has all members of the other dialects, so clients of each can read it.
-                Entry::Root => Dialect::V1,
+                EndpointPath::Root => Dialect::V1,
             },
         }
     }
@@ -61,7 +61,7 @@ impl Facts<'_> {
 /// Marks in the parameters that point at one dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent marks")]
-pub(crate) struct Marks {
+pub(crate) struct DialectMarks {
     /// Whether parts are tagged by `kind`, or the message has an id.
     pub(crate) kind_parts: bool,
     /// Whether parts are tagged by `type`.
@@ -74,17 +74,17 @@ pub(crate) struct Marks {
 
 /// The detected dialect, and how certain it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detected {
+pub(crate) enum Detection {
     /// The request says so.
     Certain(Dialect),
     /// The request has no mark. If its task was made in another dialect, it is that one.
-    Leaning(Dialect),
+    Likely(Dialect),
 }
 
-impl Detected {
+impl Detection {
     pub(crate) const fn dialect(self) -> Dialect {
         match self {
-            Self::Certain(dialect) | Self::Leaning(dialect) => dialect,
+            Self::Certain(dialect) | Self::Likely(dialect) => dialect,
         }
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn has_xpr_members(object: &str) -> bool {
 }
 
 /// The dialects that have a method, likeliest first. Empty if none has it.
-pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
+pub(crate) fn dialects_with_method(method: &str) -> &'static [Dialect] {
     use Dialect::{Native, V01, V1, V02, V03, Xpr};
     match method {
         "SendMessage"
@@ -131,9 +131,9 @@ pub(crate) fn speakers(method: &str) -> &'static [Dialect] {
 }
 
 /// Detects the family of a method before its parameters are read. An error comes with the dialect of its answer.
-pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>, (Dialect, Fault)> {
-    let able = speakers(method);
-    let asked = version::family(facts.version);
+pub(crate) fn detect_family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>, (Dialect, Fault)> {
+    let able = dialects_with_method(method);
+    let asked = version::dialect_of_version(facts.version);
     if able == [Dialect::V1] {
         return version::require_v1(facts.version).map(|()| Some(Dialect::V1)).map_err(|fault| (Dialect::V1, fault));
     }
@@ -143,8 +143,8 @@ pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>,
             let fault = Fault::MethodNotFound(method.chars().take(64).collect());
             let told_in = match asked {
                 Ok(Some(dialect)) => dialect,
-                Ok(None) | Err(_) if facts.entry == Entry::Native => Dialect::Native,
-                Ok(None) | Err(_) if facts.xpr_headers || facts.entry == Entry::A2a => Dialect::Xpr,
+                Ok(None) | Err(_) if facts.endpoint == EndpointPath::Native => Dialect::Native,
+                Ok(None) | Err(_) if facts.xpr_headers || facts.endpoint == EndpointPath::A2a => Dialect::Xpr,
                 Ok(None) | Err(_) => Dialect::V03,
             };
             Err((told_in, fault))
@@ -161,35 +161,40 @@ pub(crate) fn family(facts: &Facts<'_>, method: &str) -> Result<Option<Dialect>,
 }
 
 /// Detects which of the older dialects a request is in, once its parameters have been read.
-pub(crate) fn among_older(facts: &Facts<'_>, method: &str, versioned: Option<Dialect>, marks: Marks) -> Detected {
-    let able = speakers(method);
+pub(crate) fn detect_older_dialect(
+    facts: &Facts<'_>,
+    method: &str,
+    versioned: Option<Dialect>,
+    marks: DialectMarks,
+) -> Detection {
+    let able = dialects_with_method(method);
     let can = |dialect: Dialect| able.contains(&dialect);
     if let Some(dialect) = versioned {
-        return Detected::Certain(dialect);
+        return Detection::Certain(dialect);
     }
     if let [only] = able {
-        return Detected::Certain(*only);
+        return Detection::Certain(*only);
     }
     if (marks.xpr || facts.xpr_headers) && can(Dialect::Xpr) {
-        return Detected::Certain(Dialect::Xpr);
+        return Detection::Certain(Dialect::Xpr);
     }
     if marks.kind_parts {
-        return Detected::Certain(Dialect::V03);
+        return Detection::Certain(Dialect::V03);
     }
-    let by_path = match facts.entry {
-        Entry::Native => Some(Dialect::Native),
-        Entry::A2a => Some(Dialect::Xpr),
-        Entry::Root => None,
+    let by_path = match facts.endpoint {
+        EndpointPath::Native => Some(Dialect::Native),
+        EndpointPath::A2a => Some(Dialect::Xpr),
+        EndpointPath::Root => None,
     };
     if marks.type_parts || marks.native {
         // Clients of XPR use only `/a2a`. A request with `type` tags elsewhere is agent-native, whose answers have the
         // text in both places.
         let xpr = by_path == Some(Dialect::Xpr) && !marks.native && can(Dialect::Xpr);
-        return Detected::Certain(if xpr { Dialect::Xpr } else { Dialect::Native });
+        return Detection::Certain(if xpr { Dialect::Xpr } else { Dialect::Native });
     }
     match by_path.filter(|d| can(*d)) {
-        Some(dialect) => Detected::Certain(dialect),
-        None => Detected::Leaning(Dialect::V03),
+        Some(dialect) => Detection::Certain(dialect),
+        None => Detection::Likely(Dialect::V03),
     }
 }
 
@@ -197,40 +202,46 @@ pub(crate) fn among_older(facts: &Facts<'_>, method: &str, versioned: Option<Dia
 mod tests {
     use super::*;
 
-    fn detected(entry: Entry, version: Option<&str>, xpr_headers: bool, method: &str, marks: Marks) -> Detected {
-        let facts = Facts { entry, version, xpr_headers };
-        among_older(&facts, method, family(&facts, method).unwrap(), marks)
+    fn detected(
+        entry: EndpointPath,
+        version: Option<&str>,
+        xpr_headers: bool,
+        method: &str,
+        marks: DialectMarks,
+    ) -> Detection {
+        let facts = Facts { endpoint: entry, version, xpr_headers };
+        detect_older_dialect(&facts, method, detect_family(&facts, method).unwrap(), marks)
     }
 
-    const NONE: Marks = Marks { kind_parts: false, type_parts: false, xpr: false, native: false };
+    const NONE: DialectMarks = DialectMarks { kind_parts: false, type_parts: false, xpr: false, native: false };
 
     #[test]
     fn the_order_of_evidence() {
-        use Detected::{Certain, Leaning};
+        use Detection::{Certain, Likely};
         use Dialect::{Native, V01, V02, V03, Xpr};
-        let typed = Marks { type_parts: true, ..NONE };
-        let kinded = Marks { kind_parts: true, ..NONE };
-        let xpr = Marks { xpr: true, type_parts: true, ..NONE };
-        let native = Marks { native: true, type_parts: true, ..NONE };
+        let typed = DialectMarks { type_parts: true, ..NONE };
+        let kinded = DialectMarks { kind_parts: true, ..NONE };
+        let xpr = DialectMarks { xpr: true, type_parts: true, ..NONE };
+        let native = DialectMarks { native: true, type_parts: true, ..NONE };
         for (entry, version, headers, method, marks, expected) in [
-            (Entry::Root, None, false, "message/send", kinded, Certain(V03)),
-            (Entry::Root, Some("0.2.5"), false, "message/send", kinded, Certain(V02)),
-            (Entry::Root, Some("0.3"), false, "message/send", typed, Certain(V03)),
-            (Entry::A2a, None, false, "message/send", kinded, Certain(V03)),
-            (Entry::A2a, None, false, "message/send", typed, Certain(Xpr)),
-            (Entry::A2a, None, false, "message/send", native, Certain(Native)),
-            (Entry::Root, None, false, "message/send", typed, Certain(Native)),
-            (Entry::Native, None, false, "message/stream", typed, Certain(Native)),
-            (Entry::A2a, None, false, "message/stream", typed, Certain(Native)),
-            (Entry::Root, None, false, "message/send", xpr, Certain(Xpr)),
-            (Entry::Root, None, true, "tasks/get", NONE, Certain(Xpr)),
-            (Entry::A2a, None, false, "tasks/get", NONE, Certain(Xpr)),
-            (Entry::Native, None, false, "tasks/get", NONE, Certain(Native)),
-            (Entry::Root, None, false, "tasks/get", NONE, Leaning(V03)),
-            (Entry::A2a, None, false, "tasks/resubscribe", NONE, Leaning(V03)),
-            (Entry::Root, Some("0.1"), false, "tasks/get", NONE, Certain(V01)),
-            (Entry::Native, None, false, "tasks/send", typed, Certain(V01)),
-            (Entry::Root, None, false, "actions/invoke", NONE, Certain(Native)),
+            (EndpointPath::Root, None, false, "message/send", kinded, Certain(V03)),
+            (EndpointPath::Root, Some("0.2.5"), false, "message/send", kinded, Certain(V02)),
+            (EndpointPath::Root, Some("0.3"), false, "message/send", typed, Certain(V03)),
+            (EndpointPath::A2a, None, false, "message/send", kinded, Certain(V03)),
+            (EndpointPath::A2a, None, false, "message/send", typed, Certain(Xpr)),
+            (EndpointPath::A2a, None, false, "message/send", native, Certain(Native)),
+            (EndpointPath::Root, None, false, "message/send", typed, Certain(Native)),
+            (EndpointPath::Native, None, false, "message/stream", typed, Certain(Native)),
+            (EndpointPath::A2a, None, false, "message/stream", typed, Certain(Native)),
+            (EndpointPath::Root, None, false, "message/send", xpr, Certain(Xpr)),
+            (EndpointPath::Root, None, true, "tasks/get", NONE, Certain(Xpr)),
+            (EndpointPath::A2a, None, false, "tasks/get", NONE, Certain(Xpr)),
+            (EndpointPath::Native, None, false, "tasks/get", NONE, Certain(Native)),
+            (EndpointPath::Root, None, false, "tasks/get", NONE, Likely(V03)),
+            (EndpointPath::A2a, None, false, "tasks/resubscribe", NONE, Likely(V03)),
+            (EndpointPath::Root, Some("0.1"), false, "tasks/get", NONE, Certain(V01)),
+            (EndpointPath::Native, None, false, "tasks/send", typed, Certain(V01)),
+            (EndpointPath::Root, None, false, "actions/invoke", NONE, Certain(Native)),
         ] {
             assert_eq!(detected(entry, version, headers, method, marks), expected, "{entry:?} {version:?} {method}");
         }
@@ -240,10 +251,10 @@ mod tests {
     fn a_version_must_belong_to_the_family_of_the_method() {
         let refused = |version, method| {
             let facts = Facts { version, ..Facts::default() };
-            let (dialect, fault) = family(&facts, method).unwrap_err();
+            let (dialect, fault) = detect_family(&facts, method).unwrap_err();
             (dialect, fault.code())
         };
-        use sabir_proto::Code::{MethodNotFound, VersionNotSupported};
+        use sabir_proto::FaultCode::{MethodNotFound, VersionNotSupported};
         assert_eq!(refused(None, "SendMessage"), (Dialect::V1, VersionNotSupported));
         assert_eq!(refused(Some("0.3"), "SendMessage"), (Dialect::V1, VersionNotSupported));
         assert_eq!(refused(Some("1.0"), "message/send"), (Dialect::V03, VersionNotSupported));

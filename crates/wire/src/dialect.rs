@@ -23,7 +23,7 @@ pub enum Dialect {
 /// The features that a dialect has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
-pub struct Reach {
+pub struct DialectFeatures {
     /// It has event streams.
     pub streams: bool,
     /// A client can resume a stream.
@@ -71,9 +71,9 @@ impl Dialect {
     }
 
     /// The features of a dialect: this is the table.
-    pub const fn reach(self) -> Reach {
+    pub const fn features(self) -> DialectFeatures {
         /// The features of 1.0, from which the others differ.
-        const WHOLE: Reach = Reach {
+        const WHOLE: DialectFeatures = DialectFeatures {
             streams: true,
             resubscribes: true,
             push: true,
@@ -91,8 +91,8 @@ impl Dialect {
         };
         match self {
             Self::V1 => WHOLE,
-            Self::V03 | Self::V02 => Reach { lists_tasks: false, ..WHOLE },
-            Self::V01 => Reach {
+            Self::V03 | Self::V02 => DialectFeatures { lists_tasks: false, ..WHOLE },
+            Self::V01 => DialectFeatures {
                 push_lists: false,
                 lists_tasks: false,
                 direct_replies: false,
@@ -104,7 +104,7 @@ impl Dialect {
                 numbered_events: false,
                 ..WHOLE
             },
-            Self::Native => Reach {
+            Self::Native => DialectFeatures {
                 resubscribes: false,
                 push: false,
                 push_lists: false,
@@ -119,7 +119,7 @@ impl Dialect {
                 numbered_events: false,
                 ..WHOLE
             },
-            Self::Xpr => Reach {
+            Self::Xpr => DialectFeatures {
                 streams: false,
                 resubscribes: false,
                 push: false,

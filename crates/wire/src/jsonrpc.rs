@@ -1,6 +1,6 @@
 //! The JSON-RPC 2.0 envelope: requests read, results and errors written.
 
-use crate::codes::{self, Detail};
+use crate::codes::{self, ErrorDetail};
 use sabir_proto::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// A request with unparsed parameters; they are parsed once, into the type of the method.
 #[derive(Debug, Deserialize)]
-pub struct Envelope<'a> {
+pub struct JsonRpcEnvelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
     /// A string or a number, echoed as it came.
@@ -34,16 +34,16 @@ pub type Id = Box<str>;
 
 /// Why a body is not a request, with its id if it has one.
 #[derive(Debug)]
-pub struct Malformed {
+pub struct MalformedRequest {
     /// The id that the response echoes.
     pub id: Id,
     /// What is wrong with the body.
     pub fault: Fault,
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> JsonRpcEnvelope<'a> {
     /// Reads the envelope of a request.
-    pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn read(body: &'a [u8]) -> Result<Self, MalformedRequest> {
         let read = match serde_json::from_slice(body) {
             // A derived reader would also accept a list of the members in order.
             Ok(_) if !body.trim_ascii_start().starts_with(b"{") => Err(serde_json::Error::custom("not an object")),
@@ -53,7 +53,7 @@ impl<'a> Envelope<'a> {
             let fault = match error.classify() {
                 // Serde met the wrong members before the end of the text, but the text is not JSON.
                 Category::Data if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() => {
-                    Fault::Parse(words(&error))
+                    Fault::Parse(error_text(&error))
                 }
                 Category::Data if body.trim_ascii_start().starts_with(b"[") => {
                     Fault::InvalidRequest("batches are not supported; send one request at a time".into())
@@ -61,10 +61,10 @@ impl<'a> Envelope<'a> {
                 Category::Data if !body.trim_ascii_start().starts_with(b"{") => {
                     Fault::InvalidRequest("a request is a JSON object".into())
                 }
-                Category::Data => Fault::InvalidRequest(words(&error)),
-                Category::Syntax | Category::Eof | Category::Io => Fault::Parse(words(&error)),
+                Category::Data => Fault::InvalidRequest(error_text(&error)),
+                Category::Syntax | Category::Eof | Category::Io => Fault::Parse(error_text(&error)),
             };
-            Malformed { id: "null".into(), fault }
+            MalformedRequest { id: "null".into(), fault }
         })?;
         let problem = match envelope.jsonrpc.as_deref() {
             Some("2.0") if !envelope.method.is_empty() => return Ok(envelope),
@@ -73,7 +73,7 @@ impl<'a> Envelope<'a> {
             None => "jsonrpc is missing; it must be \"2.0\"",
         };
         let id = if envelope.id_is_legal() { envelope.id_text() } else { "null".into() };
-        Err(Malformed { id, fault: Fault::InvalidRequest(problem.into()) })
+        Err(MalformedRequest { id, fault: Fault::InvalidRequest(problem.into()) })
     }
 
     /// The JSON text of the id, which the response echoes.
@@ -81,8 +81,8 @@ impl<'a> Envelope<'a> {
         self.id.map_or("null", RawValue::get).into()
     }
 
-    /// The id of the response. `None` if the request has none and need not have one; then the response has none either.
-    pub(crate) fn id_for(&self, optional: bool) -> Option<Id> {
+    /// The id of the response. `Unchanged` if the request has none and need not have one; then the response has none either.
+    pub(crate) fn answer_id(&self, optional: bool) -> Option<Id> {
         match self.id {
             None if optional => None,
             Some(id) if optional && id.get().len() <= ID_BYTES_MAX => Some(id.get().into()),
@@ -137,7 +137,7 @@ pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault>
             Err(error) => {
                 let path = error.path().to_string();
                 let field = if path == "." { String::new() } else { path };
-                Fault::invalid(field, brief(&error.into_inner()))
+                Fault::invalid(field, text_without_position(&error.into_inner()))
             }
             Ok(_) => Fault::invalid("", "not valid"),
         }
@@ -145,22 +145,22 @@ pub fn read_params<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Fault>
 }
 
 /// Longest error text of the JSON parser, in bytes. It quotes what was not expected, which may be a megabyte.
-const WORDS_BYTES_MAX: usize = 512;
+const ERROR_TEXT_BYTES_MAX: usize = 512;
 
 /// The error text of the JSON parser, without the middle of a long quotation.
-pub(crate) fn words(error: &serde_json::Error) -> String {
+pub(crate) fn error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    if text.len() <= WORDS_BYTES_MAX {
+    if text.len() <= ERROR_TEXT_BYTES_MAX {
         return text;
     }
-    let head = text.floor_char_boundary(WORDS_BYTES_MAX / 2);
-    let tail = text.ceil_char_boundary(text.len() - WORDS_BYTES_MAX / 2);
+    let head = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX / 2);
+    let tail = text.ceil_char_boundary(text.len() - ERROR_TEXT_BYTES_MAX / 2);
     format!("{} … {}", &text[..head], &text[tail..])
 }
 
 /// The error text without serde's position, which is counted within the parameters and means nothing to the caller.
-fn brief(error: &serde_json::Error) -> String {
-    let text = words(error);
+fn text_without_position(error: &serde_json::Error) -> String {
+    let text = error_text(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
@@ -187,13 +187,13 @@ fn open(id: Option<&str>, out: &mut Vec<u8>) {
 /// Writes the error response of 1.0.
 pub fn write_error(id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
-    struct Error<'a> {
+    struct JsonRpcErrorOut<'a> {
         code: i32,
         message: String,
-        data: Vec<Detail<'a>>,
+        data: Vec<ErrorDetail<'a>>,
     }
     let code = codes::numbers(fault.code()).json_rpc;
-    let error = Error { code, message: fault.to_string(), data: codes::details(fault) };
+    let error = JsonRpcErrorOut { code, message: fault.to_string(), data: codes::details(fault) };
     open_error(id, out);
     serde_json::to_writer(&mut *out, &error).expect("strings and numbers serialise");
     out.push(b'}');
@@ -206,11 +206,11 @@ mod tests {
 
     #[track_caller]
     fn refused(body: &[u8], code: i32, id: &str) {
-        let malformed = match Envelope::read(body) {
+        let malformed = match JsonRpcEnvelope::read(body) {
             Err(malformed) => malformed,
             Ok(envelope) => {
                 let fault = envelope.id_problem(false).unwrap();
-                Malformed { id: envelope.id_for(false).unwrap(), fault }
+                MalformedRequest { id: envelope.answer_id(false).unwrap(), fault }
             }
         };
         assert_eq!((numbers(malformed.fault.code()).json_rpc, &*malformed.id), (code, id), "{}", malformed.fault);
@@ -249,7 +249,7 @@ mod tests {
     fn ids_are_echoed_as_they_came() {
         for id in ["1", "-7", "1.50", "\"a\\u0041\"", "12345678901234567890123"] {
             let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}");
-            assert_eq!(&*Envelope::read(body.as_bytes()).unwrap().id_text(), id);
+            assert_eq!(&*JsonRpcEnvelope::read(body.as_bytes()).unwrap().id_text(), id);
         }
     }
 }

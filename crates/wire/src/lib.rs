@@ -5,16 +5,16 @@
 //! | [`codes`] | the table of errors, with their numbers in every binding |
 //! | [`jsonrpc`] | the JSON-RPC 2.0 envelope |
 //! | [`sse`] | frames of event streams, written and read |
-//! | [`version`] | `A2A-Version`, and which versions the server accepts |
+//! | [`version`] | `A2A_PATH-VersionPolicy`, and which versions the server accepts |
 //! | [`Dialect`] | the dialects, and the table of their features |
 //! | [`decode_request`] | decodes a JSON-RPC request of any dialect |
-//! | [`Voice`], [`Teller`] | write answers, errors and streams in the dialect of the request |
+//! | [`Responder`], [`StreamEncoder`] | write answers, errors and streams in the dialect of the request |
 //! | [`write_call`], [`read_answer`] | JSON-RPC for clients; [`v1`] and [`v03`] have it for other bindings |
 //! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | the bodies of webhooks |
 //! | [`convert`] | converts a text of one dialect into another, offline |
-//! | [`Handoffs`] | how a reader sees a task that was handed over |
+//! | [`HandoffSupport`] | how a reader sees a task that was handed over |
 //! | [`Losses`] | the members that a translation could not carry |
-//! | [`card`] | agent cards in every form |
+//! | [`agent_card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
 //! | [`v03`] | A2A 0.3 over its three bindings; 0.2 too |
 //! | [`wire_format`] | counts the members of a gRPC request before it is decoded |
@@ -33,31 +33,31 @@ pub mod v1;
 pub mod version;
 pub mod wire_format;
 
+mod client_codec;
 mod convert;
+mod decoded_request;
 mod detect;
 mod dialect;
-mod hear;
 mod losses;
 mod native;
 mod path;
-mod peer;
 mod push;
-mod tagged;
-mod teller;
+mod responder;
+mod stream_encoder;
+mod tagged_json;
 mod transfer;
 mod url;
 mod v01;
-mod voice;
 mod xpr;
 
-pub use convert::{Kind, convert};
-pub use detect::{Entry, Facts, XPR_HEADERS};
+pub use convert::{TextKind, convert};
+pub use detect::{EndpointPath, Facts, XPR_HEADERS};
 
-pub use dialect::{Dialect, Reach, UnknownDialect};
-pub use hear::{Asked, Heard, Unheard, address, hear};
+pub use client_codec::{HttpRequest, JsonRpcRequest, read_answer, read_error, read_event, write_call};
+pub use decoded_request::{AnswerKind, DecodeError, DecodedRequest, decode_request, refusal_responder};
+pub use dialect::{Dialect, DialectFeatures, UnknownDialect};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
-pub use peer::{HttpRequest, Request, read_answer, read_error, read_event, write_call};
 pub use push::{PushBody, read_push_payload, write_push_event, write_push_payload, write_push_task};
-pub use teller::Teller;
-pub use transfer::Handoffs;
-pub use voice::{Refusal, Voice};
+pub use responder::{ErrorResponse, Responder};
+pub use stream_encoder::StreamEncoder;
+pub use transfer::HandoffSupport;

@@ -141,13 +141,13 @@ impl fmt::Display for Loss {
 /// allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
-    noted: Option<Box<Noted>>,
+    noted: Option<Box<LossNotes>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Noted {
+struct LossNotes {
     notes: Vec<Loss>,
-    more: usize,
+    omitted: usize,
 }
 
 impl Losses {
@@ -160,7 +160,7 @@ impl Losses {
     pub(crate) fn note(&mut self, kind: LossKind, path: impl fmt::Display) {
         let noted = self.noted.get_or_insert_default();
         if noted.notes.len() == LOSSES_MAX {
-            noted.more += 1;
+            noted.omitted += 1;
             return;
         }
         let path = path.to_string();
@@ -178,8 +178,8 @@ impl Losses {
                 self.note(note.kind, note.path);
             }
         }
-        if other.more > 0 {
-            self.noted.get_or_insert_default().more += other.more;
+        if other.omitted > 0 {
+            self.noted.get_or_insert_default().omitted += other.omitted;
         }
     }
 
@@ -189,8 +189,8 @@ impl Losses {
     }
 
     /// The number of losses that were only counted.
-    pub fn more(&self) -> usize {
-        self.noted.as_ref().map_or(0, |noted| noted.more)
+    pub fn omitted(&self) -> usize {
+        self.noted.as_ref().map_or(0, |noted| noted.omitted)
     }
 
     /// Whether nothing was lost.
@@ -217,6 +217,6 @@ mod tests {
             losses.note(LossKind::Part, format_args!("parts[{i}]"));
         }
         losses.note(LossKind::Part, "parts[0]");
-        assert_eq!((losses.notes().len(), losses.more()), (LOSSES_MAX, 4));
+        assert_eq!((losses.notes().len(), losses.omitted()), (LOSSES_MAX, 4));
     }
 }

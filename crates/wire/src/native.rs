@@ -1,24 +1,24 @@
 //! The JSON-RPC of agent-native: parts by `type`, `async`, whole tasks as events, actions.
 
-use crate::hear::{Asked, Form, Said};
+use crate::decoded_request::{AnswerForm, AnswerKind, DecodedCall};
 use crate::jsonrpc::read_params;
-use crate::path::{Path, Wrong};
-use crate::tagged::message::{self, MessageOut};
-use crate::tagged::send::SendIn;
-use crate::tagged::task::{self, TaskIn};
-use crate::tagged::{Manner, Mint};
-use crate::v03::json::{put, reply, text};
+use crate::path::{MemberError, Path};
+use crate::tagged_json::message::{self, MessageOut};
+use crate::tagged_json::send::SendIn;
+use crate::tagged_json::task::{self, TaskIn};
+use crate::tagged_json::{Mint, TaggedStyle};
+use crate::v03::json::{reply, text, write_json};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::int32;
 use sabir_proto::{
-    Answer, Call, CancelTask, ContextId, Fault, GetTask, Json, Message, MessageId, Object, Part, Role,
-    SendConfiguration, SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
+    Call, CancelTask, ContextId, Fault, GetTask, Json, Message, MessageId, Object, Part, Role, SendConfiguration,
+    SendMessage, TaskRef, TaskState, Tenant, WireEvent, WireReply, WireTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-const MANNER: Manner = Manner::of(Dialect::Native);
+const STYLE: TaggedStyle = TaggedStyle::of(Dialect::Native);
 
 /// Longest retry key, in characters.
 const KEY_CHARS_MAX: usize = 128;
@@ -28,13 +28,13 @@ const ACTION_CHARS_MAX: usize = 200;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Reads a request other than a send.
-pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>) -> Result<Said, Fault> {
+pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>) -> Result<DecodedCall, Fault> {
     let tenant = Tenant::none();
     Ok(match method {
         "tasks/get" => {
             let p: TaskQuery = read_params(params)?;
             let call = Call::Get(GetTask { tenant, id: p.id, history_length: p.history_length });
-            Said { call, form: Form::Polled }
+            DecodedCall { call, form: AnswerForm::Polled }
         }
         "tasks/cancel" => {
             Call::Cancel(CancelTask { tenant, id: read_params::<TaskQuery>(params)?.id, metadata: None }).into()
@@ -85,7 +85,7 @@ pub(crate) fn read_send(
 }
 
 /// Reads `actions/invoke`: a skill by name, with its input as data.
-fn read_action(params: &str, mint: Mint<'_>) -> Result<Said, Fault> {
+fn read_action(params: &str, mint: Mint<'_>) -> Result<DecodedCall, Fault> {
     #[derive(Deserialize)]
     struct Action {
         #[serde(default)]
@@ -118,24 +118,29 @@ fn read_action(params: &str, mint: Mint<'_>) -> Result<Said, Fault> {
         alias: None,
         wants_task: false,
     };
-    Ok(Said { call: Call::Send(Box::new(request)), form: Form::Action(action) })
+    Ok(DecodedCall { call: Call::Send(Box::new(request)), form: AnswerForm::Action(action) })
 }
 
 /// Writes an answer. [`place_answer`](task::place_answer) must have moved the agent's answer already.
-pub(crate) fn write_answer(answer: &Answer, form: &Form, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn write_answer(
+    answer: &WireReply,
+    form: &AnswerForm,
+    losses: &mut Losses,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
     match answer {
-        Answer::SentTask(task) | Answer::Task(task) => match form {
-            Form::Action(action) => write_outcome(action, task, out),
-            Form::Polled | Form::Plain | Form::FirstPush | Form::Canceled => {
-                write_task(task, *form == Form::Polled, &Path::Root, losses, out);
+        WireReply::SentTask(task) | WireReply::Task(task) => match form {
+            AnswerForm::Action(action) => write_action_outcome(action, task, out),
+            AnswerForm::Polled | AnswerForm::Plain | AnswerForm::FirstPush | AnswerForm::Canceled => {
+                write_task(task, *form == AnswerForm::Polled, &Path::Root, losses, out);
             }
         },
-        Answer::SentMessage(_)
-        | Answer::Push(..)
-        | Answer::Pushes(..)
-        | Answer::Deleted
-        | Answer::Card(_)
-        | Answer::Tasks { .. } => {
+        WireReply::SentMessage(_)
+        | WireReply::Push(..)
+        | WireReply::Pushes(..)
+        | WireReply::Deleted
+        | WireReply::Card(_)
+        | WireReply::Tasks { .. } => {
             return Err(Fault::UnsupportedOperation("agent-native has no words for this answer".into()));
         }
     }
@@ -143,47 +148,47 @@ pub(crate) fn write_answer(answer: &Answer, form: &Form, losses: &mut Losses, ou
 }
 
 /// Writes a whole task.
-pub(crate) fn write_task(task: &TheirTask, polled: bool, path: &Path<'_>, losses: &mut Losses, out: &mut Vec<u8>) {
-    let mut written = task::write(task, MANNER, path, losses);
+pub(crate) fn write_task(task: &WireTask, polled: bool, path: &Path<'_>, losses: &mut Losses, out: &mut Vec<u8>) {
+    let mut written = task::write(task, STYLE, path, losses);
     if polled {
-        written.status.state = MANNER.word_while_polled(written.status.state);
+        written.status.state = STYLE.polled_state(written.status.state);
     }
-    put(&written, out);
+    write_json(&written, out);
 }
 
 /// Writes the outcome of an action: `{action, status, output}`.
-fn write_outcome(action: &str, task: &TheirTask, out: &mut Vec<u8>) {
+fn write_action_outcome(action: &str, task: &WireTask, out: &mut Vec<u8>) {
     #[derive(Serialize)]
-    struct Outcome<'a> {
+    struct ActionOutcome<'a> {
         action: &'a str,
         status: &'static str,
         output: String,
     }
     let status = if task.status.state == TaskState::Completed { "completed" } else { "failed" };
     let output = task.status.message.as_ref().map(Message::joined_text).unwrap_or_default();
-    put(&Outcome { action, status, output }, out);
+    write_json(&ActionOutcome { action, status, output }, out);
 }
 
 /// Reads an event of a stream: always a whole task.
-pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Fault> {
-    read_task(result, mint, losses).map(TheirEvent::Task)
+pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<WireEvent, Fault> {
+    read_task(result, mint, losses).map(WireEvent::Task)
 }
 
-fn read_task(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirTask, Fault> {
-    reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map_err(Wrong::in_reply)
+fn read_task(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<WireTask, Fault> {
+    reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map_err(MemberError::in_reply)
 }
 
 /// Reads an answer of a server.
 pub(crate) fn read_answer(
-    asked: Asked,
+    asked: AnswerKind,
     result: &RawValue,
     mint: Mint<'_>,
     losses: &mut Losses,
-) -> Result<Answer, Fault> {
+) -> Result<WireReply, Fault> {
     Ok(match asked {
-        Asked::Send => Answer::SentTask(Box::new(read_task(result, mint, losses)?)),
-        Asked::Task => Answer::Task(Box::new(read_task(result, mint, losses)?)),
-        Asked::Push | Asked::Pushes | Asked::Deletion | Asked::Card | Asked::Tasks => {
+        AnswerKind::Send => WireReply::SentTask(Box::new(read_task(result, mint, losses)?)),
+        AnswerKind::Task => WireReply::Task(Box::new(read_task(result, mint, losses)?)),
+        AnswerKind::Push | AnswerKind::Pushes | AnswerKind::Deletion | AnswerKind::Card | AnswerKind::Tasks => {
             return Err(Fault::UnsupportedOperation("agent-native has no such method".into()));
         }
     })
@@ -244,7 +249,7 @@ fn send_params(request: &SendMessage, key: Option<&str>, losses: &mut Losses) ->
     configuration_losses(request, losses);
     // agent-native has the context id beside the message.
     let mut bare = Losses::new();
-    let message = message::write(&request.message, MANNER, &root.member("message"), &mut bare);
+    let message = message::write(&request.message, STYLE, &root.member("message"), &mut bare);
     losses.take_except(bare, &["message.contextId"]);
     text(&Params {
         message,

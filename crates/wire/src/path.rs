@@ -1,4 +1,4 @@
-//! The path of a member in a request or a response, in the names of its JSON form: `message.parts[2].raw`.
+//! The path of a member in a request or a response, in the names of its JSON form: `message.parts[2].raw_exchange`.
 
 use sabir_proto::{Fault, FieldViolation};
 use std::fmt;
@@ -30,26 +30,26 @@ impl<'a> Path<'a> {
         Self::Key(self, key)
     }
 
-    pub(crate) fn wrong(&self, description: impl fmt::Display) -> Wrong {
-        Wrong(FieldViolation { field: self.to_string(), description: description.to_string() })
+    pub(crate) fn error(&self, description: impl fmt::Display) -> MemberError {
+        MemberError(FieldViolation { field: self.to_string(), description: description.to_string() })
     }
 
     /// Checks that an optional member is there.
-    pub(crate) fn required<T>(&self, value: Option<T>) -> Result<T, Wrong> {
-        value.ok_or_else(|| self.wrong("is required"))
+    pub(crate) fn required<T>(&self, value: Option<T>) -> Result<T, MemberError> {
+        value.ok_or_else(|| self.error("is required"))
     }
 
     /// Checks that a text is not empty.
-    pub(crate) fn required_text(&self, text: String) -> Result<String, Wrong> {
-        self.required(unset(text))
+    pub(crate) fn required_text(&self, text: String) -> Result<String, MemberError> {
+        self.required(non_empty(text))
     }
 
     /// Reads each element of a list.
     pub(crate) fn each<T, U>(
         &self,
         list: Vec<T>,
-        read: impl Fn(T, &Path<'_>) -> Result<U, Wrong>,
-    ) -> Result<Vec<U>, Wrong> {
+        read: impl Fn(T, &Path<'_>) -> Result<U, MemberError>,
+    ) -> Result<Vec<U>, MemberError> {
         list.into_iter().enumerate().map(|(i, item)| read(item, &self.item(i))).collect()
     }
 }
@@ -66,16 +66,16 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// `None` for an empty text, which stands for an unset one.
-pub(crate) fn unset(text: String) -> Option<String> {
+/// `Unchanged` for an empty text, which stands for an unset one.
+pub(crate) fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
 /// A member that is wrong. Which side is to blame depends on who sent it.
 #[derive(Debug)]
-pub(crate) struct Wrong(FieldViolation);
+pub(crate) struct MemberError(FieldViolation);
 
-impl Wrong {
+impl MemberError {
     /// The fault for a client, whose server sent the wrong member.
     pub(crate) fn in_reply(self) -> Fault {
         let FieldViolation { field, description } = self.0;
@@ -84,8 +84,8 @@ impl Wrong {
 }
 
 /// The fault for a server, whose client sent the wrong member.
-impl From<Wrong> for Fault {
-    fn from(wrong: Wrong) -> Self {
+impl From<MemberError> for Fault {
+    fn from(wrong: MemberError) -> Self {
         Self::InvalidParams(vec![wrong.0])
     }
 }

@@ -4,10 +4,10 @@
 //! The dialect is the one in which the webhook was registered, because its receiver was written together with that
 //! client.
 
-use crate::hear::Asked;
-use crate::voice::Voice;
-use crate::{Dialect, Losses, peer, v1};
-use sabir_proto::{Answer, Fault, FrozenEvent, FrozenTask, MessageId, TheirEvent, TheirTask, View};
+use crate::decoded_request::AnswerKind;
+use crate::responder::Responder;
+use crate::{Dialect, Losses, client_codec, v1};
+use sabir_proto::{Fault, FrozenEvent, FrozenTask, MessageId, View, WireEvent, WireReply, WireTask};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -30,32 +30,32 @@ pub fn write_push_task(
     name: Option<Arc<str>>,
     losses: &mut Losses,
 ) -> Result<PushBody, Fault> {
-    let task = task.show(View::WHOLE).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
-    whole(to, task, name, losses)
+    let task = task.to_wire(View::WHOLE).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+    write_task(to, task, name, losses)
 }
 
 /// Writes the body of a webhook for an event of another server: the event in 1.0, the task as it stands in all older
 /// dialects.
 pub fn write_push_payload(
     to: Dialect,
-    event: &TheirEvent,
-    task: &TheirTask,
+    event: &WireEvent,
+    task: &WireTask,
     losses: &mut Losses,
 ) -> Result<PushBody, Fault> {
     if to != Dialect::V1 {
-        return whole(to, task.clone(), None, losses);
+        return write_task(to, task.clone(), None, losses);
     }
     let (mut event, mut out) = (event.clone(), Vec::new());
-    v1::json::show_event(&mut event, losses);
+    v1::json::hide_transferred_in_event(&mut event, losses);
     v1::json::write_event(&event, &mut out);
     Ok((EVENT, out))
 }
 
-fn whole(to: Dialect, task: TheirTask, name: Option<Arc<str>>, losses: &mut Losses) -> Result<PushBody, Fault> {
-    let voice = Voice::new(to, None);
+fn write_task(to: Dialect, task: WireTask, name: Option<Arc<str>>, losses: &mut Losses) -> Result<PushBody, Fault> {
+    let voice = Responder::new(to, None);
     let voice = if to == Dialect::V01 { voice.in_v01(name) } else { voice };
     let mut out = Vec::new();
-    voice.write(Answer::Task(Box::new(task)), losses, &mut out)?;
+    voice.write(WireReply::Task(Box::new(task)), losses, &mut out)?;
     Ok(("application/json", out))
 }
 
@@ -65,17 +65,17 @@ pub fn read_push_payload(
     body: &str,
     mint: &mut dyn FnMut() -> MessageId,
     losses: &mut Losses,
-) -> Result<TheirEvent, Fault> {
+) -> Result<WireEvent, Fault> {
     match from {
         // The Python SDK 1.x posts events of 1.0 to every webhook, in whichever dialect it was registered.
-        Dialect::V03 | Dialect::V02 if is_wrapped(body) => peer::read_event(Dialect::V1, body, mint, losses),
+        Dialect::V03 | Dialect::V02 if is_wrapped(body) => client_codec::read_event(Dialect::V1, body, mint, losses),
         // A webhook gets a task in these dialects, never an event; in 0.1, a task without artifacts looks like a status
         // event.
-        Dialect::V01 | Dialect::Xpr => match peer::read_answer(from, Asked::Task, body, mint, losses)? {
-            Answer::Task(task) => Ok(TheirEvent::Task(*task)),
+        Dialect::V01 | Dialect::Xpr => match client_codec::read_answer(from, AnswerKind::Task, body, mint, losses)? {
+            WireReply::Task(task) => Ok(WireEvent::Task(*task)),
             _ => Err(Fault::InvalidAgentResponse("expected a task".into())),
         },
-        _ => peer::read_event(from, body, mint, losses),
+        _ => client_codec::read_event(from, body, mint, losses),
     }
 }
 
@@ -83,7 +83,7 @@ pub fn read_push_payload(
 fn is_wrapped(body: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Seen {
+    struct EventMembers {
         #[serde(default)]
         task: Option<serde::de::IgnoredAny>,
         #[serde(default)]
@@ -93,7 +93,7 @@ fn is_wrapped(body: &str) -> bool {
         #[serde(default)]
         artifact_update: Option<serde::de::IgnoredAny>,
     }
-    serde_json::from_str::<Seen>(body).is_ok_and(|seen| {
+    serde_json::from_str::<EventMembers>(body).is_ok_and(|seen| {
         seen.task.is_some() || seen.message.is_some() || seen.status_update.is_some() || seen.artifact_update.is_some()
     })
 }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn since_1_0_it_gets_the_event_as_streams_show_it() {
         let json = r#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_TRANSFERRED"}}}"#;
-        let event = FrozenEvent { seq: Seq(2), state: Some(TaskState::Transferred), json: json.into(), heard: None };
+        let event = FrozenEvent { seq: Seq(2), state: Some(TaskState::Transferred), json: json.into(), input: None };
         let (media_type, body) = write_push_event(&event);
         assert_eq!(media_type, "application/a2a+json");
         assert_eq!(String::from_utf8(body).unwrap(), json.replace("TRANSFERRED", "COMPLETED"));
@@ -158,7 +158,7 @@ mod tests {
             let (_, body) = write_push_task(to, &task(), None, &mut Losses::new()).unwrap();
             let body = String::from_utf8(body).unwrap();
             let read = read_push_payload(to, &body, &mut mint, &mut Losses::new()).unwrap();
-            assert!(matches!(&read, TheirEvent::Task(task) if task.artifacts.len() == 1), "{read:?}");
+            assert!(matches!(&read, WireEvent::Task(task) if task.artifacts.len() == 1), "{read:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod parse;
 
-pub use parse::{EVENT_BYTES_MAX, Frame, Parser, Unreadable};
+pub use parse::{EVENT_BYTES_MAX, Frame, Parser, SseError};
 
 use sabir_proto::Seq;
 

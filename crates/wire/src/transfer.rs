@@ -6,7 +6,7 @@
 //! | Activated | State | Where the task went |
 //! |---|---|---|
 //! | `urn:sabir:ext:handoff:v1` | completed: over, and no error | `metadata` of status message and task |
-//! | the same with `:literal` | in 1.0 as JSON `TRANSFERRED`, elsewhere as above | also in `status.transfer` |
+//! | the same with `:literal` | in 1.0 as JSON `TRANSFERRED`, elsewhere as above | also in `status.handoff_trail` |
 //! | neither | failed: "completed" would mean that all is done | the same metadata, and the text |
 //!
 //! The log has a state of its own. Encoders that do not know this module show it as completed, which is right for a
@@ -15,14 +15,14 @@
 
 use sabir_proto::transfer::TRANSFERRED;
 use sabir_proto::{
-    Event, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Part, Reply, Sent, Task, TaskState, TaskStatus,
-    Transfer,
+    Event, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, Part, Reply, SendReply, Task, TaskState,
+    TaskStatus, Transfer,
 };
 use serde_json::Value;
 
 /// How far a reader understands handoffs, by the extensions it has activated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handoffs {
+pub enum HandoffSupport {
     /// The reader has not activated the extension.
     Unaware,
     /// The reader has activated the extension.
@@ -31,7 +31,7 @@ pub enum Handoffs {
     Literal,
 }
 
-impl Handoffs {
+impl HandoffSupport {
     /// The support of a reader with these active extensions.
     pub fn of(active: &[String]) -> Self {
         let has = |uri: &str| active.iter().any(|active| active == uri);
@@ -43,7 +43,7 @@ impl Handoffs {
     }
 
     /// The states in our log that this reader sees as the state it filters by.
-    pub fn states(self, asked: TaskState) -> Vec<TaskState> {
+    pub fn stored_states(self, asked: TaskState) -> Vec<TaskState> {
         let shown = match self {
             Self::Unaware => TaskState::Failed,
             Self::Aware | Self::Literal => TaskState::Completed,
@@ -54,7 +54,7 @@ impl Handoffs {
     /// Converts a reply to the form for this reader.
     pub fn show<S>(self, reply: Reply<S>) -> Reply<S> {
         match reply {
-            Reply::Sent(Sent::Task(task, view)) => Reply::Sent(Sent::Task(self.task(task), view)),
+            Reply::Sent(SendReply::Task(task, view)) => Reply::Sent(SendReply::Task(self.task(task), view)),
             Reply::Task(task, view) => Reply::Task(self.task(task), view),
             Reply::Tasks(mut page) => {
                 page.tasks = page.tasks.into_iter().map(|task| self.task(task)).collect();
@@ -73,7 +73,7 @@ impl Handoffs {
         if self == Self::Literal {
             return literal_task(&thawed);
         }
-        unaware(&mut thawed.status);
+        show_as_failed(&mut thawed.status);
         FrozenTask::freeze(&thawed)
     }
 
@@ -89,33 +89,33 @@ impl Handoffs {
             Event::Message(_) | Event::ArtifactUpdate(_) => return event,
         };
         if self == Self::Unaware {
-            unaware(status);
-            return FrozenEvent { heard: event.heard, ..FrozenEvent::freeze(event.seq, &thawed) };
+            show_as_failed(status);
+            return FrozenEvent { input: event.input, ..FrozenEvent::freeze(event.seq, &thawed) };
         }
         let member = if matches!(thawed, Event::Task(_)) { "task" } else { "statusUpdate" };
         let Ok(mut json) = serde_json::to_value(&thawed) else { return event };
-        literal(&mut json[member]);
+        write_literal(&mut json[member]);
         let json = json.to_string().into_bytes().into();
-        FrozenEvent { seq: event.seq, state: Some(TaskState::Completed), json, heard: event.heard }
+        FrozenEvent { seq: event.seq, state: Some(TaskState::Completed), json, input: event.input }
     }
 }
 
 /// For a reader without the extension the task did not end well here, and the text says where it went.
-fn unaware(status: &mut TaskStatus) {
+fn show_as_failed(status: &mut TaskStatus) {
     status.state = TaskState::Failed;
     let said = status.message.as_ref().and_then(|message| Transfer::of_metadata(message.metadata.as_ref()));
     if let (Some(message), Some(transfer)) = (&mut status.message, said) {
-        tell(message, &transfer);
+        explain_transfer(message, &transfer);
     }
 }
 
-fn tell(message: &mut Message, transfer: &Transfer) {
-    let words = format!("{} This client did not ask to follow handoffs ({HANDOFF}).", transfer.words());
+fn explain_transfer(message: &mut Message, transfer: &Transfer) {
+    let words = format!("{} This client did not ask to follow handoffs ({HANDOFF}).", transfer.description());
     message.parts = vec![Part::text(words)];
 }
 
 /// Sets the state and the target as the literal form has them, in a task or an update.
-fn literal(json: &mut Value) {
+fn write_literal(json: &mut Value) {
     let target = json["status"]["message"]["metadata"][HANDOFF]["transfer"].clone();
     json["status"]["state"] = TRANSFERRED.into();
     if !target.is_null() {
@@ -130,7 +130,7 @@ fn literal_task(task: &Task) -> FrozenTask {
     let whole = FrozenTask::freeze(&Task { history, artifacts, ..head.clone() });
     let head = FrozenTask::freeze(&head);
     let Ok(mut json) = serde_json::from_slice::<Value>(&head.json) else { return whole };
-    literal(&mut json);
+    write_literal(&mut json);
     let mut bytes = json.to_string().into_bytes();
     bytes.pop();
     let at = |offset: u32| u32::try_from(bytes.len()).unwrap_or(u32::MAX) + (offset - whole.history_at);

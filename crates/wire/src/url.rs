@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
-pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct QueryParameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 /// The number of parameters that a query may have; the largest operation has eight.
 const PARAMETERS_MAX: usize = 64;
 
-impl<'a> Query<'a> {
+impl<'a> QueryParameters<'a> {
     pub(crate) fn read(query: &'a str) -> Result<Self, Fault> {
         let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
@@ -85,9 +85,9 @@ pub(crate) fn encode(text: &str) -> String {
 
 /// Writes a query: with its question mark, or empty without parameters.
 #[derive(Default)]
-pub(crate) struct QueryOut(String);
+pub(crate) struct QueryWriter(String);
 
-impl QueryOut {
+impl QueryWriter {
     pub(crate) fn add(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.0.push(if self.0.is_empty() { '?' } else { '&' });

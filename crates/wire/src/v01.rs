@@ -1,30 +1,30 @@
 //! A2A 0.1 as JSON-RPC: `tasks/send`, `tasks/sendSubscribe`, task ids chosen by the client, sessions, artifacts by
 //! index.
 
-use crate::hear::{Asked, Form, Said};
+use crate::decoded_request::{AnswerForm, AnswerKind, DecodedCall};
 use crate::jsonrpc::read_params;
-use crate::path::{Path, Wrong};
-use crate::tagged::message::{self, MessageIn, MessageOut};
-use crate::tagged::push::Config;
-use crate::tagged::send::media_types;
-use crate::tagged::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn, one_context};
-use crate::tagged::{Manner, Mint};
-use crate::v03::json::{list_push, no_lists, put, reply, text};
+use crate::path::{MemberError, Path};
+use crate::tagged_json::message::{self, MessageIn, MessageOut};
+use crate::tagged_json::push::TaggedPushConfig;
+use crate::tagged_json::send::media_types;
+use crate::tagged_json::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn, one_context};
+use crate::tagged_json::{Mint, TaggedStyle};
+use crate::v03::json::{list_push, lists_not_supported, reply, text, write_json};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::{empty_none, int32, null_default, object, optional_object};
 use sabir_proto::{
-    Answer, ArtifactUpdate, Call, CancelTask, ContextId, Fault, GetTask, Object, PushConfig, SendConfiguration,
-    SendMessage, StatusUpdate, Subscribe, TaskRef, Tenant, TheirEvent,
+    ArtifactUpdate, Call, CancelTask, ContextId, Fault, GetTask, Object, PushConfig, SendConfiguration, SendMessage,
+    StatusUpdate, Subscribe, TaskRef, Tenant, WireEvent, WireReply,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-const MANNER: Manner = Manner::of(Dialect::V01);
+const STYLE: TaggedStyle = TaggedStyle::of(Dialect::V01);
 
 /// `TaskSendParams`, the parameters of a send.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SendIn {
+struct TaskSendParams {
     id: String,
     #[serde(default, deserialize_with = "empty_none")]
     session_id: Option<ContextId>,
@@ -36,7 +36,7 @@ struct SendIn {
     #[serde(default, deserialize_with = "null_default")]
     accepted_output_modes: Vec<String>,
     #[serde(default, deserialize_with = "optional_object")]
-    push_notification: Option<Config>,
+    push_notification: Option<TaggedPushConfig>,
     #[serde(default, deserialize_with = "int32")]
     history_length: Option<i32>,
     #[serde(default)]
@@ -44,7 +44,7 @@ struct SendIn {
 }
 
 /// Reads the call of a method.
-pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut Losses) -> Result<Said, Fault> {
+pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut Losses) -> Result<DecodedCall, Fault> {
     let tenant = Tenant::none();
     Ok(match method {
         "tasks/send" => Call::Send(read_send(params, mint, losses)?).into(),
@@ -56,7 +56,7 @@ pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut
         "tasks/cancel" => {
             let p: TaskQuery = read_params(params)?;
             let call = Call::Cancel(CancelTask { tenant, id: p.id, metadata: p.metadata });
-            Said { call, form: Form::Canceled }
+            DecodedCall { call, form: AnswerForm::Canceled }
         }
         "tasks/resubscribe" => {
             let p: TaskQuery = read_params(params)?;
@@ -74,14 +74,14 @@ pub(crate) fn read_call(method: &str, params: &str, mint: Mint<'_>, losses: &mut
         }
         "tasks/pushNotification/get" => {
             let p: TaskQuery = read_params(params)?;
-            Said { call: list_push(p.id, 1), form: Form::FirstPush }
+            DecodedCall { call: list_push(p.id, 1), form: AnswerForm::FirstPush }
         }
         other => return Err(Fault::MethodNotFound(other.into())),
     })
 }
 
 fn read_send(params: &str, mint: Mint<'_>, losses: &mut Losses) -> Result<Box<SendMessage>, Fault> {
-    let p: SendIn = read_params(params)?;
+    let p: TaskSendParams = read_params(params)?;
     let alias = TaskRef::parse(&p.id).map_err(|e| Fault::invalid("id", e.to_string()))?;
     let root = Path::Root;
     let context = one_context(p.context_id, p.session_id, &root)?;
@@ -129,23 +129,29 @@ struct TaskQuery {
 struct TaskConfig {
     id: TaskRef,
     #[serde(deserialize_with = "object")]
-    push_notification_config: Config,
+    push_notification_config: TaggedPushConfig,
 }
 
 impl TaskConfig {
     fn of(task: &TaskRef, config: &PushConfig, losses: &mut Losses) -> Self {
-        let push_notification_config = Config::write_unnamed(config, &task.to_string(), &Path::Root, losses);
+        let push_notification_config = TaggedPushConfig::write_unnamed(config, &task.to_string(), &Path::Root, losses);
         Self { id: task.clone(), push_notification_config }
     }
 }
 
 /// Writes an answer. [`place_answer`](task::place_answer) must have moved the agent's answer already.
-pub(crate) fn write_answer(answer: &Answer, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn write_answer(answer: &WireReply, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     match answer {
-        Answer::SentTask(task) | Answer::Task(task) => put(&task::write(task, MANNER, &Path::Root, losses), out),
-        Answer::Push(task, config) => put(&TaskConfig::of(task, config, losses), out),
-        Answer::SentMessage(_) | Answer::Pushes(..) | Answer::Deleted | Answer::Card(_) | Answer::Tasks { .. } => {
-            return Err(no_lists(Dialect::V01));
+        WireReply::SentTask(task) | WireReply::Task(task) => {
+            write_json(&task::write(task, STYLE, &Path::Root, losses), out)
+        }
+        WireReply::Push(task, config) => write_json(&TaskConfig::of(task, config, losses), out),
+        WireReply::SentMessage(_)
+        | WireReply::Pushes(..)
+        | WireReply::Deleted
+        | WireReply::Card(_)
+        | WireReply::Tasks { .. } => {
+            return Err(lists_not_supported(Dialect::V01));
         }
     }
     Ok(())
@@ -185,21 +191,21 @@ struct EventIn {
 }
 
 /// Reads an event of a stream.
-pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Fault> {
+pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<WireEvent, Fault> {
     let read: EventIn = reply(result)?;
     if read.artifacts.is_some() || read.history.is_some() {
-        return read_task(result, mint, losses).map(TheirEvent::Task);
+        return read_task(result, mint, losses).map(WireEvent::Task);
     }
-    read_update(read, mint, losses).map_err(Wrong::in_reply)
+    read_update(read, mint, losses).map_err(MemberError::in_reply)
 }
 
-fn read_update(read: EventIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Wrong> {
+fn read_update(read: EventIn, mint: Mint<'_>, losses: &mut Losses) -> Result<WireEvent, MemberError> {
     let root = Path::Root;
     let EventIn { id: task_id, session_id: context_id, metadata, .. } = read;
     match (read.artifact, read.status) {
         (Some(artifact), _) => {
             let chunk = artifact.read(0, &root.member("artifact"))?;
-            Ok(TheirEvent::ArtifactUpdate(ArtifactUpdate {
+            Ok(WireEvent::ArtifactUpdate(ArtifactUpdate {
                 task_id,
                 context_id,
                 artifact: chunk.artifact,
@@ -210,33 +216,35 @@ fn read_update(read: EventIn, mint: Mint<'_>, losses: &mut Losses) -> Result<The
         }
         (None, Some(status)) => {
             let status = status.read(&root.member("status"), mint, losses)?;
-            Ok(TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
+            Ok(WireEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
         }
-        (None, None) => Err(root.wrong("an event has a status or an artifact; this one has neither")),
+        (None, None) => Err(root.error("an event has a status or an artifact; this one has neither")),
     }
 }
 
-fn read_task(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<sabir_proto::TheirTask, Fault> {
-    reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map_err(Wrong::in_reply)
+fn read_task(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<sabir_proto::WireTask, Fault> {
+    reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map_err(MemberError::in_reply)
 }
 
 /// Reads an answer of a server.
 pub(crate) fn read_answer(
-    asked: Asked,
+    asked: AnswerKind,
     result: &RawValue,
     mint: Mint<'_>,
     losses: &mut Losses,
-) -> Result<Answer, Fault> {
+) -> Result<WireReply, Fault> {
     Ok(match asked {
-        Asked::Send => Answer::SentTask(Box::new(read_task(result, mint, losses)?)),
-        Asked::Task => Answer::Task(Box::new(read_task(result, mint, losses)?)),
-        Asked::Push => {
+        AnswerKind::Send => WireReply::SentTask(Box::new(read_task(result, mint, losses)?)),
+        AnswerKind::Task => WireReply::Task(Box::new(read_task(result, mint, losses)?)),
+        AnswerKind::Push => {
             let found: TaskConfig = reply(result)?;
             let mut config = found.push_notification_config.read(&Path::Root, losses);
             config.id = Some(found.id.to_string());
-            Answer::Push(found.id, config)
+            WireReply::Push(found.id, config)
         }
-        Asked::Pushes | Asked::Deletion | Asked::Card | Asked::Tasks => return Err(no_lists(Dialect::V01)),
+        AnswerKind::Pushes | AnswerKind::Deletion | AnswerKind::Card | AnswerKind::Tasks => {
+            return Err(lists_not_supported(Dialect::V01));
+        }
     })
 }
 
@@ -290,7 +298,7 @@ fn send_params(request: &SendMessage, mint: Mint<'_>, losses: &mut Losses) -> St
         #[serde(skip_serializing_if = "<[String]>::is_empty")]
         accepted_output_modes: &'a [String],
         #[serde(skip_serializing_if = "Option::is_none")]
-        push_notification: Option<Config>,
+        push_notification: Option<TaggedPushConfig>,
         #[serde(skip_serializing_if = "Option::is_none")]
         history_length: Option<i32>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -308,10 +316,10 @@ fn send_params(request: &SendMessage, mint: Mint<'_>, losses: &mut Losses) -> St
     let push = configuration.member("taskPushNotificationConfig");
     // The context and task ids stand beside the message here, so they are not lost.
     let mut bare = Losses::new();
-    let written = message::write(message, MANNER, &root.member("message"), &mut bare);
+    let written = message::write(message, STYLE, &root.member("message"), &mut bare);
     losses.take_except(bare, &["message.contextId", "message.taskId"]);
     let config = given.task_push_notification_config.as_ref();
-    let push_notification = config.map(|c| Config::write_unnamed(c, &id, &push, losses));
+    let push_notification = config.map(|c| TaggedPushConfig::write_unnamed(c, &id, &push, losses));
     text(&Params {
         id,
         session_id: message.context_id.as_ref(),

@@ -9,4 +9,4 @@ pub mod files;
 pub mod grpc;
 pub(crate) mod json;
 pub mod rest;
-pub(crate) mod swift;
+pub(crate) mod transcode;

@@ -4,4 +4,4 @@ pub mod grpc;
 pub mod http;
 pub mod json;
 
-mod mend;
+mod repair;

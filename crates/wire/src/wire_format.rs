@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 128;
 
 /// The request of one method: where its tenant and its repeated members are.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestShape(&'static Shape);
+pub struct RequestShape(&'static MessageShape);
 
 /// The number of members of a message that cost memory of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +56,7 @@ impl RequestShape {
         let mut tenant = "";
         let mut fields = Fields(message);
         while let Some((number, content)) = fields.next()? {
-            if self.0.member(number) == Some(Member::Tenant)
+            if self.0.member(number) == Some(FieldKind::Tenant)
                 && let Content::Bytes(text) = content
             {
                 tenant = std::str::from_utf8(text).map_err(|_| WalkError::Malformed)?;
@@ -66,47 +66,47 @@ impl RequestShape {
     }
 
     /// Counts the repeated members of a message. Fails as soon as there are more than allowed.
-    pub fn count_members(self, message: &[u8], most: MemberCount) -> Result<MemberCount, WalkError> {
+    pub fn count_members(self, message: &[u8], limits: MemberCount) -> Result<MemberCount, WalkError> {
         let mut counted = MemberCount::default();
-        count(message, self.0, most, &mut counted, 0)?;
+        count(message, self.0, limits, &mut counted, 0)?;
         Ok(counted)
     }
 }
 
 /// A message type, with those of its fields that are walked.
 #[derive(Debug)]
-struct Shape(&'static [(u32, Member)]);
+struct MessageShape(&'static [(u32, FieldKind)]);
 
 #[derive(Debug, Clone, Copy)]
-enum Member {
+enum FieldKind {
     /// The text that names an agent.
     Tenant,
     /// Repeated, with nothing repeated inside.
     List,
     /// Repeated messages, or the entries of a map.
-    Messages(&'static Shape),
+    Messages(&'static MessageShape),
     /// Repeated parts.
-    Parts(&'static Shape),
+    Parts(&'static MessageShape),
     /// One message.
-    Message(&'static Shape),
+    Message(&'static MessageShape),
 }
 
-impl PartialEq for Member {
+impl PartialEq for FieldKind {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-impl Shape {
-    fn member(&self, number: u32) -> Option<Member> {
+impl MessageShape {
+    fn member(&self, number: u32) -> Option<FieldKind> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, member)| *member)
     }
 }
 
 fn count(
     message: &[u8],
-    shape: &Shape,
-    most: MemberCount,
+    shape: &MessageShape,
+    limits: MemberCount,
     counted: &mut MemberCount,
     depth: usize,
 ) -> Result<(), WalkError> {
@@ -117,27 +117,27 @@ fn count(
     while let Some((number, content)) = fields.next()? {
         let (Some(member), Content::Bytes(bytes)) = (shape.member(number), content) else { continue };
         let inner = match member {
-            Member::Tenant => continue,
-            Member::Message(inner) => {
-                count(bytes, inner, most, counted, depth + 1)?;
+            FieldKind::Tenant => continue,
+            FieldKind::Message(inner) => {
+                count(bytes, inner, limits, counted, depth + 1)?;
                 continue;
             }
-            Member::List => None,
-            Member::Messages(inner) => Some(inner),
-            Member::Parts(inner) => {
+            FieldKind::List => None,
+            FieldKind::Messages(inner) => Some(inner),
+            FieldKind::Parts(inner) => {
                 counted.parts += 1;
-                if counted.parts > most.parts {
-                    return Err(WalkError::Parts(most.parts));
+                if counted.parts > limits.parts {
+                    return Err(WalkError::Parts(limits.parts));
                 }
                 Some(inner)
             }
         };
         counted.all += 1;
-        if counted.all > most.all {
-            return Err(WalkError::Members(most.all));
+        if counted.all > limits.all {
+            return Err(WalkError::Members(limits.all));
         }
         if let Some(inner) = inner {
-            count(bytes, inner, most, counted, depth + 1)?;
+            count(bytes, inner, limits, counted, depth + 1)?;
         }
     }
     Ok(())
@@ -211,13 +211,13 @@ impl<'a> Fields<'a> {
 }
 
 // The messages of google.protobuf that hold JSON.
-static STRUCT: Shape = Shape(&[(1, Member::Messages(&STRUCT_ENTRY))]);
-static STRUCT_ENTRY: Shape = Shape(&[(2, Member::Message(&VALUE))]);
-static VALUE: Shape = Shape(&[(5, Member::Message(&STRUCT)), (6, Member::Message(&VALUES))]);
-static VALUES: Shape = Shape(&[(1, Member::Messages(&VALUE))]);
+static STRUCT: MessageShape = MessageShape(&[(1, FieldKind::Messages(&STRUCT_ENTRY))]);
+static STRUCT_ENTRY: MessageShape = MessageShape(&[(2, FieldKind::Message(&VALUE))]);
+static VALUE: MessageShape = MessageShape(&[(5, FieldKind::Message(&STRUCT)), (6, FieldKind::Message(&VALUES))]);
+static VALUES: MessageShape = MessageShape(&[(1, FieldKind::Messages(&VALUE))]);
 
 /// The methods of 1.0, and their requests.
-const V1: &[(&str, &Shape)] = &[
+const V1: &[(&str, &MessageShape)] = &[
     ("SendMessage", &SEND),
     ("SendStreamingMessage", &SEND),
     ("GetTask", &OF_TENANT),
@@ -230,22 +230,26 @@ const V1: &[(&str, &Shape)] = &[
     ("GetExtendedAgentCard", &OF_TENANT),
     ("DeleteTaskPushNotificationConfig", &OF_TENANT),
 ];
-static OF_TENANT: Shape = Shape(&[(1, Member::Tenant)]);
-static LIST_PUSH: Shape = Shape(&[(4, Member::Tenant)]);
-static CANCEL: Shape = Shape(&[(1, Member::Tenant), (3, Member::Message(&STRUCT))]);
-static SEND: Shape = Shape(&[
-    (1, Member::Tenant),
-    (2, Member::Message(&MESSAGE)),
-    (3, Member::Message(&CONFIGURATION)),
-    (4, Member::Message(&STRUCT)),
+static OF_TENANT: MessageShape = MessageShape(&[(1, FieldKind::Tenant)]);
+static LIST_PUSH: MessageShape = MessageShape(&[(4, FieldKind::Tenant)]);
+static CANCEL: MessageShape = MessageShape(&[(1, FieldKind::Tenant), (3, FieldKind::Message(&STRUCT))]);
+static SEND: MessageShape = MessageShape(&[
+    (1, FieldKind::Tenant),
+    (2, FieldKind::Message(&MESSAGE)),
+    (3, FieldKind::Message(&CONFIGURATION)),
+    (4, FieldKind::Message(&STRUCT)),
 ]);
-static CONFIGURATION: Shape = Shape(&[(1, Member::List)]);
-static MESSAGE: Shape =
-    Shape(&[(5, Member::Parts(&PART)), (6, Member::Message(&STRUCT)), (7, Member::List), (8, Member::List)]);
-static PART: Shape = Shape(&[(4, Member::Message(&VALUE)), (5, Member::Message(&STRUCT))]);
+static CONFIGURATION: MessageShape = MessageShape(&[(1, FieldKind::List)]);
+static MESSAGE: MessageShape = MessageShape(&[
+    (5, FieldKind::Parts(&PART)),
+    (6, FieldKind::Message(&STRUCT)),
+    (7, FieldKind::List),
+    (8, FieldKind::List),
+]);
+static PART: MessageShape = MessageShape(&[(4, FieldKind::Message(&VALUE)), (5, FieldKind::Message(&STRUCT))]);
 
 /// The methods of 0.3, and their requests.
-const V03: &[(&str, &Shape)] = &[
+const V03: &[(&str, &MessageShape)] = &[
     ("SendMessage", &SEND_V03),
     ("SendStreamingMessage", &SEND_V03),
     ("GetTask", &NOTHING),
@@ -257,20 +261,21 @@ const V03: &[(&str, &Shape)] = &[
     ("GetAgentCard", &NOTHING),
     ("DeleteTaskPushNotificationConfig", &NOTHING),
 ];
-static NOTHING: Shape = Shape(&[]);
-static SEND_V03: Shape = Shape(&[
-    (1, Member::Message(&MESSAGE_V03)),
-    (2, Member::Message(&CONFIGURATION_V03)),
-    (3, Member::Message(&STRUCT)),
+static NOTHING: MessageShape = MessageShape(&[]);
+static SEND_V03: MessageShape = MessageShape(&[
+    (1, FieldKind::Message(&MESSAGE_V03)),
+    (2, FieldKind::Message(&CONFIGURATION_V03)),
+    (3, FieldKind::Message(&STRUCT)),
 ]);
-static MESSAGE_V03: Shape = Shape(&[(5, Member::Parts(&PART_V03)), (6, Member::Message(&STRUCT)), (7, Member::List)]);
-static PART_V03: Shape = Shape(&[(3, Member::Message(&DATA_V03)), (4, Member::Message(&STRUCT))]);
-static DATA_V03: Shape = Shape(&[(1, Member::Message(&STRUCT))]);
-static CONFIGURATION_V03: Shape = Shape(&[(1, Member::List), (2, Member::Message(&PUSH_V03))]);
-static CREATE_PUSH_V03: Shape = Shape(&[(3, Member::Message(&TASK_PUSH_V03))]);
-static TASK_PUSH_V03: Shape = Shape(&[(2, Member::Message(&PUSH_V03))]);
-static PUSH_V03: Shape = Shape(&[(4, Member::Message(&AUTHENTICATION_V03))]);
-static AUTHENTICATION_V03: Shape = Shape(&[(1, Member::List)]);
+static MESSAGE_V03: MessageShape =
+    MessageShape(&[(5, FieldKind::Parts(&PART_V03)), (6, FieldKind::Message(&STRUCT)), (7, FieldKind::List)]);
+static PART_V03: MessageShape = MessageShape(&[(3, FieldKind::Message(&DATA_V03)), (4, FieldKind::Message(&STRUCT))]);
+static DATA_V03: MessageShape = MessageShape(&[(1, FieldKind::Message(&STRUCT))]);
+static CONFIGURATION_V03: MessageShape = MessageShape(&[(1, FieldKind::List), (2, FieldKind::Message(&PUSH_V03))]);
+static CREATE_PUSH_V03: MessageShape = MessageShape(&[(3, FieldKind::Message(&TASK_PUSH_V03))]);
+static TASK_PUSH_V03: MessageShape = MessageShape(&[(2, FieldKind::Message(&PUSH_V03))]);
+static PUSH_V03: MessageShape = MessageShape(&[(4, FieldKind::Message(&AUTHENTICATION_V03))]);
+static AUTHENTICATION_V03: MessageShape = MessageShape(&[(1, FieldKind::List)]);
 
 #[cfg(test)]
 mod tests {
@@ -303,7 +308,7 @@ mod tests {
         }
     }
 
-    fn compare(message: &MessageDescriptor, shape: &Shape, above: &mut Vec<String>) {
+    fn compare(message: &MessageDescriptor, shape: &MessageShape, above: &mut Vec<String>) {
         if above.iter().any(|name| name == message.full_name()) {
             return;
         }
@@ -312,13 +317,13 @@ mod tests {
             let (name, member) = (field.full_name().to_owned(), shape.member(field.number()));
             let nested = inner(&field).filter(|inner| field.is_map() || repeats(inner, &mut Vec::new()));
             match (field.is_list() || field.is_map(), nested, member) {
-                (true, Some(inner), Some(Member::Messages(shape) | Member::Parts(shape))) => {
-                    assert_eq!(inner.name() == "Part", member == Some(Member::Parts(shape)), "{name}");
+                (true, Some(inner), Some(FieldKind::Messages(shape) | FieldKind::Parts(shape))) => {
+                    assert_eq!(inner.name() == "Part", member == Some(FieldKind::Parts(shape)), "{name}");
                     compare(&inner, shape, above);
                 }
-                (true, None, Some(Member::List)) => {}
-                (false, Some(inner), Some(Member::Message(shape))) => compare(&inner, shape, above),
-                (false, None, Some(Member::Tenant)) => assert_eq!(field.name(), "tenant"),
+                (true, None, Some(FieldKind::List)) => {}
+                (false, Some(inner), Some(FieldKind::Message(shape))) => compare(&inner, shape, above),
+                (false, None, Some(FieldKind::Tenant)) => assert_eq!(field.name(), "tenant"),
                 (false, None, None) => assert_ne!(field.name(), "tenant", "{name}"),
                 (repeated, nested, member) => panic!("{name}: {repeated} {nested:?} {member:?}"),
             }

@@ -3,35 +3,35 @@
 //! The members beside the message (`xpr:callerAccount`, `metadata` with its `xpr:jobId`) are kept in the message's own
 //! metadata, where an agent sees them and the log keeps them, and go back to their place when the message is written.
 
-use crate::hear::{Asked, Said};
+use crate::decoded_request::{AnswerKind, DecodedCall};
 use crate::jsonrpc::read_params;
 use crate::native::configuration_losses;
-use crate::path::{Path, Wrong};
-use crate::tagged::message::{self, MessageOut};
-use crate::tagged::send::SendIn;
-use crate::tagged::task::{self, TaskIn, created};
-use crate::tagged::{Manner, Mint};
-use crate::v03::json::{put, reply, text};
+use crate::path::{MemberError, Path};
+use crate::tagged_json::message::{self, MessageOut};
+use crate::tagged_json::send::SendIn;
+use crate::tagged_json::task::{self, TaskIn, opened_at};
+use crate::tagged_json::{Mint, TaggedStyle};
+use crate::v03::json::{reply, text, write_json};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::{
-    Answer, CALLER_ACCOUNT, Call, CancelTask, ContextId, Fault, GetTask, Object, Role, SendMessage, TaskRef, Tenant,
-    TheirTask,
+    CALLER_ACCOUNT, Call, CancelTask, ContextId, Fault, GetTask, Object, Role, SendMessage, TaskRef, Tenant, WireReply,
+    WireTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-const MANNER: Manner = Manner::of(Dialect::Xpr);
+const STYLE: TaggedStyle = TaggedStyle::of(Dialect::Xpr);
 
 /// Reads a request other than a send.
-pub(crate) fn read_call(method: &str, params: &str) -> Result<Said, Fault> {
+pub(crate) fn read_call(method: &str, params: &str) -> Result<DecodedCall, Fault> {
     #[derive(Deserialize)]
-    struct Query {
+    struct TaskQuery {
         id: TaskRef,
     }
     let tenant = Tenant::none();
-    let query = || read_params::<Query>(params);
+    let query = || read_params::<TaskQuery>(params);
     Ok(match method {
         "tasks/get" => Call::Get(GetTask { tenant, id: query()?.id, history_length: None }).into(),
         "tasks/cancel" => Call::Cancel(CancelTask { tenant, id: query()?.id, metadata: None }).into(),
@@ -63,7 +63,7 @@ pub(crate) fn read_send(mut send: SendIn, mint: Mint<'_>, losses: &mut Losses) -
 }
 
 /// The metadata of a task in XPR: that of its first user message and its own, without the caller's account.
-fn shown_metadata(task: &TheirTask) -> Option<Object> {
+fn shown_metadata(task: &WireTask) -> Option<Object> {
     let said = task.history.iter().find(|m| m.role == Role::User).and_then(|m| m.metadata.as_ref());
     let mut members: Map<String, Value> = said.map(Object::to_map).unwrap_or_default();
     members.remove(CALLER_ACCOUNT);
@@ -76,18 +76,18 @@ fn shown_metadata(task: &TheirTask) -> Option<Object> {
 /// Writes an answer for a task of `owner`, with the id `name` if the caller chose one.
 /// [`place_answer`](task::place_answer) must have moved the agent's answer already.
 pub(crate) fn write_answer(
-    answer: &Answer,
+    answer: &WireReply,
     name: Option<&TaskRef>,
     owner: Option<&str>,
     losses: &mut Losses,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     match answer {
-        Answer::SentTask(task) | Answer::Task(task) => {
-            let made = created(&task.id);
-            let renamed = name.map(|name| TheirTask { id: name.clone(), ..(**task).clone() });
+        WireReply::SentTask(task) | WireReply::Task(task) => {
+            let made = opened_at(&task.id);
+            let renamed = name.map(|name| WireTask { id: name.clone(), ..(**task).clone() });
             let task = renamed.as_ref().unwrap_or(task);
-            let mut written = task::write(task, MANNER, &Path::Root, losses);
+            let mut written = task::write(task, STYLE, &Path::Root, losses);
             written.owner = owner;
             written.created_at = made.map(sabir_proto::Timestamp::millis);
             let shown = shown_metadata(task);
@@ -96,30 +96,31 @@ pub(crate) fn write_answer(
                 losses.note(LossKind::Metadata, "metadata");
             }
             written.metadata = shown.map(Cow::Owned);
-            put(&written, out);
+            write_json(&written, out);
             Ok(())
         }
-        Answer::SentMessage(_)
-        | Answer::Push(..)
-        | Answer::Pushes(..)
-        | Answer::Deleted
-        | Answer::Card(_)
-        | Answer::Tasks { .. } => Err(Fault::UnsupportedOperation("XPR has no words for this answer".into())),
+        WireReply::SentMessage(_)
+        | WireReply::Push(..)
+        | WireReply::Pushes(..)
+        | WireReply::Deleted
+        | WireReply::Card(_)
+        | WireReply::Tasks { .. } => Err(Fault::UnsupportedOperation("XPR has no words for this answer".into())),
     }
 }
 
 /// Reads an answer of a server.
 pub(crate) fn read_answer(
-    asked: Asked,
+    asked: AnswerKind,
     result: &RawValue,
     mint: Mint<'_>,
     losses: &mut Losses,
-) -> Result<Answer, Fault> {
-    let mut task = || reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map(Box::new).map_err(Wrong::in_reply);
+) -> Result<WireReply, Fault> {
+    let mut task =
+        || reply::<TaskIn>(result)?.read(&Path::Root, mint, losses).map(Box::new).map_err(MemberError::in_reply);
     Ok(match asked {
-        Asked::Send => Answer::SentTask(task()?),
-        Asked::Task => Answer::Task(task()?),
-        Asked::Push | Asked::Pushes | Asked::Deletion | Asked::Card | Asked::Tasks => {
+        AnswerKind::Send => WireReply::SentTask(task()?),
+        AnswerKind::Task => WireReply::Task(task()?),
+        AnswerKind::Push | AnswerKind::Pushes | AnswerKind::Deletion | AnswerKind::Card | AnswerKind::Tasks => {
             return Err(Fault::UnsupportedOperation("XPR has no such method".into()));
         }
     })
@@ -195,7 +196,7 @@ fn send_params(request: &SendMessage, losses: &mut Losses) -> String {
     };
     // XPR has the context and task ids beside the message.
     let mut bare = Losses::new();
-    let mut written = message::write(message, MANNER, &root.member("message"), &mut bare);
+    let mut written = message::write(message, STYLE, &root.member("message"), &mut bare);
     written.move_metadata();
     losses.take_except(bare, &["message.contextId", "message.taskId"]);
     let named = message.task_id.as_ref().map(|id| Cow::Owned(id.to_string()));

@@ -62,13 +62,13 @@ pub fn count(root: &Path) -> Result<Counts> {
     for (name, counts) in &mut counts.crates {
         counts.largest_cycle = largest_cycle(&module_uses(name, &code));
     }
-    for File { path, text } in files::tracked(root)?.unwrap_or_default() {
+    for File { path, text } in files::tracked_by_git(root)?.unwrap_or_default() {
         let lines = text.lines().count();
         match kind(&path, &text) {
-            Kind::Script => counts.script_lines += lines,
-            Kind::Document => counts.document_lines += lines,
-            Kind::Manual => counts.manual_lines += lines,
-            Kind::Other => {}
+            FileKind::Script => counts.script_lines += lines,
+            FileKind::Document => counts.document_lines += lines,
+            FileKind::Manual => counts.manual_lines += lines,
+            FileKind::Other => {}
         }
     }
     Ok(counts)
@@ -135,21 +135,21 @@ fn is_test(path: &str) -> bool {
     path.starts_with("crates/testkit/") || path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
-enum Kind {
+enum FileKind {
     Script,
     Document,
     Manual,
     Other,
 }
 
-fn kind(path: &str, text: &str) -> Kind {
+fn kind(path: &str, text: &str) -> FileKind {
     let extension = Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match extension {
-        "py" | "mjs" | "js" | "ts" | "sh" => Kind::Script,
-        "md" => Kind::Document,
-        "1" if path.starts_with("docs/man/") => Kind::Manual,
-        "" if text.starts_with("#!") => Kind::Script,
-        _ => Kind::Other,
+        "py" | "mjs" | "js" | "ts" | "sh" => FileKind::Script,
+        "md" => FileKind::Document,
+        "1" if path.starts_with("docs/man/") => FileKind::Manual,
+        "" if text.starts_with("#!") => FileKind::Script,
+        _ => FileKind::Other,
     }
 }
 
@@ -231,14 +231,15 @@ fn first_names(rest: &str) -> Vec<String> {
 
 /// The size of the largest set of modules of which each reaches each other; 1 if there is no cycle.
 fn largest_cycle(uses: &ModuleUses) -> usize {
-    let reachable: BTreeMap<&String, BTreeSet<&String>> = uses.keys().map(|name| (name, reach(uses, name))).collect();
+    let reachable: BTreeMap<&String, BTreeSet<&String>> =
+        uses.keys().map(|name| (name, reachable_from(uses, name))).collect();
     let size = |name: &String| {
         1 + reachable[name].iter().filter(|other| **other != name && reachable[*other].contains(name)).count()
     };
     uses.keys().map(size).max().unwrap_or_default()
 }
 
-fn reach<'a>(uses: &'a ModuleUses, from: &str) -> BTreeSet<&'a String> {
+fn reachable_from<'a>(uses: &'a ModuleUses, from: &str) -> BTreeSet<&'a String> {
     let mut found = BTreeSet::new();
     let mut open: Vec<&String> = uses[from].iter().collect();
     while let Some(name) = open.pop() {

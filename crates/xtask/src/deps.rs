@@ -17,14 +17,14 @@ use serde::Deserialize;
 use crate::Report;
 
 /// Crates that do not ship, and so may depend on any other.
-const FREE: [&str; 2] = ["testkit", "xtask"];
+const UNCHECKED_CRATES: [&str; 2] = ["testkit", "xtask"];
 
 /// Maps each crate to those it depends on, by their names in the list.
-type Edges = BTreeMap<String, BTreeSet<String>>;
+type CrateDependencies = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).context("reading ARCHITECTURE.md")?;
-    compare(&actual(&metadata(root)?)?, &listed(&architecture)?, report);
+    compare(&dependencies_in_manifests(&metadata(root)?)?, &dependencies_in_document(&architecture)?, report);
     Ok(())
 }
 
@@ -42,7 +42,7 @@ fn metadata(root: &Path) -> Result<String> {
 }
 
 /// The dependencies in the manifests, from the output of `cargo metadata --no-deps`.
-fn actual(metadata: &str) -> Result<Edges> {
+fn dependencies_in_manifests(metadata: &str) -> Result<CrateDependencies> {
     #[derive(Deserialize)]
     struct Metadata {
         packages: Vec<Package>,
@@ -55,7 +55,7 @@ fn actual(metadata: &str) -> Result<Edges> {
     #[derive(Deserialize)]
     struct Dependency {
         name: String,
-        /// `None` for a normal dependency.
+        /// `Unchanged` for a normal dependency.
         kind: Option<String>,
     }
 
@@ -74,7 +74,7 @@ fn short(package: &str) -> String {
 }
 
 /// The dependencies in the document: the first fenced block whose first line has the form `engine → proto store`.
-fn listed(architecture: &str) -> Result<Edges> {
+fn dependencies_in_document(architecture: &str) -> Result<CrateDependencies> {
     let mut lines = architecture.lines();
     while lines.by_ref().any(|line| line.trim_start().starts_with("```")) {
         let block = lines.by_ref().take_while(|line| !line.trim_start().starts_with("```"));
@@ -106,11 +106,11 @@ fn edge(line: &str) -> Option<(String, BTreeSet<String>)> {
 
 /// Compares both. The list may have crates that do not exist yet, which is noted, but no wrong dependency between
 /// crates that exist.
-fn compare(actual: &Edges, listed: &Edges, report: &mut Report) {
+fn compare(actual: &CrateDependencies, listed: &CrateDependencies, report: &mut Report) {
     for name in listed.keys().filter(|name| !actual.contains_key(*name)) {
         report.note(format!("ARCHITECTURE.md lists the crate `{name}`, which does not exist"));
     }
-    for (name, targets) in actual.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
+    for (name, targets) in actual.iter().filter(|(name, _)| !UNCHECKED_CRATES.contains(&name.as_str())) {
         let Some(promised) = listed.get(name) else {
             report.error(format!("crate `{name}` is missing from the dependency list in ARCHITECTURE.md"));
             continue;
@@ -144,7 +144,11 @@ mod tests {
 
     fn judge(packages: &[(&str, &[(&str, &str)])]) -> Report {
         let mut report = Report::default();
-        compare(&actual(&metadata(packages)).unwrap(), &listed(LIST).unwrap(), &mut report);
+        compare(
+            &dependencies_in_manifests(&metadata(packages)).unwrap(),
+            &dependencies_in_document(LIST).unwrap(),
+            &mut report,
+        );
         report
     }
 
@@ -180,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_list_that_cannot_be_read_is_refused() {
-        assert!(listed("no list").is_err());
-        assert!(listed("```\nproto → ∅\n```").is_ok());
-        let reason = format!("{:#}", listed("```\nproto → ∅\nstore -> proto\n```").unwrap_err());
+        assert!(dependencies_in_document("no list").is_err());
+        assert!(dependencies_in_document("```\nproto → ∅\n```").is_ok());
+        let reason = format!("{:#}", dependencies_in_document("```\nproto → ∅\nstore -> proto\n```").unwrap_err());
         assert!(reason.contains("store -> proto"), "{reason}");
     }
 }

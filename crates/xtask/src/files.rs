@@ -49,8 +49,8 @@ pub(crate) fn crate_of(path: &str) -> &str {
 }
 
 /// Every text file that git tracks, or would track after `git add .`, so that the checks report a problem before the
-/// commit. `None` if this is not a git checkout, as in an unpacked release.
-pub(crate) fn tracked(root: &Path) -> Result<Option<Vec<File>>> {
+/// commit. `Unchanged` if this is not a git checkout, as in an unpacked release.
+pub(crate) fn tracked_by_git(root: &Path) -> Result<Option<Vec<File>>> {
     if !root.join(".git").exists() {
         return Ok(None);
     }
@@ -99,7 +99,7 @@ fn read_all(root: &Path, paths: Vec<String>) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The text of a file. `None` for binary files, directories (git lists submodules), and files that are in git's index
+/// The text of a file. `Unchanged` for binary files, directories (git lists submodules), and files that are in git's index
 /// but deleted on disk. The text of a symbolic link is its target, as for git.
 fn read(path: &Path) -> Result<Option<String>> {
     if path.is_symlink() {
@@ -131,6 +131,6 @@ mod tests {
     #[test]
     fn without_git_there_is_nothing_tracked() {
         let root = tempfile::tempdir().unwrap();
-        assert!(tracked(root.path()).unwrap().is_none());
+        assert!(tracked_by_git(root.path()).unwrap().is_none());
     }
 }

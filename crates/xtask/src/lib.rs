@@ -1,6 +1,6 @@
 //! Tasks of the repository: generating the code that is checked in, and the checks of `tidy`.
 //!
-//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`tidy`] runs every check and collects the problems in a
+//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`compact_checked`] runs every check and collects the problems in a
 //! [`Report`]. It is a library function, so that `cargo test` runs it without a separate command.
 //!
 //! Every check has two functions: one reads the repository, the other judges plain values. The tests call the second
@@ -15,12 +15,12 @@ pub mod counts;
 mod deps;
 mod files;
 mod length;
+mod machine_paths;
 mod metric_names;
 pub mod protogen;
 mod source;
 mod spawns;
 mod type_names;
-mod words;
 
 /// The problems that the checks have found. Errors fail the build; notes are only printed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ const CHECKS: [(&str, Check); 8] = [
     ("length", length::check),
     ("protobuf", protobuf_is_fresh),
     ("metrics", metric_names::check),
-    ("words", words::check),
+    ("words", machine_paths::check),
     ("spawns", spawns::check),
     ("type names", type_names::check),
     ("comments", comments::check),

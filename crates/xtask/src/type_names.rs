@@ -31,14 +31,14 @@ pub(crate) fn check(root: &Path, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn judge(files: &[File], kept: &[Kept], report: &mut Report) {
+fn judge(files: &[File], kept: &[KeptName], report: &mut Report) {
     let doubled = doubled(files);
     for ((crate_name, name), places) in &doubled {
         if !kept.iter().any(|kept| kept.crate_name == *crate_name && kept.name == *name) {
             report.error(format!("`{name}` is the name of several types of {crate_name}: {}", places.join(", ")));
         }
     }
-    for Kept { crate_name, name, .. } in kept {
+    for KeptName { crate_name, name, .. } in kept {
         if !doubled.contains_key(&(crate_name.clone(), name.clone())) {
             report.error(format!("{KEPT}: `{name}` names one type of {crate_name} only; remove the line"));
         }
@@ -51,20 +51,20 @@ fn judge(files: &[File], kept: &[Kept], report: &mut Report) {
 
 /// An exception, with its reason.
 #[derive(Debug, PartialEq, Eq)]
-struct Kept {
+struct KeptName {
     crate_name: String,
     name: String,
     reason: String,
 }
 
-fn parse_kept(text: &str) -> Result<Vec<Kept>> {
+fn parse_kept(text: &str) -> Result<Vec<KeptName>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let mut words = line.splitn(3, ' ');
             match (words.next(), words.next(), words.next()) {
                 (Some(crate_name), Some(name), Some(reason)) => {
-                    Ok(Kept { crate_name: crate_name.into(), name: name.into(), reason: reason.trim().into() })
+                    Ok(KeptName { crate_name: crate_name.into(), name: name.into(), reason: reason.trim().into() })
                 }
                 _ => bail!("{KEPT}: `{line}` is not a crate, a name and a reason"),
             }

@@ -3,10 +3,10 @@
 mod cards;
 mod profiles;
 
-pub(crate) use cards::{Approve, Card, History, Refresh};
-pub(crate) use profiles::Profiles;
+pub(crate) use cards::{AgentApprove, AgentCardShow, AgentHistory, AgentRefresh};
+pub(crate) use profiles::AgentProfiles;
 
-use super::{Place, wait};
+use super::{ServerFiles, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -14,11 +14,13 @@ use crate::output::Output;
 use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{AgentError, AgentOrder, AgentView, CardStanding, Enlisted, Expect, Origin, SecretRef};
+use sabir_server::admin::{
+    AgentError, AgentOrigin, AgentView, CardState, Expect, NewAgent, RegisteredAgent, SecretRef,
+};
 use serde_json::{Map, Value, json};
 
 /// The code and the hint for a refused agent.
-pub(super) const fn advice(fault: &AgentError) -> (&'static str, &'static str) {
+pub(super) const fn code_and_hint(fault: &AgentError) -> (&'static str, &'static str) {
     match fault {
         AgentError::Unknown(_) => ("SABIR_ERR_UNKNOWN_AGENT", "sabir agent list shows all of them"),
         AgentError::InFile { .. } => {
@@ -51,7 +53,7 @@ pub(super) const fn advice(fault: &AgentError) -> (&'static str, &'static str) {
     sabir agent add https://ledger.example --name books --bearer env:LEDGER_TOKEN\n  \
     sabir agent add https://graphs.example/a2a/my-assistant --profile langsmith --api-key env:LANGSMITH_API_KEY\n  \
     sabir agent add http://127.0.0.1:9999 --on-drift hold --data /var/lib/sabir")]
-pub(crate) struct Add {
+pub(crate) struct AgentAdd {
     /// Where the agent is: a host, a URL of it, or that of its card.
     url: String,
     /// What it is called here; made from its card where nothing is said.
@@ -80,15 +82,15 @@ pub(crate) struct Add {
     #[arg(long)]
     untried: bool,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Add {
+impl Verb for AgentAdd {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let mut settings = Map::new();
         for (key, flag, reference) in [("bearer", "--bearer", &self.bearer), ("api_key", "--api-key", &self.api_key)] {
             if let Some(text) = reference {
-                settings.insert(key.into(), found(flag, text)?.to_string().into());
+                settings.insert(key.into(), parse_secret(flag, text)?.to_string().into());
             }
         }
         if self.idempotent {
@@ -100,42 +102,42 @@ impl Verb for Add {
         if let Some(on_drift) = &self.on_drift {
             settings.insert("on_drift".into(), on_drift.clone().into());
         }
-        let url = absolute(&self.url)?;
-        let order = AgentOrder { url, name: self.name, profile: self.profile, settings, untried: self.untried };
-        let config = self.place.config()?;
-        let admin = self.place.open(Expect::Any)?;
+        let url = with_scheme(&self.url)?;
+        let order = NewAgent { url, name: self.name, profile: self.profile, settings, untried: self.untried };
+        let config = self.server.config()?;
+        let admin = self.server.open(Expect::Any)?;
         let arrival = wait(admin.add_agent(&config, order))?;
         out.note(&format!("Store: {}", admin.path().display()));
         for remark in &arrival.remarks {
             out.warn(&format!("its card: {remark}"));
         }
-        let (agent, card) = (&arrival.agent, &arrival.card.seen);
+        let (agent, card) = (&arrival.agent, &arrival.card.observation);
         if out.is_json() {
             let tried: Vec<Value> = arrival
                 .tried
                 .iter()
                 .map(|tried| json!({"interface": tried.interface, "problem": tried.problem}))
                 .collect();
-            let mut said = added(agent);
-            said["card"] = cards::members(&arrival.card);
+            let mut said = added_json(agent);
+            said["card"] = cards::kept_card_json(&arrival.card);
             said["signature"] = arrival.signature.clone().into();
             said["tried"] = tried.into();
             out.document(&said.to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
-            floor.field("Agent", agent.name.as_str());
-            floor.field("URL", &agent.url);
-            floor.maybe("Profile", agent.profile.as_deref());
-            floor.maybe("Card", card.url.as_deref());
-            floor.field("Signature", &arrival.signature);
+        out.text(|fields| {
+            fields.field("Agent", agent.name.as_str());
+            fields.field("URL", &agent.url);
+            fields.maybe("Profile", agent.profile.as_deref());
+            fields.maybe("Card", card.url.as_deref());
+            fields.field("Signature", &arrival.signature);
             for tried in &arrival.tried {
                 let outcome = tried.problem.as_deref().unwrap_or("answers");
-                floor.field("Tried", &format!("{}: {outcome}", tried.interface));
+                fields.field("Tried", &format!("{}: {outcome}", tried.interface));
             }
-            floor.field("Pinned", &cards::pinned(&card.pin));
-            floor.field("Digest", &card.digest);
-            floor.field("Served at", &format!("/agents/{}", agent.name));
+            fields.field("Pinned", &cards::pinned_interface(&card.pin));
+            fields.field("Digest", &card.digest);
+            fields.field("Served at", &format!("/agents/{}", agent.name));
         })?;
         Ok(Exit::Done)
     }
@@ -143,25 +145,25 @@ impl Verb for Add {
 
 /// List the agents of a server: those of its file, and those that were added.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct AgentList {
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for AgentList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let all = wait(self.place.open(Expect::Any)?.agents(&config))?;
+        let config = self.server.config()?;
+        let all = wait(self.server.open(Expect::Any)?.agents(&config))?;
         if out.is_json() {
-            let all: Vec<Value> = all.iter().map(view).collect();
+            let all: Vec<Value> = all.iter().map(view_json).collect();
             out.document(&json!({"agents": all}).to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
+        out.text(|fields| {
             for one in &all {
-                brief(floor, one);
+                write_summary(fields, one);
             }
-            floor.field("Total", &all.len().to_string());
+            fields.field("Total", &all.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -169,32 +171,32 @@ impl Verb for List {
 
 /// Show one agent: where it is, what is pinned, and whether a card of it waits to be approved.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct AgentShow {
     /// Its name.
     name: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Show {
+impl Verb for AgentShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let one = wait(self.place.open(Expect::Any)?.agent(&config, &self.name))?;
+        let config = self.server.config()?;
+        let one = wait(self.server.open(Expect::Any)?.agent(&config, &self.name))?;
         if out.is_json() {
-            out.document(&view(&one).to_string())?;
+            out.document(&view_json(&one).to_string())?;
         }
-        out.text(|floor| {
-            brief(floor, &one);
+        out.text(|fields| {
+            write_summary(fields, &one);
             if let Some(added) = &one.added {
-                floor.maybe("Profile", added.profile.as_deref());
-                floor.field("Settings", &added.settings);
-                floor.field("Added", &added.added_at.to_string());
+                fields.maybe("Profile", added.profile.as_deref());
+                fields.field("Settings", &added.settings);
+                fields.field("Added", &added.added_at.to_string());
             }
-            if let Some(used) = one.card(CardStanding::Used) {
-                floor.field("Card", &format!("number {} of {}", used.number, used.seen.at));
-                floor.maybe("Found at", used.seen.url.as_deref());
-                floor.field("Digest", &used.seen.digest);
-                floor.field("Signed by", used.seen.pin.signer.as_deref().unwrap_or("nobody"));
+            if let Some(used) = one.card(CardState::Used) {
+                fields.field("Card", &format!("number {} of {}", used.number, used.observation.at));
+                fields.maybe("Found at", used.observation.url.as_deref());
+                fields.field("Digest", &used.observation.digest);
+                fields.field("Signed by", used.observation.pin.signer.as_deref().unwrap_or("nobody"));
             }
         })?;
         Ok(Exit::Done)
@@ -203,33 +205,33 @@ impl Verb for Show {
 
 /// An agent that was added by a command.
 #[derive(Debug, Args)]
-struct Added {
+struct AddedAgent {
     /// Its name.
     name: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Added {
+impl AddedAgent {
     fn enable(&self, out: &Output, enabled: bool) -> Outcome {
-        let config = self.place.config()?;
-        let agent = wait(self.place.open(Expect::Existing)?.enable_agent(&config, &self.name, enabled))?;
+        let config = self.server.config()?;
+        let agent = wait(self.server.open(Expect::Existing)?.enable_agent(&config, &self.name, enabled))?;
         if out.is_json() {
-            out.document(&added(&agent).to_string())?;
+            out.document(&added_json(&agent).to_string())?;
         }
-        out.text(|floor| floor.field(if enabled { "Enabled" } else { "Disabled" }, agent.name.as_str()))?;
+        out.text(|fields| fields.field(if enabled { "Enabled" } else { "Disabled" }, agent.name.as_str()))?;
         Ok(Exit::Done)
     }
 }
 
 /// Serve an agent again that was disabled.
 #[derive(Debug, Args)]
-pub(crate) struct Enable {
+pub(crate) struct AgentEnable {
     #[command(flatten)]
-    which: Added,
+    which: AddedAgent,
 }
 
-impl Verb for Enable {
+impl Verb for AgentEnable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         self.which.enable(&out, true)
     }
@@ -237,12 +239,12 @@ impl Verb for Enable {
 
 /// Serve an agent no longer, and keep what is known of it. Tasks that run go on.
 #[derive(Debug, Args)]
-pub(crate) struct Disable {
+pub(crate) struct AgentDisable {
     #[command(flatten)]
-    which: Added,
+    which: AddedAgent,
 }
 
-impl Verb for Disable {
+impl Verb for AgentDisable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         self.which.enable(&out, false)
     }
@@ -250,26 +252,26 @@ impl Verb for Disable {
 
 /// Remove an agent that was added, and the history of its cards. Tasks that run go on, and tasks are kept.
 #[derive(Debug, Args)]
-pub(crate) struct Remove {
+pub(crate) struct AgentRemove {
     #[command(flatten)]
-    which: Added,
+    which: AddedAgent,
 }
 
-impl Verb for Remove {
+impl Verb for AgentRemove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let Added { name, place } = self.which;
+        let AddedAgent { name, server: place } = self.which;
         let config = place.config()?;
         let agent = wait(place.open(Expect::Existing)?.remove_agent(&config, &name))?;
         if out.is_json() {
-            out.document(&added(&agent).to_string())?;
+            out.document(&added_json(&agent).to_string())?;
         }
-        out.text(|floor| floor.field("Removed", agent.name.as_str()))?;
+        out.text(|fields| fields.field("Removed", agent.name.as_str()))?;
         Ok(Exit::Done)
     }
 }
 
 /// Parses a secret reference. A relative path starts where it was typed, since the server runs in another directory.
-fn found(flag: &str, text: &str) -> Result<SecretRef, Problem> {
+fn parse_secret(flag: &str, text: &str) -> Result<SecretRef, Problem> {
     let wrong = |what: String| Problem::usage(format!("{flag}: {what}")).hint("sabir agent add --help");
     match SecretRef::parse(text).map_err(|fault| wrong(fault.to_string()))? {
         SecretRef::File(path) => {
@@ -280,9 +282,9 @@ fn found(flag: &str, text: &str) -> Result<SecretRef, Problem> {
 }
 
 /// Adds the scheme to a URL, as the server reads it.
-fn absolute(text: &str) -> Result<String, Problem> {
-    match sabir_client::Reference::parse(text) {
-        Ok(sabir_client::Reference::File(_)) => {
+fn with_scheme(text: &str) -> Result<String, Problem> {
+    match sabir_client::AgentReference::parse(text) {
+        Ok(sabir_client::AgentReference::File(_)) => {
             Err(Problem::usage(format!("{text} is a file; an agent elsewhere is given by its URL")))
         }
         Ok(reference) => Ok(reference.to_string()),
@@ -290,31 +292,31 @@ fn absolute(text: &str) -> Result<String, Problem> {
     }
 }
 
-fn brief(floor: &mut Fields, one: &AgentView) {
-    floor.field("Agent", &one.name);
-    floor.field("Kind", &one.kind);
-    floor.maybe("URL", one.url.as_deref());
-    floor.field("From", origin(one.origin));
+fn write_summary(fields: &mut Fields, one: &AgentView) {
+    fields.field("Agent", &one.name);
+    fields.field("Kind", &one.kind);
+    fields.maybe("URL", one.url.as_deref());
+    fields.field("From", origin_name(one.origin));
     if let Some(added) = &one.added {
-        floor.field("State", if added.enabled { "enabled" } else { "disabled" });
+        fields.field("State", if added.enabled { "enabled" } else { "disabled" });
     }
-    if let Some(used) = one.card(CardStanding::Used) {
-        floor.field("Pinned", &cards::pinned(&used.seen.pin));
+    if let Some(used) = one.card(CardState::Used) {
+        fields.field("Pinned", &cards::pinned_interface(&used.observation.pin));
     }
-    if let Some(held) = one.card(CardStanding::Held) {
-        let changes = held.seen.changes.join(", ");
-        floor.field("Held", &format!("card {} ({changes}); sabir agent approve {}", held.number, one.name));
+    if let Some(held) = one.card(CardState::Held) {
+        let changes = held.observation.changes.join(", ");
+        fields.field("Held", &format!("card {} ({changes}); sabir agent approve {}", held.number, one.name));
     }
 }
 
-const fn origin(origin: Origin) -> &'static str {
+const fn origin_name(origin: AgentOrigin) -> &'static str {
     match origin {
-        Origin::File => "the configuration",
-        Origin::Added => "the registry",
+        AgentOrigin::File => "the configuration",
+        AgentOrigin::Added => "the registry",
     }
 }
 
-fn added(agent: &Enlisted) -> Value {
+fn added_json(agent: &RegisteredAgent) -> Value {
     let settings: Value = serde_json::from_str(&agent.settings).unwrap_or_default();
     json!({
         "name": agent.name.as_str(), "url": agent.url, "profile": agent.profile, "settings": settings,
@@ -322,15 +324,15 @@ fn added(agent: &Enlisted) -> Value {
     })
 }
 
-fn view(one: &AgentView) -> Value {
-    let mut said = one.added.as_ref().map_or_else(|| json!({"name": one.name, "url": one.url}), added);
+fn view_json(one: &AgentView) -> Value {
+    let mut said = one.added.as_ref().map_or_else(|| json!({"name": one.name, "url": one.url}), added_json);
     said["kind"] = one.kind.clone().into();
     said["origin"] = match one.origin {
-        Origin::File => "file",
-        Origin::Added => "added",
+        AgentOrigin::File => "file",
+        AgentOrigin::Added => "added",
     }
     .into();
-    said["card"] = one.card(CardStanding::Used).map(cards::members).into();
-    said["held"] = one.card(CardStanding::Held).map(cards::members).into();
+    said["card"] = one.card(CardState::Used).map(cards::kept_card_json).into();
+    said["held"] = one.card(CardState::Held).map(cards::kept_card_json).into();
     said
 }

@@ -1,13 +1,13 @@
 //! `sabir backup` and `sabir restore`: a copy of everything a server keeps, and putting it back.
 
-use super::{Place, problem, tell};
+use super::{ServerFiles, problem, progress_reporter};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Outcome, Problem, Stop};
 use clap::Args;
-use sabir_server::admin::{self, Copied, guard_beside, store_at};
+use sabir_server::admin::{self, CopyReport, guard_file_beside, store_at};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -24,14 +24,14 @@ pub(crate) struct Backup {
     /// The file to write the copy to.
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
 impl Verb for Backup {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let copied = admin::backup(&config, &self.file, &mut tell(&out)).map_err(problem)?;
-        show(&out, "Copy", &copied)?;
+        let config = self.server.config()?;
+        let copied = admin::backup(&config, &self.file, &mut progress_reporter(&out)).map_err(problem)?;
+        print_copy(&out, "Copy", &copied)?;
         Ok(Exit::Done)
     }
 }
@@ -51,37 +51,38 @@ pub(crate) struct Restore {
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
 impl Verb for Restore {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
+        let config = self.server.config()?;
         let own = store_at(&config).map_err(problem)?;
         if std::fs::canonicalize(&self.file).ok() == std::fs::canonicalize(&own).ok() && own.exists() {
             return Err(Problem::usage(format!("{} is the store itself", self.file.display())).into());
         }
-        let copied = admin::restore(&config, &self.file, self.replace, &mut tell(&out)).map_err(problem)?;
-        show(&out, "Store", &copied)?;
+        let copied =
+            admin::restore(&config, &self.file, self.replace, &mut progress_reporter(&out)).map_err(problem)?;
+        print_copy(&out, "Store", &copied)?;
         Ok(Exit::Done)
     }
 }
 
-fn show(out: &Output, label: &str, copied: &Copied) -> Result<(), Stop> {
-    let Copied { path, bytes, checked, aside } = copied;
+fn print_copy(out: &Output, label: &str, copied: &CopyReport) -> Result<(), Stop> {
+    let CopyReport { path, bytes, check_report: checked, aside } = copied;
     if out.is_json() {
         let said = json!({
-            "file": path, "guard": guard_beside(path), "bytes": bytes, "tasks": checked.tasks,
+            "file": path, "guard": guard_file_beside(path), "bytes": bytes, "tasks": checked.tasks,
             "events": checked.events, "auditEntries": checked.audit, "aside": aside,
         });
         return out.document(&said.to_string());
     }
-    out.text(|floor| {
-        floor.field(label, &path.display().to_string());
-        floor.field("Guard", &guard_beside(path).display().to_string());
-        floor.field("Bytes", &bytes.to_string());
-        floor.field("Tasks", &checked.tasks.to_string());
-        floor.field("Audit entries", &checked.audit.to_string());
-        floor.maybe("Put aside", aside.as_ref().map(|aside| aside.display().to_string()).as_deref());
+    out.text(|fields| {
+        fields.field(label, &path.display().to_string());
+        fields.field("Guard", &guard_file_beside(path).display().to_string());
+        fields.field("Bytes", &bytes.to_string());
+        fields.field("Tasks", &checked.tasks.to_string());
+        fields.field("Audit entries", &checked.audit.to_string());
+        fields.maybe("Put aside", aside.as_ref().map(|aside| aside.display().to_string()).as_deref());
     })
 }

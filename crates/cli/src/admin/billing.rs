@@ -1,13 +1,13 @@
 //! `sabir billing …`: what was counted, and the biller that charges for it.
 
-use super::Place;
-use super::venue::{ask, unexpected};
+use super::ServerFiles;
+use super::venue::{ask, unexpected_response};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use clap::Args;
-use sabir_server::admin::{NetworkOrder, NetworkSaid};
+use sabir_server::admin::{NetworkRequest, NetworkResponse};
 use serde_json::json;
 
 /// Send what was counted to the biller: one meter event for each payer and day.
@@ -25,30 +25,31 @@ use serde_json::json;
     secret_key = \"env:STRIPE_SECRET_KEY\"\n  \
     event_name = \"agnt_booking\"\n  \
     meter = \"mtr_…\"                # so that its sums can be asked for")]
-pub(crate) struct Run {
+pub(crate) struct BillingRun {
     /// Only show what would be sent.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Run {
+impl Verb for BillingRun {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let NetworkSaid::Billed(batches) = ask(&self.place, NetworkOrder::Bill { dry_run: self.dry_run })? else {
-            return Err(unexpected());
+        let NetworkResponse::Billed(batches) = ask(&self.server, NetworkRequest::Bill { dry_run: self.dry_run })?
+        else {
+            return Err(unexpected_response());
         };
         if out.is_json() {
             out.document(&json!({"batches": batches}).to_string())?;
         }
-        out.text(|floor| {
+        out.text(|fields| {
             if batches.is_empty() {
-                floor.field("Batches", "none");
+                fields.field("Batches", "none");
             }
             for batch in &batches {
                 let reason = batch.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
                 let what = format!("{} bookings of {}: {}{reason}", batch.count, batch.day, batch.status);
-                floor.field(&batch.customer, &what);
+                fields.field(&batch.customer, &what);
             }
         })?;
         Ok(if batches.iter().any(|batch| matches!(&*batch.status, "open" | "manual")) {
@@ -66,26 +67,28 @@ impl Verb for Run {
 #[command(after_help = "Examples:\n  \
     sabir billing check\n  \
     sabir billing check -o json")]
-pub(crate) struct Check {
+pub(crate) struct BillingCheck {
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Check {
+impl Verb for BillingCheck {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let NetworkSaid::Tallied(tally) = ask(&self.place, NetworkOrder::Tally)? else { return Err(unexpected()) };
+        let NetworkResponse::Tallied(tally) = ask(&self.server, NetworkRequest::Tally)? else {
+            return Err(unexpected_response());
+        };
         if out.is_json() {
             let shown = serde_json::to_string(&tally);
-            out.document(&shown.map_err(|e| Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), e.to_string()))?)?;
+            out.document(&shown.map_err(|e| Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), e.to_string()))?)?;
         }
-        out.text(|floor| {
-            floor.field("Bookings", &tally.bookings.to_string());
-            floor.field("Counted", &tally.counted.to_string());
-            floor.field("Drift", &tally.drift.to_string());
-            floor.field("Unsynced", &tally.unsynced.to_string());
-            floor.field("Without customer", &tally.without_customer.to_string());
-            floor.field("Open batches", &tally.open_batches.to_string());
-            floor.field("Manual batches", &tally.manual_batches.to_string());
+        out.text(|fields| {
+            fields.field("Bookings", &tally.bookings.to_string());
+            fields.field("Counted", &tally.counted.to_string());
+            fields.field("Drift", &tally.drift.to_string());
+            fields.field("Unsynced", &tally.unsynced.to_string());
+            fields.field("Without customer", &tally.without_customer.to_string());
+            fields.field("Open batches", &tally.open_batches.to_string());
+            fields.field("Manual batches", &tally.manual_batches.to_string());
         })?;
         Ok(if tally.whole { Exit::Done } else { Exit::Failed })
     }

@@ -1,15 +1,15 @@
 //! `sabir booking …`: what was booked through the network of a server.
 
-use super::Place;
-use super::venue::{ask, unexpected};
+use super::ServerFiles;
+use super::venue::{ask, unexpected_response};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{BookingStatus, BookingView, NetworkOrder, NetworkSaid, ROWS_MAX, whoever_sits_here};
+use sabir_server::admin::{BookingStatus, BookingView, NetworkRequest, NetworkResponse, ROWS_MAX, operator_name};
 use serde_json::json;
 
 /// List bookings, the latest first.
@@ -17,7 +17,7 @@ use serde_json::json;
 #[command(after_help = "Examples:\n  \
     sabir booking list\n  \
     sabir booking list --venue la-brisa --status pending -o json")]
-pub(crate) struct List {
+pub(crate) struct BookingList {
     /// Only of the venue of this slug.
     #[arg(long, value_name = "SLUG")]
     venue: Option<String>,
@@ -34,23 +34,23 @@ pub(crate) struct List {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for BookingList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         if !(1..=ROWS_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { venue, key, status, before, limit, place } = self;
-        let order = NetworkOrder::Bookings { venue, key, status, before, limit };
-        let NetworkSaid::Bookings(all) = ask(&place, order)? else { return Err(unexpected()) };
+        let Self { venue, key, status, before, limit, server: place } = self;
+        let order = NetworkRequest::Bookings { venue, key, status, before, limit };
+        let NetworkResponse::Bookings(all) = ask(&place, order)? else { return Err(unexpected_response()) };
         if out.is_json() {
             out.document(&json!({"bookings": all}).to_string())?;
         }
-        out.text(|floor| {
-            all.iter().for_each(|booking| fields(floor, booking));
-            floor.field("Total", &all.len().to_string());
+        out.text(|fields| {
+            all.iter().for_each(|booking| write_fields(fields, booking));
+            fields.field("Total", &all.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -58,17 +58,17 @@ impl Verb for List {
 
 /// Show one booking, with every move it has made.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct BookingShow {
     /// Its id.
     id: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Show {
+impl Verb for BookingShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkOrder::ShowBooking { id: self.id.clone() };
-        one(&out, ask(&self.place, order)?, &self.id)
+        let order = NetworkRequest::ShowBooking { id: self.id.clone() };
+        print_booking(&out, ask(&self.server, order)?, &self.id)
     }
 }
 
@@ -81,54 +81,54 @@ impl Verb for Show {
 #[command(after_help = "Examples:\n  \
     sabir booking transition 0198c0de-… confirmed\n  \
     sabir booking transition 0198c0de-… cancelled")]
-pub(crate) struct Transition {
+pub(crate) struct BookingTransition {
     /// Its id.
     id: String,
     /// Where to: confirmed, completed, no_show or cancelled.
     #[arg(value_parser = status)]
     to: BookingStatus,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Transition {
+impl Verb for BookingTransition {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkOrder::MoveBooking { id: self.id.clone(), to: self.to, by: whoever_sits_here() };
-        one(&out, ask(&self.place, order)?, &self.id)
+        let order = NetworkRequest::MoveBooking { id: self.id.clone(), to: self.to, by: operator_name() };
+        print_booking(&out, ask(&self.server, order)?, &self.id)
     }
 }
 
-fn one(out: &Output, said: NetworkSaid, id: &str) -> Outcome {
+fn print_booking(out: &Output, said: NetworkResponse, id: &str) -> Outcome {
     match said {
-        NetworkSaid::Booking(Some(booking)) => {
+        NetworkResponse::Booking(Some(booking)) => {
             if out.is_json() {
                 out.document(&json!(booking).to_string())?;
             }
-            out.text(|floor| fields(floor, &booking))?;
+            out.text(|fields| write_fields(fields, &booking))?;
             Ok(Exit::Done)
         }
-        NetworkSaid::Booking(None) => {
-            let unknown = Problem::new(Code::Vendor("SABIR_ERR_NO_BOOKING"), format!("there is no booking {id}"));
+        NetworkResponse::Booking(None) => {
+            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_BOOKING"), format!("there is no booking {id}"));
             Err(unknown.hint("sabir booking list shows the latest").into())
         }
-        _ => Err(unexpected()),
+        _ => Err(unexpected_response()),
     }
 }
 
-fn fields(floor: &mut Fields, booking: &BookingView) {
-    floor.field("Booking", &booking.booking_id);
-    floor.field("Venue", &booking.venue);
-    floor.field("Status", booking.status.name());
-    floor.maybe("Slot", booking.slot_id.as_deref());
-    floor.maybe("Time", booking.time.as_deref());
-    floor.maybe("Party", booking.party_size.map(|size| size.to_string()).as_deref());
-    floor.maybe("Note", booking.user_note.as_deref());
-    floor.field("Key", &booking.key);
-    floor.field("From", &booking.from);
-    floor.maybe("Known as", booking.correlation_id.as_deref());
-    floor.field("Made", &booking.created_at.to_string());
+fn write_fields(fields: &mut Fields, booking: &BookingView) {
+    fields.field("Booking", &booking.booking_id);
+    fields.field("Venue", &booking.venue);
+    fields.field("Status", booking.status.name());
+    fields.maybe("Slot", booking.slot_id.as_deref());
+    fields.maybe("Time", booking.time.as_deref());
+    fields.maybe("Party", booking.party_size.map(|size| size.to_string()).as_deref());
+    fields.maybe("Note", booking.user_note.as_deref());
+    fields.field("Key", &booking.key);
+    fields.field("From", &booking.from);
+    fields.maybe("Known as", booking.correlation_id.as_deref());
+    fields.field("Made", &booking.created_at.to_string());
     for step in &booking.moves {
-        floor.field("Moved", &format!("{} to {}", step.at, step.to));
+        fields.field("Moved", &format!("{} to {}", step.at, step.to));
     }
 }
 

@@ -1,11 +1,11 @@
 //! `sabir card sign` and `sabir card keys`: signs cards, and makes and prints the keys for it.
 
-use super::Place;
+use super::ServerFiles;
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::input::read_text;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::Node;
 use clap::Args;
 use sabir_server::admin::{CardKeys, key_set_at, key_set_of, make_key};
@@ -24,7 +24,7 @@ const CARD_BYTES_MAX: u64 = 1 << 20;
 #[command(after_help = "Examples:\n  \
     sabir card sign card.json --key card-key.pem > signed.json\n  \
     sabir card sign - --key new.pem --key old.pem --jku https://agent.example/.well-known/jwks.json < card.json")]
-pub(crate) struct Sign {
+pub(crate) struct CardSign {
     /// The card; - for standard input.
     file: PathBuf,
     /// A private key, PEM or JWK, for ES256, RS256 or EdDSA: a file, file:PATH or env:NAME; repeatable.
@@ -35,7 +35,7 @@ pub(crate) struct Sign {
     jku: Option<Url>,
 }
 
-impl Verb for Sign {
+impl Verb for CardSign {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let wrong = |what: String| Problem::usage(what).hint("sabir card sign --help");
         if self.jku.as_ref().is_some_and(|url| !matches!(url.scheme(), "https" | "http")) {
@@ -44,7 +44,7 @@ impl Verb for Sign {
         let card = read_text(&self.file, CARD_BYTES_MAX).map_err(wrong)?;
         let keys = CardKeys::read(&self.keys).map_err(|what| wrong(format!("--key: {what}")))?;
         let signatures = keys.sign(&card, self.jku.as_ref()).map_err(|what| {
-            let problem = Problem::new(Code::CardInvalid, format!("{}: {what}", self.file.display()));
+            let problem = Problem::new(ErrorCode::CardInvalid, format!("{}: {what}", self.file.display()));
             problem.hint("sabir card get --validate --agent-card FILE names what else is wrong")
         })?;
         let members = Node::new(&card).members().into_iter().filter(|(name, _)| name != "signatures");
@@ -63,7 +63,7 @@ impl Verb for Sign {
     sabir card keys --new card-key.pem            make a key, readable by you alone\n  \
     sabir card keys --key card-key.pem > jwks.json\n  \
     sabir card keys --config sabir.toml")]
-pub(crate) struct Keys {
+pub(crate) struct CardKeysCommand {
     /// A key, private or public, PEM or JWK: a file, file:PATH or env:NAME; repeatable.
     #[arg(long = "key", value_name = "KEY")]
     keys: Vec<String>,
@@ -71,10 +71,10 @@ pub(crate) struct Keys {
     #[arg(long, value_name = "FILE", conflicts_with = "keys")]
     new: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Keys {
+impl Verb for CardKeysCommand {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let wrong = |what: String| Problem::usage(what).hint("sabir card keys --help");
         let set = if let Some(file) = &self.new {
@@ -82,7 +82,7 @@ impl Verb for Keys {
             out.note(&format!("Made {}; name it in keys of [server.signing]", file.display()));
             set
         } else if self.keys.is_empty() {
-            let config = self.place.config()?;
+            let config = self.server.config()?;
             if config.server.signing.keys.is_empty() && config.server.signing.retired.is_empty() {
                 let none = "no key was given, and [server.signing] of the configuration has none";
                 return Err(wrong(none.into()).into());

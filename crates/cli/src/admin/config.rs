@@ -1,10 +1,10 @@
 //! `sabir config check` and `sabir config schema`: the configuration of a server, before it starts.
 
-use super::wait_for;
+use super::block_on;
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::run::serve::configured;
 use clap::Args;
 use sabir_server::{Config, Server};
@@ -20,7 +20,7 @@ use std::path::PathBuf;
     sabir config check\n  \
     sabir config check deploy/sabir.toml --strict\n\n\
     Exit code 0: the server would start. 1: it would not, or --strict was given and there are warnings.")]
-pub(crate) struct Check {
+pub(crate) struct ConfigCheck {
     /// The file; ./sabir.toml if there is one.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -29,34 +29,34 @@ pub(crate) struct Check {
     strict: bool,
 }
 
-impl Verb for Check {
+impl Verb for ConfigCheck {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let wrong = |text: String| Problem::new(Code::Vendor("SABIR_ERR_CONFIG"), text).hint(HINT);
+        let wrong = |text: String| Problem::new(ErrorCode::Vendor("SABIR_ERR_CONFIG"), text).hint(CONFIG_HINT);
         let config = configured(self.file.clone(), None).map_err(|error| wrong(format!("{error:#}")))?;
-        let (agents, warnings, notes) = (config.agent.len(), config.warnings(), config.origins.notes());
-        wait_for(Server::check(config))?.map_err(|error| wrong(error.to_string()))?;
+        let (agents, warnings, notes) = (config.agent.len(), config.warnings(), config.sources.notes());
+        block_on(Server::check(config))?.map_err(|error| wrong(error.to_string()))?;
         if out.is_json() {
             out.document(&json!({"valid": true, "agents": agents, "warnings": warnings}).to_string())?;
         }
-        out.text(|floor| {
+        out.text(|fields| {
             for note in &notes {
-                floor.field("Note", note);
+                fields.field("Note", note);
             }
             for warning in &warnings {
-                floor.field("Warning", warning);
+                fields.field("Warning", warning);
             }
             if agents == 0 {
-                floor.field("Agents", "none; sabir serve starts the demo agents");
+                fields.field("Agents", "none; sabir serve starts the demo agents");
             } else {
-                floor.field("Agents", &agents.to_string());
+                fields.field("Agents", &agents.to_string());
             }
-            floor.field("Configuration", if warnings.is_empty() { "valid" } else { "valid, with warnings" });
+            fields.field("Configuration", if warnings.is_empty() { "valid" } else { "valid, with warnings" });
         })?;
         Ok(if self.strict && !warnings.is_empty() { Exit::Failed } else { Exit::Done })
     }
 }
 
-const HINT: &str = "sabir.example.toml explains every key; sabir config schema gives editors the same";
+const CONFIG_HINT: &str = "sabir.example.toml explains every key; sabir config schema gives editors the same";
 
 /// Print the JSON Schema of sabir.toml, for editors.
 ///
@@ -64,9 +64,9 @@ const HINT: &str = "sabir.example.toml explains every key; sabir config schema g
 /// `#:schema ./sabir.schema.json`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sabir config schema > sabir.schema.json")]
-pub(crate) struct Schema {}
+pub(crate) struct ConfigSchema {}
 
-impl Verb for Schema {
+impl Verb for ConfigSchema {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         out.document(&Config::json_schema().to_string())?;
         Ok(Exit::Done)

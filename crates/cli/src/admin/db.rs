@@ -1,14 +1,14 @@
 //! `sabir db …`: looking after the files of a server.
 
 use super::span::span;
-use super::{Place, problem, tell, wait};
+use super::{ServerFiles, problem, progress_reporter, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use clap::Args;
 use sabir_proto::AgentName;
-use sabir_server::admin::{self, Checked};
+use sabir_server::admin::{self, CheckReport};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use std::time::Duration;
 #[command(after_help = "Examples:\n  \
     sabir db check\n  \
     sabir db check --data /srv/sabir -o json")]
-pub(crate) struct Check {
+pub(crate) struct DbCheck {
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Check {
+impl Verb for DbCheck {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let checked = admin::check(&config, &mut tell(&out)).map_err(problem)?;
+        let config = self.server.config()?;
+        let checked = admin::check(&config, &mut progress_reporter(&out)).map_err(problem)?;
         let whole = checked.is_whole();
-        let Checked { tasks, events, audit, problems, more } = checked;
+        let CheckReport { tasks, events, audit, problems, more } = checked;
         out.clear_progress();
         if out.is_json() {
             let said = json!({
@@ -39,14 +39,14 @@ impl Verb for Check {
             });
             out.document(&said.to_string())?;
         } else {
-            out.text(|floor| {
-                floor.field("Whole", if whole { "yes" } else { "no" });
-                floor.field("Tasks", &tasks.to_string());
-                floor.field("Events", &events.to_string());
-                floor.field("Audit entries", &audit.to_string());
-                problems.iter().for_each(|problem| floor.field("Problem", problem));
+            out.text(|fields| {
+                fields.field("Whole", if whole { "yes" } else { "no" });
+                fields.field("Tasks", &tasks.to_string());
+                fields.field("Events", &events.to_string());
+                fields.field("Audit entries", &audit.to_string());
+                problems.iter().for_each(|problem| fields.field("Problem", problem));
                 if more > 0 {
-                    floor.field("More problems", &more.to_string());
+                    fields.field("More problems", &more.to_string());
                 }
             })?;
         }
@@ -67,7 +67,7 @@ impl Verb for Check {
 #[command(after_help = "Examples:\n  \
     sabir db prune --older-than 30d --dry-run\n  \
     sabir db prune --older-than 12w --agent demo --compact")]
-pub(crate) struct Prune {
+pub(crate) struct DbPrune {
     /// How long ago the last status must be: 30d, 12w, 1y.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     older_than: Duration,
@@ -81,20 +81,20 @@ pub(crate) struct Prune {
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Prune {
+impl Verb for DbPrune {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let agent = self.agent.as_deref().map(AgentName::parse).transpose();
         let agent = agent.map_err(|fault| Problem::usage(format!("--agent: the name {fault}")))?;
-        let config = self.place.config()?;
+        let config = self.server.config()?;
         let mut counts = admin::prunable(&config, self.older_than).map_err(problem)?;
         counts.retain(|(name, _)| agent.as_ref().is_none_or(|agent| agent == name));
         let mut tasks = counts.iter().map(|(_, count)| count).sum();
         if !self.dry_run {
             let mut told = |done: u64| {
-                if out.watched() {
+                if out.shows_progress() {
                     out.bar(done, tasks, "tasks forgotten");
                 }
             };
@@ -106,9 +106,9 @@ impl Verb for Prune {
             out.document(&json!({"dryRun": self.dry_run, "tasks": tasks, "agents": agents}).to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
-            counts.iter().for_each(|(name, count)| floor.field("Agent", &format!("{name}: {count}")));
-            floor.field(label, &tasks.to_string());
+        out.text(|fields| {
+            counts.iter().for_each(|(name, count)| fields.field("Agent", &format!("{name}: {count}")));
+            fields.field(label, &tasks.to_string());
         })?;
         Ok(Exit::Done)
     }

@@ -1,12 +1,12 @@
 //! `sabir explain`: which rule allows or refuses.
 
-use super::{Place, wait_for};
+use super::{ServerFiles, block_on};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use clap::{Args, ValueEnum};
-use sabir_server::explain::{Action, Explanation, Question, explain};
+use sabir_server::explain::{AccessQuestion, Action, Explanation, explain};
 use serde_json::json;
 
 /// Say which rule would allow or refuse a call, and why.
@@ -37,7 +37,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
 /// What a call does, as scopes name it.
@@ -64,28 +64,32 @@ impl From<Operation> for Action {
 
 impl Verb for Explain {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let question =
-            Question { caller: self.caller, scopes: self.scope, action: self.operation.into(), skill: self.skill };
-        let explained = wait_for(explain(&config, self.agent.as_deref(), &question))?;
+        let config = self.server.config()?;
+        let question = AccessQuestion {
+            caller: self.caller,
+            scopes: self.scope,
+            action: self.operation.into(),
+            skill: self.skill,
+        };
+        let explained = block_on(explain(&config, self.agent.as_deref(), &question))?;
         let explained = explained.map_err(|e| Problem::usage(e.to_string()).hint("sabir explain --help"))?;
         if out.is_json() {
-            out.document(&document(&explained).to_string())?;
+            out.document(&explanation_json(&explained).to_string())?;
         }
-        out.text(|floor| {
-            floor.field("Caller", &explained.caller);
-            for line in &explained.lines {
+        out.text(|fields| {
+            fields.field("Caller", &explained.caller);
+            for line in &explained.decisions {
                 let said = if line.passed { "passes" } else { "REFUSES" };
-                floor.field(line.rule, &format!("{said}: {}", line.why));
+                fields.field(line.rule, &format!("{said}: {}", line.why));
             }
-            floor.field("Decision", if explained.allowed() { "allowed" } else { "refused" });
+            fields.field("Decision", if explained.allowed() { "allowed" } else { "refused" });
         })?;
         Ok(if explained.allowed() { Exit::Done } else { Exit::Failed })
     }
 }
 
-fn document(explained: &Explanation) -> serde_json::Value {
-    let lines = explained.lines.iter();
+fn explanation_json(explained: &Explanation) -> serde_json::Value {
+    let lines = explained.decisions.iter();
     let rules: Vec<_> = lines.map(|line| json!({"rule": line.rule, "passed": line.passed, "why": line.why})).collect();
     json!({"caller": explained.caller, "allowed": explained.allowed(), "rules": rules})
 }

@@ -1,7 +1,7 @@
 //! `sabir key …`: issuing API keys and taking them back.
 
 use super::span::{moment, span};
-use super::{Place, wait};
+use super::{ServerFiles, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -10,14 +10,14 @@ use crate::problem::{Outcome, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
 use sabir_proto::{AgentName, Timestamp};
-use sabir_server::admin::{ApiKey, Expect, Issued, KeyId, KeyOrder, scope_fault, standing, user};
+use sabir_server::admin::{ApiKey, Expect, IssuedKey, KeyId, NewKey, key_status, scope_fault, user};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Issue an API key. It is shown once and kept nowhere.
 ///
 /// The server keeps only a hash, so a lost key cannot be shown again; rotate it or create another. Callers send it as
-/// `Authorization: Bearer KEY` or `X-API-Key: KEY`. A running server takes it within a second.
+/// `Authorization: VerifiedToken KEY_VARIABLE` or `X-API-Key: KEY_VARIABLE`. A running server takes it within a second.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME, from:ID; none means \
@@ -29,7 +29,7 @@ use std::time::Duration;
     sabir key create --owner venue-1 --tier pro --test -o json | jq -r .key\n  \
     sabir key create --owner ana --tier pro --scope booking --from my_agent_001 --customer cus_42"
 )]
-pub(crate) struct Create {
+pub(crate) struct KeyCreate {
     /// What people call it.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -64,13 +64,13 @@ pub(crate) struct Create {
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     expires: Option<Timestamp>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Create {
+impl Verb for KeyCreate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         self.check()?;
-        let config = self.place.config()?;
+        let config = self.server.config()?;
         let tiers = config.limits.tiers();
         if let Some(tier) = self.tier.as_ref().filter(|tier| !tiers.contains_key(*tier)) {
             let known: Vec<&str> = tiers.keys().map(String::as_str).collect();
@@ -91,8 +91,8 @@ impl Verb for Create {
         if !config.accepts_api_keys() {
             out.warn("no agent of this configuration asks for API keys; write accept = [\"api_key\"] in [auth]");
         }
-        let admin = self.place.open(Expect::Any)?;
-        let order = KeyOrder {
+        let admin = self.server.open(Expect::Any)?;
+        let order = NewKey {
             owner: self.owner.unwrap_or_else(user),
             name: self.name,
             tier: self.tier,
@@ -110,7 +110,7 @@ impl Verb for Create {
     }
 }
 
-impl Create {
+impl KeyCreate {
     /// Refuses combinations of terms that make no sense.
     fn check(&self) -> Result<(), Problem> {
         let wrong = |what: String| Problem::usage(what).hint("sabir key create --help");
@@ -136,22 +136,22 @@ impl Create {
 
 /// List all keys: whose they are, what they may do, when they were used and when they end.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct KeyList {
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for KeyList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let keys = wait(self.place.open(Expect::Existing)?.keys())?;
+        let keys = wait(self.server.open(Expect::Existing)?.keys())?;
         if out.is_json() {
-            let keys: Vec<Value> = keys.iter().map(|key| Value::Object(members(key))).collect();
+            let keys: Vec<Value> = keys.iter().map(|key| Value::Object(key_json(key))).collect();
             out.document(&json!({"keys": keys}).to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
-            keys.iter().for_each(|key| fields(floor, key));
-            floor.field("Total", &keys.len().to_string());
+        out.text(|fields| {
+            keys.iter().for_each(|key| write_fields(fields, key));
+            fields.field("Total", &keys.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -161,20 +161,20 @@ impl Verb for List {
 ///
 /// The text before it ends at once, or after the time of --grace, so that its user can change over.
 #[derive(Debug, Args)]
-pub(crate) struct Rotate {
+pub(crate) struct KeyRotate {
     /// The id of the key, as `sabir key list` shows it.
     id: String,
     /// How long the text before it stays valid, such as 24h.
     #[arg(long, value_name = "SPAN", default_value = "0", value_parser = span)]
     grace: Duration,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Rotate {
+impl Verb for KeyRotate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let id = id(&self.id)?;
-        let issued = wait(self.place.open(Expect::Existing)?.rotate_key(id, self.grace))?;
+        let id = parse_id(&self.id)?;
+        let issued = wait(self.server.open(Expect::Existing)?.rotate_key(id, self.grace))?;
         match issued.key.retiring.first() {
             Some(old) if !self.grace.is_zero() => {
                 out.note(&format!("The text before it, {}…, is valid until {}", old.imprint.prefix, old.until));
@@ -189,27 +189,27 @@ impl Verb for Rotate {
 ///
 /// A running server refuses it within a second. Its tasks stay, and so does its line in the list.
 #[derive(Debug, Args)]
-pub(crate) struct Revoke {
+pub(crate) struct KeyRevoke {
     /// The id of the key, as `sabir key list` shows it.
     id: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Revoke {
+impl Verb for KeyRevoke {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let id = id(&self.id)?;
-        let key = wait(self.place.open(Expect::Existing)?.revoke_key(id))?;
+        let id = parse_id(&self.id)?;
+        let key = wait(self.server.open(Expect::Existing)?.revoke_key(id))?;
         if out.is_json() {
-            out.document(&Value::Object(members(&key)).to_string())?;
+            out.document(&Value::Object(key_json(&key)).to_string())?;
         }
-        out.text(|floor| fields(floor, &key))?;
+        out.text(|fields| write_fields(fields, &key))?;
         Ok(Exit::Done)
     }
 }
 
 /// Parses the id that was typed. A whole key is not repeated in the error, which may end up in a log.
-fn id(text: &str) -> Result<KeyId, Problem> {
+fn parse_id(text: &str) -> Result<KeyId, Problem> {
     let looks_like_a_key = ["sabir_", "agnt_"].iter().any(|prefix| text.starts_with(prefix));
     let wrong = |what: &str| Problem::usage(what.to_owned()).hint("sabir key list shows the ids");
     if looks_like_a_key {
@@ -219,31 +219,31 @@ fn id(text: &str) -> Result<KeyId, Problem> {
 }
 
 /// Prints a key with its text. The text is shown only this once.
-fn show_issued(out: &Output, Issued { key, text }: &Issued) -> Result<Exit, Stop> {
+fn show_issued(out: &Output, IssuedKey { key, text }: &IssuedKey) -> Result<Exit, Stop> {
     if out.is_json() {
-        let mut all = members(key);
+        let mut all = key_json(key);
         all.insert("key".into(), text.expose().into());
         out.document(&Value::Object(all).to_string())?;
         return Ok(Exit::Done);
     }
-    out.text(|floor| {
-        floor.field("Key", text.expose());
-        fields(floor, key);
+    out.text(|fields| {
+        fields.field("Key", text.expose());
+        write_fields(fields, key);
     })?;
     out.note("This is the only time the key is shown; keep it now");
     Ok(Exit::Done)
 }
 
 /// The members of a key in JSON, without its text.
-fn members(key: &ApiKey) -> Map<String, Value> {
+fn key_json(key: &ApiKey) -> Map<String, Value> {
     let terms = &key.terms;
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
     let retiring: Vec<Value> =
         key.retiring.iter().map(|old| json!({"prefix": old.imprint.prefix, "until": old.until})).collect();
     let all = json!({
         "id": key.id.as_str(),
-        "prefix": key.imprint.prefix,
-        "state": standing(key),
+        "prefix": key.fingerprint.prefix,
+        "state": key_status(key),
         "owner": terms.owner,
         "name": terms.name,
         "tier": terms.tier,
@@ -264,25 +264,25 @@ fn members(key: &ApiKey) -> Map<String, Value> {
 }
 
 /// Shows a key as fields.
-fn fields(floor: &mut Fields, key: &ApiKey) {
+fn write_fields(fields: &mut Fields, key: &ApiKey) {
     let terms = &key.terms;
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    floor.field("Key ID", key.id.as_str());
-    floor.field("Prefix", &key.imprint.prefix);
-    floor.field("State", standing(key));
-    floor.field("Owner", &terms.owner);
-    floor.maybe("Name", terms.name.as_deref());
-    floor.maybe("Tier", terms.tier.as_deref());
-    floor.field("Scopes", if terms.scopes.is_empty() { "everything".into() } else { terms.scopes.join(" ") }.as_str());
-    floor.maybe("Agents", Some(terms.agents.join(" ").as_str()));
-    floor.maybe("Signature", terms.require_signature.then_some("required"));
-    floor.maybe("Relay", terms.relay.then_some("yes"));
-    floor.maybe("Customer", terms.customer.as_deref());
-    floor.field("Created", &key.created_at.to_string());
-    floor.maybe("Expires", time(terms.expires_at).as_deref());
-    floor.maybe("Revoked", time(key.revoked_at).as_deref());
-    floor.maybe("Last used", time(key.last_used_at).as_deref());
+    fields.field("Key ID", key.id.as_str());
+    fields.field("Prefix", &key.fingerprint.prefix);
+    fields.field("State", key_status(key));
+    fields.field("Owner", &terms.owner);
+    fields.maybe("Name", terms.name.as_deref());
+    fields.maybe("Tier", terms.tier.as_deref());
+    fields.field("Scopes", if terms.scopes.is_empty() { "everything".into() } else { terms.scopes.join(" ") }.as_str());
+    fields.maybe("Agents", Some(terms.agents.join(" ").as_str()));
+    fields.maybe("Signature", terms.require_signature.then_some("required"));
+    fields.maybe("Relay", terms.relay.then_some("yes"));
+    fields.maybe("Customer", terms.customer.as_deref());
+    fields.field("Created", &key.created_at.to_string());
+    fields.maybe("Expires", time(terms.expires_at).as_deref());
+    fields.maybe("Revoked", time(key.revoked_at).as_deref());
+    fields.maybe("Last used", time(key.last_used_at).as_deref());
     for old in &key.retiring {
-        floor.field("Retiring", &format!("{} until {}", old.imprint.prefix, old.until));
+        fields.field("Retiring", &format!("{} until {}", old.imprint.prefix, old.until));
     }
 }

@@ -1,10 +1,10 @@
 //! `sabir org …`: organisations whose tokens are signed with a secret of their own.
 
-use super::{Place, wait};
+use super::{ServerFiles, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use clap::Args;
 use sabir_server::admin::{Domain, Expect, Organisation, SecretRef};
 use serde_json::{Value, json};
@@ -17,19 +17,19 @@ use serde_json::{Value, json};
 #[command(after_help = "Examples:\n  \
     sabir org add example.com --secret env:EXAMPLE_A2A_SECRET\n  \
     sabir org add example.com --secret file:/run/secrets/example")]
-pub(crate) struct Add {
+pub(crate) struct OrgAdd {
     /// The domain of the organisation.
     domain: String,
     /// Where its secret is found: env:NAME or file:PATH.
     #[arg(long, value_name = "REFERENCE")]
     secret: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Add {
+impl Verb for OrgAdd {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let domain = domain(&self.domain)?;
+        let domain = parse_domain(&self.domain)?;
         let wrong = |what: String| Problem::usage(format!("--secret: {what}")).hint("sabir org add --help");
         let secret = match SecretRef::parse(&self.secret).map_err(|fault| wrong(fault.to_string()))? {
             // The server runs somewhere else, so a path counts from where it was typed.
@@ -47,7 +47,7 @@ impl Verb for Add {
             }
             _ => {}
         }
-        let admin = self.place.open(Expect::Any)?;
+        let admin = self.server.open(Expect::Any)?;
         let replaced = wait(admin.add_organisation(domain.clone(), secret.clone()))?;
         out.note(&format!("Store: {}", admin.path().display()));
         if out.is_json() {
@@ -56,10 +56,10 @@ impl Verb for Add {
             out.document(&said.to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
-            floor.field("Domain", domain.as_str());
-            floor.field("Secret", &secret.to_string());
-            floor.maybe("Replaced", replaced.map(|old| old.secret.to_string()).as_deref());
+        out.text(|fields| {
+            fields.field("Domain", domain.as_str());
+            fields.field("Secret", &secret.to_string());
+            fields.maybe("Replaced", replaced.map(|old| old.secret.to_string()).as_deref());
         })?;
         Ok(Exit::Done)
     }
@@ -67,26 +67,26 @@ impl Verb for Add {
 
 /// List the organisations.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct OrgList {
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for OrgList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let all = wait(self.place.open(Expect::Existing)?.organisations())?;
+        let all = wait(self.server.open(Expect::Existing)?.organisations())?;
         if out.is_json() {
-            let all: Vec<Value> = all.iter().map(members).collect();
+            let all: Vec<Value> = all.iter().map(organisation_json).collect();
             out.document(&json!({"organisations": all}).to_string())?;
             return Ok(Exit::Done);
         }
-        out.text(|floor| {
+        out.text(|fields| {
             for one in &all {
-                floor.field("Domain", one.domain.as_str());
-                floor.field("Secret", &one.secret.to_string());
-                floor.field("Added", &one.added_at.to_string());
+                fields.field("Domain", one.domain.as_str());
+                fields.field("Secret", &one.secret.to_string());
+                fields.field("Added", &one.added_at.to_string());
             }
-            floor.field("Total", &all.len().to_string());
+            fields.field("Total", &all.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -94,35 +94,35 @@ impl Verb for List {
 
 /// Take no more tokens of an organisation.
 #[derive(Debug, Args)]
-pub(crate) struct Remove {
+pub(crate) struct OrgRemove {
     /// The domain of the organisation.
     domain: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Remove {
+impl Verb for OrgRemove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let domain = domain(&self.domain)?;
-        let removed = wait(self.place.open(Expect::Existing)?.remove_organisation(domain.clone()))?;
+        let domain = parse_domain(&self.domain)?;
+        let removed = wait(self.server.open(Expect::Existing)?.remove_organisation(domain.clone()))?;
         let Some(removed) = removed else {
             let unknown = format!("there is no organisation {domain}");
-            let problem = Problem::new(Code::Vendor("SABIR_ERR_UNKNOWN_ORGANISATION"), unknown);
+            let problem = Problem::new(ErrorCode::Vendor("SABIR_ERR_UNKNOWN_ORGANISATION"), unknown);
             return Err(problem.hint("sabir org list shows all of them").into());
         };
         if out.is_json() {
-            out.document(&members(&removed).to_string())?;
+            out.document(&organisation_json(&removed).to_string())?;
         }
-        out.text(|floor| floor.field("Removed", removed.domain.as_str()))?;
+        out.text(|fields| fields.field("Removed", removed.domain.as_str()))?;
         Ok(Exit::Done)
     }
 }
 
-fn domain(text: &str) -> Result<Domain, Problem> {
+fn parse_domain(text: &str) -> Result<Domain, Problem> {
     let wrong = || Problem::usage(format!("{text:?} is no domain, such as example.com"));
     Domain::parse(text).ok_or_else(|| wrong().hint("sabir org --help"))
 }
 
-fn members(one: &Organisation) -> Value {
+fn organisation_json(one: &Organisation) -> Value {
     json!({"domain": one.domain.as_str(), "secret": one.secret.to_string(), "addedAt": one.added_at})
 }

@@ -1,16 +1,17 @@
 //! `sabir push …`: what a server owes to webhooks, and what it has given up.
 
-use super::{Place, problem, wait};
+use super::{ServerFiles, problem, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{Code, Outcome as Ran, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome as Ran, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
 use sabir_server::Config;
 use sabir_server::admin::{
-    AdminError, LETTERS_MAX, Letter, Order, Outcome, Said, SecretRef, Tried, Webhook, order, try_webhook,
+    AdminError, DELIVERIES_MAX, DeliveryOutcome, DeliveryView, OutboxRequest, OutboxResponse, SecretRef, Webhook,
+    WebhookTrial, run_outbox_request, try_webhook,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
     sabir push list\n  \
     sabir push list --dead --data /var/lib/sabir\n  \
     sabir push list --task 0198c0de-… -o json")]
-pub(crate) struct List {
+pub(crate) struct PushList {
     /// Only those that were given up.
     #[arg(long, conflicts_with = "waiting")]
     dead: bool,
@@ -40,48 +41,48 @@ pub(crate) struct List {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for PushList {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        if !(1..=LETTERS_MAX).contains(&self.limit) {
-            return Err(Problem::usage(format!("--limit is between 1 and {LETTERS_MAX}")).into());
+        if !(1..=DELIVERIES_MAX).contains(&self.limit) {
+            return Err(Problem::usage(format!("--limit is between 1 and {DELIVERIES_MAX}")).into());
         }
-        let config = self.place.config()?;
+        let config = self.server.config()?;
         let mut letters = Vec::new();
         for (dead, unwanted) in [(false, self.dead), (true, self.waiting)] {
             if !unwanted {
                 let (task, after, limit) = (self.task.clone(), self.after, self.limit);
-                letters.extend(list(&config, Order::List { dead, task, after, limit })?);
+                letters.extend(list(&config, OutboxRequest::List { dead, task, after, limit })?);
             }
         }
         letters.sort_by_key(|letter| letter.number);
-        show_all(&out, &letters)
+        print_deliveries(&out, &letters)
     }
 }
 
 /// Show one delivery, with when each attempt was made and what came of it.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct PushShow {
     /// Its number, as `sabir push list` shows it.
     number: i64,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Show {
+impl Verb for PushShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let letter = one(&self.place.config()?, Order::Show { number: self.number }, self.number)?;
+        let letter = load_delivery(&self.server.config()?, OutboxRequest::Show { number: self.number }, self.number)?;
         if out.is_json() {
-            out.document(&value(&letter).to_string())?;
+            out.document(&delivery_json(&letter).to_string())?;
         }
-        out.text(|floor| {
-            fields(floor, &letter);
+        out.text(|fields| {
+            write_fields(fields, &letter);
             for tried in &letter.tries {
                 let status = tried.status.map(|status| format!(" HTTP {status}")).unwrap_or_default();
                 let problem = if tried.problem.is_empty() { String::new() } else { format!(" {}", tried.problem) };
-                floor.field("Attempt", &format!("{}{status} after {} ms{problem}", tried.at, tried.took_ms));
+                fields.field("Attempt", &format!("{}{status} after {} ms{problem}", tried.at, tried.took_ms));
             }
         })?;
         Ok(Exit::Done)
@@ -91,7 +92,7 @@ impl Verb for Show {
 /// The deliveries that a command is about.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Which {
+struct DeliverySelection {
     /// Their numbers, as `sabir push list` shows them.
     #[arg(value_name = "NUMBER")]
     numbers: Vec<i64>,
@@ -100,33 +101,35 @@ struct Which {
     all_dead: bool,
 }
 
-impl Which {
+impl DeliverySelection {
     /// Sends one request for each delivery, and shows the deliveries.
-    fn each(&self, place: &Place, out: &Output, order: fn(i64) -> Order) -> Ran {
-        let config = place.config()?;
+    fn send_for_each(&self, server: &ServerFiles, out: &Output, order: fn(i64) -> OutboxRequest) -> Ran {
+        let config = server.config()?;
         let mut letters = Vec::new();
         for number in &self.numbers {
-            letters.push(one(&config, order(*number), *number)?);
+            letters.push(load_delivery(&config, order(*number), *number)?);
         }
         if self.all_dead {
-            each_dead(&config, |number| {
+            for_each_dead_letter(&config, |number| {
                 // The server or another command may have dealt with this delivery in the meantime, which is no error.
-                if let Said::Letter(Some(letter)) = wait(sabir_server::admin::order(&config, order(number)))? {
+                if let OutboxResponse::Letter(Some(letter)) =
+                    wait(sabir_server::admin::run_outbox_request(&config, order(number)))?
+                {
                     letters.push(*letter);
                 }
                 Ok(())
             })?;
         }
-        show_all(out, &letters)
+        print_deliveries(out, &letters)
     }
 }
 
 /// Goes through all dead letters, the events of each webhook in their order. The numbers do not give that order: a
 /// delivery that was given up after its neighbours may have a lower number than they have.
-fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
+fn for_each_dead_letter(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
     let (mut after, mut dead) = (0, Vec::new());
     loop {
-        let page = list(config, Order::List { dead: true, task: None, after, limit: LETTERS_MAX })?;
+        let page = list(config, OutboxRequest::List { dead: true, task: None, after, limit: DELIVERIES_MAX })?;
         let Some(last) = page.last() else { break };
         after = last.number;
         dead.extend(
@@ -142,32 +145,32 @@ fn each_dead(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> 
 /// A delivery goes before younger events for the same webhook.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sabir push retry 17 18\n  sabir push retry --all-dead")]
-pub(crate) struct Retry {
+pub(crate) struct PushRetry {
     #[command(flatten)]
-    which: Which,
+    which: DeliverySelection,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Retry {
+impl Verb for PushRetry {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        self.which.each(&self.place, &out, |number| Order::Retry { number })
+        self.which.send_for_each(&self.server, &out, |number| OutboxRequest::Retry { number })
     }
 }
 
 /// Forget deliveries for good, dead ones or waiting ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sabir push drop 17\n  sabir push drop --all-dead")]
-pub(crate) struct Drop {
+pub(crate) struct PushDrop {
     #[command(flatten)]
-    which: Which,
+    which: DeliverySelection,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Drop {
+impl Verb for PushDrop {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        self.which.each(&self.place, &out, |number| Order::Drop { number })
+        self.which.send_for_each(&self.server, &out, |number| OutboxRequest::Drop { number })
     }
 }
 
@@ -179,7 +182,7 @@ impl Verb for Drop {
 #[command(after_help = "Examples:\n  \
     sabir push test https://hooks.example/a2a\n  \
     sabir push test https://hooks.example/a2a --scheme Bearer --credentials env:HOOK_TOKEN")]
-pub(crate) struct Test {
+pub(crate) struct PushTest {
     /// The URL of the webhook.
     url: String,
     /// The scheme of its authentication, such as Bearer.
@@ -192,44 +195,48 @@ pub(crate) struct Test {
     #[arg(long, value_name = "REF", value_parser = reference)]
     token: Option<SecretRef>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Test {
+impl Verb for PushTest {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let config = self.place.config()?;
+        let config = self.server.config()?;
         let webhook = Webhook { url: self.url, token: self.token, scheme: self.scheme, credentials: self.credentials };
         let tried = wait(async { try_webhook(&config, webhook).await.map_err(AdminError::Failed) })?;
-        let (accepted, words) = verdict(&tried.delivered.outcome);
-        let Tried { id, body, delivered } = tried;
+        let (accepted, words) = describe_outcome(&tried.delivered.outcome);
+        let WebhookTrial { id, body, delivered } = tried;
         let took = u64::try_from(delivered.took.as_millis()).unwrap_or(u64::MAX);
         if out.is_json() {
             let told = json!({"id": id, "accepted": accepted, "result": words, "tookMs": took});
             out.document(&told.to_string())?;
         }
-        out.text(|floor| {
-            floor.field("Delivery ID", &id);
-            floor.field("Body", &body);
-            floor.field("Result", &words);
-            floor.field("Took", &format!("{took} ms"));
+        out.text(|fields| {
+            fields.field("Delivery ID", &id);
+            fields.field("Body", &body);
+            fields.field("Result", &words);
+            fields.field("Took", &format!("{took} ms"));
         })?;
         Ok(if accepted { Exit::Done } else { Exit::Failed })
     }
 }
 
 /// Whether a sample was accepted, and what happened in words.
-fn verdict(outcome: &Outcome) -> (bool, String) {
+fn describe_outcome(outcome: &DeliveryOutcome) -> (bool, String) {
     match outcome {
-        Outcome::Accepted { status } => (true, format!("accepted with HTTP {status}")),
-        Outcome::Refused { status, retry_after: None } => {
+        DeliveryOutcome::Accepted { status } => (true, format!("accepted with HTTP {status}")),
+        DeliveryOutcome::Refused { status, retry_after: None } => {
             (false, format!("refused with HTTP {status}; a delivery would be tried again"))
         }
-        Outcome::Refused { status, retry_after: Some(after) } => {
+        DeliveryOutcome::Refused { status, retry_after: Some(after) } => {
             (false, format!("refused with HTTP {status}; a delivery would be tried again after {} s", after.as_secs()))
         }
-        Outcome::Gone { status } => (false, format!("gone with HTTP {status}; nothing more would be delivered")),
-        Outcome::Forbidden { reason } => (false, format!("not called: {reason}")),
-        Outcome::Unreachable { reason } | Outcome::Unanswered { reason } | Outcome::Withheld { reason } => {
+        DeliveryOutcome::Gone { status } => {
+            (false, format!("gone with HTTP {status}; nothing more would be delivered"))
+        }
+        DeliveryOutcome::Forbidden { reason } => (false, format!("not called: {reason}")),
+        DeliveryOutcome::Unreachable { reason }
+        | DeliveryOutcome::NoAnswer { reason }
+        | DeliveryOutcome::NotAttempted { reason } => {
             (false, format!("no answer: {reason}; a delivery would be tried again"))
         }
     }
@@ -244,73 +251,73 @@ fn reference(text: &str) -> Result<SecretRef, String> {
     }
 }
 
-fn list(config: &Config, wanted: Order) -> Result<Vec<Letter>, Stop> {
-    match wait(order(config, wanted))? {
-        Said::Letters(letters) => Ok(letters),
-        Said::Letter(_) | Said::Failed(_) => Err(unexpected()),
+fn list(config: &Config, wanted: OutboxRequest) -> Result<Vec<DeliveryView>, Stop> {
+    match wait(run_outbox_request(config, wanted))? {
+        OutboxResponse::Letters(letters) => Ok(letters),
+        OutboxResponse::Letter(_) | OutboxResponse::Failed(_) => Err(unexpected_response()),
     }
 }
 
-fn one(config: &Config, wanted: Order, number: i64) -> Result<Letter, Stop> {
-    match wait(order(config, wanted))? {
-        Said::Letter(Some(letter)) => Ok(*letter),
-        Said::Letter(None) => {
+fn load_delivery(config: &Config, wanted: OutboxRequest, number: i64) -> Result<DeliveryView, Stop> {
+    match wait(run_outbox_request(config, wanted))? {
+        OutboxResponse::Letter(Some(letter)) => Ok(*letter),
+        OutboxResponse::Letter(None) => {
             let none = format!("there is no delivery {number}; what was delivered is not kept");
-            Err(Problem::new(Code::Vendor("SABIR_ERR_NO_DELIVERY"), none)
+            Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_DELIVERY"), none)
                 .hint("sabir push list shows the numbers")
                 .into())
         }
-        Said::Letters(_) | Said::Failed(_) => Err(unexpected()),
+        OutboxResponse::Letters(_) | OutboxResponse::Failed(_) => Err(unexpected_response()),
     }
 }
 
-fn unexpected() -> Stop {
+fn unexpected_response() -> Stop {
     problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
         .into()
 }
 
-fn show_all(out: &Output, letters: &[Letter]) -> Ran {
+fn print_deliveries(out: &Output, letters: &[DeliveryView]) -> Ran {
     if out.is_json() {
-        out.document(&json!({"deliveries": letters.iter().map(value).collect::<Vec<_>>()}).to_string())?;
+        out.document(&json!({"deliveries": letters.iter().map(delivery_json).collect::<Vec<_>>()}).to_string())?;
     }
-    out.text(|floor| {
-        letters.iter().for_each(|letter| fields(floor, letter));
-        floor.field("Total", &letters.len().to_string());
+    out.text(|fields| {
+        letters.iter().for_each(|letter| write_fields(fields, letter));
+        fields.field("Total", &letters.len().to_string());
     })?;
     Ok(Exit::Done)
 }
 
 /// A delivery in JSON, with its state.
-fn value(letter: &Letter) -> Value {
+fn delivery_json(letter: &DeliveryView) -> Value {
     let mut all = serde_json::to_value(letter).unwrap_or_default();
-    all["state"] = json!(state(letter));
+    all["state"] = json!(state_name(letter));
     all
 }
 
-fn state(letter: &Letter) -> &'static str {
+fn state_name(letter: &DeliveryView) -> &'static str {
     if letter.buried.is_some() { "dead" } else { "waiting" }
 }
 
 /// Shows a delivery as fields.
-fn fields(floor: &mut Fields, letter: &Letter) {
+fn write_fields(fields: &mut Fields, letter: &DeliveryView) {
     let events = match (letter.first_event, letter.last_event) {
         (first, last) if first == last => first.to_string(),
         (first, last) => format!("{first} to {last}"),
     };
-    floor.field("Delivery", &letter.number.to_string());
-    floor.field("State", state(letter));
-    floor.field("Task ID", &letter.task_id);
-    floor.field("Config ID", &letter.config_id);
-    floor.maybe("Receiver", letter.receiver.as_deref());
-    floor.maybe("Dialect", letter.dialect.as_deref());
-    floor.field("Events", &events);
-    floor.field("Since", &letter.at.to_string());
-    floor.field("Attempts", &letter.attempts.to_string());
-    floor.maybe("Next attempt", letter.due.map(|due| due.to_string()).as_deref());
+    fields.field("Delivery", &letter.number.to_string());
+    fields.field("State", state_name(letter));
+    fields.field("Task ID", &letter.task_id);
+    fields.field("Config ID", &letter.config_id);
+    fields.maybe("Receiver", letter.receiver.as_deref());
+    fields.maybe("Dialect", letter.dialect.as_deref());
+    fields.field("Events", &events);
+    fields.field("Since", &letter.at.to_string());
+    fields.field("Attempts", &letter.attempts.to_string());
+    fields.maybe("Next attempt", letter.due.map(|due| due.to_string()).as_deref());
     if let Some(last) = letter.tries.last() {
-        floor.maybe("Last status", last.status.map(|status| status.to_string()).as_deref());
-        floor.maybe("Last problem", Some(&last.problem));
+        fields.maybe("Last status", last.status.map(|status| status.to_string()).as_deref());
+        fields.maybe("Last problem", Some(&last.problem));
     }
-    floor.maybe("Given up", letter.buried.map(|at| at.to_string()).as_deref());
-    floor.maybe("Reason", letter.reason.as_deref());
+    fields.maybe("Given up", letter.buried.map(|at| at.to_string()).as_deref());
+    fields.maybe("Reason", letter.reason.as_deref());
 }

@@ -1,12 +1,12 @@
 //! `sabir agent rank`: which agent a dispatcher would choose for a message.
 
-use super::{Place, wait_for};
+use super::{ServerFiles, block_on};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use clap::Args;
-use sabir_server::rank::{Fit, Ranked, rank};
+use sabir_server::rank::{MessageRanking, RankingMatch, rank};
 use serde_json::{Map, Value, json};
 
 /// Say which agents of a configuration fit a text, and why.
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
     sabir agent rank 'A flight to Oslo' --config sabir.toml -o json\n  \
     sabir agent rank 'Anything' --skill reconcile\n\n\
     Exit code 0: one agent would get it. 1: the caller would be asked, or nobody fits.")]
-pub(crate) struct Rank {
+pub(crate) struct AgentRank {
     /// What a caller might say.
     #[arg(value_name = "TEXT")]
     text: String,
@@ -30,29 +30,29 @@ pub(crate) struct Rank {
     #[arg(long, value_name = "ID")]
     skill: Option<String>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Rank {
+impl Verb for AgentRank {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.place.config()?;
-        let ranked = wait_for(rank(&config, self.desk.as_deref(), self.skill.as_deref(), &self.text))?;
+        let config = self.server.config()?;
+        let ranked = block_on(rank(&config, self.desk.as_deref(), self.skill.as_deref(), &self.text))?;
         let ranked = ranked.map_err(|e| Problem::usage(e).hint("sabir agent rank --help"))?;
-        let verdict = verdict(&ranked);
+        let verdict = decision(&ranked);
         if out.is_json() {
-            out.document(&document(&ranked).to_string())?;
+            out.document(&ranking_json(&ranked).to_string())?;
         }
-        out.text(|floor| {
+        out.text(|fields| {
             for fit in &ranked.fits {
-                floor.field(&fit.key, &line(fit));
+                fields.field(&fit.key, &fit_line(fit));
             }
-            floor.field("Decision", &verdict);
+            fields.field("Decision", &verdict);
         })?;
         Ok(if ranked.chosen.len() == 1 { Exit::Done } else { Exit::Failed })
     }
 }
 
-fn verdict(ranked: &Ranked) -> String {
+fn decision(ranked: &MessageRanking) -> String {
     match (ranked.chosen.as_slice(), &ranked.fallback) {
         ([one], _) => format!("passed on to {one}"),
         ([], Some(fallback)) => format!("nobody fits; passed on to {fallback}"),
@@ -61,15 +61,15 @@ fn verdict(ranked: &Ranked) -> String {
     }
 }
 
-fn line(fit: &Fit) -> String {
-    let because: Vec<String> = fit.because.iter().map(|(field, score)| format!("{field} {score:.1}")).collect();
+fn fit_line(fit: &RankingMatch) -> String {
+    let because: Vec<String> = fit.field_scores.iter().map(|(field, score)| format!("{field} {score:.1}")).collect();
     format!("{:.1} ({})", fit.score, because.join(", "))
 }
 
-fn document(ranked: &Ranked) -> Value {
+fn ranking_json(ranked: &MessageRanking) -> Value {
     let fits = ranked.fits.iter().map(|fit| {
         let because: Map<String, Value> =
-            fit.because.iter().map(|(field, score)| ((*field).to_owned(), json!(score))).collect();
+            fit.field_scores.iter().map(|(field, score)| ((*field).to_owned(), json!(score))).collect();
         json!({"agent": fit.key, "score": fit.score, "because": because})
     });
     json!({"ranking": fits.collect::<Vec<_>>(), "chosen": ranked.chosen, "fallback": ranked.fallback})

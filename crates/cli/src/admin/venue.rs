@@ -1,14 +1,14 @@
 //! `sabir venue …`: the places that the booking network of a server can book.
 
-use super::{Place, problem, wait};
+use super::{ServerFiles, problem, wait};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{AdminError, NetworkOrder, NetworkSaid, ROWS_MAX, VenueView, network};
+use sabir_server::admin::{AdminError, NetworkRequest, NetworkResponse, ROWS_MAX, VenueView, run_network_request};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -23,35 +23,35 @@ use std::path::PathBuf;
     sabir venue import venues.json\n  \
     sabir venue import venues.json --config sabir.toml -o json\n\n\
     A file that is imported at every start is named in the configuration: [network] venues = \"venues.json\".")]
-pub(crate) struct Import {
+pub(crate) struct VenueImport {
     /// The file.
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Import {
+impl Verb for VenueImport {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         // The server may run somewhere else, so the path counts from where it was typed.
         let path =
             std::path::absolute(&self.file).map_err(|e| Problem::usage(format!("{}: {e}", self.file.display())))?;
-        if out.watched() {
+        if out.shows_progress() {
             out.spin(0, &format!("importing {}", path.display()));
         }
-        let said = ask(&self.place, NetworkOrder::ImportVenues { path });
+        let said = ask(&self.server, NetworkRequest::ImportVenues { path });
         out.clear_progress();
         match said? {
-            NetworkSaid::Imported { added, replaced } => {
+            NetworkResponse::Imported { added, replaced } => {
                 if out.is_json() {
                     out.document(&json!({"added": added, "replaced": replaced}).to_string())?;
                 }
-                out.text(|floor| {
-                    floor.field("Added", &added.to_string());
-                    floor.field("Replaced", &replaced.to_string());
+                out.text(|fields| {
+                    fields.field("Added", &added.to_string());
+                    fields.field("Replaced", &replaced.to_string());
                 })?;
                 Ok(Exit::Done)
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_response()),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Verb for Import {
 #[command(after_help = "Examples:\n  \
     sabir venue add la-brisa --name \"La Brisa\" --category restaurant --city Bali --area Canggu --tag seafood\n  \
     sabir venue add la-brisa --name \"La Brisa\" --category restaurant --slot s1=2026-12-01T19:00:00Z=4")]
-pub(crate) struct Add {
+pub(crate) struct VenueAdd {
     /// Its short name: lower-case letters, digits, - and _.
     slug: String,
     /// Its name.
@@ -101,10 +101,10 @@ pub(crate) struct Add {
     #[arg(long = "slot", value_name = "ID=TIME=CAPACITY", value_parser = slot)]
     slots: Vec<Value>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Add {
+impl Verb for VenueAdd {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let mut row = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
@@ -126,7 +126,7 @@ impl Verb for Add {
         put("referral_fee_pct", self.referral_fee_pct.map(Into::into));
         put("slots", (!self.slots.is_empty()).then(|| self.slots.into()));
         let row = Value::Object(row);
-        one(&out, ask(&self.place, NetworkOrder::AddVenue { row })?, "")
+        print_venue(&out, ask(&self.server, NetworkRequest::AddVenue { row })?, "")
     }
 }
 
@@ -135,7 +135,7 @@ impl Verb for Add {
 #[command(after_help = "Examples:\n  \
     sabir venue list\n  \
     sabir venue list pizza --location Canggu -o json")]
-pub(crate) struct List {
+pub(crate) struct VenueList {
     /// Words that are in its name, its description or its category.
     terms: Vec<String>,
     /// Of this category.
@@ -148,23 +148,23 @@ pub(crate) struct List {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for List {
+impl Verb for VenueList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         if !(1..=ROWS_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { terms, category, location, limit, place } = self;
-        let order = NetworkOrder::Venues { terms, category, location, limit };
-        let NetworkSaid::Venues(venues) = ask(&place, order)? else { return Err(unexpected()) };
+        let Self { terms, category, location, limit, server: place } = self;
+        let order = NetworkRequest::Venues { terms, category, location, limit };
+        let NetworkResponse::Venues(venues) = ask(&place, order)? else { return Err(unexpected_response()) };
         if out.is_json() {
             out.document(&json!({"venues": venues}).to_string())?;
         }
-        out.text(|floor| {
-            venues.iter().for_each(|venue| fields(floor, venue));
-            floor.field("Total", &venues.len().to_string());
+        out.text(|fields| {
+            venues.iter().for_each(|venue| write_fields(fields, venue));
+            fields.field("Total", &venues.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -172,71 +172,71 @@ impl Verb for List {
 
 /// Have a venue neither found nor booked. What was booked stays.
 #[derive(Debug, Args)]
-pub(crate) struct Disable {
+pub(crate) struct VenueDisable {
     /// Its slug.
     slug: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Disable {
+impl Verb for VenueDisable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkOrder::EnableVenue { slug: self.slug.clone(), active: false };
-        one(&out, ask(&self.place, order)?, &self.slug)
+        let order = NetworkRequest::EnableVenue { slug: self.slug.clone(), active: false };
+        print_venue(&out, ask(&self.server, order)?, &self.slug)
     }
 }
 
 /// Have a venue found and booked again.
 #[derive(Debug, Args)]
-pub(crate) struct Enable {
+pub(crate) struct VenueEnable {
     /// Its slug.
     slug: String,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Enable {
+impl Verb for VenueEnable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkOrder::EnableVenue { slug: self.slug.clone(), active: true };
-        one(&out, ask(&self.place, order)?, &self.slug)
+        let order = NetworkRequest::EnableVenue { slug: self.slug.clone(), active: true };
+        print_venue(&out, ask(&self.server, order)?, &self.slug)
     }
 }
 
 /// Shows the venue in a response.
-fn one(out: &Output, said: NetworkSaid, slug: &str) -> Outcome {
+fn print_venue(out: &Output, said: NetworkResponse, slug: &str) -> Outcome {
     match said {
-        NetworkSaid::Venue(Some(venue)) => {
+        NetworkResponse::Venue(Some(venue)) => {
             if out.is_json() {
                 out.document(&json!(venue).to_string())?;
             }
-            out.text(|floor| fields(floor, &venue))?;
+            out.text(|fields| write_fields(fields, &venue))?;
             Ok(Exit::Done)
         }
-        NetworkSaid::Venue(None) => {
-            let unknown = Problem::new(Code::Vendor("SABIR_ERR_NO_VENUE"), format!("there is no venue {slug}"));
+        NetworkResponse::Venue(None) => {
+            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_VENUE"), format!("there is no venue {slug}"));
             Err(unknown.hint("sabir venue list shows all of them").into())
         }
-        _ => Err(unexpected()),
+        _ => Err(unexpected_response()),
     }
 }
 
-fn fields(floor: &mut Fields, venue: &VenueView) {
-    floor.field("Venue", &venue.slug);
-    floor.field("Name", &venue.name);
-    floor.field("ID", &venue.id);
-    floor.field("Agent", &venue.agent_id);
-    floor.field("Category", &venue.category);
+fn write_fields(fields: &mut Fields, venue: &VenueView) {
+    fields.field("Venue", &venue.slug);
+    fields.field("Name", &venue.name);
+    fields.field("ID", &venue.id);
+    fields.field("Agent", &venue.agent_id);
+    fields.field("Category", &venue.category);
     let place: Vec<&str> = [&venue.area, &venue.city].into_iter().flatten().map(String::as_str).collect();
-    floor.maybe("Place", Some(place.join(", ")).filter(|place| !place.is_empty()).as_deref());
-    floor.maybe("Own agent at", venue.endpoint.as_deref());
-    floor.field("Fee", &format!("{} %", venue.referral_fee_pct));
-    floor.field("Bookable", if venue.active { "yes" } else { "no" });
+    fields.maybe("Place", Some(place.join(", ")).filter(|place| !place.is_empty()).as_deref());
+    fields.maybe("Own agent at", venue.endpoint.as_deref());
+    fields.field("Fee", &format!("{} %", venue.referral_fee_pct));
+    fields.field("Bookable", if venue.active { "yes" } else { "no" });
     for slot in &venue.slots {
-        floor.field("Slot", &format!("{} at {}: {} of {} taken", slot.id, slot.time, slot.taken, slot.capacity));
+        fields.field("Slot", &format!("{} at {}: {} of {} taken", slot.id, slot.time, slot.taken, slot.capacity));
     }
 }
 
-/// Parses `ID=TIME=CAPACITY`. A time has no `=` in it.
+/// Parses `ID=ANSWER_TIME=CAPACITY`. A time has no `=` in it.
 fn slot(text: &str) -> Result<Value, String> {
     let wrong = || "a slot is ID=TIME=CAPACITY, such as s1=2026-12-01T19:00:00Z=4".to_owned();
     let mut parts = text.splitn(3, '=');
@@ -248,14 +248,14 @@ fn slot(text: &str) -> Result<Value, String> {
 }
 
 /// Sends a request about the booking network. A refusal becomes a problem.
-pub(super) fn ask(place: &Place, order: NetworkOrder) -> Result<NetworkSaid, Stop> {
-    match wait(network(&place.config()?, order))? {
-        NetworkSaid::Failed(why) => Err(Problem::new(Code::Vendor("SABIR_ERR_REFUSED"), why).into()),
+pub(super) fn ask(server: &ServerFiles, order: NetworkRequest) -> Result<NetworkResponse, Stop> {
+    match wait(run_network_request(&server.config()?, order))? {
+        NetworkResponse::Failed(why) => Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), why).into()),
         said => Ok(said),
     }
 }
 
-pub(super) fn unexpected() -> Stop {
+pub(super) fn unexpected_response() -> Stop {
     problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
         .into()
 }

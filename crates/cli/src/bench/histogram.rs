@@ -24,13 +24,13 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new() -> Self {
-        let counts = vec![0; index((1 << EXPONENT_MAX) - 1) + 1];
+        let counts = vec![0; bucket_index((1 << EXPONENT_MAX) - 1) + 1];
         Self { counts, total: 0, sum: Duration::ZERO, min: Duration::MAX, max: Duration::ZERO }
     }
 
     pub(super) fn record(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min((1 << EXPONENT_MAX) - 1);
-        self.counts[index(micros)] += 1;
+        self.counts[bucket_index(micros)] += 1;
         self.total += 1;
         self.sum += time;
         self.min = self.min.min(time);
@@ -84,7 +84,7 @@ impl Histogram {
 }
 
 /// The bucket of a number of microseconds.
-fn index(micros: u64) -> usize {
+fn bucket_index(micros: u64) -> usize {
     let exponent = micros.checked_ilog2().unwrap_or(0);
     let shift = exponent.saturating_sub(STEPS_LOG2);
     // Below 2^11 every number has a bucket of its own; from there on, each octave adds STEPS of them.
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_a_gap() {
-        let last = index((1 << EXPONENT_MAX) - 1);
+        let last = bucket_index((1 << EXPONENT_MAX) - 1);
         for at in 0..=last {
-            assert_eq!(index(start(at)), at);
-            assert_eq!(index(start(at + 1) - 1), at, "the end of {at}");
+            assert_eq!(bucket_index(start(at)), at);
+            assert_eq!(bucket_index(start(at + 1) - 1), at, "the end of {at}");
         }
     }
 

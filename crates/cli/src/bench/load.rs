@@ -2,8 +2,8 @@
 
 use super::histogram::Histogram;
 use crate::call::Session;
-use sabir_client::{Agent, Error, Follow, text_message};
-use sabir_proto::{Answer, TheirEvent};
+use sabir_client::{Agent, Error, FollowOptions, text_message};
+use sabir_proto::{WireEvent, WireReply};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,11 +12,11 @@ use tokio::signal::unix::Signal;
 use tokio::task::JoinSet;
 
 /// How long messages that are under way may take when no more are sent. Messages that take longer count as unfinished.
-const GRACE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause of a sender after a failure, so that an agent that is gone is not flooded with connections.
 const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// The interval of the progress line.
-const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// When no more messages are sent.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    pub(super) fn nothing() -> Self {
+    pub(super) fn empty() -> Self {
         Self {
             latency: Histogram::new(),
             first_event: Histogram::new(),
@@ -83,8 +83,8 @@ struct SharedState {
 
 impl Load {
     /// Sends one message and waits for its end.
-    pub(super) async fn one(&self) -> Result<SentMessage, Error> {
-        let message = async { if self.streams { self.streamed().await } else { self.sent().await } };
+    pub(super) async fn send_one(&self) -> Result<SentMessage, Error> {
+        let message = async { if self.streams { self.send_streaming().await } else { self.send_and_wait().await } };
         match self.patience {
             None => message.await,
             Some(after) => match tokio::time::timeout(after, message).await {
@@ -94,25 +94,25 @@ impl Load {
         }
     }
 
-    async fn sent(&self) -> Result<SentMessage, Error> {
+    async fn send_and_wait(&self) -> Result<SentMessage, Error> {
         let begun = Instant::now();
         let said = self.agent.send(text_message(self.text.as_str())).await?;
         let end = match said.value {
-            Answer::SentTask(task) => task.status.state.name(),
+            WireReply::SentTask(task) => task.status.state.name(),
             _ => "message",
         };
         Ok(SentMessage { end, first_event: None, took: begun.elapsed() })
     }
 
-    async fn streamed(&self) -> Result<SentMessage, Error> {
+    async fn send_streaming(&self) -> Result<SentMessage, Error> {
         let begun = Instant::now();
-        let follow = Follow { resume: false, ..Follow::default() };
+        let follow = FollowOptions { resume: false, ..FollowOptions::default() };
         let mut events = self.agent.stream(text_message(self.text.as_str()), follow).await?;
         let (mut first_event, mut end) = (None, "message");
         while let Some(event) = events.next().await {
             let event = event?;
             first_event.get_or_insert_with(|| begun.elapsed());
-            if !matches!(event.value, TheirEvent::Message(_)) {
+            if !matches!(event.value, WireEvent::Message(_)) {
                 end = events.task().map_or(end, |task| task.status.state.name());
             }
         }
@@ -130,7 +130,7 @@ impl Load {
             left: AtomicU64::new(count),
             stopped: AtomicBool::new(false),
             under_way: AtomicU64::new(0),
-            measured: Mutex::new(Measurement::nothing()),
+            measured: Mutex::new(Measurement::empty()),
         });
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
@@ -143,7 +143,7 @@ impl Load {
                 StopCondition::Count(_) => std::future::pending().await,
             }
             shared.stopped.store(true, Ordering::Relaxed);
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(DRAIN_TIMEOUT).await;
         };
         let interrupted = tokio::select! {
             biased;
@@ -155,7 +155,7 @@ impl Load {
         session.out.clear_progress();
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
-        let measured = std::mem::replace(&mut *shared.lock(), Measurement::nothing());
+        let measured = std::mem::replace(&mut *shared.lock(), Measurement::empty());
         let unfinished = shared.under_way.load(Ordering::Relaxed);
         (Measurement { unfinished, elapsed: begun.elapsed(), ..measured }, interrupted)
     }
@@ -167,11 +167,11 @@ async fn joined(tasks: &mut JoinSet<()>) {
 
 /// Shows the progress every second. Never returns.
 async fn progress(shared: &SharedState, session: &Session, begun: Instant) {
-    if !session.out.watched() {
+    if !session.out.shows_progress() {
         return std::future::pending().await;
     }
     loop {
-        tokio::time::sleep(PROGRESS).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
         let (done, failed) = {
             let measured = shared.lock();
             (measured.latency.total(), measured.failed())
@@ -192,7 +192,7 @@ async fn progress(shared: &SharedState, session: &Session, begun: Instant) {
 async fn send(shared: Arc<SharedState>) {
     while shared.may_send() {
         shared.under_way.fetch_add(1, Ordering::Relaxed);
-        let sent = shared.load.one().await;
+        let sent = shared.load.send_one().await;
         shared.under_way.fetch_sub(1, Ordering::Relaxed);
         let failed = sent.is_err();
         shared.record(sent);

@@ -12,12 +12,13 @@ use std::time::Duration;
 /// The quantiles that are reported.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 /// The longest bar, in characters.
-const BAR: u64 = 40;
+const BAR_CHARS: u64 = 40;
 
 pub(super) fn print(out: &Output, agent: &Agent, concurrency: u16, measured: &Measurement) -> Result<(), Stop> {
-    let interface = (agent.binding().name(), agent.interface().protocol_version.as_str(), agent.chosen().url.as_str());
+    let interface =
+        (agent.binding().name(), agent.interface().protocol_version.as_str(), agent.chosen_interface().url.as_str());
     if out.is_json() {
-        return out.document(&document(interface, concurrency, measured).to_string());
+        return out.document(&report_json(interface, concurrency, measured).to_string());
     }
     out.payload(&text(interface, concurrency, measured))
 }
@@ -26,7 +27,7 @@ fn per_second(measured: &Measurement) -> f64 {
     measured.latency.total() as f64 / measured.elapsed.as_secs_f64().max(1e-9)
 }
 
-fn document((binding, version, url): (&str, &str, &str), concurrency: u16, measured: &Measurement) -> Value {
+fn report_json((binding, version, url): (&str, &str, &str), concurrency: u16, measured: &Measurement) -> Value {
     let octaves = measured.latency.octaves();
     let histogram: Vec<Value> = octaves
         .into_iter()
@@ -40,8 +41,8 @@ fn document((binding, version, url): (&str, &str, &str), concurrency: u16, measu
         "failed": measured.failed(),
         "unfinished": measured.unfinished,
         "perSecond": round(per_second(measured)),
-        "latencyMs": times(&measured.latency),
-        "firstEventMs": times(&measured.first_event),
+        "latencyMs": latencies_json(&measured.latency),
+        "firstEventMs": latencies_json(&measured.first_event),
         "ends": measured.ends,
         "failures": measured.failures,
         "histogram": histogram,
@@ -49,7 +50,7 @@ fn document((binding, version, url): (&str, &str, &str), concurrency: u16, measu
 }
 
 /// Quantiles in milliseconds; null where nothing was counted.
-fn times(histogram: &Histogram) -> Value {
+fn latencies_json(histogram: &Histogram) -> Value {
     if histogram.total() == 0 {
         return Value::Null;
     }
@@ -65,15 +66,15 @@ fn text((binding, version, url): (&str, &str, &str), concurrency: u16, measured:
     let mut fields = Fields::new();
     fields.field("Interface", &format!("{binding} {version} {url}"));
     fields.field("Concurrency", &concurrency.to_string());
-    fields.field("Duration", &shown(measured.elapsed));
+    fields.field("Duration", &format_duration(measured.elapsed));
     fields.field("Messages", &measured.latency.total().to_string());
     fields.field("Failed", &measured.failed().to_string());
     fields.field("Unfinished", &measured.unfinished.to_string());
     fields.field("Throughput", &format!("{:.1} per second", per_second(measured)));
     for (label, histogram) in [("Latency", &measured.latency), ("First event", &measured.first_event)] {
         if histogram.total() > 0 {
-            let told = QUANTILES.map(|(name, share)| format!("{name} {}", shown(histogram.quantile(share))));
-            fields.field(label, &format!("{}, max {}", told.join(", "), shown(histogram.max())));
+            let told = QUANTILES.map(|(name, share)| format!("{name} {}", format_duration(histogram.quantile(share))));
+            fields.field(label, &format!("{}, max {}", told.join(", "), format_duration(histogram.max())));
         }
     }
     for (end, count) in &measured.ends {
@@ -93,14 +94,14 @@ fn bars(histogram: &Histogram) -> String {
     let octaves = histogram.octaves();
     let most = octaves.iter().map(|(.., count)| *count).max().unwrap_or(1);
     let lines = octaves.into_iter().map(|(from, to, count)| {
-        let bar = usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0);
-        format!("{:>9} to {:>9} {count:>9} {}", shown(from), shown(to), "#".repeat(bar))
+        let bar = usize::try_from((count * BAR_CHARS).div_ceil(most)).unwrap_or(0);
+        format!("{:>9} to {:>9} {count:>9} {}", format_duration(from), format_duration(to), "#".repeat(bar))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A duration with three significant digits.
-fn shown(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
         s if s < 0.001 => format!("{} µs", time.as_micros()),
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_keeps_to_the_floor() {
+    fn the_text_is_made_of_labelled_lines() {
         let text = text(("JSONRPC", "1.0", "http://a"), 8, &measured());
         assert!(text.contains("Latency: p50 1.00 ms, p90 900 ms, p99 900 ms, p99.9 900 ms, max 900 ms\n"), "{text}");
         assert!(text.contains("Throughput: 2.0 per second\n") && text.contains("Failure: TaskNotFoundError 2\n"));
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_document_has_numbers() {
-        let document = document(("JSONRPC", "1.0", "http://a"), 8, &measured());
+        let document = report_json(("JSONRPC", "1.0", "http://a"), 8, &measured());
         assert_eq!(
             (&document["messages"], &document["failed"], &document["unfinished"]),
             (&json!(4), &json!(2), &json!(1))

@@ -6,23 +6,23 @@ mod stored_tokens;
 pub(crate) use stored_tokens::{AuthLogout, AuthStatus};
 
 use super::target::AgentArgument;
-use super::{Interrupts, Session, drive};
+use super::{InterruptHandling, Session, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::render::Fields;
 use clap::{Args, ValueEnum};
 use flow::{LoginResult, LoginScheme};
 use sabir_client::oauth::{self, WallClock};
-use sabir_client::tokens::{Key, Store, Stored};
-use sabir_client::{Found, Secret, tokens};
+use sabir_client::tokens::{StoredToken, TokenKey, TokenStore};
+use sabir_client::{DiscoveredCard, Secret, tokens};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The time that another process gets to renew a token for which this one waits.
-const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Log in to an agent by OAuth or OpenID Connect, and keep the token for later calls.
 ///
@@ -73,12 +73,12 @@ impl Flow {
 impl Verb for AuthLogin {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl AuthLogin {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
         let found = session.require_trust(session.card().await?).await?.into_found();
         let scheme = self.scheme(session, &found)?;
@@ -88,19 +88,22 @@ impl AuthLogin {
                 .into());
         };
         let secret = session.settings.text("client-secret").map(Secret::new);
-        let client = oauth::Client::new(&session.client, &WallClock, client_id, secret.as_ref());
+        let client = oauth::OAuthClient::new(&session.client, &WallClock, client_id, secret.as_ref());
         let LoginResult { token, token_url, refresh_url, subject } =
-            scheme.log_in(session, &client, &self.scope).await.map_err(|error| refused(&error, session))?;
-        learn(session, &token);
-        let key =
-            Key { origin: origin(session, &found)?, scheme: scheme.scheme.clone(), client_id: client_id.to_owned() };
-        let stored = Stored { key, token, flow: scheme.flow.name().to_owned(), token_url, refresh_url };
+            scheme.log_in(session, &client, &self.scope).await.map_err(|error| login_problem(&error, session))?;
+        hide_token(session, &token);
+        let key = TokenKey {
+            origin: origin(session, &found)?,
+            scheme: scheme.scheme.clone(),
+            client_id: client_id.to_owned(),
+        };
+        let stored = StoredToken { key, token, flow: scheme.flow.name().to_owned(), token_url, refresh_url };
         let path = store()?.save(&stored).map_err(|error| store_problem(&error))?;
         report(session, &stored, &path.display().to_string(), subject.as_deref())
     }
 
     /// The scheme to log in by: the one that was named, or the only one that can be.
-    fn scheme(&self, session: &Session, found: &Found) -> Result<LoginScheme, Problem> {
+    fn scheme(&self, session: &Session, found: &DiscoveredCard) -> Result<LoginScheme, Problem> {
         let all = flow::login_schemes(&found.card);
         let fits = |one: &&LoginScheme| {
             self.scheme.as_ref().is_none_or(|name| *name == one.scheme) && self.flow.is_none_or(|flow| flow == one.flow)
@@ -125,7 +128,7 @@ impl AuthLogin {
 }
 
 /// Reports a login, without the token itself.
-fn report(session: &Session, stored: &Stored, path: &str, subject: Option<&str>) -> Outcome {
+fn report(session: &Session, stored: &StoredToken, path: &str, subject: Option<&str>) -> Outcome {
     if session.out.is_json() {
         let document = json!({
             "agent": stored.key.origin,
@@ -147,14 +150,14 @@ fn report(session: &Session, stored: &Stored, path: &str, subject: Option<&str>)
     fields.field("Client ID", &stored.key.client_id);
     fields.maybe("Subject", subject);
     fields.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
-    fields.field("Expires", &stored_tokens::expiry(stored.token.expires, now()));
+    fields.field("Expires", &stored_tokens::expiry_text(stored.token.expires, unix_seconds()));
     fields.field("Stored", path);
     session.out.fields(fields)?;
     Ok(Exit::Done)
 }
 
 /// Tells the redactor the secrets of a token, so that no output shows them.
-fn learn(session: &Session, token: &oauth::Token) {
+fn hide_token(session: &Session, token: &oauth::Token) {
     session.out.redactor.learn(token.access.expose());
     if let Some(refresh) = &token.refresh {
         session.out.redactor.learn(refresh.expose());
@@ -162,18 +165,18 @@ fn learn(session: &Session, token: &oauth::Token) {
 }
 
 /// Why there is no token, in the words of the envelope.
-fn refused(error: &oauth::Error, session: &Session) -> Stop {
+fn login_problem(error: &oauth::OAuthError, session: &Session) -> Stop {
     let code = match error {
-        oauth::Error::NoAnswer { .. } => Code::Unreachable,
-        oauth::Error::TimedOut(_) => Code::Timeout,
-        oauth::Error::Missing(_) | oauth::Error::BadUrl { .. } => Code::CardInvalid,
-        oauth::Error::Listen(_) => Code::Internal,
-        _ => Code::AuthFailed,
+        oauth::OAuthError::NoAnswer { .. } => ErrorCode::Unreachable,
+        oauth::OAuthError::TimedOut(_) => ErrorCode::Timeout,
+        oauth::OAuthError::Missing(_) | oauth::OAuthError::BadUrl { .. } => ErrorCode::CardInvalid,
+        oauth::OAuthError::Listen(_) => ErrorCode::Internal,
+        _ => ErrorCode::AuthFailed,
     };
     let hint = match error {
-        oauth::Error::NoAnswer { .. } => "check the address of the authority in the card".to_owned(),
-        oauth::Error::NeedsBrowser => "run it at a terminal, or use a client that may use device codes".to_owned(),
-        oauth::Error::Missing(_) | oauth::Error::BadUrl { .. } => session.resume().command("card get --validate"),
+        oauth::OAuthError::NoAnswer { .. } => "check the address of the authority in the card".to_owned(),
+        oauth::OAuthError::NeedsBrowser => "run it at a terminal, or use a client that may use device codes".to_owned(),
+        oauth::OAuthError::Missing(_) | oauth::OAuthError::BadUrl { .. } => session.resume().command("card get --validate"),
         _ => format!("try again: {} …", session.resume().command("auth login")),
     };
     let mut message = error.to_string();
@@ -183,25 +186,25 @@ fn refused(error: &oauth::Error, session: &Session) -> Stop {
     Problem::new(code, message).hint(hint).into()
 }
 
-fn store_problem(error: &tokens::Error) -> Problem {
+fn store_problem(error: &tokens::TokenStoreError) -> Problem {
     Problem::internal(format!("the token cannot be kept: {error}")).hint("sabir auth status")
 }
 
 /// The store of tokens, in the user's configuration directory.
-fn store() -> Result<Store, Problem> {
+fn store() -> Result<TokenStore, Problem> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
     let base = base.ok_or_else(|| Problem::usage("there is no home to keep tokens in").hint("set HOME"))?;
-    Ok(Store::new(base.join("sabir").join("tokens")))
+    Ok(TokenStore::new(base.join("sabir").join("tokens")))
 }
 
-fn now() -> u64 {
+fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The origin that a token belongs to: that of the card's URL, or, for a card in a file, of the interface that is
 /// called.
-fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
+fn origin(session: &Session, found: &DiscoveredCard) -> Result<String, Stop> {
     let url = match &found.url {
         Some(url) => url.clone(),
         None => session.choose(found).map_err(|error| session.problem(error, Some(found)))?.url,
@@ -211,7 +214,7 @@ fn origin(session: &Session, found: &Found) -> Result<String, Stop> {
 
 impl Session {
     /// The stored tokens for this agent, by scheme. Tokens that are due are renewed.
-    pub(crate) async fn stored_tokens(&self, found: &Found) -> Result<Vec<(String, Secret)>, Stop> {
+    pub(crate) async fn stored_tokens(&self, found: &DiscoveredCard) -> Result<Vec<(String, Secret)>, Stop> {
         let login_schemes = flow::login_schemes(&found.card);
         // A credential that was given for this run takes precedence over stored tokens.
         if login_schemes.is_empty() || self.settings.text("bearer").is_some() {
@@ -225,21 +228,21 @@ impl Session {
             let known = login_schemes.iter().any(|one| one.scheme == stored.key.scheme);
             let client = self.settings.text("client-id").is_none_or(|id| id == stored.key.client_id);
             if known && client && !usable.iter().any(|(scheme, _)| *scheme == stored.key.scheme) {
-                usable.push((stored.key.scheme.clone(), self.fresh(&store, &stored).await?));
+                usable.push((stored.key.scheme.clone(), self.renewed_token(&store, &stored).await?));
             }
         }
         Ok(usable)
     }
 
-    async fn fresh(&self, store: &Store, stored: &Stored) -> Result<Secret, Stop> {
+    async fn renewed_token(&self, store: &TokenStore, stored: &StoredToken) -> Result<Secret, Stop> {
         let secret = self.settings.text("client-secret").map(Secret::new);
-        let client = oauth::Client::new(&self.client, &WallClock, &stored.key.client_id, secret.as_ref());
-        let renew = async |stale: Stored| {
+        let client = oauth::OAuthClient::new(&self.client, &WallClock, &stored.key.client_id, secret.as_ref());
+        let renew = async |stale: StoredToken| {
             // A token that cannot be renewed is used up to its last minute.
-            if stale.token.refresh.is_none() && stale.token.expires.is_none_or(|expires| expires > now()) {
+            if stale.token.refresh.is_none() && stale.token.expires.is_none_or(|expires| expires > unix_seconds()) {
                 return Ok(stale.token);
             }
-            let bad = || oauth::Error::BadUrl { what: "the token endpoint", value: stale.renewal_url().to_owned() };
+            let bad = || oauth::OAuthError::BadUrl { what: "the token endpoint", value: stale.renewal_url().to_owned() };
             let url = stale.renewal_url().parse().map_err(|_| bad())?;
             if stale.token.refresh.is_none() && stale.flow == Flow::ClientCredentials.name() && secret.is_some() {
                 return client.client_credentials(&url, &stale.token.scopes).await;
@@ -253,22 +256,22 @@ impl Session {
                 crate::render::shell(&stored.key.client_id)
             ))
         };
-        match store.fresh(&stored.key, now(), RENEWAL_PATIENCE, renew).await {
+        match store.usable_token(&stored.key, unix_seconds(), RENEWAL_TIMEOUT, renew).await {
             Ok(Some(fresh)) => {
                 if let Some(error) = fresh.unsaved {
                     self.out.warn(&format!("the token was renewed and cannot be kept: {error}"));
                 }
-                learn(self, &fresh.stored.token);
+                hide_token(self, &fresh.stored.token);
                 Ok(fresh.stored.token.access)
             }
-            Ok(None) => Err(Problem::new(Code::CredentialsMissing, "the token is gone").hint(login()).into()),
-            Err(tokens::FreshError::Store(error)) => Err(store_problem(&error).into()),
-            Err(tokens::FreshError::Renewal(oauth::Error::NoAnswer { url, .. })) => {
+            Ok(None) => Err(Problem::new(ErrorCode::CredentialsMissing, "the token is gone").hint(login()).into()),
+            Err(tokens::UsableTokenError::Store(error)) => Err(store_problem(&error).into()),
+            Err(tokens::UsableTokenError::Renewal(oauth::OAuthError::NoAnswer { url, .. })) => {
                 let message = format!("the token has expired, and {url} does not answer");
-                Err(Problem::new(Code::Unreachable, message).hint(login()).into())
+                Err(Problem::new(ErrorCode::Unreachable, message).hint(login()).into())
             }
-            Err(tokens::FreshError::Renewal(error)) => {
-                Err(Problem::new(Code::AuthFailed, format!("the token could not be renewed: {error}"))
+            Err(tokens::UsableTokenError::Renewal(error)) => {
+                Err(Problem::new(ErrorCode::AuthFailed, format!("the token could not be renewed: {error}"))
                     .hint(login())
                     .into())
             }

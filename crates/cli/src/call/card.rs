@@ -6,15 +6,15 @@ mod verify;
 pub(crate) use verify::CardVerify;
 
 use super::target::AgentArgument;
-use super::{Interrupts, Session, drive};
+use super::{InterruptHandling, Session, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::{self, CardContext, Fields, Node};
 use clap::Args;
-use sabir_client::Found;
-use sabir_client::signature::{Distrust, Source, Vouched, vouched};
+use sabir_client::DiscoveredCard;
+use sabir_client::signature::{CardKeySource, UntrustedReason, VerifiedCard, verified_card};
 use sabir_wire::card::XprIdentity;
 
 /// Read the card of an agent: who it is, what it can do and how it is called.
@@ -36,22 +36,22 @@ pub(crate) struct CardGet {
 impl Verb for CardGet {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl CardGet {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
         let found = session.card().await?;
-        let place = session.place(&found);
+        let place = session.card_location(&found);
         let found = if self.extended {
             let public = session.require_trust(found).await?;
             let url = public.url.clone();
             let agent = session.connect_to(public).await?;
             let said = agent.extended_card().await.map_err(|error| session.failed(error))?;
-            let read =
-                Found::read(said.as_received().as_bytes(), url, &place).map_err(|error| session.failed(error))?;
+            let read = DiscoveredCard::read(said.as_received().as_bytes(), url, &place)
+                .map_err(|error| session.failed(error))?;
             session.require_trust(read).await?.into_found()
         } else {
             found
@@ -59,8 +59,8 @@ impl CardGet {
         let (found, signature) = verify_signatures(session, found).await?;
         let json = with_xpr(found.json(), found.xpr.as_ref());
         let mut faults = if self.validate { validate::faults(&found) } else { Vec::new() };
-        if self.validate && signature.wrong {
-            faults.push(format!("signatures: {}", signature.words));
+        if self.validate && signature.is_evidence {
+            faults.push(format!("signatures: {}", signature.text));
         }
         if !faults.is_empty() {
             return Err(card_invalid(&place, &faults).into());
@@ -70,7 +70,7 @@ impl CardGet {
             place: Some(&place),
             selected: selected.as_deref(),
             valid: self.validate.then_some("yes"),
-            signature: Some(&signature.words),
+            signature: Some(&signature.text),
             xpr: found.xpr.as_ref(),
             verbose: session.out.verbose,
         };
@@ -110,52 +110,57 @@ fn with_xpr(json: String, xpr: Option<&XprIdentity>) -> String {
 /// A card that breaks the rules, with everything that is wrong with it.
 fn card_invalid(place: &str, faults: &[String]) -> Problem {
     let message = format!("{place} breaks the rules of A2A:\n{}", faults.join("\n"));
-    Problem::new(Code::CardInvalid, message)
+    Problem::new(ErrorCode::CardInvalid, message)
         .hint(format!("mend the card; sabir doctor {} looks further", render::shell(place)))
 }
 
 /// Verifies the signatures of a card, and returns the part of the card that may be used. A wrong signature gives a
 /// warning, a missing one does not.
-async fn verify_signatures(session: &Session, found: Found) -> Result<(Found, SignatureReport), Problem> {
-    let trust = super::trust::roots(&session.settings, &found)?;
-    let outcome = vouched(&found, &trust, &session.client).await;
+async fn verify_signatures(
+    session: &Session,
+    found: DiscoveredCard,
+) -> Result<(DiscoveredCard, SignatureReport), Problem> {
+    let trust = super::trust::trust_roots(&session.settings, &found)?;
+    let outcome = verified_card(&found, &trust, &session.client).await;
     let signature = SignatureReport::of(&outcome);
-    if signature.wrong {
-        session.out.warn(&format!("the card cannot be trusted: {}", signature.words));
+    if signature.is_evidence {
+        session.out.warn(&format!("the card cannot be trusted: {}", signature.text));
     }
-    Ok((outcome.map_or(found, |vouched| vouched.found), signature))
+    Ok((outcome.map_or(found, |vouched| vouched.discovered_card), signature))
 }
 
 /// The outcome of a verification, for people.
 struct SignatureReport {
-    words: String,
+    text: String,
     /// Evidence against the card, not only a lack of evidence for it.
-    wrong: bool,
+    is_evidence: bool,
 }
 
 impl SignatureReport {
-    fn of(outcome: &Result<Vouched, Distrust>) -> Self {
+    fn of(outcome: &Result<VerifiedCard, UntrustedReason>) -> Self {
         match outcome {
-            Ok(Vouched { kid, source, .. }) => {
+            Ok(VerifiedCard { kid, source, .. }) => {
                 let from = match source {
-                    Source::Given => "--trusted-keys".to_owned(),
-                    Source::Certified => "its certificate".to_owned(),
-                    Source::Registered(url) | Source::Fetched(url) => url.to_string(),
+                    CardKeySource::Given => "--trusted-keys".to_owned(),
+                    CardKeySource::Certified => "its certificate".to_owned(),
+                    CardKeySource::Registered(url) | CardKeySource::Fetched(url) => url.to_string(),
                 };
-                Self { words: format!("verified kid={kid} {from}"), wrong: false }
+                Self { text: format!("verified kid={kid} {from}"), is_evidence: false }
             }
-            Err(Distrust::Unsigned) => Self { words: "absent".to_owned(), wrong: false },
-            Err(Distrust::Unverifiable(reason)) => {
-                Self { words: format!("unverifiable: {reason}"), wrong: reason.is_wrong() }
+            Err(UntrustedReason::Unsigned) => Self { text: "absent".to_owned(), is_evidence: false },
+            Err(UntrustedReason::Unverifiable(reason)) => {
+                Self { text: format!("unverifiable: {reason}"), is_evidence: reason.is_bad_signature() }
             }
-            Err(distrust @ Distrust::Uncovered(_)) => Self { words: format!("unverifiable: {distrust}"), wrong: true },
+            Err(distrust @ UntrustedReason::Uncovered(_)) => {
+                Self { text: format!("unverifiable: {distrust}"), is_evidence: true }
+            }
         }
     }
 }
 
 impl Session {
     /// The interface that would be called, for a person. A card that offers none is still worth showing.
-    fn selected(&self, found: &Found) -> Option<String> {
+    fn selected(&self, found: &DiscoveredCard) -> Option<String> {
         match self.choose(found) {
             Ok(chosen) => {
                 let json = serde_json::to_string(&chosen.interface).ok()?;

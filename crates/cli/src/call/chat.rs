@@ -13,7 +13,7 @@ mod prompt;
 mod stdin_lines;
 
 use super::target::AgentArgument;
-use super::{Interrupts, Session, drive};
+use super::{InterruptHandling, Session, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -60,7 +60,7 @@ impl Verb for Chat {
     fn run(self, invocation: Invocation) -> Outcome {
         let mode = ChatMode::of(&invocation)?;
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Own, async |session| run_chat(session, mode).await)
+        run_session(invocation, InterruptHandling::ByCommand, async |session| run_chat(session, mode).await)
     }
 }
 
@@ -68,7 +68,7 @@ impl Verb for Chat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChatMode {
     /// A person at a terminal, who is prompted.
-    Person,
+    Terminal,
     /// A pipe, which is read to its end.
     Pipe,
 }
@@ -80,7 +80,7 @@ impl ChatMode {
                 .hint("one turn as JSON: sabir send -o json --context-id <id> \"<message>\""));
         }
         match (std::io::stdin().is_terminal(), std::io::stdout().is_terminal()) {
-            (true, true) => Ok(Self::Person),
+            (true, true) => Ok(Self::Terminal),
             (false, _) => Ok(Self::Pipe),
             // A person would type without seeing the answers.
             (true, false) => Err(Problem::usage("chat needs a terminal, or a pipe to read its turns from")
@@ -107,7 +107,7 @@ impl Signals {
     }
 
     /// Waits for a signal to end the program.
-    async fn ended(&mut self) {
+    async fn terminated(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.hang_up.recv() => {}
@@ -124,14 +124,14 @@ impl Signals {
     }
 
     /// Forgets a Ctrl-C that came while the chat was at rest.
-    fn forget(&mut self) {
+    fn discard_interrupt(&mut self) {
         while self.interrupt.recv().now_or_never().flatten().is_some() {}
     }
 }
 
 /// The source of turns.
 enum TurnSource {
-    Person(Prompt),
+    Terminal(Prompt),
     Pipe(StdinLines),
 }
 
@@ -145,9 +145,9 @@ async fn run_chat(session: &Session, mode: ChatMode) -> Outcome {
     session.out.clear_progress();
     let mut conversation = Conversation::begin(session, agent, mode)?;
     let mut input = match mode {
-        ChatMode::Person => {
+        ChatMode::Terminal => {
             session.out.note(&format!("talking to {}; /help lists what else can be typed", conversation.name()));
-            TurnSource::Person(Prompt::open()?)
+            TurnSource::Terminal(Prompt::open()?)
         }
         ChatMode::Pipe => TurnSource::Pipe(StdinLines::of_stdin()),
     };
@@ -166,12 +166,12 @@ async fn turns(
 ) -> Outcome {
     loop {
         let typed = match input {
-            TurnSource::Person(prompt) => {
+            TurnSource::Terminal(prompt) => {
                 let asked = prompt.next(conversation.prompt());
                 tokio::select! {
                     typed = asked => typed?,
-                    () = signals.ended() => {
-                        prompt.give_back();
+                    () = signals.terminated() => {
+                        prompt.restore_terminal();
                         return Ok(Exit::Interrupted);
                     }
                 }
@@ -184,15 +184,15 @@ async fn turns(
         };
         let line = match typed {
             PromptInput::End => return Ok(Exit::Done),
-            PromptInput::Dropped => continue,
+            PromptInput::Interrupted => continue,
             PromptInput::Line(typed) => ChatInput::read(&typed),
         };
-        let is_person = matches!(input, TurnSource::Person(_));
+        let is_person = matches!(input, TurnSource::Terminal(_));
         if is_person {
-            signals.forget();
+            signals.discard_interrupt();
         }
         let turn = tokio::select! {
-            turn = one(session, conversation, line, &mut signals.interrupt) => Some(turn),
+            turn = run_line(session, conversation, line, &mut signals.interrupt) => Some(turn),
             _ = signals.terminate.recv() => None,
             _ = signals.hang_up.recv() => None,
         };
@@ -208,7 +208,7 @@ async fn turns(
 }
 
 /// Runs one line of input.
-async fn one(
+async fn run_line(
     session: &Session,
     conversation: &mut Conversation<'_>,
     line: ChatInput,
@@ -216,7 +216,7 @@ async fn one(
 ) -> Result<TurnEnd, Stop> {
     match line {
         // Where the agent waits for an authorisation from elsewhere, Enter says that it was given.
-        ChatInput::Nothing if conversation.is_with_a_person() && conversation.waits_for_authorisation() => {
+        ChatInput::Nothing if conversation.is_interactive() && conversation.waits_for_authorisation() => {
             conversation.wait(interrupts).await
         }
         ChatInput::Nothing => Ok(TurnEnd::Over),

@@ -7,7 +7,7 @@ use crate::render::shell;
 use http::{HeaderMap, Method};
 
 /// The variable a person would put a hidden header into.
-fn variable(name: &str) -> String {
+fn variable_name(name: &str) -> String {
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
     match name.as_str() {
@@ -18,7 +18,13 @@ fn variable(name: &str) -> String {
 }
 
 /// One command, on one line.
-pub(super) fn command(method: &Method, url: &str, headers: &HeaderMap, body: Option<&str>, out: &Output) -> String {
+pub(super) fn curl_command(
+    method: &Method,
+    url: &str,
+    headers: &HeaderMap,
+    body: Option<&str>,
+    out: &Output,
+) -> String {
     let grpc = headers.get("content-type").is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
         || url.contains("/lf.a2a.v1.")
         || url.contains("/a2a.v1.");
@@ -30,7 +36,7 @@ pub(super) fn command(method: &Method, url: &str, headers: &HeaderMap, body: Opt
         let value = shown(name, value, out);
         // Double quotes, so that the shell puts the value in.
         let line = match value.strip_suffix(REDACTED) {
-            Some(before) => format!("\"{name}: {before}${}\"", variable(name.as_str())),
+            Some(before) => format!("\"{name}: {before}${}\"", variable_name(name.as_str())),
             None => shell(&format!("{name}: {value}")),
         };
         words.extend(["-H".to_owned(), line]);
@@ -67,14 +73,14 @@ mod tests {
         token.set_sensitive(true);
         headers.insert("authorization", token);
         headers.insert("a2a-version", HeaderValue::from_static("1.0"));
-        let line = command(&Method::POST, "https://a.example/rpc", &headers, Some("{\"a\": \"it's\"}"), &out);
+        let line = curl_command(&Method::POST, "https://a.example/rpc", &headers, Some("{\"a\": \"it's\"}"), &out);
         assert_eq!(
             line,
             "curl -X POST -H \"authorization: Bearer $A2ACLI_BEARER\" -H 'a2a-version: 1.0' \
              --data-raw '{\"a\":\"it'\\''s\"}' https://a.example/rpc"
         );
         let line =
-            command(&Method::POST, "http://h:1/lf.a2a.v1.A2AService/GetTask", &HeaderMap::new(), Some("{}"), &out);
+            curl_command(&Method::POST, "http://h:1/lf.a2a.v1.A2AService/GetTask", &HeaderMap::new(), Some("{}"), &out);
         assert_eq!(line, "grpcurl -plaintext -d '{}' h:1 lf.a2a.v1.A2AService/GetTask");
     }
 }

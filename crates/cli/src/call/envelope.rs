@@ -1,17 +1,17 @@
 //! `sabir envelope send`: one envelope to a booking network, sent until it is answered.
 
-use super::{Interrupts, Session, drive};
+use super::{InterruptHandling, Session, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::input::read_text;
-use crate::problem::{Code, Outcome, Problem, Transport};
+use crate::problem::{ErrorCode, Outcome, Problem, TransportStatus};
 use clap::{Args, ValueEnum};
 use sabir_client::Secret;
-use sabir_client::envelope::{Derivation, Envelopes, Post, SealKey, Unserved};
+use sabir_client::envelope::{EnvelopeError, EnvelopeKey, EnvelopeSender, EnvelopeTransport, KeyDerivation};
 use sabir_proto::agnt::{Intent, ProblemCode};
 use sabir_proto::{Json, Object};
-use sabir_wire::agnt::{Answered, Envelope, Moment, PATH};
+use sabir_wire::agnt::{Envelope, NanoTimestamp, NetworkAnswer, PATH};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct EnvelopeSend {
     sign_key: Option<String>,
     /// How the signing key is made of that value.
     #[arg(long, value_enum, default_value = "raw")]
-    derivation: KeyDerivation,
+    derivation: KeyForm,
     /// The payload: JSON, a file after @, or - for standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     data: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) struct EnvelopeSend {
 
 /// How a value becomes a signing key.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum KeyDerivation {
+enum KeyForm {
     /// Its bytes.
     Raw,
     /// The bytes it spells in hex.
@@ -86,10 +86,10 @@ enum KeyDerivation {
 impl Verb for EnvelopeSend {
     fn run(self, invocation: Invocation) -> Outcome {
         let envelope = self.envelope()?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             let sender = self.sender(session)?;
             // Stamped here, so that the timestamp is known if no answer arrives.
-            let moment = envelope.timestamp.unwrap_or_else(|| sender.stamp());
+            let moment = envelope.timestamp.unwrap_or_else(|| sender.next_timestamp());
             let envelope = Envelope { timestamp: Some(moment), ..envelope };
             let has_effect = envelope.intent().is_ok_and(Intent::has_effect);
             if session.out.verbose {
@@ -117,7 +117,8 @@ impl EnvelopeSend {
         };
         let payload = object("the payload", &self.payload(intent)?)?;
         let timestamp = self.timestamp.as_deref().map(|text| {
-            Moment::parse(text).ok_or_else(|| wrong(format!("{text:?} is no timestamp such as 2026-04-02T10:22:03Z")))
+            NanoTimestamp::parse(text)
+                .ok_or_else(|| wrong(format!("{text:?} is no timestamp such as 2026-04-02T10:22:03Z")))
         });
         let mut envelope = Envelope::new(self.from.as_str(), intent, payload);
         envelope.to.clone_from(&self.to);
@@ -149,50 +150,53 @@ impl EnvelopeSend {
         Ok(if given.trim().is_empty() { "{}".into() } else { given })
     }
 
-    fn sender(&self, session: &Session) -> Result<Envelopes, Problem> {
+    fn sender(&self, session: &Session) -> Result<EnvelopeSender, Problem> {
         let hint = "sabir envelope send --help";
         let Some(text) = session.settings.text("agent-card") else {
             let problem = Problem::usage("no network was given");
             return Err(problem.hint("sabir envelope send … -a https://api.agntdot.com, or set A2ACLI_AGENT_CARD"));
         };
         let at = endpoint(text).ok_or_else(|| Problem::usage(format!("{text:?} is no URL of a network")).hint(hint))?;
-        let mut sender = Envelopes::new(Post::of(&session.client), at, self.from.as_str());
+        let mut sender = EnvelopeSender::new(EnvelopeTransport::from_client(&session.client), at, self.from.as_str());
         let key = match &self.key {
-            Some(reference) => Some(secret(session, "--key", reference)?),
+            Some(reference) => Some(read_secret(session, "--key", reference)?),
             None => session.settings.text("bearer").map(Secret::new),
         };
         if let Some(key) = key {
-            sender = sender.key(key);
+            sender = sender.with_key(key);
         }
         if let Some(reference) = &self.sign_key {
             let derivation = match self.derivation {
-                KeyDerivation::Raw => Derivation::Raw,
-                KeyDerivation::Hex => Derivation::Hex,
-                KeyDerivation::Hkdf => Derivation::Hkdf,
+                KeyForm::Raw => KeyDerivation::Raw,
+                KeyForm::Hex => KeyDerivation::Hex,
+                KeyForm::Hkdf => KeyDerivation::Hkdf,
             };
-            let key = SealKey::new(&secret(session, "--sign-key", reference)?, derivation);
+            let key = EnvelopeKey::new(&read_secret(session, "--sign-key", reference)?, derivation);
             let key = key.map_err(|error| Problem::usage(format!("--sign-key: {error}")).hint(hint))?;
-            sender = sender.sealed(Arc::new(key));
+            sender = sender.with_signing(Arc::new(key));
         }
         Ok(sender)
     }
 
     /// Why there is no result, and how to go on. `moment` is the timestamp of what may have been done.
-    fn problem(&self, session: &Session, unserved: Unserved, moment: Option<Moment>) -> Problem {
-        let passing = unserved.is_passing();
+    fn problem(&self, session: &Session, unserved: EnvelopeError, moment: Option<NanoTimestamp>) -> Problem {
+        let passing = unserved.is_transient();
         let message = unserved.to_string();
         let (code, status) = match &unserved {
-            Unserved::Refused(problem) => (code(problem.code, session, self.key.is_some()), Some(problem.code.http())),
-            Unserved::Unknown { http, .. } | Unserved::Nonsense { http, .. } => {
-                (Code::Protocol("InvalidAgentResponseError"), Some(*http))
+            EnvelopeError::Refused(problem) => {
+                (code_of(problem.code, session, self.key.is_some()), Some(problem.code.http()))
             }
-            Unserved::Failed(error) => return with_hint(super::problem_of(error), passing, moment),
-            _ => (Code::Internal, None),
+            EnvelopeError::Unknown { http, .. } | EnvelopeError::Malformed { http, .. } => {
+                (ErrorCode::Protocol("InvalidAgentResponseError"), Some(*http))
+            }
+            EnvelopeError::Transport(error) => return with_hint(super::problem_of(error), passing, moment),
+            _ => (ErrorCode::Internal, None),
         };
-        let problem = Problem::new(code, message).transport(status.map(|status| Transport::Number(status.into())));
+        let problem =
+            Problem::new(code, message).transport(status.map(|status| TransportStatus::Number(status.into())));
         let problem = match (&unserved, code) {
-            (_, Code::CredentialsMissing) => problem.hint("give the network's API key: --key env:AGNT_KEY"),
-            (Unserved::Refused(refused), _) => match refused.code {
+            (_, ErrorCode::CredentialsMissing) => problem.hint("give the network's API key: --key env:AGNT_KEY"),
+            (EnvelopeError::Refused(refused), _) => match refused.code {
                 ProblemCode::TierRequired => problem.hint("booking needs a key of the tier pro or enterprise"),
                 ProblemCode::AgentMismatch => problem.hint("--from must be the agent that the key is bound to"),
                 ProblemCode::InvalidSignature => problem.hint("check --sign-key and --derivation"),
@@ -205,7 +209,7 @@ impl EnvelopeSend {
 }
 
 /// Adds a hint on how to find out whether the envelope took effect, without repeating it.
-fn with_hint(problem: Problem, passing: bool, moment: Option<Moment>) -> Problem {
+fn with_hint(problem: Problem, passing: bool, moment: Option<NanoTimestamp>) -> Problem {
     match moment {
         Some(moment) if passing => problem.hint(format!("repeat it within five minutes: --timestamp {moment}")),
         _ if passing => problem.hint("try again later"),
@@ -213,15 +217,17 @@ fn with_hint(problem: Problem, passing: bool, moment: Option<Moment>) -> Problem
     }
 }
 
-fn code(code: ProblemCode, session: &Session, keyed: bool) -> Code {
+fn code_of(code: ProblemCode, session: &Session, keyed: bool) -> ErrorCode {
     match code {
-        ProblemCode::Unauthorized if !keyed && session.settings.text("bearer").is_none() => Code::CredentialsMissing,
-        ProblemCode::Unauthorized | ProblemCode::InvalidSignature => Code::AuthFailed,
-        other => Code::Protocol(other.name()),
+        ProblemCode::Unauthorized if !keyed && session.settings.text("bearer").is_none() => {
+            ErrorCode::CredentialsMissing
+        }
+        ProblemCode::Unauthorized | ProblemCode::InvalidSignature => ErrorCode::AuthFailed,
+        other => ErrorCode::Protocol(other.name()),
     }
 }
 
-fn print(session: &Session, answered: &Answered) -> Outcome {
+fn print(session: &Session, answered: &NetworkAnswer) -> Outcome {
     if session.out.verbose {
         session.out.note(&format!("From: {}", answered.from));
         session.out.note(&format!("Context: {}", answered.context.as_str()));
@@ -241,7 +247,7 @@ fn endpoint(text: &str) -> Option<Url> {
 }
 
 /// Reads a secret by its reference, and tells it to the redactor.
-fn secret(session: &Session, flag: &str, reference: &str) -> Result<Secret, Problem> {
+fn read_secret(session: &Session, flag: &str, reference: &str) -> Result<Secret, Problem> {
     let wrong = |message: String| Problem::usage(message).hint("name a variable, env:NAME, or a file, file:PATH");
     let value = match reference.split_once(':') {
         Some(("env", name)) => std::env::var(name).map_err(|_| wrong(format!("{flag}: {name} is not set")))?,

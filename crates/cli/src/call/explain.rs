@@ -1,14 +1,14 @@
 //! Converts client errors into problems: the code, the message, and the next step.
 
 use super::resume::Resume;
-use crate::problem::{Code, Problem, Transport};
+use crate::problem::{ErrorCode, Problem, TransportStatus};
 use crate::render::shell;
 use crate::settings::Settings;
-use sabir_client::signature::Distrust;
-use sabir_client::{Error, Found, TransportCode, UnreachableCause};
-use sabir_proto::Code as Kind;
+use sabir_client::signature::UntrustedReason;
+use sabir_client::{DiscoveredCard, Error, TransportCode, UnreachableCause};
+use sabir_proto::FaultCode as Kind;
 use sabir_proto::card::SecurityScheme;
-use sabir_wire::card::Form;
+use sabir_wire::card::CardSchema;
 use sabir_wire::codes;
 
 /// What is known about the run when it fails.
@@ -16,7 +16,7 @@ pub(crate) struct FailureContext<'a> {
     /// The command, as it is typed.
     pub(crate) path: &'static str,
     pub(crate) settings: &'a Settings,
-    pub(crate) found: Option<&'a Found>,
+    pub(crate) found: Option<&'a DiscoveredCard>,
     /// The task of this run, if it is known.
     pub(crate) task: Option<String>,
     pub(crate) resume: Resume,
@@ -34,37 +34,39 @@ pub(crate) fn explain(error: Error, context: &FailureContext<'_>) -> Problem {
 /// The code and the message.
 pub(crate) fn problem_of(error: &Error) -> Problem {
     let (code, transport) = match error {
-        Error::Usage(_) => (Code::Usage, None),
-        Error::Unreachable { .. } if unavailable(error).is_some() => (Code::Unavailable, unavailable(error)),
-        Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (Code::Unreachable, None),
+        Error::Usage(_) => (ErrorCode::Usage, None),
+        Error::Unreachable { .. } if unavailable_status(error).is_some() => {
+            (ErrorCode::Unavailable, unavailable_status(error))
+        }
+        Error::Unreachable { .. } | Error::Refused(_) | Error::StreamLost { .. } => (ErrorCode::Unreachable, None),
         // The limits of a single answer are ours and fixed; the code for `--timeout` is for nothing else.
-        Error::Timeout { .. } => (Code::Unreachable, None),
-        Error::CardNotFound { .. } | Error::Elsewhere { .. } => (Code::CardNotFound, None),
-        Error::CardForbidden { status, .. } => (Code::CredentialsMissing, Some(TransportCode::Http(*status))),
-        Error::CardInvalid { .. } | Error::CardUntrusted { .. } => (Code::CardInvalid, None),
-        Error::TooLarge { what: "the agent card", .. } => (Code::CardInvalid, None),
-        Error::TooLarge { .. } => (Code::Protocol("InvalidAgentResponseError"), None),
-        Error::NoInterface { .. } => (Code::Internal, None),
-        Error::CredentialsMissing { transport, .. } => (Code::CredentialsMissing, transport.clone()),
-        Error::AuthFailed { transport, .. } => (Code::AuthFailed, transport.clone()),
-        Error::Fault { fault, transport, .. } => (of_fault(fault.code()), transport.clone()),
-        _ => (Code::Internal, None),
+        Error::Timeout { .. } => (ErrorCode::Unreachable, None),
+        Error::CardNotFound { .. } | Error::RedirectRefused { .. } => (ErrorCode::CardNotFound, None),
+        Error::CardForbidden { status, .. } => (ErrorCode::CredentialsMissing, Some(TransportCode::Http(*status))),
+        Error::CardInvalid { .. } | Error::CardUntrusted { .. } => (ErrorCode::CardInvalid, None),
+        Error::TooLarge { what: "the agent card", .. } => (ErrorCode::CardInvalid, None),
+        Error::TooLarge { .. } => (ErrorCode::Protocol("InvalidAgentResponseError"), None),
+        Error::NoInterface { .. } => (ErrorCode::Internal, None),
+        Error::CredentialsMissing { transport, .. } => (ErrorCode::CredentialsMissing, transport.clone()),
+        Error::AuthFailed { transport, .. } => (ErrorCode::AuthFailed, transport.clone()),
+        Error::Fault { fault, transport, .. } => (code_of_fault(fault.code()), transport.clone()),
+        _ => (ErrorCode::Internal, None),
     };
     // A status that says that all is well is not what went wrong.
     let transport = transport.filter(|code| !matches!(code, TransportCode::Http(200..=299)));
     Problem::new(code, error.to_string()).transport(transport.map(|code| match code {
-        TransportCode::JsonRpc(number) => Transport::Number(number),
-        TransportCode::Http(status) => Transport::Number(status.into()),
-        TransportCode::Grpc(name) => Transport::Name(name.to_owned()),
+        TransportCode::JsonRpc(number) => TransportStatus::Number(number),
+        TransportCode::Http(status) => TransportStatus::Number(status.into()),
+        TransportCode::Grpc(name) => TransportStatus::Name(name.to_owned()),
     }))
 }
 
 /// The code of a fault: the protocol's name, or ours where the protocol has none.
-const fn of_fault(kind: Kind) -> Code {
+const fn code_of_fault(kind: Kind) -> ErrorCode {
     match kind {
-        Kind::Unavailable | Kind::Closed => Code::Unavailable,
-        Kind::Exhausted | Kind::TooMany => Code::Vendor("SABIR_ERR_TOO_MANY_REQUESTS"),
-        Kind::Unauthenticated | Kind::Forbidden => Code::AuthFailed,
+        Kind::Unavailable | Kind::AuthUnavailable => ErrorCode::Unavailable,
+        Kind::Exhausted | Kind::RateLimited => ErrorCode::Vendor("SABIR_ERR_TOO_MANY_REQUESTS"),
+        Kind::Unauthenticated | Kind::Forbidden => ErrorCode::AuthFailed,
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::PushNotificationNotSupported
@@ -79,12 +81,12 @@ const fn of_fault(kind: Kind) -> Code {
         | Kind::MethodNotFound
         | Kind::InvalidParams
         | Kind::Internal
-        | Kind::Conflict => Code::Protocol(codes::name(kind)),
+        | Kind::Conflict => ErrorCode::Protocol(codes::name(kind)),
     }
 }
 
-/// How a server said that it cannot serve now, which is not the same as no answer. `None` if it did not say so.
-fn unavailable(error: &Error) -> Option<TransportCode> {
+/// How a server said that it cannot serve now, which is not the same as no answer. `Unchanged` if it did not say so.
+fn unavailable_status(error: &Error) -> Option<TransportCode> {
     match error {
         Error::Unreachable { cause: UnreachableCause::GatewayAnswer, reason, .. } => {
             let is_over_http = reason.starts_with("HTTP ");
@@ -103,18 +105,18 @@ fn next_step(error: &Error, context: &FailureContext<'_>) -> Option<String> {
         Error::Unreachable { reason, .. } if reason.contains("certificate") => {
             format!("trust its authority: {}", again("--ca-cert ca.pem"))
         }
-        Error::Unreachable { .. } if unavailable(error).is_some() => {
+        Error::Unreachable { .. } if unavailable_status(error).is_some() => {
             format!(
                 "the agent is there and cannot serve now: try again in a moment; if it stays so: {}",
                 doctor(context)
             )
         }
         Error::Unreachable { .. } | Error::Refused(_) | Error::Timeout { .. } => match &context.task {
-            Some(task) => context.resume.rejoin(task),
+            Some(task) => context.resume.wait_for_task(task),
             None => doctor(context),
         },
         Error::StreamLost { task, .. } => match task.as_ref().map(ToString::to_string).or(context.task.clone()) {
-            Some(task) => context.resume.rejoin(&task),
+            Some(task) => context.resume.wait_for_task(&task),
             None => format!("it is not known whether the message arrived: {}", context.resume.command("task list")),
         },
         Error::CardNotFound { .. } => {
@@ -123,7 +125,7 @@ fn next_step(error: &Error, context: &FailureContext<'_>) -> Option<String> {
         Error::CardForbidden { .. } => {
             "save the card and name the file: sabir card get --agent-card ./card.json".into()
         }
-        Error::CardUntrusted { reason, .. } if matches!(**reason, Distrust::Uncovered(_)) => {
+        Error::CardUntrusted { reason, .. } if matches!(**reason, UntrustedReason::Uncovered(_)) => {
             "do not use this card: whoever passed it on may have written that part".into()
         }
         Error::CardUntrusted { .. } => {
@@ -135,14 +137,14 @@ fn next_step(error: &Error, context: &FailureContext<'_>) -> Option<String> {
             let list = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
             format!("the card offers {list}; see it with {}", context.resume.command("card get"))
         }
-        Error::CredentialsMissing { .. } => credentials(context),
-        Error::AuthFailed { .. } => format!("check the credential, or get a new one: {}", credentials(context)),
-        Error::Fault { fault, .. } => return of_kind(fault.code(), context, &again),
+        Error::CredentialsMissing { .. } => credentials_hint(context),
+        Error::AuthFailed { .. } => format!("check the credential, or get a new one: {}", credentials_hint(context)),
+        Error::Fault { fault, .. } => return hint_for_code(fault.code(), context, &again),
         _ => "add --debug to see what went over the wire".into(),
     })
 }
 
-fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> String) -> Option<String> {
+fn hint_for_code(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> String) -> Option<String> {
     Some(match kind {
         Kind::TaskNotFound => {
             format!("check the id ({}); add --debug for the agent's own reply", context.resume.command("task list"))
@@ -154,7 +156,7 @@ fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> Str
         {
             "its card names no version: leave --a2a-version out, and the one it speaks is found".into()
         }
-        Kind::VersionNotSupported => match oldest_spoken(context.found) {
+        Kind::VersionNotSupported => match offered_version(context.found) {
             Some(version) => again(&format!("--a2a-version {version}")),
             None => format!("see what it speaks: {}", context.resume.command("card get")),
         },
@@ -163,7 +165,7 @@ fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> Str
             None => again("--extension <uri>"),
         },
         Kind::UnsupportedOperation if context.path == "task subscribe" => match &context.task {
-            Some(task) => context.resume.rejoin(task),
+            Some(task) => context.resume.wait_for_task(task),
             None => context.resume.command("task get") + " <taskId> --wait",
         },
         Kind::UnsupportedOperation | Kind::PushNotificationNotSupported | Kind::ExtendedAgentCardNotConfigured => {
@@ -171,7 +173,7 @@ fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> Str
         }
         Kind::TaskNotCancelable => "sabir task get shows how it stands; add --debug for the agent's own reply".into(),
         Kind::Unavailable => format!("try again in a moment; if it stays so: {}", doctor(context)),
-        Kind::Exhausted | Kind::TooMany => {
+        Kind::Exhausted | Kind::RateLimited => {
             "a limit of the agent is reached: wait before the next call; --curl shows how many a command makes".into()
         }
         _ => "add --debug for the agent's own reply".into(),
@@ -179,7 +181,7 @@ fn of_kind(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) -> Str
 }
 
 fn is_version_open(context: &FailureContext<'_>) -> bool {
-    context.found.is_some_and(Found::is_version_open)
+    context.found.is_some_and(DiscoveredCard::is_version_open)
 }
 
 fn doctor(context: &FailureContext<'_>) -> String {
@@ -190,15 +192,15 @@ fn doctor(context: &FailureContext<'_>) -> String {
 }
 
 /// How to get a credential, as the card describes it.
-fn credentials(context: &FailureContext<'_>) -> String {
+fn credentials_hint(context: &FailureContext<'_>) -> String {
     let schemes = context.found.map(|found| &found.card.security_schemes);
     let mut ways: Vec<String> =
-        schemes.into_iter().flatten().map(|(name, scheme)| way_in(name, scheme, context)).collect();
+        schemes.into_iter().flatten().map(|(name, scheme)| scheme_hint(name, scheme, context)).collect();
     ways.dedup();
     if ways.is_empty() {
         // Cards of XPR have no schemes: its agents are called with a signature, or not at all.
         ways.push(match context.found.map(|found| found.form) {
-            Some(Form::Xpr) => SIGN.into(),
+            Some(CardSchema::Xpr) => XPR_HINT.into(),
             _ => "set A2ACLI_BEARER".into(),
         });
     }
@@ -206,11 +208,11 @@ fn credentials(context: &FailureContext<'_>) -> String {
 }
 
 /// The hint for agents of XPR Network.
-const SIGN: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
+const XPR_HINT: &str = "set XPR_PRIVATE_KEY and give --xpr-account <name>";
 
-fn way_in(name: &str, scheme: &SecurityScheme, context: &FailureContext<'_>) -> String {
+fn scheme_hint(name: &str, scheme: &SecurityScheme, context: &FailureContext<'_>) -> String {
     match scheme {
-        SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => SIGN.into(),
+        SecurityScheme::ApiKey { name, .. } if sabir_client::xpr::is_header(name) => XPR_HINT.into(),
         SecurityScheme::ApiKey { .. } => "set A2ACLI_API_KEY".into(),
         SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("basic") => "set A2ACLI_BASIC".into(),
         SecurityScheme::HttpAuth { .. } => "set A2ACLI_BEARER".into(),
@@ -222,7 +224,7 @@ fn way_in(name: &str, scheme: &SecurityScheme, context: &FailureContext<'_>) -> 
 }
 
 /// A version that the card offers and this tool can speak on request.
-fn oldest_spoken(found: Option<&Found>) -> Option<String> {
+fn offered_version(found: Option<&DiscoveredCard>) -> Option<String> {
     let interfaces = found?.card.supported_interfaces.iter();
     let spoken = interfaces.filter_map(|interface| {
         let version: Vec<&str> = interface.protocol_version.split('.').take(2).collect();
@@ -231,7 +233,7 @@ fn oldest_spoken(found: Option<&Found>) -> Option<String> {
     spoken.map(|dialect| dialect.name().to_owned()).next()
 }
 
-fn required_extension(found: Option<&Found>) -> Option<String> {
+fn required_extension(found: Option<&DiscoveredCard>) -> Option<String> {
     let required = found?.card.capabilities.extensions.iter().find(|extension| extension.required)?;
     Some(required.uri.clone())
 }

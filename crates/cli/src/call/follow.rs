@@ -1,28 +1,28 @@
 //! Following a task to its end: as events, or for its result alone.
 
-use super::report::strange;
+use super::report::invalid_answer;
 use super::{Session, report};
 use crate::problem::{Outcome, Stop};
-use crate::render::{AnswerPrinter, Node, Printed};
-use sabir_client::{Agent, Events, Follow, Said};
-use sabir_proto::{Answer, SendMessage, TaskRef, TheirEvent};
+use crate::render::{AnswerPrinter, Node, PrinterOutput};
+use sabir_client::{Agent, AgentResponse, FollowOptions, TaskEvents};
+use sabir_proto::{SendMessage, TaskRef, WireEvent, WireReply};
 
 impl Session {
-    pub(crate) fn follow(&self) -> Follow {
-        Follow { pace: self.pace(), ..Follow::default() }
+    pub(crate) fn follow(&self) -> FollowOptions {
+        FollowOptions { schedule: self.poll_pace(), ..FollowOptions::default() }
     }
 
     /// Prints every event as it comes.
-    pub(crate) async fn print_events(&self, events: &mut Events) -> Outcome {
+    pub(crate) async fn print_events(&self, events: &mut TaskEvents) -> Outcome {
         let mut last = None;
         while let Some(next) = events.next().await {
             let said = next.map_err(|error| self.failed(error))?;
             self.report_event(said.json())?;
             last = Some(said);
         }
-        let Some(last) = last else { return Err(strange("the stream ended without an event").into()) };
+        let Some(last) = last else { return Err(invalid_answer("the stream ended without an event").into()) };
         let (task, context) = ids_of(&last.value);
-        let state = last_state(&last);
+        let state = event_state(&last);
         self.report_end(task.as_deref(), context.as_deref(), &state)
     }
 
@@ -30,7 +30,7 @@ impl Session {
     pub(crate) fn print(
         &self,
         printer: &mut AnswerPrinter,
-        event: impl FnOnce(&mut AnswerPrinter) -> Printed,
+        event: impl FnOnce(&mut AnswerPrinter) -> PrinterOutput,
     ) -> Result<(), Stop> {
         let printed = event(printer);
         if !printed.text.is_empty() {
@@ -40,7 +40,7 @@ impl Session {
             self.out.warn(remark);
         }
         if printed.doing.is_some() {
-            self.observer.doing(printed.doing);
+            self.observer.set_activity(printed.doing);
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Session {
     }
 
     /// Follows an answer and writes it as it comes.
-    pub(crate) async fn print_answer(&self, events: &mut Events, name: &str) -> Outcome {
+    pub(crate) async fn print_answer(&self, events: &mut TaskEvents, name: &str) -> Outcome {
         let mut printer = self.printer(name);
         let mut last = None;
         while let Some(next) = events.next().await {
@@ -59,10 +59,10 @@ impl Session {
             self.print(&mut printer, |printer| printer.event(&said.value))?;
             last = Some(said);
         }
-        let Some(last) = last else { return Err(strange("the stream ended without an event").into()) };
+        let Some(last) = last else { return Err(invalid_answer("the stream ended without an event").into()) };
         self.out.payload(&printer.end())?;
         let (task, context) = ids_of(&last.value);
-        self.report_standing(task.as_deref(), context.as_deref(), &last_state(&last))
+        self.report_state_and_ids(task.as_deref(), context.as_deref(), &event_state(&last))
     }
 
     /// Sends a message and writes the answer as it comes.
@@ -70,7 +70,7 @@ impl Session {
         match agent.stream(request.clone(), self.follow()).await {
             Ok(mut events) => self.print_answer(&mut events, &agent.card().name).await,
             Err(error) if report::is_no_stream(&error) && !self.settings.on("stream") => {
-                let json = self.send_and_ask(agent, request).await?;
+                let json = self.send_and_poll(agent, request).await?;
                 self.report_response(&json)
             }
             Err(error) => Err(self.failed(error).into()),
@@ -78,33 +78,33 @@ impl Session {
     }
 
     /// Waits for the last event and says nothing on the way. Returns it as `{"task": …}` or `{"message": …}`.
-    pub(crate) async fn last_event(&self, events: &mut Events) -> Result<LastEvent, Stop> {
+    pub(crate) async fn last_event(&self, events: &mut TaskEvents) -> Result<LastEvent, Stop> {
         let mut last = None;
         while let Some(next) = events.next().await {
             let said = next.map_err(|error| self.failed(error))?;
             last = Some(said);
         }
         match last {
-            None => Err(strange("the stream ended without an event").into()),
-            Some(said) if matches!(said.value, TheirEvent::Task(_) | TheirEvent::Message(_)) => {
+            None => Err(invalid_answer("the stream ended without an event").into()),
+            Some(said) if matches!(said.value, WireEvent::Task(_) | WireEvent::Message(_)) => {
                 Ok(LastEvent::Whole(said.json().to_owned()))
             }
             Some(said) => match task_of(&said.value).cloned() {
                 Some(task) => Ok(LastEvent::Part(task)),
-                None => Err(strange("the last event names no task").into()),
+                None => Err(invalid_answer("the last event names no task").into()),
             },
         }
     }
 
     /// Sends a message and waits for its result: by a stream if the agent streams, else by asking for the task.
-    pub(crate) async fn send_and_stay(&self, agent: &Agent, request: SendMessage) -> Result<String, Stop> {
+    pub(crate) async fn send_and_wait(&self, agent: &Agent, request: SendMessage) -> Result<String, Stop> {
         let mut events = match agent.stream(request.clone(), self.follow()).await {
             Ok(events) => events,
             // The card promises a stream and the agent knows nothing of it: ask instead. It has refused the message, so
             // nothing is done twice.
             Err(error) if report::is_no_stream(&error) => {
                 self.observer.debug("the agent does not stream after all; asking for the task instead");
-                return self.send_and_ask(agent, request).await;
+                return self.send_and_poll(agent, request).await;
             }
             Err(error) => return Err(self.failed(error).into()),
         };
@@ -114,21 +114,21 @@ impl Session {
                 // The agent's own task is more complete than one folded from its events.
                 Ok(said) => Ok(format!(r#"{{"task":{}}}"#, said.json())),
                 Err(_) => {
-                    let folded = events.folded().ok_or_else(|| strange("the events make no task"))?;
+                    let folded = events.folded_task().ok_or_else(|| invalid_answer("the events make no task"))?;
                     Ok(format!(r#"{{"task":{}}}"#, folded.json()))
                 }
             },
         }
     }
 
-    async fn send_and_ask(&self, agent: &Agent, mut request: SendMessage) -> Result<String, Stop> {
+    async fn send_and_poll(&self, agent: &Agent, mut request: SendMessage) -> Result<String, Stop> {
         request.configuration.return_immediately = true;
         let said = agent.send(request).await.map_err(|error| self.failed(error))?;
-        let Answer::SentTask(task) = &said.value else { return Ok(said.json().to_owned()) };
+        let WireReply::SentTask(task) = &said.value else { return Ok(said.json().to_owned()) };
         if task.status.state.is_settled() || task.status.state.is_interrupted() {
             return Ok(said.json().to_owned());
         }
-        let settled = agent.wait(task.id.clone(), self.pace()).await.map_err(|error| self.failed(error))?;
+        let settled = agent.wait(task.id.clone(), self.poll_pace()).await.map_err(|error| self.failed(error))?;
         Ok(format!(r#"{{"task":{}}}"#, settled.json()))
     }
 }
@@ -142,27 +142,27 @@ pub(crate) enum LastEvent {
 }
 
 /// The task that an event is about.
-fn task_of(event: &TheirEvent) -> Option<&TaskRef> {
+fn task_of(event: &WireEvent) -> Option<&TaskRef> {
     match event {
-        TheirEvent::Task(task) => Some(&task.id),
-        TheirEvent::StatusUpdate(update) => Some(&update.task_id),
-        TheirEvent::ArtifactUpdate(update) => Some(&update.task_id),
-        TheirEvent::Message(message) => message.task_id.as_ref(),
+        WireEvent::Task(task) => Some(&task.id),
+        WireEvent::StatusUpdate(update) => Some(&update.task_id),
+        WireEvent::ArtifactUpdate(update) => Some(&update.task_id),
+        WireEvent::Message(message) => message.task_id.as_ref(),
     }
 }
 
-fn ids_of(event: &TheirEvent) -> (Option<String>, Option<String>) {
+fn ids_of(event: &WireEvent) -> (Option<String>, Option<String>) {
     let context = match event {
-        TheirEvent::Task(task) => task.context_id.as_ref(),
-        TheirEvent::StatusUpdate(update) => update.context_id.as_ref(),
-        TheirEvent::ArtifactUpdate(update) => update.context_id.as_ref(),
-        TheirEvent::Message(message) => return (None, message.context_id.as_ref().map(ToString::to_string)),
+        WireEvent::Task(task) => task.context_id.as_ref(),
+        WireEvent::StatusUpdate(update) => update.context_id.as_ref(),
+        WireEvent::ArtifactUpdate(update) => update.context_id.as_ref(),
+        WireEvent::Message(message) => return (None, message.context_id.as_ref().map(ToString::to_string)),
     };
     (task_of(event).map(ToString::to_string), context.map(ToString::to_string))
 }
 
 /// The state an event tells, by its name on the wire.
-fn last_state(said: &Said<TheirEvent>) -> String {
+fn event_state(said: &AgentResponse<WireEvent>) -> String {
     let event = Node::new(said.json());
     match event.get("task").or_else(|| event.get("statusUpdate")) {
         Some(holder) => report::state_of(holder),

@@ -1,21 +1,21 @@
 //! `sabir network …`: reads and updates the registry of a booking network.
 
-use super::{Interrupts, Session, drive, tls};
+use super::{InterruptHandling, Session, run_session, tls};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Transport};
+use crate::problem::{ErrorCode, Outcome, Problem, TransportStatus};
 use bytes::Bytes;
 use clap::Args;
 use http::{Method, Request, header};
-use sabir_client::{Documents, Egress, Error};
+use sabir_client::{DocumentClient, Egress, Error};
 use sabir_wire::agnt::PATH;
 use serde_json::{Value, json};
 use std::time::Duration;
 use url::Url;
 
 /// How long a registry may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REGISTRY_TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest answer of a registry, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -41,8 +41,8 @@ pub(crate) struct NetworkList {
 
 impl Verb for NetworkList {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| {
-            let mut url = below(&server(session)?, "search")?;
+        run_session(invocation, InterruptHandling::Detach, async |session| {
+            let mut url = below(&registry_server(session)?, "search")?;
             let wishes = [
                 ("intent", &self.intent),
                 ("category", &self.category),
@@ -70,7 +70,7 @@ impl Verb for NetworkList {
                     for (label, member) in
                         [("  Categories", "categories"), ("  Areas", "areas"), ("  Cities", "cities")]
                     {
-                        fields.maybe(label, words(&record["coverage"][member]).as_deref());
+                        fields.maybe(label, comma_separated(&record["coverage"][member]).as_deref());
                     }
                     fields.field("  Fee", &format!("{} %", record["pricing"]["fee_pct"]));
                     fields.field("  Published at", &text(&network["origin"]));
@@ -97,9 +97,9 @@ pub(crate) struct NetworkAdd {
 
 impl Verb for NetworkAdd {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| {
-            let (from, to) = (address(&self.network)?, server(session)?);
-            pass_on(session, &from, &to).await
+        run_session(invocation, InterruptHandling::Detach, async |session| {
+            let (from, to) = (address(&self.network)?, registry_server(session)?);
+            copy_record(session, &from, &to).await
         })
     }
 }
@@ -118,9 +118,9 @@ pub(crate) struct NetworkPublish {
 
 impl Verb for NetworkPublish {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| {
-            let (from, to) = (server(session)?, address(&self.to)?);
-            pass_on(session, &from, &to).await
+        run_session(invocation, InterruptHandling::Detach, async |session| {
+            let (from, to) = (registry_server(session)?, address(&self.to)?);
+            copy_record(session, &from, &to).await
         })
     }
 }
@@ -140,10 +140,10 @@ pub(crate) struct NetworkRemove {
 
 impl Verb for NetworkRemove {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| {
-            let url = below(&server(session)?, &format!("networks/{}", self.id))?;
+        run_session(invocation, InterruptHandling::Detach, async |session| {
+            let url = below(&registry_server(session)?, &format!("networks/{}", self.id))?;
             let entry = ask(session, Method::GET, &url, None).await?;
-            let signed = sabir_server::admin::withdrawal(&entry["record"].to_string(), &self.key)
+            let signed = sabir_server::admin::make_withdrawal(&entry["record"].to_string(), &self.key)
                 .map_err(|problem| Problem::usage(problem).hint("sabir network remove --help"))?;
             ask(session, Method::DELETE, &url, Some(signed)).await?;
             session.out.text(|fields| fields.field("Removed", &self.id))?;
@@ -156,12 +156,12 @@ impl Verb for NetworkRemove {
 }
 
 /// Reads the record of the network at one place, and puts it into the registry at another.
-async fn pass_on(session: &Session, from: &Url, to: &Url) -> Outcome {
+async fn copy_record(session: &Session, from: &Url, to: &Url) -> Outcome {
     let mut status = from.clone();
     status.set_path(&format!("{PATH}/status"));
     let status = ask(session, Method::GET, &status, None).await?;
     let Some(id) = status["network"].as_str() else {
-        return Err(Problem::new(Code::CardInvalid, format!("there is no booking network at {from}")).into());
+        return Err(Problem::new(ErrorCode::CardInvalid, format!("there is no booking network at {from}")).into());
     };
     let path = format!("networks/{id}");
     let entry = ask(session, Method::GET, &below(from, &path)?, None).await.map_err(|problem| {
@@ -181,7 +181,7 @@ async fn pass_on(session: &Session, from: &Url, to: &Url) -> Outcome {
 }
 
 /// The server whose registry the command uses.
-fn server(session: &Session) -> Result<Url, Problem> {
+fn registry_server(session: &Session) -> Result<Url, Problem> {
     match session.settings.text("agent-card") {
         Some(text) => address(text),
         None => Err(Problem::usage("no server was given")
@@ -205,7 +205,8 @@ fn below(server: &Url, path: &str) -> Result<Url, Problem> {
 
 async fn ask(session: &Session, method: Method, url: &Url, body: Option<String>) -> Result<Value, Problem> {
     let problem = |error: Error| super::problem_of(&error);
-    let documents = Documents::new(Egress::anywhere(), &tls(&session.settings).map_err(problem)?, PATIENCE);
+    let documents =
+        DocumentClient::new(Egress::anywhere(), &tls(&session.settings).map_err(problem)?, REGISTRY_TIMEOUT);
     let request = Request::builder().method(method).uri(url.as_str()).header(header::ACCEPT, "application/json");
     let request = request.header(header::CONTENT_TYPE, "application/json");
     let request = request.body(Bytes::from(body.unwrap_or_default()));
@@ -221,16 +222,16 @@ async fn ask(session: &Session, method: Method, url: &Url, body: Option<String>)
         None => format!("{url} answers HTTP {status}; is there a booking network?"),
     };
     let code = match status.as_u16() {
-        401 | 403 => Code::AuthFailed,
-        404 => Code::Vendor("SABIR_ERR_NO_NETWORK"),
-        409 => Code::Vendor("SABIR_ERR_STALE"),
-        _ => Code::Internal,
+        401 | 403 => ErrorCode::AuthFailed,
+        404 => ErrorCode::Vendor("SABIR_ERR_NO_NETWORK"),
+        409 => ErrorCode::Vendor("SABIR_ERR_STALE"),
+        _ => ErrorCode::Internal,
     };
-    Err(Problem::new(code, message).transport(Some(Transport::Number(status.as_u16().into()))))
+    Err(Problem::new(code, message).transport(Some(TransportStatus::Number(status.as_u16().into()))))
 }
 
 /// A list of texts on one line; nothing where it is empty.
-fn words(list: &Value) -> Option<String> {
+fn comma_separated(list: &Value) -> Option<String> {
     let words: Vec<&str> = list.as_array()?.iter().filter_map(Value::as_str).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

@@ -6,17 +6,17 @@ use crate::output::Output;
 use crate::redact::REDACTED;
 use crate::settings::Settings;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sabir_client::{Note, Observer};
+use sabir_client::{Observation, Observer};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest text of one message that is logged, in bytes. Files travel inside messages.
 const LOGGED_BYTES_MAX: usize = 256 << 10;
 /// What takes longer than this is worth a progress line.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The same in the pretty form; after that, the spinner turns once per `TURN`.
-const PATIENCE_PRETTY: Duration = Duration::from_millis(250);
-const TURN: Duration = Duration::from_millis(100);
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
+/// The same in the pretty form; after that, the spinner turns once per `SPINNER_INTERVAL`.
+const SPINNER_DELAY: Duration = Duration::from_millis(250);
+const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sees everything the client does.
 pub(crate) struct CallObserver {
@@ -26,7 +26,7 @@ pub(crate) struct CallObserver {
     streams: bool,
     task: Mutex<Option<String>>,
     /// What the agent says about its current work.
-    doing: Mutex<Option<String>>,
+    activity: Mutex<Option<String>>,
 }
 
 impl CallObserver {
@@ -37,7 +37,7 @@ impl CallObserver {
             curl: settings.on("curl"),
             streams: settings.on("stream"),
             task: Mutex::new(None),
-            doing: Mutex::new(None),
+            activity: Mutex::new(None),
         }
     }
 
@@ -47,7 +47,7 @@ impl CallObserver {
     }
 
     /// Sets the task that this run is about.
-    pub(crate) fn about(&self, task: &str) {
+    pub(crate) fn set_task(&self, task: &str) {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.to_owned());
     }
 
@@ -59,34 +59,34 @@ impl CallObserver {
     }
 
     /// Sets what the agent says about its work, for the progress line.
-    pub(crate) fn doing(&self, said: Option<String>) {
-        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    pub(crate) fn set_activity(&self, said: Option<String>) {
+        *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
     /// Shows the progress line from time to time. Never returns.
     pub(crate) async fn show_progress(&self, out: &Output) {
-        if !out.watched() || self.debug {
+        if !out.shows_progress() || self.debug {
             return std::future::pending().await;
         }
         let begun = Instant::now();
-        self.doing(None);
+        self.set_activity(None);
         if out.is_pretty() {
             return self.spin(out, begun).await;
         }
         loop {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(PROGRESS_DELAY).await;
             let what = self.task().map_or_else(|| "waiting for the agent".to_owned(), |task| format!("task {task}"));
             out.progress(&format!("{what}, {} s", begun.elapsed().as_secs()));
         }
     }
 
     async fn spin(&self, out: &Output, begun: Instant) {
-        tokio::time::sleep(PATIENCE_PRETTY).await;
+        tokio::time::sleep(SPINNER_DELAY).await;
         for tick in 0.. {
-            let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let doing = self.activity.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let words = doing.as_deref().unwrap_or("waiting for the agent");
             out.spin(tick, &format!("{words} ({} s)", begun.elapsed().as_secs()));
-            tokio::time::sleep(TURN).await;
+            tokio::time::sleep(SPINNER_INTERVAL).await;
         }
     }
 
@@ -103,29 +103,29 @@ impl CallObserver {
         self.out.note(&format!("{direction} {}{cut}", &text[..end]));
     }
 
-    fn log(&self, note: &Note<'_>) {
+    fn log(&self, note: &Observation<'_>) {
         match note {
-            Note::Request { method, url, headers, body } => {
+            Observation::Request { method, url, headers, body } => {
                 self.out.note(&format!("> {method} {}", self.out.redactor.url(url)));
                 self.header('>', headers);
                 if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
                     self.body('>', body);
                 }
             }
-            Note::Response { status, headers, elapsed } => {
+            Observation::Response { status, headers, elapsed } => {
                 self.out.note(&format!("< {status} after {} ms", elapsed.as_millis()));
                 self.header('<', headers);
             }
-            Note::Body { bytes } => {
+            Observation::Body { bytes } => {
                 if let Ok(text) = std::str::from_utf8(bytes) {
                     self.body('<', text);
                 }
             }
-            Note::Frame { id, data } => {
+            Observation::Frame { id, data } => {
                 let id = id.map(|id| format!("id {id}: ")).unwrap_or_default();
                 self.body('<', &format!("{id}{data}"));
             }
-            Note::Retry { attempt, pause, reason } => {
+            Observation::Retry { attempt, pause, reason } => {
                 self.debug(&format!("attempt {attempt} in {} ms, because {reason}", pause.as_millis()));
             }
             _ => {}
@@ -144,19 +144,19 @@ pub(super) fn shown(name: &HeaderName, value: &HeaderValue, out: &Output) -> Str
 }
 
 impl Observer for CallObserver {
-    fn note(&self, note: &Note<'_>) {
+    fn observe(&self, note: &Observation<'_>) {
         if self.debug {
             self.log(note);
         }
         match note {
-            Note::Request { method, url, headers, body } if self.curl => {
+            Observation::Request { method, url, headers, body } if self.curl => {
                 let body = body.and_then(|body| std::str::from_utf8(body).ok());
-                self.out.note(&curl::command(method, url, headers, body, &self.out));
+                self.out.note(&curl::curl_command(method, url, headers, body, &self.out));
             }
-            Note::TaskKnown { task, .. } => {
+            Observation::TaskKnown { task, .. } => {
                 let task = task.to_string();
                 if self.task().as_deref() != Some(task.as_str()) {
-                    self.about(&task);
+                    self.set_task(&task);
                     // For a person the ids stand below the answer.
                     if self.out.is_running() {
                         return;
@@ -164,18 +164,18 @@ impl Observer for CallObserver {
                     self.out.note(&format!("Task ID: {task}"));
                 }
             }
-            Note::Reconnecting { attempt, reason } => {
+            Observation::Reconnecting { attempt, reason } => {
                 self.out.note(&format!("the stream broke off ({reason}); taking it up again, attempt {attempt}"));
             }
-            Note::Reconnected { after } => self.out.note(&match after {
+            Observation::Reconnected { after } => self.out.note(&match after {
                 Some(after) => format!("reconnected after event {after}"),
                 None => "reconnected; the agent does not number its events, so the task is told anew".to_owned(),
             }),
-            Note::Polling { reason } if self.streams => {
+            Observation::Polling { reason } if self.streams => {
                 self.out.warn(&format!("no stream ({reason}); asking for the task now and then instead"));
             }
-            Note::Polling { reason } => self.debug(&format!("asking now and then: {reason}")),
-            Note::Warning(text) => self.out.warn(text),
+            Observation::Polling { reason } => self.debug(&format!("asking now and then: {reason}")),
+            Observation::Warning(text) => self.out.warn(text),
             _ => {}
         }
     }

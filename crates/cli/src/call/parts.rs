@@ -14,9 +14,9 @@ const INLINE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Parts {
     given: Vec<TypedPart>,
     /// A media type that stands before every part flag.
-    stray: Option<String>,
+    media_type_without_part: Option<String>,
     /// A media type for a part that has one already.
-    twice: Option<String>,
+    second_media_type: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +92,8 @@ impl Parts {
                 continue;
             }
             match parts.given.iter_mut().rev().find(|given| given.flag != POSITIONAL) {
-                None => parts.stray = Some(value),
-                Some(given) if given.media_type.is_some() => parts.twice = Some(value),
+                None => parts.media_type_without_part = Some(value),
+                Some(given) if given.media_type.is_some() => parts.second_media_type = Some(value),
                 Some(given) => given.media_type = Some(value),
             }
         }
@@ -127,10 +127,10 @@ impl Parts {
     /// The parts as they go over the wire. `stdin` is read at most once.
     pub(crate) fn read(&self, stdin: &mut dyn Read) -> Result<Vec<Part>, Problem> {
         let wrong = |message: String| Problem::usage(message).hint("sabir send --help");
-        if let Some(value) = &self.stray {
+        if let Some(value) = &self.media_type_without_part {
             return Err(wrong(format!("--media-type {value} stands before every part flag")));
         }
-        if let Some(value) = &self.twice {
+        if let Some(value) = &self.second_media_type {
             return Err(wrong(format!("--media-type {value} is the second for the same part")));
         }
         if self.given.is_empty() {
@@ -312,7 +312,7 @@ mod tests {
             vec!["--file", "/nowhere.json"],
             vec![],
         ] {
-            assert_eq!(json(&words, "1").unwrap_err().code, crate::problem::Code::Usage, "{words:?}");
+            assert_eq!(json(&words, "1").unwrap_err().code, crate::problem::ErrorCode::Usage, "{words:?}");
         }
     }
 

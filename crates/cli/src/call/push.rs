@@ -6,7 +6,7 @@ mod receiver;
 pub(crate) use listen::PushConfigListen;
 
 use super::task::TaskArgument;
-use super::{Interrupts, Session, drive};
+use super::{InterruptHandling, Session, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -77,13 +77,13 @@ pub(crate) struct PushConfigDelete {
 impl Verb for PushConfigCreate {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             session.reference()?;
-            let task = self.which.one(session)?;
+            let task = self.which.task_id(session)?;
             let config = self.config(session)?;
             let agent = session.connect().await?;
             let said = agent.create_push(task, config).await.map_err(|error| session.failed(error))?;
-            one(session, said.json())
+            report_config(session, said.json())
         })
     }
 }
@@ -116,13 +116,13 @@ impl Verb for PushConfigGet {
     fn run(self, invocation: Invocation) -> Outcome {
         let (agent, task, registration) = self.which.read()?;
         let invocation = invocation.with_agent(agent.as_deref())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             session.reference()?;
-            let task_id = TaskArgument::from(task).one(session)?;
+            let task_id = TaskArgument::from(task).task_id(session)?;
             let agent = session.connect().await?;
             let request = GetPush { tenant: Tenant::none(), task_id, id: registration };
             let said = agent.get_push(request).await.map_err(|error| session.failed(error))?;
-            one(session, said.json())
+            report_config(session, said.json())
         })
     }
 }
@@ -130,9 +130,9 @@ impl Verb for PushConfigGet {
 impl Verb for PushConfigList {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             session.reference()?;
-            let task_id = self.which.one(session)?;
+            let task_id = self.which.task_id(session)?;
             let page_size = session.settings.count("page-size").and_then(|size| i32::try_from(size).ok());
             let page_token = self.page_token.unwrap_or_default();
             let agent = session.connect().await?;
@@ -160,9 +160,9 @@ impl Verb for PushConfigDelete {
     fn run(self, invocation: Invocation) -> Outcome {
         let (agent, task, registration) = self.which.read()?;
         let invocation = invocation.with_agent(agent.as_deref())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             session.reference()?;
-            let task_id = TaskArgument::from(task).one(session)?;
+            let task_id = TaskArgument::from(task).task_id(session)?;
             let agent = session.connect().await?;
             let mut fields = Fields::new();
             fields.field("Task ID", &task_id.to_string());
@@ -179,7 +179,7 @@ impl Verb for PushConfigDelete {
     }
 }
 
-fn one(session: &Session, json: &str) -> Outcome {
+fn report_config(session: &Session, json: &str) -> Outcome {
     if session.out.is_json() {
         session.out.document(json)?;
     } else {

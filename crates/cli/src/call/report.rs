@@ -2,9 +2,9 @@
 
 use super::Session;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::render::{self, Detail, Fields, Node, Tone, escape, state_word};
-use sabir_proto::{Message, TheirEvent, TheirTask};
+use sabir_proto::{Message, WireEvent, WireTask};
 
 impl Session {
     /// How much is shown of a task.
@@ -15,10 +15,11 @@ impl Session {
 
     /// A task as it is: `json` is what goes out in JSON, `task` the task inside it.
     pub(crate) fn report_task(&self, json: &str, task: Node<'_>) -> Outcome {
-        if let (true, Ok(typed)) = (self.shows_running(), serde_json::from_str::<TheirTask>(task.raw())) {
-            return self.report_running(&typed);
+        if let (true, Ok(typed)) = (self.prints_answer_text(), serde_json::from_str::<WireTask>(task.raw())) {
+            return self.report_answer_text(&typed);
         }
-        let resume = self.ways_on(task.word("id").as_deref(), task.word("contextId").as_deref(), &state_of(task));
+        let resume =
+            self.resume_commands(task.word("id").as_deref(), task.word("contextId").as_deref(), &state_of(task));
         if self.out.is_json() {
             self.out.document(json)?;
             self.note_resume(&resume);
@@ -27,28 +28,28 @@ impl Session {
             render::task(&mut fields, task, &resume, self.detail());
             self.out.fields(fields)?;
         }
-        self.warn_of(&state_of(task));
-        Ok(self.verdict(&state_of(task)))
+        self.warn_about_state(&state_of(task));
+        Ok(self.exit_of_state(&state_of(task)))
     }
 
     /// Whether a task is shown as its answer. The whole exchange is shown as fields.
-    fn shows_running(&self) -> bool {
+    fn prints_answer_text(&self) -> bool {
         let detail = self.detail();
         self.out.is_running() && !detail.verbose && !detail.history
     }
 
     /// A task as its answer, with the ids below it.
-    fn report_running(&self, task: &TheirTask) -> Outcome {
+    fn report_answer_text(&self, task: &WireTask) -> Outcome {
         let mut printer = self.printer(self.agent_name().as_deref().unwrap_or("agent"));
         self.print(&mut printer, |printer| printer.task(task))?;
         self.out.payload(&printer.end())?;
         let context = task.context_id.as_ref().map(ToString::to_string);
-        self.report_standing(Some(&task.id.to_string()), context.as_deref(), task.status.state.name())
+        self.report_state_and_ids(Some(&task.id.to_string()), context.as_deref(), task.status.state.name())
     }
 
     /// Prints the lines below an answer: the state, the ids, and the commands to continue with.
-    pub(crate) fn report_standing(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Outcome {
-        let verdict = self.verdict(state);
+    pub(crate) fn report_state_and_ids(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Outcome {
+        let verdict = self.exit_of_state(state);
         if self.out.quiet {
             return Ok(verdict);
         }
@@ -66,7 +67,7 @@ impl Session {
             "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED"
         );
         if task.is_some() && !done {
-            for way in self.ways_on(task, context, state) {
+            for way in self.resume_commands(task, context, state) {
                 text += &(dim(&format!("go on: {way}")) + "\n");
             }
         }
@@ -75,7 +76,7 @@ impl Session {
     }
 
     /// The exit status: of the state, where `--fail-on` names it.
-    fn verdict(&self, state: &str) -> Exit {
+    fn exit_of_state(&self, state: &str) -> Exit {
         let named = self.settings.list("fail-on").iter().flat_map(|list| list.split(','));
         Exit::of_state(state)
             .filter(|exit| named.into_iter().any(|name| exit.is_named(name.trim())))
@@ -89,16 +90,16 @@ impl Session {
             return self.report_task(json, task);
         }
         let Some(message) = response.get("message") else {
-            return Err(strange("the answer is neither a task nor a message").into());
+            return Err(invalid_answer("the answer is neither a task nor a message").into());
         };
         let context = message.word("contextId");
-        if let (true, Ok(typed)) = (self.shows_running(), serde_json::from_str::<Message>(message.raw())) {
+        if let (true, Ok(typed)) = (self.prints_answer_text(), serde_json::from_str::<Message>(message.raw())) {
             let mut printer = self.printer(self.agent_name().as_deref().unwrap_or("agent"));
-            self.print(&mut printer, |printer| printer.event(&TheirEvent::Message(typed)))?;
+            self.print(&mut printer, |printer| printer.event(&WireEvent::Message(typed)))?;
             self.out.payload(&printer.end())?;
-            return self.report_standing(None, context.as_deref(), "");
+            return self.report_state_and_ids(None, context.as_deref(), "");
         }
-        let resume: Vec<String> = context.iter().map(|context| self.resume().go_on(context)).collect();
+        let resume: Vec<String> = context.iter().map(|context| self.resume().continue_context(context)).collect();
         if self.out.is_json() {
             self.out.document(json)?;
             self.note_resume(&resume);
@@ -125,7 +126,7 @@ impl Session {
 
     /// What follows the last event of a stream.
     pub(crate) fn report_end(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Outcome {
-        let resume = self.ways_on(task, context, state);
+        let resume = self.resume_commands(task, context, state);
         if self.out.is_json() {
             self.note_resume(&resume);
         } else {
@@ -133,14 +134,14 @@ impl Session {
             resume.iter().for_each(|way| fields.field("Resume", way));
             self.out.fields(fields)?;
         }
-        self.warn_of(state);
-        Ok(self.verdict(state))
+        self.warn_about_state(state);
+        Ok(self.exit_of_state(state))
     }
 
-    fn ways_on(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Vec<String> {
+    fn resume_commands(&self, task: Option<&str>, context: Option<&str>, state: &str) -> Vec<String> {
         match (task, context) {
-            (Some(task), context) => self.resume().after(task, context, state),
-            (None, Some(context)) => vec![self.resume().go_on(context)],
+            (Some(task), context) => self.resume().for_state(task, context, state),
+            (None, Some(context)) => vec![self.resume().continue_context(context)],
             (None, None) => Vec::new(),
         }
     }
@@ -151,7 +152,7 @@ impl Session {
     }
 
     /// Warns about a state of failure, which does not change the exit code.
-    fn warn_of(&self, state: &str) {
+    fn warn_about_state(&self, state: &str) {
         match state {
             "TASK_STATE_FAILED" | "TASK_STATE_REJECTED" | "TASK_STATE_CANCELED" => {
                 self.out.warn(&format!("the task ended in {state}"));
@@ -171,13 +172,14 @@ pub(crate) fn state_of(task: Node<'_>) -> String {
 }
 
 /// An answer that breaks the protocol.
-pub(crate) fn strange(message: &str) -> Problem {
-    Problem::new(Code::Protocol("InvalidAgentResponseError"), message).hint("add --debug for the agent's own reply")
+pub(crate) fn invalid_answer(message: &str) -> Problem {
+    Problem::new(ErrorCode::Protocol("InvalidAgentResponseError"), message)
+        .hint("add --debug for the agent's own reply")
 }
 
 /// Whether an agent refused a stream because it has none, not because of the message.
 pub(crate) fn is_no_stream(error: &sabir_client::Error) -> bool {
-    use sabir_proto::Code::{MethodNotFound, UnsupportedOperation};
+    use sabir_proto::FaultCode::{MethodNotFound, UnsupportedOperation};
     match error {
         sabir_client::Error::Fault { fault, transport: Some(_), .. } => {
             matches!(fault.code(), MethodNotFound | UnsupportedOperation)

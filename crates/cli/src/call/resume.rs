@@ -1,11 +1,11 @@
 //! The commands that continue a task. They are printed, so that a user need not remember anything between two runs.
 
 use crate::render::shell;
-use crate::settings::{Settings, Source};
+use crate::settings::{SettingSource, Settings};
 
 /// Flags that have to be repeated for the command to reach the same agent in the same way. Credentials are not among
 /// them, and neither is what comes from a variable or a file: that is still there.
-const REPEATED: [&str; 14] = [
+const REPEATED_FLAGS: [&str; 14] = [
     "agent-card",
     "config",
     "a2a-version",
@@ -31,9 +31,9 @@ pub(crate) struct Resume {
 impl Resume {
     pub(crate) fn new(settings: &Settings) -> Self {
         let mut flags = String::new();
-        for flag in REPEATED {
+        for flag in REPEATED_FLAGS {
             let one = settings.get(flag);
-            if one.source == Source::Flag {
+            if one.source == SettingSource::Flag {
                 one.values.iter().for_each(|value| flags += &format!(" --{flag} {}", shell(value)));
             }
         }
@@ -46,7 +46,7 @@ impl Resume {
     }
 
     /// The same for the agent to which the task was handed.
-    pub(crate) fn at(url: &str) -> Self {
+    pub(crate) fn at_agent(url: &str) -> Self {
         Self { flags: format!(" --agent-card {}", shell(url)) }
     }
 
@@ -56,12 +56,12 @@ impl Resume {
     }
 
     /// The command that waits for a running task.
-    pub(crate) fn rejoin(&self, task: &str) -> String {
+    pub(crate) fn wait_for_task(&self, task: &str) -> String {
         format!("sabir task get{} {} --wait", self.flags, shell(task))
     }
 
     /// The command that says more in the context of a settled task.
-    pub(crate) fn go_on(&self, context: &str) -> String {
+    pub(crate) fn continue_context(&self, context: &str) -> String {
         format!("sabir send{} --context-id {} \"<message>\"", self.flags, shell(context))
     }
 
@@ -72,14 +72,14 @@ impl Resume {
 
     /// What can be done with a task in this state. An agent that waits for an authorisation may go on by itself once it
     /// has it, so there are two ways.
-    pub(crate) fn after(&self, task: &str, context: Option<&str>, state: &str) -> Vec<String> {
+    pub(crate) fn for_state(&self, task: &str, context: Option<&str>, state: &str) -> Vec<String> {
         match state {
             "TASK_STATE_INPUT_REQUIRED" => vec![self.reply(task)],
-            "TASK_STATE_AUTH_REQUIRED" => vec![self.reply(task), self.rejoin(task)],
+            "TASK_STATE_AUTH_REQUIRED" => vec![self.reply(task), self.wait_for_task(task)],
             "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED" => {
-                context.map(|context| self.go_on(context)).into_iter().collect()
+                context.map(|context| self.continue_context(context)).into_iter().collect()
             }
-            _ => vec![self.rejoin(task)],
+            _ => vec![self.wait_for_task(task)],
         }
     }
 }
@@ -100,16 +100,16 @@ mod tests {
     fn a_command_to_go_on_with_names_the_agent_and_no_credential() {
         let typed = resume(&["-a", "https://a.example", "--bearer", "secret", "--a2a-version", "0.3"]);
         assert_eq!(
-            typed.after("t 1", Some("c"), "TASK_STATE_INPUT_REQUIRED"),
+            typed.for_state("t 1", Some("c"), "TASK_STATE_INPUT_REQUIRED"),
             ["sabir send --agent-card https://a.example --a2a-version 0.3 --task-id 't 1' \"<reply>\""]
         );
         let configured = resume(&[]);
         assert_eq!(
-            configured.after("t", Some("c"), "TASK_STATE_COMPLETED"),
+            configured.for_state("t", Some("c"), "TASK_STATE_COMPLETED"),
             ["sabir send --context-id c \"<message>\""]
         );
-        assert_eq!(configured.after("t", None, "TASK_STATE_COMPLETED"), Vec::<String>::new());
-        assert_eq!(configured.after("t", Some("c"), "TASK_STATE_WORKING"), ["sabir task get t --wait"]);
-        assert_eq!(configured.after("t", None, "TASK_STATE_AUTH_REQUIRED").len(), 2);
+        assert_eq!(configured.for_state("t", None, "TASK_STATE_COMPLETED"), Vec::<String>::new());
+        assert_eq!(configured.for_state("t", Some("c"), "TASK_STATE_WORKING"), ["sabir task get t --wait"]);
+        assert_eq!(configured.for_state("t", None, "TASK_STATE_AUTH_REQUIRED").len(), 2);
     }
 }

@@ -1,12 +1,12 @@
 //! `sabir send`.
 
 use super::parts::Parts;
-use super::{Interrupts, Session, curl, drive, job, observer};
+use super::{InterruptHandling, Session, curl, job, observer, run_session};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
-use crate::settings::Waiting;
+use crate::settings::WaitMode;
 use clap::Args;
 use sabir_client::{Agent, message_id, send_message};
 use sabir_proto::{Call, ContextId, Json, Message, MessageId, Object, Part, Role, SendMessage, TaskRef};
@@ -45,12 +45,12 @@ impl Verb for SendCommand {
         let settings = &invocation.settings;
         let agent = self.parts.take_agent(settings.typed("agent-card"), settings.text("agent-card").is_some())?;
         let invocation = invocation.with_agent(agent.as_deref())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl SendCommand {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         let settings = &session.settings;
         if settings.typed("stream") && settings.typed("async") {
             return Err(Problem::usage("--stream and --async exclude each other").hint("leave one of them out").into());
@@ -59,7 +59,7 @@ impl SendCommand {
             let hint = "follow the stream of the agent that is named when the task is handed over";
             return Err(Problem::usage("--follow waits for the result and does not stream").hint(hint).into());
         }
-        let waiting = settings.waiting(Waiting::Stay)?;
+        let waiting = settings.waiting(WaitMode::UntilSettled)?;
         if settings.text("agent-card").is_none()
             && let Some(address) = self.parts.address()
         {
@@ -73,11 +73,11 @@ impl SendCommand {
         let request = request(session, parts, self.message_id.as_deref())?;
         let agent = if self.follow { session.connect_following().await? } else { session.connect().await? };
         if self.dry_run {
-            return rehearse(session, &agent, request, waiting);
+            return print_dry_run(session, &agent, request, waiting);
         }
         if session.out.is_running()
             && !self.follow
-            && (settings.on("stream") || (waiting == Waiting::Stay && !session.out.quiet))
+            && (settings.on("stream") || (waiting == WaitMode::UntilSettled && !session.out.quiet))
         {
             return session.send_and_print(&agent, request).await;
         }
@@ -87,15 +87,15 @@ impl SendCommand {
             return session.print_events(&mut events).await;
         }
         let json = match waiting {
-            Waiting::Stay => session.send_and_stay(&agent, request).await?,
-            Waiting::Leave => {
+            WaitMode::UntilSettled => session.send_and_wait(&agent, request).await?,
+            WaitMode::ReturnAtOnce => {
                 let mut request = request;
                 request.configuration.return_immediately = true;
                 let said = agent.send(request).await.map_err(|error| session.failed(error))?;
                 said.json().to_owned()
             }
         };
-        if self.follow && waiting == Waiting::Stay {
+        if self.follow && waiting == WaitMode::UntilSettled {
             return session.report_followed(json).await;
         }
         session.report_response(&json)
@@ -103,15 +103,15 @@ impl SendCommand {
 }
 
 /// Prints the request that would be sent, and the command that sends it by hand. Credentials are named and not shown.
-fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting: Waiting) -> Outcome {
-    let streams = session.settings.on("stream") || (waiting == Waiting::Stay && agent.streams());
+fn print_dry_run(session: &Session, agent: &Agent, mut request: SendMessage, waiting: WaitMode) -> Outcome {
+    let streams = session.settings.on("stream") || (waiting == WaitMode::UntilSettled && agent.streams());
     let call = if streams {
         Call::Stream(Box::new(request))
     } else {
         request.configuration.return_immediately = true;
         Call::Send(Box::new(request))
     };
-    let written = agent.written(call).map_err(|error| session.failed(error))?;
+    let written = agent.preview(call).map_err(|error| session.failed(error))?;
     let body = written.body.as_deref();
     if session.out.is_json() {
         let headers: serde_json::Map<String, serde_json::Value> = written
@@ -126,7 +126,7 @@ fn rehearse(session: &Session, agent: &Agent, mut request: SendMessage, waiting:
             serde_json::json!({"method": written.method.as_str(), "url": url, "headers": headers, "body": body});
         session.out.document(&document.to_string())?;
     } else {
-        let command = curl::command(&written.method, &written.url, &written.headers, body, &session.out);
+        let command = curl::curl_command(&written.method, &written.url, &written.headers, body, &session.out);
         session.out.payload(&(crate::render::escape(&command) + "\n"))?;
     }
     Ok(Exit::Done)

@@ -11,10 +11,11 @@ use super::trust::TrustedCard;
 use crate::Invocation;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::settings::Settings;
 use sabir_client::{
-    Agent, Binding, Builder, Client, Credentials, Egress, Error, Found, Pace, Reference, Secret, Tls, Version,
+    Agent, AgentReference, Binding, Client, ClientBuilder, Credentials, DiscoveredCard, Egress, Error, PollSchedule,
+    Secret, Tls, VersionPolicy,
 };
 use sabir_proto::AgentCard;
 use sabir_proto::card::SecurityScheme;
@@ -24,9 +25,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The time that a user at a terminal has to press Ctrl-C a second time.
-const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
+const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time that a cancel after Ctrl-C may take.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One run of a command.
 pub(crate) struct Session {
@@ -38,22 +39,22 @@ pub(crate) struct Session {
     pub(crate) observer: Arc<CallObserver>,
     agent: OnceLock<Agent>,
     /// The URL of the agent to which the task was handed.
-    moved: Mutex<Option<String>>,
+    handed_to: Mutex<Option<String>>,
 }
 
 /// Which part of the program handles Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupts {
+pub(crate) enum InterruptHandling {
     /// The session: it ends the command, the task goes on, and a note says how to come back to it.
     Detach,
     /// The command itself.
-    Own,
+    ByCommand,
 }
 
 /// Runs a command to its end, its timeout or Ctrl-C, whichever comes first.
-pub(crate) fn drive(
+pub(crate) fn run_session(
     invocation: Invocation,
-    interrupts: Interrupts,
+    interrupts: InterruptHandling,
     work: impl AsyncFnOnce(&Session) -> Outcome,
 ) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -61,21 +62,21 @@ pub(crate) fn drive(
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
         // A command that handles Ctrl-C also applies the timeout itself, to each turn.
-        let limit = session.settings.duration("timeout").filter(|_| interrupts == Interrupts::Detach);
+        let limit = session.settings.duration("timeout").filter(|_| interrupts == InterruptHandling::Detach);
         let limited = async {
             match limit {
                 None => work(&session).await,
                 Some(limit) => match tokio::time::timeout(limit, work(&session)).await {
                     Ok(outcome) => outcome,
-                    Err(_) => Err(session.timed_out(limit).into()),
+                    Err(_) => Err(session.timeout_problem(limit).into()),
                 },
             }
         };
         let ended = tokio::select! {
             biased;
             outcome = limited => outcome,
-            () = interrupted(interrupts) => session.detach().await,
-            () = session.observer.show_progress(&session.out), if interrupts == Interrupts::Detach => Ok(Exit::Done),
+            () = wait_for_interrupt(interrupts) => session.detach().await,
+            () = session.observer.show_progress(&session.out), if interrupts == InterruptHandling::Detach => Ok(Exit::Done),
         };
         session.out.clear_progress();
         ended
@@ -85,10 +86,10 @@ pub(crate) fn drive(
     outcome
 }
 
-async fn interrupted(interrupts: Interrupts) {
+async fn wait_for_interrupt(interrupts: InterruptHandling) {
     match interrupts {
-        Interrupts::Detach if tokio::signal::ctrl_c().await.is_ok() => {}
-        Interrupts::Detach | Interrupts::Own => std::future::pending().await,
+        InterruptHandling::Detach if tokio::signal::ctrl_c().await.is_ok() => {}
+        InterruptHandling::Detach | InterruptHandling::ByCommand => std::future::pending().await,
     }
 }
 
@@ -97,24 +98,25 @@ impl Session {
     pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let observer = Arc::new(CallObserver::new(out.clone(), &settings));
         // Cards, keys and files are fetched without credentials.
-        let client = client(&settings, &observer, Credentials::default()).map_err(|error| usage(&error, path))?;
+        let client =
+            client(&settings, &observer, Credentials::default()).map_err(|error| usage_problem(&error, path))?;
         if settings.on("insecure") {
             out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
         }
-        Ok(Self { settings, out, path, client, observer, agent: OnceLock::new(), moved: Mutex::default() })
+        Ok(Self { settings, out, path, client, observer, agent: OnceLock::new(), handed_to: Mutex::default() })
     }
 
     /// The agent that was named.
-    pub(crate) fn reference(&self) -> Result<Reference, Problem> {
+    pub(crate) fn reference(&self) -> Result<AgentReference, Problem> {
         let Some(text) = self.settings.text("agent-card") else {
             return Err(Problem::usage("no agent was given")
                 .hint(format!("sabir {} --agent-card https://agent.example, or set A2ACLI_AGENT_CARD", self.path)));
         };
-        Reference::parse(text).map_err(|error| usage(&error, self.path))
+        AgentReference::parse(text).map_err(|error| usage_problem(&error, self.path))
     }
 
     /// Reads the card of the agent, without credentials.
-    pub(crate) async fn card(&self) -> Result<Found, Stop> {
+    pub(crate) async fn card(&self) -> Result<DiscoveredCard, Stop> {
         let found = self.client.card(&self.reference()?).await.map_err(|error| self.problem(error, None))?;
         for scheme in found.card.security_schemes.values() {
             if let sabir_proto::card::SecurityScheme::ApiKey { name, .. } = scheme {
@@ -125,7 +127,7 @@ impl Session {
     }
 
     /// Where a card was read, for people.
-    pub(crate) fn place(&self, found: &Found) -> String {
+    pub(crate) fn card_location(&self, found: &DiscoveredCard) -> String {
         match &found.url {
             Some(url) => self.out.redactor.url(url.as_str()),
             None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
@@ -143,11 +145,12 @@ impl Session {
         let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
         let shows = !credentials.is_empty();
-        let client = client(&self.settings, &self.observer, credentials).map_err(|error| usage(&error, self.path))?;
+        let client =
+            client(&self.settings, &self.observer, credentials).map_err(|error| usage_problem(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
-        self.tell_version(&agent);
-        if shows && self.settings.on("insecure") && agent.chosen().url.scheme() == "https" {
+        self.note_older_version(&agent);
+        if shows && self.settings.on("insecure") && agent.chosen_interface().url.scheme() == "https" {
             self.out.warn(
                 "A CREDENTIAL IS SENT OVER A CONNECTION WHOSE CERTIFICATE IS NOT CHECKED (--insecure): \
                  whoever answers gets it",
@@ -157,14 +160,14 @@ impl Session {
             "chose {} {} {}",
             agent.binding(),
             agent.interface().protocol_version,
-            agent.chosen().url
+            agent.chosen_interface().url
         ));
         _ = self.agent.set(agent.clone());
         Ok(agent)
     }
 
     /// Prints a note if the agent is called in an older version than 1.0 and the user named no version.
-    fn tell_version(&self, agent: &Agent) {
+    fn note_older_version(&self, agent: &Agent) {
         if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::V1 {
             let version = agent.dialect();
             self.out.note(&format!("the agent offers no A2A 1.0; calling it in {version} (--a2a-version 1.0 refuses)"));
@@ -172,7 +175,7 @@ impl Session {
     }
 
     /// A client that says it follows handoffs.
-    pub(crate) fn following(&self, credentials: Credentials) -> Result<Client, Error> {
+    pub(crate) fn handoff_client(&self, credentials: Credentials) -> Result<Client, Error> {
         let mut uris = self.settings.list("extension").to_vec();
         uris.push(sabir_proto::HANDOFF.to_owned());
         builder(&self.settings, credentials)?.extensions(uris).observer(self.observer.clone()).build()
@@ -183,7 +186,7 @@ impl Session {
         let found = self.card().await?;
         let found = self.require_trust(found).await?.into_found();
         let credentials = self.credentials(&found).await?;
-        let client = self.following(credentials).map_err(|error| usage(&error, self.path))?;
+        let client = self.handoff_client(credentials).map_err(|error| usage_problem(&error, self.path))?;
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
         _ = self.agent.set(agent.clone());
@@ -191,8 +194,8 @@ impl Session {
     }
 
     /// The interface of a card that would be called.
-    pub(crate) fn choose(&self, found: &Found) -> Result<sabir_client::Chosen, Error> {
-        sabir_client::choose(found, &bindings(&self.settings), version(&self.settings)?)
+    pub(crate) fn choose(&self, found: &DiscoveredCard) -> Result<sabir_client::ChosenInterface, Error> {
+        sabir_client::choose_interface(found, &requested_bindings(&self.settings), version(&self.settings)?)
     }
 
     /// Connects without the observer, unless a log was asked for: for commands that make more calls than a user wants
@@ -203,19 +206,19 @@ impl Session {
         }
         let found = believed.into_found();
         let credentials = self.credentials(&found).await?;
-        let client = builder(&self.settings, credentials).and_then(Builder::build);
+        let client = builder(&self.settings, credentials).and_then(ClientBuilder::build);
         let kept = found.clone();
         let agent = client.and_then(|client| client.agent(found)).map_err(|error| self.problem(error, Some(&kept)))?;
-        self.tell_version(&agent);
+        self.note_older_version(&agent);
         Ok(agent)
     }
 
     /// The credentials for the agent of this card: those given for this run, else those stored for it.
-    pub(crate) async fn credentials(&self, found: &Found) -> Result<Credentials, Stop> {
+    pub(crate) async fn credentials(&self, found: &DiscoveredCard) -> Result<Credentials, Stop> {
         let tokens = self.stored_tokens(found).await?.into_iter().collect();
         let signer = signer(&self.settings, &self.out.redactor)?;
-        let mut given = given(&self.settings);
-        if let (Some(bearer), None, Some(place)) = (&given.bearer, &given.api_key, asks_for_key_alone(&found.card)) {
+        let mut given = given_credentials(&self.settings);
+        if let (Some(bearer), None, Some(place)) = (&given.bearer, &given.api_key, api_key_only_header(&found.card)) {
             self.out.note(&format!("the agent asks for an API key ({place}); the value of --bearer is sent as one"));
             given.api_key = Some(bearer.clone());
         }
@@ -223,12 +226,12 @@ impl Session {
     }
 
     /// The signer for agents that are found by their account, if an account was named.
-    pub(crate) fn account_signer(&self) -> Result<Option<Arc<dyn sabir_client::Authorise>>, Problem> {
-        super::signer::account(&self.settings, &self.out.redactor)
+    pub(crate) fn account_signer(&self) -> Result<Option<Arc<dyn sabir_client::RequestCredential>>, Problem> {
+        super::signer::account_signer(&self.settings, &self.out.redactor)
     }
 
     /// A client builder with these settings, without the observer.
-    pub(crate) fn builder(&self, credentials: Credentials) -> Result<Builder, Error> {
+    pub(crate) fn builder(&self, credentials: Credentials) -> Result<ClientBuilder, Error> {
         builder(&self.settings, credentials)
     }
 
@@ -238,17 +241,17 @@ impl Session {
     }
 
     /// A failure of the client, in the words of the envelope.
-    pub(crate) fn problem(&self, error: Error, found: Option<&Found>) -> Problem {
+    pub(crate) fn problem(&self, error: Error, found: Option<&DiscoveredCard>) -> Problem {
         explain(error, &self.failure_context(found))
     }
 
     /// The same for a failure after the agent was found.
     pub(crate) fn failed(&self, error: Error) -> Problem {
-        let found = self.agent.get().map(Agent::found);
+        let found = self.agent.get().map(Agent::discovered_card);
         self.problem(error, found)
     }
 
-    fn failure_context<'a>(&'a self, found: Option<&'a Found>) -> super::explain::FailureContext<'a> {
+    fn failure_context<'a>(&'a self, found: Option<&'a DiscoveredCard>) -> super::explain::FailureContext<'a> {
         super::explain::FailureContext {
             path: self.path,
             settings: &self.settings,
@@ -260,27 +263,27 @@ impl Session {
 
     /// The commands that continue the task of this run.
     pub(crate) fn resume(&self) -> Resume {
-        match &*self.moved.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(url) => Resume::at(url),
+        match &*self.handed_to.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(url) => Resume::at_agent(url),
             None => Resume::new(&self.settings),
         }
     }
 
     /// Sets the URL of the agent to which the task was handed.
-    pub(crate) fn moved_to(&self, url: &str) {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
+    pub(crate) fn set_handed_to(&self, url: &str) {
+        *self.handed_to.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
     }
 
     /// The pause between two status checks.
-    pub(crate) fn pace(&self) -> Pace {
-        self.settings.duration("poll-interval").map_or_else(Pace::default, Pace::every)
+    pub(crate) fn poll_pace(&self) -> PollSchedule {
+        self.settings.duration("poll-interval").map_or_else(PollSchedule::default, PollSchedule::every)
     }
 
     /// The problem that reports the end of `--timeout`.
-    pub(crate) fn timed_out(&self, limit: Duration) -> Problem {
-        let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
+    pub(crate) fn timeout_problem(&self, limit: Duration) -> Problem {
+        let problem = Problem::new(ErrorCode::Timeout, format!("not done after {}", format_seconds(limit)));
         match self.observer.task() {
-            Some(task) => problem.hint(self.resume().rejoin(&task)),
+            Some(task) => problem.hint(self.resume().wait_for_task(&task)),
             None => problem.hint(format!("allow more time: sabir {} --timeout 5m …", self.path)),
         }
     }
@@ -289,10 +292,13 @@ impl Session {
     async fn detach(&self) -> Outcome {
         self.out.clear_progress();
         let Some(task) = self.observer.task() else { return Ok(Exit::Interrupted) };
-        self.out.note(&format!("detached; the task goes on\nTask ID: {task}\nResume: {}", self.resume().rejoin(&task)));
-        if let (true, Some(agent)) = (self.out.attended(), self.agent.get()) {
+        self.out.note(&format!(
+            "detached; the task goes on\nTask ID: {task}\nResume: {}",
+            self.resume().wait_for_task(&task)
+        ));
+        if let (true, Some(agent)) = (self.out.is_interactive(), self.agent.get()) {
             self.out.note("Ctrl-C again cancels the task");
-            let again = tokio::time::timeout(SECOND_THOUGHTS, tokio::signal::ctrl_c()).await;
+            let again = tokio::time::timeout(SECOND_INTERRUPT_TIMEOUT, tokio::signal::ctrl_c()).await;
             if matches!(again, Ok(Ok(()))) {
                 self.cancel(agent, &task).await;
             }
@@ -303,7 +309,7 @@ impl Session {
     async fn cancel(&self, agent: &Agent, task: &str) {
         let Ok(id) = sabir_proto::TaskRef::parse(task) else { return };
         let request = sabir_proto::CancelTask { tenant: sabir_proto::Tenant::none(), id, metadata: None };
-        match tokio::time::timeout(LAST_WORDS, agent.cancel(request)).await {
+        match tokio::time::timeout(CANCEL_TIMEOUT, agent.cancel(request)).await {
             Ok(Ok(said)) => self.out.note(&format!("State: {}", said.value.status.state.name())),
             Ok(Err(error)) => self.out.warn(&format!("not cancelled: {error}")),
             Err(_) => self.out.warn("not cancelled: the agent does not answer"),
@@ -316,11 +322,11 @@ fn client(settings: &Settings, observer: &Arc<CallObserver>, credentials: Creden
     builder(settings, credentials)?.observer(observer.clone()).build()
 }
 
-fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Error> {
+fn builder(settings: &Settings, credentials: Credentials) -> Result<ClientBuilder, Error> {
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
-        .prefer(bindings(settings))
+        .prefer(requested_bindings(settings))
         .version(version(settings)?)
         .credentials(credentials)
         .extensions(settings.list("extension").to_vec())
@@ -332,7 +338,7 @@ fn builder(settings: &Settings, credentials: Credentials) -> Result<Builder, Err
 }
 
 /// The header in which the card wants an API key, if it takes no bearer token at all.
-fn asks_for_key_alone(card: &AgentCard) -> Option<String> {
+fn api_key_only_header(card: &AgentCard) -> Option<String> {
     let mut place = None;
     for scheme in card.security_schemes.values() {
         match scheme {
@@ -351,12 +357,12 @@ fn asks_for_key_alone(card: &AgentCard) -> Option<String> {
 }
 
 /// The bindings that were asked for, in that order.
-fn bindings(settings: &Settings) -> Vec<Binding> {
+fn requested_bindings(settings: &Settings) -> Vec<Binding> {
     settings.transports().into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// The credentials given by flag, variable or file.
-fn given(settings: &Settings) -> Credentials {
+fn given_credentials(settings: &Settings) -> Credentials {
     let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
         bearer: secret("bearer"),
@@ -386,12 +392,12 @@ pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
 }
 
 /// The versions that may be spoken: the newest that the agent offers, unless the user named one.
-fn version(settings: &Settings) -> Result<Version, Error> {
+fn version(settings: &Settings) -> Result<VersionPolicy, Error> {
     match settings.text("a2a-version") {
-        None => Ok(Version::Newest),
-        Some("auto") => Ok(Version::Any),
+        None => Ok(VersionPolicy::Newest),
+        Some("auto") => Ok(VersionPolicy::Any),
         Some(name) => match name.parse() {
-            Ok(dialect) => Ok(Version::Exactly(dialect)),
+            Ok(dialect) => Ok(VersionPolicy::Exactly(dialect)),
             Err(_) => {
                 Err(sabir_proto::Fault::VersionNotSupported(format!("this tool does not speak A2A {name}")).into())
             }
@@ -407,7 +413,7 @@ fn cache_directory() -> Option<PathBuf> {
 }
 
 /// Converts an error from before anything was sent.
-fn usage(error: &Error, path: &str) -> Problem {
+fn usage_problem(error: &Error, path: &str) -> Problem {
     match error {
         Error::Fault { .. } => {
             super::explain::problem_of(error).hint("sabir card get shows which versions the agent speaks")
@@ -417,6 +423,6 @@ fn usage(error: &Error, path: &str) -> Problem {
 }
 
 /// A duration for people.
-pub(crate) fn seconds(time: Duration) -> String {
+pub(crate) fn format_seconds(time: Duration) -> String {
     if time.subsec_millis() == 0 { format!("{}s", time.as_secs()) } else { format!("{:.1}s", time.as_secs_f64()) }
 }

@@ -54,7 +54,7 @@ impl TaskArgument {
     }
 
     /// The id of the task. The argument takes precedence over what is configured, but not over another flag.
-    pub(crate) fn one(&self, session: &Session) -> Result<TaskRef, Problem> {
+    pub(crate) fn task_id(&self, session: &Session) -> Result<TaskRef, Problem> {
         let flag = session.settings.text("task-id");
         let help = format!("sabir {} --help", session.path);
         let id = match (self.typed(), flag) {
@@ -68,7 +68,7 @@ impl TaskArgument {
             }
         };
         let task = TaskRef::parse(id).map_err(|fault| Problem::usage(format!("the task id {fault}")).hint(help))?;
-        session.observer.about(&task.to_string());
+        session.observer.set_task(&task.to_string());
         Ok(task)
     }
 }

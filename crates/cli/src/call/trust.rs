@@ -6,48 +6,48 @@
 use super::Session;
 use crate::problem::{Problem, Stop};
 use crate::settings::Settings;
-use sabir_client::signature::{Authorities, Jwks, Mode, Trust};
-use sabir_client::{Error, Found};
+use sabir_client::signature::{Authorities, Jwks, SignatureMode, TrustPolicy};
+use sabir_client::{DiscoveredCard, Error};
 use std::ops::{Deref, DerefMut};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A card whose agent may be called. Sessions connect to no other.
 #[derive(Debug, Clone)]
-pub(crate) struct TrustedCard(Found);
+pub(crate) struct TrustedCard(DiscoveredCard);
 
 impl TrustedCard {
     /// A card that we wrote ourselves.
-    pub(crate) const fn ours(found: Found) -> Self {
+    pub(crate) const fn own_card(found: DiscoveredCard) -> Self {
         Self(found)
     }
 
-    pub(crate) fn into_found(self) -> Found {
+    pub(crate) fn into_found(self) -> DiscoveredCard {
         self.0
     }
 }
 
 impl Deref for TrustedCard {
-    type Target = Found;
+    type Target = DiscoveredCard;
 
-    fn deref(&self) -> &Found {
+    fn deref(&self) -> &DiscoveredCard {
         &self.0
     }
 }
 
 /// Lets a command keep only some interfaces of a card.
 impl DerefMut for TrustedCard {
-    fn deref_mut(&mut self) -> &mut Found {
+    fn deref_mut(&mut self) -> &mut DiscoveredCard {
         &mut self.0
     }
 }
 
 /// The mode of `--card-trust`.
-fn mode(settings: &Settings) -> Mode {
+fn trust_mode(settings: &Settings) -> SignatureMode {
     settings.text("card-trust").and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
 /// The keys and authorities that may vouch for this card. Where roots are configured, no others count.
-pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem> {
+pub(super) fn trust_roots(settings: &Settings, found: &DiscoveredCard) -> Result<TrustPolicy, Problem> {
     let wrong = |flag: &str, path: &str, what: &str| {
         Problem::usage(format!("--{flag} {path}: {what}")).hint("sabir config show tells where it comes from")
     };
@@ -55,7 +55,7 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
     let mut keys = Jwks::default();
     for path in settings.list("trusted-keys") {
         let set = Jwks::parse(&read("trusted-keys", path)?);
-        keys = keys.and(set.map_err(|fault| wrong("trusted-keys", path, &fault.to_string()))?);
+        keys = keys.with(set.map_err(|fault| wrong("trusted-keys", path, &fault.to_string()))?);
     }
     let authorities = match settings.text("trusted-ca") {
         None => Authorities::default(),
@@ -63,7 +63,7 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
             .map_err(|fault| wrong("trusted-ca", path, &fault.to_string()))?,
     };
     let given = |flag: &str| !settings.list(flag).is_empty();
-    Ok(Trust {
+    Ok(TrustPolicy {
         card_url: found.url.clone(),
         keys,
         authorities,
@@ -73,24 +73,24 @@ pub(super) fn roots(settings: &Settings, found: &Found) -> Result<Trust, Problem
             || given("trusted-ca")
             || given("key-registry"),
         now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        ..Trust::default()
+        ..TrustPolicy::default()
     })
 }
 
 impl Session {
     /// The part of a card that may be used, or a refusal where the card does not pass `--card-trust`.
-    pub(crate) async fn require_trust(&self, found: Found) -> Result<TrustedCard, Stop> {
-        let mode = mode(&self.settings);
-        if mode == Mode::Off {
+    pub(crate) async fn require_trust(&self, found: DiscoveredCard) -> Result<TrustedCard, Stop> {
+        let mode = trust_mode(&self.settings);
+        if mode == SignatureMode::Off {
             return Ok(TrustedCard(found));
         }
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
-        let trust = Trust { plain_loopback, ..roots(&self.settings, &found)? };
-        match mode.admit(found.clone(), &trust, &self.client).await {
+        let trust = TrustPolicy { plain_loopback, ..trust_roots(&self.settings, &found)? };
+        match mode.check_card(found.clone(), &trust, &self.client).await {
             Ok(admitted) => Ok(TrustedCard(admitted)),
             Err(distrust) => {
-                let error = Error::CardUntrusted { at: self.place(&found), reason: Box::new(distrust) };
+                let error = Error::CardUntrusted { at: self.card_location(&found), reason: Box::new(distrust) };
                 Err(self.problem(error, Some(&found)).into())
             }
         }

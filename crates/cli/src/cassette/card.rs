@@ -8,14 +8,14 @@ pub(crate) fn path(interface: usize) -> String {
 }
 
 /// The interface a path belongs to, and what follows.
-pub(crate) fn below(path: &str) -> Option<(usize, &str)> {
+pub(crate) fn split_interface_path(path: &str) -> Option<(usize, &str)> {
     let rest = path.strip_prefix("/i/")?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     Some((rest[..end].parse().ok()?, &rest[end..]))
 }
 
 /// A card of 1.0 with only these interfaces, at this address. A signature would not hold any more and is left out.
-pub(crate) fn rewritten(card: &str, interfaces: &[usize], base: &str) -> String {
+pub(crate) fn rewritten_card(card: &str, interfaces: &[usize], base: &str) -> String {
     let mut card: Value = serde_json::from_str(card).unwrap_or_default();
     let Some(members) = card.as_object_mut() else { return card.to_string() };
     members.remove("signatures");
@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn paths_lead_back_to_their_interface() {
-        assert_eq!(below("/i/1/tasks/x:cancel?a=b"), Some((1, "/tasks/x:cancel?a=b")));
-        assert_eq!(below("/i/12"), Some((12, "")));
-        assert_eq!((below("/i/x"), below("/")), (None, None));
+        assert_eq!(split_interface_path("/i/1/tasks/x:cancel?a=b"), Some((1, "/tasks/x:cancel?a=b")));
+        assert_eq!(split_interface_path("/i/12"), Some((12, "")));
+        assert_eq!((split_interface_path("/i/x"), split_interface_path("/")), (None, None));
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
             "additionalInterfaces":[{"url":"https://a/x","transport":"GRPC"}],
             "supportedInterfaces":[{"url":"https://a/g","protocolBinding":"GRPC","protocolVersion":"1.0"},
                 {"url":"https://a/r","protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":"t"}]}"#;
-        let text = rewritten(card, &[1], "http://127.0.0.1:5");
+        let text = rewritten_card(card, &[1], "http://127.0.0.1:5");
         assert!(!text.contains("https://a"), "{text}");
         let card: Value = serde_json::from_str(&text).unwrap();
         let expected = serde_json::json!([{"url":"http://127.0.0.1:5/i/1","protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":"t"}]);

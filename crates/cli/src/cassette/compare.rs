@@ -27,26 +27,26 @@ pub(crate) struct NameMap {
 
 impl NameMap {
     /// Today's name for a recorded one.
-    pub(crate) fn now<'a>(&'a self, recorded: &'a str) -> &'a str {
+    pub(crate) fn current<'a>(&'a self, recorded: &'a str) -> &'a str {
         self.now.get(recorded).map_or(recorded, String::as_str)
     }
 
     /// Replaces recorded names by today's, wherever they stand.
-    pub(crate) fn renew(&self, value: &mut Value) {
+    pub(crate) fn replace_names(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if let Some(now) = self.now.get(text.as_str()) {
                     text.clone_from(now);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.renew(item)),
-            Value::Object(members) => members.values_mut().for_each(|member| self.renew(member)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_names(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.replace_names(member)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
     /// Maps two names to each other, unless one of them is mapped already. Returns whether they match.
-    fn same(&mut self, recorded: &str, now: &str) -> bool {
+    fn map_names(&mut self, recorded: &str, now: &str) -> bool {
         if recorded.is_empty() || now.is_empty() {
             return recorded == now;
         }
@@ -100,12 +100,12 @@ fn walk(recorded: &Value, now: &Value, path: &mut String, member: &str, at: &mut
                 path.truncate(length);
             }
         }
-        (Value::String(a), Value::String(b)) if is_name(member, a, b) && at.names.same(a, b) => {}
+        (Value::String(a), Value::String(b)) if is_name(member, a, b) && at.names.map_names(a, b) => {}
         (Value::String(a), Value::String(b)) if is_time(a) && is_time(b) => {}
         (a, b) if a == b => {}
         // What is empty and what is left out say the same.
         (a, b) if is_nothing(a) && is_nothing(b) => {}
-        (a, b) => at.found.push(Difference { path: path.clone(), recorded: short(a), now: short(b) }),
+        (a, b) => at.found.push(Difference { path: path.clone(), recorded: excerpt(a), now: excerpt(b) }),
     }
 }
 
@@ -133,7 +133,7 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// A value that fits on a line.
-fn short(value: &Value) -> String {
+fn excerpt(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         value => {
@@ -185,8 +185,8 @@ mod tests {
         let mut names = NameMap::default();
         differences(&json!({"id":"t1"}), &json!({"id":"t9"}), &mut names, &[]);
         let mut request = json!({"id":"t1","message":{"taskId":"t1","parts":[{"text":"about t1"}]}});
-        names.renew(&mut request);
+        names.replace_names(&mut request);
         assert_eq!(request, json!({"id":"t9","message":{"taskId":"t9","parts":[{"text":"about t1"}]}}));
-        assert_eq!((names.now("t1"), names.now("zz")), ("t9", "zz"));
+        assert_eq!((names.current("t1"), names.current("zz")), ("t9", "zz"));
     }
 }

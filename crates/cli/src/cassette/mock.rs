@@ -7,11 +7,11 @@ use super::{Cassette, DamagePolicy};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use clap::Args;
 use index::CassetteIndex;
 use player::Player;
-use sabir_server::stage::Stage;
+use sabir_server::local_server::LocalServer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,9 +49,12 @@ impl Verb for Mock {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
         runtime.block_on(async {
-            let stage = Stage::open(self.port).await.map_err(|error| {
-                Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("cannot listen on port {}: {error}", self.port))
-                    .hint("choose another --port, or 0 for any")
+            let stage = LocalServer::open(self.port).await.map_err(|error| {
+                Problem::new(
+                    ErrorCode::Vendor("SABIR_ERR_SERVE"),
+                    format!("cannot listen on port {}: {error}", self.port),
+                )
+                .hint("choose another --port, or 0 for any")
             })?;
             let base = format!("http://{}", stage.address());
             // Before the address is printed: a stop may follow at once.

@@ -10,15 +10,15 @@ mod recorder;
 use super::{CassetteHead, CassetteWriter, card};
 use crate::Invocation;
 use crate::call::target::is_address;
-use crate::call::{Interrupts, Session, TrustedCard, drive};
+use crate::call::{InterruptHandling, Session, TrustedCard, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
 use recorder::{RecordedInterface, Recorder};
 use sabir_client::Binding;
-use sabir_server::stage::Stage;
+use sabir_server::local_server::LocalServer;
 use serde_json::value::RawValue;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) struct Record {
 impl Verb for Record {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.words().0)?;
-        drive(invocation, Interrupts::Own, async |session| self.record(session).await)
+        run_session(invocation, InterruptHandling::ByCommand, async |session| self.record(session).await)
     }
 }
 
@@ -79,15 +79,15 @@ impl Record {
             interrupts.map_err(|error| Problem::internal(format!("cannot listen for Ctrl-C: {error}")))?;
         let found = session.require_trust(session.card().await?).await?;
         let interfaces = interfaces(session, &found).await?;
-        let stage = Stage::open(self.port).await;
+        let stage = LocalServer::open(self.port).await;
         let stage = stage.map_err(|error| {
-            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("cannot listen on port {}: {error}", self.port))
+            Problem::new(ErrorCode::Vendor("SABIR_ERR_SERVE"), format!("cannot listen on port {}: {error}", self.port))
                 .hint("choose another --port, or 0 for any")
         })?;
         let base = format!("http://{}", stage.address());
         let places: Vec<usize> = interfaces.iter().map(|interface| interface.place).collect();
         let json = found.json();
-        let shown = card::rewritten(&json, &places, &base);
+        let shown = card::rewritten_card(&json, &places, &base);
         let agent = session.out.redactor.url(session.settings.text("agent-card").unwrap_or_default());
         let whole = RawValue::from_string(crate::output::compact(&json));
         let whole = whole.map_err(|error| Problem::internal(format!("the card is not JSON: {error}")))?;
@@ -116,7 +116,7 @@ impl Record {
             outcome
         };
         let ((), outcome) = tokio::join!(running, stopping);
-        recorder.finished().await;
+        recorder.wait_until_written().await;
         self.report(session, &recorder)?;
         outcome.map(|()| Exit::Done)
     }
@@ -133,7 +133,7 @@ impl Record {
         let (count, file) = (recorder.count(), self.file.display().to_string());
         if let Some(problem) = recorder.failure() {
             let words = format!("{file} is not complete: {problem}");
-            return Err(Problem::new(Code::Vendor("SABIR_ERR_CASSETTE"), words).hint("free some space").into());
+            return Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_CASSETTE"), words).hint("free some space").into());
         }
         if session.out.is_json() {
             return session.out.document(&serde_json::json!({ "saved": file, "exchanges": count }).to_string());
@@ -170,7 +170,7 @@ async fn interfaces(session: &Session, found: &TrustedCard) -> Result<Vec<Record
     match (interfaces.is_empty(), refused) {
         (false, _) => Ok(interfaces),
         (true, Some(stop)) => Err(stop),
-        (true, None) => Err(Problem::new(Code::Internal, "the card offers neither JSON-RPC nor HTTP+JSON")
+        (true, None) => Err(Problem::new(ErrorCode::Internal, "the card offers neither JSON-RPC nor HTTP+JSON")
             .hint("only these two can be recorded")
             .into()),
     }

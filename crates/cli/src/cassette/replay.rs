@@ -5,14 +5,14 @@ mod report;
 
 use super::{Cassette, DamagePolicy};
 use crate::Invocation;
-use crate::call::{Interrupts, Session, TrustedCard, drive};
+use crate::call::{InterruptHandling, Session, TrustedCard, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
 use clap::Args;
 use replayer::Replayer;
 use report::ReplayReport;
-use sabir_client::Reference;
+use sabir_client::AgentReference;
 use std::path::PathBuf;
 
 /// Ask an agent again what a cassette holds, and compare the answers.
@@ -45,7 +45,7 @@ impl Verb for Replay {
     fn run(self, invocation: Invocation) -> Outcome {
         let damage = if self.skip_damaged { DamagePolicy::Skip } else { DamagePolicy::Refuse };
         let cassette = Cassette::read(&self.file, damage)?;
-        drive(invocation, Interrupts::Detach, async |session| self.replay(session, cassette).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.replay(session, cassette).await)
     }
 }
 
@@ -71,7 +71,7 @@ impl Replay {
                 .into());
         }
         let text = self.against.as_deref().or(named).unwrap_or(recorded).to_owned();
-        let reference = Reference::parse(&text).map_err(|error| session.problem(error, None))?;
+        let reference = AgentReference::parse(&text).map_err(|error| session.problem(error, None))?;
         let found = session.client.card(&reference).await.map_err(|error| session.problem(error, None))?;
         Ok((text, session.require_trust(found).await?))
     }

@@ -4,7 +4,7 @@ use super::report::ConformanceReport;
 use super::{declared, is_of_1_0};
 use crate::call::Session;
 use http::{HeaderMap, HeaderName, header};
-use sabir_client::Found;
+use sabir_client::DiscoveredCard;
 use sabir_wire::card::CARD_BYTES_MAX;
 use serde_json::Value;
 use url::Url;
@@ -21,8 +21,8 @@ const REQUIRED: [&str; 8] = [
     "skills",
 ];
 
-pub(super) async fn check(session: &Session, found: &Found, report: &mut ConformanceReport<'_>) {
-    let card: Value = serde_json::from_str(found.as_found()).unwrap_or_default();
+pub(super) async fn check(session: &Session, found: &DiscoveredCard, report: &mut ConformanceReport<'_>) {
+    let card: Value = serde_json::from_str(found.source_json()).unwrap_or_default();
     report.record("CARD-DISC-001", Ok(()));
     report.record("CARD-STRUCT-001", structure(&card));
     let interfaces = card["supportedInterfaces"].as_array().cloned().unwrap_or_default();
@@ -68,7 +68,7 @@ fn offered(interfaces: &[Value]) -> String {
 }
 
 /// What helps others to keep the card for a while.
-async fn headers(session: &Session, found: &Found, report: &mut ConformanceReport<'_>) {
+async fn headers(session: &Session, found: &DiscoveredCard, report: &mut ConformanceReport<'_>) {
     const CACHING: [&str; 3] = ["CARD-CACHE-001", "CARD-CACHE-002", "CARD-CACHE-003"];
     let Some(url) = &found.url else {
         return CACHING.into_iter().for_each(|id| report.skip(id, "the card is a file"));

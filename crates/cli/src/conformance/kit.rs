@@ -3,7 +3,7 @@
 use super::report::{CheckResult, ConformanceReport, Verdict};
 use super::table::RequirementLevel;
 use crate::call::Session;
-use crate::problem::{Code, Problem, Stop};
+use crate::problem::{ErrorCode, Problem, Stop};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     command.current_dir(directory).stdin(Stdio::null()).stdout(std::io::stderr()).kill_on_drop(true);
     let begun = SystemTime::now();
     let failed = |words: String| {
-        Problem::new(Code::Vendor("SABIR_ERR_TCK"), words)
+        Problem::new(ErrorCode::Vendor("SABIR_ERR_TCK"), words)
             .hint(format!("run it by hand: cd {} && python3 run_tck.py --sut-host {agent}", directory.display()))
     };
     // Its exit code says whether the agent passed; that is in the report as well.
@@ -70,7 +70,7 @@ pub(super) async fn run(
     }
     let text = std::fs::read(&path).map_err(|error| failed(format!("cannot read {}: {error}", path.display())))?;
     let checks =
-        read(&text, level).map_err(|error| failed(format!("{} is not understood: {error}", path.display())))?;
+        parse_report(&text, level).map_err(|error| failed(format!("{} is not understood: {error}", path.display())))?;
     report.add(checks)
 }
 
@@ -83,7 +83,7 @@ fn transport(name: &str) -> &'static str {
 }
 
 /// The kit's words as ours. What it did not test is a skip.
-fn read(text: &[u8], level: RequirementLevel) -> Result<Vec<CheckResult>, serde_json::Error> {
+fn parse_report(text: &[u8], level: RequirementLevel) -> Result<Vec<CheckResult>, serde_json::Error> {
     let compatibility: KitReport = serde_json::from_slice(text)?;
     let mut checks = Vec::new();
     for (id, requirement) in compatibility.per_requirement {
@@ -128,7 +128,7 @@ mod tests {
             "CORE-SEND-001":{"level":"MUST","status":"FAIL","transports":{"grpc":"PASS","jsonrpc":"FAIL"},"errors":["boom"],"description":"d"},
             "CORE-CAP-001":{"level":"MUST","status":"NOT TESTED","transports":{}},
             "CORE-HIST-001":{"level":"SHOULD","status":"PASS","transports":{"grpc":"PASS"}}},"per_transport":{}}"#;
-        let checks = read(text, RequirementLevel::Must).unwrap();
+        let checks = parse_report(text, RequirementLevel::Must).unwrap();
         let told: Vec<_> = checks.iter().map(|c| (c.id.as_str(), c.binding.as_deref(), c.result)).collect();
         assert_eq!(
             told,
@@ -139,6 +139,6 @@ mod tests {
             ]
         );
         assert_eq!(checks[2].reason.as_deref(), Some("boom"));
-        assert!(read(b"{}", RequirementLevel::May).is_err());
+        assert!(parse_report(b"{}", RequirementLevel::May).is_err());
     }
 }

@@ -2,17 +2,17 @@
 
 use super::report::ConformanceReport;
 use super::streams;
-use sabir_client::{Agent, Binding, Error, Said, message_id, send_message, text_message};
+use sabir_client::{Agent, AgentResponse, Binding, Error, message_id, send_message, text_message};
 use sabir_proto::{
-    Answer, Call, CancelTask, Code, ContextId, GetTask, ListTasks, Message, Role, SendMessage, TaskRef, Tenant,
-    TheirTask, Timestamp,
+    Call, CancelTask, ContextId, FaultCode, GetTask, ListTasks, Message, Role, SendMessage, TaskRef, Tenant, Timestamp,
+    WireReply, WireTask,
 };
 use serde_json::Value;
 
 /// The result of the first messages.
 pub(super) struct SendResult {
     /// A task that has settled.
-    pub(super) settled: Option<TheirTask>,
+    pub(super) settled: Option<WireTask>,
 }
 
 /// A name that no task has.
@@ -21,7 +21,7 @@ pub(super) fn unknown_task() -> TaskRef {
 }
 
 /// Whether a call was refused in the words that were expected.
-pub(super) fn refuses<T>(outcome: Result<T, Error>, expected: Code) -> Result<(), String> {
+pub(super) fn expect_refusal<T>(outcome: Result<T, Error>, expected: FaultCode) -> Result<(), String> {
     let name = sabir_wire::codes::name(expected);
     match outcome {
         Ok(_) => Err(format!("{name} was expected, and it was answered")),
@@ -34,13 +34,13 @@ pub(super) fn refuses<T>(outcome: Result<T, Error>, expected: Code) -> Result<()
 }
 
 /// A message about a task.
-pub(super) fn about(text: &str, task: Option<TaskRef>, context: Option<ContextId>) -> SendMessage {
+pub(super) fn message_about(text: &str, task: Option<TaskRef>, context: Option<ContextId>) -> SendMessage {
     let mut message = Message::text(message_id(), Role::User, text);
     (message.task_id, message.context_id) = (task, context);
     send_message(message)
 }
 
-/// Sends, and looks at what becomes of it. `None` if nothing can be sent.
+/// Sends, and looks at what becomes of it. `Unchanged` if nothing can be sent.
 pub(super) async fn check(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>) -> Option<SendResult> {
     refusals(agent, text, report).await;
     let said = match agent.send(text_message(text)).await {
@@ -52,8 +52,8 @@ pub(super) async fn check(agent: &Agent, text: &str, report: &mut ConformanceRep
     };
     report.record("CORE-SEND-001", Ok(()));
     let task = match said.value {
-        Answer::SentTask(task) => *task,
-        Answer::SentMessage(message) => {
+        WireReply::SentTask(task) => *task,
+        WireReply::SentMessage(message) => {
             let kept = message.context_id.map(drop).ok_or("the message has no contextId".to_owned());
             report.record("CORE-MULTI-001a", kept);
             return Some(SendResult { settled: None });
@@ -66,11 +66,12 @@ pub(super) async fn check(agent: &Agent, text: &str, report: &mut ConformanceRep
     report.record("CORE-EXECUTION-MODE-001", if done { Ok(()) } else { Err(format!("the task is still {state}")) });
     get(agent, &task, report).await;
     list(agent, &task, text, report).await;
-    let settled = if state.is_settled() { Some(task) } else { end(agent, &task, report).await };
+    let settled = if state.is_settled() { Some(task) } else { settle(agent, &task, report).await };
     if let Some(settled) = &settled {
-        let outcome = agent.send(about(text, Some(settled.id.clone()), None)).await;
-        report.record("CORE-SEND-002", refuses(outcome, Code::UnsupportedOperation));
-        report.record("CORE-CANCEL-002", refuses(cancel(agent, &settled.id).await, Code::TaskNotCancelable));
+        let outcome = agent.send(message_about(text, Some(settled.id.clone()), None)).await;
+        report.record("CORE-SEND-002", expect_refusal(outcome, FaultCode::UnsupportedOperation));
+        report
+            .record("CORE-CANCEL-002", expect_refusal(cancel(agent, &settled.id).await, FaultCode::TaskNotCancelable));
     }
     Some(SendResult { settled })
 }
@@ -87,13 +88,13 @@ async fn refusals(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>)
         };
         report.record("GRPC-ERR-002", status);
     }
-    report.record("CORE-GET-002", refuses(outcome, Code::TaskNotFound));
-    report.record("CORE-CANCEL-003", refuses(cancel(agent, &unknown_task()).await, Code::TaskNotFound));
-    let outcome = agent.send(about(text, Some(unknown_task()), None)).await;
-    report.record("CORE-MULTI-004", refuses(outcome, Code::TaskNotFound));
+    report.record("CORE-GET-002", expect_refusal(outcome, FaultCode::TaskNotFound));
+    report.record("CORE-CANCEL-003", expect_refusal(cancel(agent, &unknown_task()).await, FaultCode::TaskNotFound));
+    let outcome = agent.send(message_about(text, Some(unknown_task()), None)).await;
+    report.record("CORE-MULTI-004", expect_refusal(outcome, FaultCode::TaskNotFound));
     let mut empty = text_message(text);
     empty.message.parts.clear();
-    report.record("CORE-ERR-002", refused(agent.send(empty).await));
+    report.record("CORE-ERR-002", expect_any_refusal(agent.send(empty).await));
     let capabilities = &agent.card().capabilities;
     let unasked = "what the card does not offer is not asked for; the kit does (--tck)";
     for (id, offered) in [
@@ -105,11 +106,11 @@ async fn refusals(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>)
     }
 }
 
-async fn cancel(agent: &Agent, id: &TaskRef) -> Result<Said<TheirTask>, Error> {
+async fn cancel(agent: &Agent, id: &TaskRef) -> Result<AgentResponse<WireTask>, Error> {
     agent.cancel(CancelTask { tenant: Tenant::none(), id: id.clone(), metadata: None }).await
 }
 
-async fn get(agent: &Agent, task: &TheirTask, report: &mut ConformanceReport<'_>) {
+async fn get(agent: &Agent, task: &WireTask, report: &mut ConformanceReport<'_>) {
     let ask = |history_length| GetTask { tenant: Tenant::none(), id: task.id.clone(), history_length };
     let kept = match agent.get(ask(None)).await {
         Err(error) => Err(error.to_string()),
@@ -133,10 +134,10 @@ async fn get(agent: &Agent, task: &TheirTask, report: &mut ConformanceReport<'_>
 }
 
 /// Lists the tasks of a context that holds two of them.
-async fn list(agent: &Agent, task: &TheirTask, text: &str, report: &mut ConformanceReport<'_>) {
+async fn list(agent: &Agent, task: &WireTask, text: &str, report: &mut ConformanceReport<'_>) {
     let Some(context) = task.context_id.clone() else { return };
-    match agent.send(about(text, None, Some(context.clone()))).await.map(|said| said.value) {
-        Ok(Answer::SentTask(second)) => {
+    match agent.send(message_about(text, None, Some(context.clone()))).await.map(|said| said.value) {
+        Ok(WireReply::SentTask(second)) => {
             let own = if second.id == task.id { Err("the second task has the id of the first") } else { Ok(()) };
             report.record("CORE-MULTI-003", own.map_err(str::to_owned));
             let same = second.context_id.as_ref() == Some(&context);
@@ -219,7 +220,7 @@ async fn page(agent: &Agent, request: ListTasks) -> Result<ListedPage, String> {
     let said = agent.list(request).await.map_err(|error| error.to_string())?;
     let json: Value = serde_json::from_str(said.json()).map_err(|error| error.to_string())?;
     let times = match &said.value {
-        Answer::Tasks { tasks, .. } => tasks.iter().filter_map(|task| task.status.timestamp).collect(),
+        WireReply::Tasks { tasks, .. } => tasks.iter().filter_map(|task| task.status.timestamp).collect(),
         _ => return Err("it is not a page of tasks".into()),
     };
     let token = json["nextPageToken"].as_str().map(str::to_owned);
@@ -227,38 +228,41 @@ async fn page(agent: &Agent, request: ListTasks) -> Result<ListedPage, String> {
 }
 
 /// Ends a task that waits for input, so that there is a settled one.
-async fn end(agent: &Agent, task: &TheirTask, report: &mut ConformanceReport<'_>) -> Option<TheirTask> {
-    elsewhere(agent, task, report).await;
+async fn settle(agent: &Agent, task: &WireTask, report: &mut ConformanceReport<'_>) -> Option<WireTask> {
+    check_wrong_context(agent, task, report).await;
     let canceled = canceled(cancel(agent, &task.id).await, report)?;
     canceled.status.state.is_settled().then_some(canceled)
 }
 
 /// Speaks to a task in a context that is not its own.
-async fn elsewhere(agent: &Agent, task: &TheirTask, report: &mut ConformanceReport<'_>) {
+async fn check_wrong_context(agent: &Agent, task: &WireTask, report: &mut ConformanceReport<'_>) {
     if task.context_id.is_none() {
         return;
     }
     let context = ContextId::parse(&message_id().to_string()).ok();
-    report.record("CORE-MULTI-006", refused(agent.send(about("?", Some(task.id.clone()), context)).await));
+    report.record(
+        "CORE-MULTI-006",
+        expect_any_refusal(agent.send(message_about("?", Some(task.id.clone()), context)).await),
+    );
 }
 
 /// Whether a call was refused at all: the specification leaves open with which code.
-fn refused<T>(outcome: Result<T, Error>) -> Result<(), String> {
+fn expect_any_refusal<T>(outcome: Result<T, Error>) -> Result<(), String> {
     match outcome {
         Ok(_) => Err("it was taken".into()),
-        Err(Error::Fault { fault, .. }) if fault.code() != Code::Internal => Ok(()),
+        Err(Error::Fault { fault, .. }) if fault.code() != FaultCode::Internal => Ok(()),
         Err(other) => Err(other.to_string()),
     }
 }
 
-fn canceled(outcome: Result<Said<TheirTask>, Error>, report: &mut ConformanceReport<'_>) -> Option<TheirTask> {
+fn canceled(outcome: Result<AgentResponse<WireTask>, Error>, report: &mut ConformanceReport<'_>) -> Option<WireTask> {
     match outcome {
         Ok(said) => {
             report.record("CORE-CANCEL-001", Ok(()));
             Some(said.value)
         }
         // An agent may be unable to stop what it does; that is for it to say, and nothing was seen.
-        Err(Error::Fault { fault, .. }) if fault.code() == Code::TaskNotCancelable => {
+        Err(Error::Fault { fault, .. }) if fault.code() == FaultCode::TaskNotCancelable => {
             report.skip("CORE-CANCEL-001", "the agent says that the task cannot be cancelled");
             None
         }
@@ -270,11 +274,11 @@ fn canceled(outcome: Result<Said<TheirTask>, Error>, report: &mut ConformanceRep
 }
 
 /// What can only be seen while the agent is at work.
-pub(super) async fn busy(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>) {
+pub(super) async fn check_running(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>) {
     let mut request = text_message(text);
     request.configuration.return_immediately = true;
     let task = match agent.send(request).await.map(|said| said.value) {
-        Ok(Answer::SentTask(task)) => task,
+        Ok(WireReply::SentTask(task)) => task,
         Ok(_) => return,
         Err(error) => return report.record("CORE-EXECUTION-MODE-002", Err(error.to_string())),
     };
@@ -288,10 +292,10 @@ pub(super) async fn busy(agent: &Agent, text: &str, report: &mut ConformanceRepo
     }
     report.record("CORE-EXECUTION-MODE-002", Ok(()));
     let subscribed = if agent.streams() { streams::subscribe(agent, &task.id, report).await } else { None };
-    elsewhere(agent, &task, report).await;
+    check_wrong_context(agent, &task, report).await;
     canceled(cancel(agent, &task.id).await, report);
     if let Some(subscribed) = subscribed {
-        subscribed.closes("STREAM-SUB-002", report).await;
+        subscribed.check_closes("STREAM-SUB-002", report).await;
     }
 }
 

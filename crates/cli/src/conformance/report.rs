@@ -70,7 +70,7 @@ impl<'a> ConformanceReport<'a> {
     pub(super) fn record(&mut self, id: &'static str, kept: Result<(), String>) {
         debug_assert!(find(id).is_some(), "{id} is not in the table");
         self.recorded += 1;
-        if self.out.watched() {
+        if self.out.shows_progress() {
             self.out.spin(self.recorded, &format!("{} checks made, last {id}", self.recorded));
         }
         match self.open.iter_mut().find(|(known, ..)| *known == id) {
@@ -88,7 +88,7 @@ impl<'a> ConformanceReport<'a> {
     }
 
     /// Ends a part: requirements that were not recorded are skips, for this reason.
-    pub(super) fn close(
+    pub(super) fn end_part(
         &mut self,
         scope: RequirementScope,
         binding: Option<Binding>,
@@ -124,7 +124,7 @@ impl<'a> ConformanceReport<'a> {
     pub(super) fn add(&mut self, checks: Vec<CheckResult>) -> Result<(), Stop> {
         // For a person the failures come first, in the end.
         if !self.out.is_pretty() {
-            self.out.text(|fields| checks.iter().for_each(|check| fields.field("Check", &line(check))))?;
+            self.out.text(|fields| checks.iter().for_each(|check| fields.field("Check", &check_line(check))))?;
         }
         self.checks.extend(checks);
         Ok(())
@@ -170,7 +170,7 @@ fn pretty(checks: &[CheckResult], paint: Paint, verbose: bool) -> String {
         Verdict::Pass => 2,
     });
     for check in shown {
-        let rest = line(check);
+        let rest = check_line(check);
         let rest = rest.strip_prefix(check.result.name()).unwrap_or(&rest);
         text += &format!("{}{}\n", paint.state(check.result.name()), escape(rest));
     }
@@ -199,7 +199,7 @@ fn pretty(checks: &[CheckResult], paint: Paint, verbose: bool) -> String {
 }
 
 /// `pass CORE-SEND-001 MUST JSONRPC what it says`
-fn line(check: &CheckResult) -> String {
+fn check_line(check: &CheckResult) -> String {
     let binding = check.binding.as_deref().unwrap_or("-");
     let mut line = format!("{} {} {} {binding} {}", check.result.name(), check.id, check.level, check.title);
     if let Some(reason) = &check.reason {

@@ -3,10 +3,10 @@
 //! Over the two HTTP bindings they are read as they stand on the wire. Over gRPC a stream is read by the client, which
 //! leaves when the task is settled; whether the agent would have closed it is then not seen, and not claimed.
 
-use super::operations::{refuses, unknown_task};
+use super::operations::{expect_refusal, unknown_task};
 use super::report::ConformanceReport;
-use sabir_client::{Agent, Binding, Error, Events, Exchange, Follow, text_message};
-use sabir_proto::{Call, Code, Subscribe, TaskRef, TaskState, Tenant, TheirTask};
+use sabir_client::{Agent, Binding, Error, FollowOptions, RawResponse, TaskEvents, text_message};
+use sabir_proto::{Call, FaultCode, Subscribe, TaskRef, TaskState, Tenant, WireTask};
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
 use serde_json::Value;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// Most events of one stream that are looked at.
 const EVENTS_MAX: usize = 10_000;
 
-pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&TheirTask>, report: &mut ConformanceReport<'_>) {
+pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&WireTask>, report: &mut ConformanceReport<'_>) {
     if !agent.streams() {
         for id in ["CORE-STREAM-001", "CORE-STREAM-002", "CORE-STREAM-003", "STREAM-SUB-001"] {
             report.skip(id, "the card does not offer streaming");
@@ -28,10 +28,10 @@ pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&TheirTask>
         }
         return;
     }
-    report.record("STREAM-SUB-004", refuses(subscription(agent, unknown_task()).await, Code::TaskNotFound));
+    report.record("STREAM-SUB-004", expect_refusal(subscription(agent, unknown_task()).await, FaultCode::TaskNotFound));
     if let Some(settled) = settled {
         let outcome = subscription(agent, settled.id.clone()).await;
-        report.record("STREAM-SUB-003", refuses(outcome, Code::UnsupportedOperation));
+        report.record("STREAM-SUB-003", expect_refusal(outcome, FaultCode::UnsupportedOperation));
     }
     let mut stream = match open(agent, Call::Stream(Box::new(text_message(text)))).await {
         Ok(stream) => stream,
@@ -61,7 +61,7 @@ pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&TheirTask>
     };
     report.record("CORE-STREAM-001", Ok(()));
     if first.get("message").is_some() {
-        stream.closes("CORE-STREAM-002", report).await;
+        stream.check_closes("CORE-STREAM-002", report).await;
         return report.skip("CORE-STREAM-003", "the agent answered with a message");
     }
     report.skip("CORE-STREAM-002", "the agent answered with a task");
@@ -75,7 +75,7 @@ pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&TheirTask>
         (Ok(()), Some(state)) if state.is_interrupted() => {
             report.skip("CORE-STREAM-003", "the task waits for somebody; try another --text");
         }
-        (Ok(()), _) => stream.closes("CORE-STREAM-003", report).await,
+        (Ok(()), _) => stream.check_closes("CORE-STREAM-003", report).await,
     }
 }
 
@@ -132,7 +132,7 @@ fn framing(agent: &Agent) -> &'static str {
 
 /// A subscription up to its first event: over gRPC, a refusal may come no sooner.
 async fn subscription(agent: &Agent, id: TaskRef) -> Result<(), Error> {
-    let mut events = agent.subscribe(id, once()).await?;
+    let mut events = agent.subscribe(id, without_resume()).await?;
     match events.next().await {
         Some(Err(error)) => Err(error),
         Some(Ok(_)) | None => Ok(()),
@@ -140,27 +140,27 @@ async fn subscription(agent: &Agent, id: TaskRef) -> Result<(), Error> {
 }
 
 /// Follows a stream without resuming it.
-fn once() -> Follow {
-    Follow { resume: false, ..Follow::default() }
+fn without_resume() -> FollowOptions {
+    FollowOptions { resume: false, ..FollowOptions::default() }
 }
 
 /// A stream that is being read.
 pub(super) enum CheckedStream {
-    Wire { answer: Box<Exchange>, parser: Box<Parser>, wrapped: bool },
-    Client(Box<Events>),
+    Wire { answer: Box<RawResponse>, parser: Box<Parser>, wrapped: bool },
+    Client(Box<TaskEvents>),
 }
 
 async fn open(agent: &Agent, call: Call) -> Result<CheckedStream, String> {
     if agent.binding() == Binding::Grpc {
         let events = match call {
-            Call::Stream(request) => agent.stream(*request, once()).await,
-            Call::Subscribe(request) => agent.subscribe(request.id, once()).await,
+            Call::Stream(request) => agent.stream(*request, without_resume()).await,
+            Call::Subscribe(request) => agent.subscribe(request.id, without_resume()).await,
             _ => return Err("only streams are opened".into()),
         };
         return events.map(|events| CheckedStream::Client(Box::new(events))).map_err(|error| error.to_string());
     }
-    let written = agent.written(call).map_err(|error| error.to_string())?;
-    let answer = agent.exchange(written).await.map_err(|error| error.to_string())?;
+    let written = agent.preview(call).map_err(|error| error.to_string())?;
+    let answer = agent.send_raw(written).await.map_err(|error| error.to_string())?;
     if !answer.status.is_success() {
         return Err(format!("HTTP {}", answer.status));
     }
@@ -175,7 +175,7 @@ async fn open(agent: &Agent, call: Call) -> Result<CheckedStream, String> {
 }
 
 impl CheckedStream {
-    /// The next event; `None` at the end.
+    /// The next event; `Unchanged` at the end.
     async fn next(&mut self) -> Result<Option<Value>, String> {
         self.next_within(EVENT_PATIENCE).await
     }
@@ -188,7 +188,7 @@ impl CheckedStream {
                     let said = said.map_err(|error| error.to_string())?;
                     serde_json::from_str(said.json()).map(Some).map_err(|error| error.to_string())
                 }
-                Err(_) => Err(silence(patience)),
+                Err(_) => Err(silence_reason(patience)),
             },
             Self::Wire { answer, parser, wrapped } => loop {
                 if let Some(frame) = parser.next().map_err(|error| error.to_string())? {
@@ -208,11 +208,11 @@ impl CheckedStream {
                         _ => Err("an event is not a JSON-RPC response".into()),
                     };
                 }
-                match tokio::time::timeout(patience, answer.piece(patience)).await {
+                match tokio::time::timeout(patience, answer.next_chunk(patience)).await {
                     Ok(Ok(Some(bytes))) => parser.push(&bytes),
                     Ok(Ok(None)) if parser.is_mid_event() => return Err("the stream breaks off in an event".into()),
                     Ok(Ok(None)) => return Ok(None),
-                    Ok(Err(Error::Timeout { .. })) | Err(_) => return Err(silence(patience)),
+                    Ok(Err(Error::Timeout { .. })) | Err(_) => return Err(silence_reason(patience)),
                     Ok(Err(error)) => return Err(error.to_string()),
                 }
             },
@@ -220,7 +220,7 @@ impl CheckedStream {
     }
 
     /// Records whether the stream ends by itself soon, with nothing more to say but the task once again.
-    pub(super) async fn closes(self, id: &'static str, report: &mut ConformanceReport<'_>) {
+    pub(super) async fn check_closes(self, id: &'static str, report: &mut ConformanceReport<'_>) {
         match self {
             Self::Client(_) => report.skip(id, "whether the agent closes the stream is not seen over gRPC"),
             Self::Wire { .. } => report.record(id, self.ends().await),
@@ -245,7 +245,7 @@ impl CheckedStream {
     }
 }
 
-fn silence(patience: Duration) -> String {
+fn silence_reason(patience: Duration) -> String {
     format!("nothing came for {} s", patience.as_secs())
 }
 

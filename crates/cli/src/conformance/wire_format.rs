@@ -3,7 +3,7 @@
 use super::operations::get_unknown_task;
 use super::report::ConformanceReport;
 use http::HeaderValue;
-use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Written};
+use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, RequestPreview};
 use sabir_proto::{Call, ListTasks};
 use serde_json::Value;
 
@@ -28,16 +28,16 @@ pub(super) async fn check(agent: &Agent, report: &mut ConformanceReport<'_>) {
 }
 
 /// Sends a call with a change.
-async fn answer(agent: &Agent, call: Call, change: impl FnOnce(&mut Written)) -> Result<WireAnswer, String> {
-    let mut written = agent.written(call).map_err(|error| error.to_string())?;
+async fn answer(agent: &Agent, call: Call, change: impl FnOnce(&mut RequestPreview)) -> Result<WireAnswer, String> {
+    let mut written = agent.preview(call).map_err(|error| error.to_string())?;
     change(&mut written);
-    let answer = agent.exchange(written).await.map_err(|error| error.to_string())?;
+    let answer = agent.send_raw(written).await.map_err(|error| error.to_string())?;
     let (status, media_type) = (answer.status.as_u16(), answer.media_type());
     let body = answer.body(ANSWER_BYTES_MAX).await.map_err(|error| error.to_string())?;
     Ok(WireAnswer { status, media_type, json: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
-fn other_version(written: &mut Written) {
+fn set_unknown_version(written: &mut RequestPreview) {
     written.headers.insert("a2a-version", HeaderValue::from_static(NO_VERSION));
 }
 
@@ -50,7 +50,7 @@ async fn json_rpc(agent: &Agent, report: &mut ConformanceReport<'_>) {
     match refused.await {
         Err(reason) => report.record("JSONRPC-ERR-001", Err(reason)),
         Ok(answer) => {
-            report.record("JSONRPC-FMT-002", is(&answer.media_type, "application/json"));
+            report.record("JSONRPC-FMT-002", expect_equal(&answer.media_type, "application/json"));
             report.record("JSONRPC-ERR-001", error_object(&answer));
             report.record(
                 "SABIR-JSONRPC-001",
@@ -63,7 +63,8 @@ async fn json_rpc(agent: &Agent, report: &mut ConformanceReport<'_>) {
             }
         }
     }
-    let version = answer(agent, get_unknown_task(), other_version).await.and_then(|answer| code_is(&answer, -32009));
+    let version =
+        answer(agent, get_unknown_task(), set_unknown_version).await.and_then(|answer| code_is(&answer, -32009));
     report.record("VER-SERVER-002", version);
     let method = answer(agent, get_unknown_task(), |written| {
         written.body = written.body.take().map(|body| body.replace("\"GetTask\"", "\"NoSuchMethod\""));
@@ -83,18 +84,18 @@ async fn http_json(agent: &Agent, report: &mut ConformanceReport<'_>) {
             report.record("HTTP_JSON-ERR-002", error_info(&answer, "TASK_NOT_FOUND"));
         }
     }
-    let version = answer(agent, get_unknown_task(), other_version).await;
+    let version = answer(agent, get_unknown_task(), set_unknown_version).await;
     report.record("VER-SERVER-002", version.and_then(|answer| error_info(&answer, "VERSION_NOT_SUPPORTED")));
     match answer(agent, Call::List(ListTasks::default()), |_| {}).await {
         Ok(answer) if answer.status == 200 => {
-            report.record("HTTP_JSON-SVC-001", is(&answer.media_type, "application/a2a+json"));
+            report.record("HTTP_JSON-SVC-001", expect_equal(&answer.media_type, "application/a2a+json"));
         }
         Ok(answer) => report.skip("HTTP_JSON-SVC-001", &format!("ListTasks is HTTP {}", answer.status)),
         Err(reason) => report.skip("HTTP_JSON-SVC-001", &reason),
     }
 }
 
-fn is(found: &str, expected: &str) -> Result<(), String> {
+fn expect_equal(found: &str, expected: &str) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("it is {found:?}")) }
 }
 
@@ -105,21 +106,21 @@ fn other_id(answer: &WireAnswer, id: &Value) -> String {
 fn error_object(answer: &WireAnswer) -> Result<(), String> {
     let error = &answer.json["error"];
     let sound = answer.json["jsonrpc"] == "2.0" && error["code"].is_i64() && error["message"].is_string();
-    if sound { Ok(()) } else { Err(format!("HTTP {} with {}", answer.status, short(&answer.json))) }
+    if sound { Ok(()) } else { Err(format!("HTTP {} with {}", answer.status, excerpt(&answer.json))) }
 }
 
 fn code_is(answer: &WireAnswer, expected: i64) -> Result<(), String> {
     match answer.json["error"]["code"].as_i64() {
         Some(code) if code == expected => Ok(()),
         Some(code) => Err(format!("the code is {code}")),
-        None => Err(format!("HTTP {} with {}", answer.status, short(&answer.json))),
+        None => Err(format!("HTTP {} with {}", answer.status, excerpt(&answer.json))),
     }
 }
 
 fn aip_193(answer: &WireAnswer) -> Result<(), String> {
     let error = &answer.json["error"];
     let sound = error["code"].is_i64() && error["status"].is_string() && error["message"].is_string();
-    if sound { Ok(()) } else { Err(format!("HTTP {} with {}", answer.status, short(&answer.json))) }
+    if sound { Ok(()) } else { Err(format!("HTTP {} with {}", answer.status, excerpt(&answer.json))) }
 }
 
 fn error_info(answer: &WireAnswer, reason: &str) -> Result<(), String> {
@@ -128,11 +129,11 @@ fn error_info(answer: &WireAnswer, reason: &str) -> Result<(), String> {
     match info {
         Some(info) if info["reason"] == reason && info["domain"] == DOMAIN => Ok(()),
         Some(info) => Err(format!("it says {} of {}", info["reason"], info["domain"])),
-        None => Err(format!("HTTP {} with {}", answer.status, short(&answer.json))),
+        None => Err(format!("HTTP {} with {}", answer.status, excerpt(&answer.json))),
     }
 }
 
-fn short(json: &Value) -> String {
+fn excerpt(json: &Value) -> String {
     match json {
         Value::Null => "no JSON".to_owned(),
         json => json.to_string().chars().take(160).collect(),

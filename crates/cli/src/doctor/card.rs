@@ -5,11 +5,12 @@ use super::checks::DoctorCheck::{
     CardCache, CardInterfaces, CardJson, CardLint, CardMissing, CardPath, CardRedirect, CardRequired, CardSchemes,
     CardSignature, CardSize, CardType, CardUrl, HttpAnswer,
 };
-use super::host::millis;
+use super::host::millis_text;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sabir_client::signature::{Distrust, Trust, vouched};
+use sabir_client::signature::{TrustPolicy, UntrustedReason, verified_card};
 use sabir_client::{
-    Chosen, Error, Found, Page, REDIRECTS_MAX, Reference, Version, WELL_KNOWN, below, choose, is_loopback,
+    AgentReference, ChosenInterface, DiscoveredCard, Error, ProbedPage, REDIRECTS_MAX, VersionPolicy, WELL_KNOWN,
+    choose_interface, is_loopback, url_below,
 };
 use sabir_wire::card::CARD_BYTES_MAX;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +18,7 @@ use url::{Host, Url};
 
 /// What is at an address where a card may be.
 enum CardFetch {
-    Card(Box<Found>, HeaderMap, Duration),
+    Card(Box<DiscoveredCard>, HeaderMap, Duration),
     /// To another origin.
     Redirect(String),
     WebPage,
@@ -27,8 +28,8 @@ enum CardFetch {
     Forbidden(StatusCode),
     Absent(StatusCode),
     /// A proxy answered that it cannot reach the server.
-    Nobody(StatusCode),
-    Silent(String),
+    GatewayError(StatusCode),
+    NoAnswer(String),
 }
 
 impl CardFetch {
@@ -43,27 +44,27 @@ impl CardFetch {
             Self::NotACard(_) => 5,
             Self::Forbidden(_) => 6,
             Self::Absent(_) => 7,
-            Self::Nobody(_) => 8,
-            Self::Silent(_) => 9,
+            Self::GatewayError(_) => 8,
+            Self::NoAnswer(_) => 9,
         }
     }
 }
 
-/// Finds the card. `None`: there is none, and the report says so.
-pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> Option<Found> {
+/// Finds the card. `Unchanged`: there is none, and the report says so.
+pub(super) async fn find(exam: &mut Examination<'_>, reference: &AgentReference) -> Option<DiscoveredCard> {
     let url = match reference {
-        Reference::Origin(url) | Reference::At(url) => url,
-        Reference::File(_) => return from_elsewhere(exam, reference, "the card is a file").await,
+        AgentReference::Origin(url) | AgentReference::Url(url) => url,
+        AgentReference::File(_) => return check_unfetched(exam, reference, "the card is a file").await,
     };
-    let direct = matches!(reference, Reference::At(_));
-    let mut places: Vec<Url> = WELL_KNOWN.iter().map(|path| below(url, path)).collect();
+    let direct = matches!(reference, AgentReference::Url(_));
+    let mut places: Vec<Url> = WELL_KNOWN.iter().map(|path| url_below(url, path)).collect();
     if direct {
         places.insert(0, url.clone());
     }
     let mut found = Vec::new();
     for place in &places {
-        exam.report.doing("fetching the card");
-        let there = look_at(exam, place).await;
+        exam.report.set_step("fetching the card");
+        let there = fetch_card(exam, place).await;
         let done = matches!(there, CardFetch::Card(..));
         found.push((place.clone(), there));
         if done {
@@ -77,12 +78,12 @@ pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> O
     found.sort_by_key(|(_, there)| there.rank());
     let (place, there) = found.into_iter().next()?;
     match there {
-        CardFetch::Silent(why) => {
+        CardFetch::NoAnswer(why) => {
             exam.report.report_fault(HttpAnswer, why);
             exam.report.skip_remaining("there is no answer");
             return None;
         }
-        CardFetch::Nobody(status) => {
+        CardFetch::GatewayError(status) => {
             exam.report.report_fault_with_fix(
                 HttpAnswer,
                 format!("HTTP {status} from a proxy"),
@@ -92,11 +93,15 @@ pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> O
             return None;
         }
         CardFetch::Card(found, headers, elapsed) => {
-            exam.report.ok(HttpAnswer, format!("first byte after {}", millis(elapsed)));
+            exam.report.ok(HttpAnswer, format!("first byte after {}", millis_text(elapsed)));
             exam.report.ok(CardMissing, place.to_string());
             let usual = place.path().ends_with(WELL_KNOWN[0]) || (direct && place == *url);
-            exam.report.judge(CardPath, place.path(), (!usual).then(|| format!("found at {} only", place.path())));
-            read(exam, &found, &headers).await;
+            exam.report.report_result(
+                CardPath,
+                place.path(),
+                (!usual).then(|| format!("found at {} only", place.path())),
+            );
+            check_fetched(exam, &found, &headers).await;
             return Some(*found);
         }
         _ => exam.report.ok(HttpAnswer, "answers"),
@@ -105,13 +110,13 @@ pub(super) async fn find(exam: &mut Examination<'_>, reference: &Reference) -> O
         exam.report.skip(CardMissing, "found in a catalogue");
         return Some(found);
     }
-    complain(exam, &place, there);
+    report_missing_card(exam, &place, there);
     exam.report.skip_remaining("there is no card to go by");
     None
 }
 
 /// Reports what is there in place of a card.
-fn complain(exam: &mut Examination<'_>, place: &Url, there: CardFetch) {
+fn report_missing_card(exam: &mut Examination<'_>, place: &Url, there: CardFetch) {
     let at = place.path();
     match there {
         CardFetch::Redirect(to) => exam.report.report_fault(CardRedirect, format!("{at} redirects to {to}")),
@@ -127,16 +132,16 @@ fn complain(exam: &mut Examination<'_>, place: &Url, there: CardFetch) {
         CardFetch::Absent(status) => {
             exam.report.report_fault(CardMissing, format!("HTTP {status} at {}", WELL_KNOWN.join(" and ")));
         }
-        CardFetch::Card(..) | CardFetch::Nobody(_) | CardFetch::Silent(_) => {}
+        CardFetch::Card(..) | CardFetch::GatewayError(_) | CardFetch::NoAnswer(_) => {}
     }
 }
 
 /// A card that was not fetched here: only its contents are checked.
-async fn from_elsewhere(exam: &mut Examination<'_>, reference: &Reference, why: &str) -> Option<Found> {
+async fn check_unfetched(exam: &mut Examination<'_>, reference: &AgentReference, why: &str) -> Option<DiscoveredCard> {
     match exam.client.card(reference).await {
         Ok(found) => {
             exam.report.skip(CardMissing, why);
-            judge_words(exam, &found);
+            check_contents(exam, &found);
             Some(found)
         }
         Err(Error::CardInvalid { reason, .. }) => {
@@ -152,7 +157,7 @@ async fn from_elsewhere(exam: &mut Examination<'_>, reference: &Reference, why: 
     }
 }
 
-async fn look_at(exam: &Examination<'_>, place: &Url) -> CardFetch {
+async fn fetch_card(exam: &Examination<'_>, place: &Url) -> CardFetch {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, application/a2a+json"));
     headers.insert(sabir_wire::version::HEADER, HeaderValue::from_static("1.0"));
@@ -162,12 +167,12 @@ async fn look_at(exam: &Examination<'_>, place: &Url) -> CardFetch {
         let page = exam.probe.page(&at, headers.clone(), CARD_BYTES_MAX);
         let page = match tokio::time::timeout(exam.gap, page).await {
             Ok(Ok(page)) => page,
-            Ok(Err(error)) => return CardFetch::Silent(error.to_string()),
-            Err(_) => return CardFetch::Silent(format!("no answer within {}", exam.shown_gap())),
+            Ok(Err(error)) => return CardFetch::NoAnswer(error.to_string()),
+            Err(_) => return CardFetch::NoAnswer(format!("no answer within {}", exam.gap_text())),
         };
         let target = page.status.is_redirection().then(|| page.headers.get(header::LOCATION)).flatten();
         match target.and_then(|target| target.to_str().ok()).and_then(|target| at.join(target).ok()) {
-            None => return is_there(page, &at),
+            None => return classify_page(page, &at),
             Some(target) if target.origin() == place.origin() => at = target,
             Some(target) => return CardFetch::Redirect(target.origin().ascii_serialization()),
         }
@@ -175,11 +180,11 @@ async fn look_at(exam: &Examination<'_>, place: &Url) -> CardFetch {
     CardFetch::Redirect("itself, again and again".into())
 }
 
-fn is_there(page: Page, at: &Url) -> CardFetch {
+fn classify_page(page: ProbedPage, at: &Url) -> CardFetch {
     match page.status.as_u16() {
         200..=299 => {}
         401 | 403 => return CardFetch::Forbidden(page.status),
-        502..=504 => return CardFetch::Nobody(page.status),
+        502..=504 => return CardFetch::GatewayError(page.status),
         _ => return CardFetch::Absent(page.status),
     }
     let body = match page.body {
@@ -195,7 +200,7 @@ fn is_there(page: Page, at: &Url) -> CardFetch {
     if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
         return CardFetch::NotJson(format!("{} bytes that are not JSON: {error}", body.len()));
     }
-    match Found::read(&body, Some(at.clone()), at.as_str()) {
+    match DiscoveredCard::read(&body, Some(at.clone()), at.as_str()) {
         Ok(found) => CardFetch::Card(Box::new(found), page.headers, page.elapsed),
         Err(Error::CardInvalid { reason, .. }) => CardFetch::NotACard(reason),
         Err(error) => CardFetch::NotACard(error.to_string()),
@@ -203,28 +208,28 @@ fn is_there(page: Page, at: &Url) -> CardFetch {
 }
 
 /// Checks the contents of a fetched card, and how it is served.
-async fn read(exam: &mut Examination<'_>, found: &Found, headers: &HeaderMap) {
+async fn check_fetched(exam: &mut Examination<'_>, found: &DiscoveredCard, headers: &HeaderMap) {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     exam.report.ok(CardRedirect, "none, or within the origin");
     exam.report.ok(CardType, text(header::CONTENT_TYPE));
     exam.report.ok(CardJson, format!("a card of {}", found.form));
-    exam.report.ok(CardSize, format!("{} bytes", found.as_found().len()));
-    judge_words(exam, found);
-    judge_signature(exam, found).await;
+    exam.report.ok(CardSize, format!("{} bytes", found.source_json().len()));
+    check_contents(exam, found);
+    check_signature(exam, found).await;
     let marks: Vec<&str> = ["etag", "cache-control"].into_iter().filter(|name| headers.contains_key(*name)).collect();
     let lacking = marks.is_empty().then(|| "neither ETag nor Cache-Control".to_owned());
-    exam.report.judge(CardCache, marks.join(", "), lacking);
+    exam.report.report_result(CardCache, marks.join(", "), lacking);
 }
 
-fn judge_words(exam: &mut Examination<'_>, found: &Found) {
+fn check_contents(exam: &mut Examination<'_>, found: &DiscoveredCard) {
     let (missing, others): (Vec<_>, Vec<_>) = found.lint.iter().partition(|lint| lint.id == "missing");
     let paths: Vec<&str> = missing.iter().map(|lint| lint.path.as_str()).collect();
     let lacking = (!paths.is_empty()).then(|| format!("there is no {}", paths.join(", ")));
-    exam.report.judge(CardRequired, "all there", lacking);
+    exam.report.report_result(CardRequired, "all there", lacking);
     let first: Vec<String> = others.iter().take(3).map(|lint| format!("{}: {}", lint.path, lint.message)).collect();
     let more = if others.len() > 3 { format!(" and {} more", others.len() - 3) } else { String::new() };
     let departs = (!first.is_empty()).then(|| format!("{}{more}", first.join("; ")));
-    exam.report.judge(CardLint, "follows the rules of its version", departs);
+    exam.report.report_result(CardLint, "follows the rules of its version", departs);
     let card = &found.card;
     let named = card.security_requirements.iter().flat_map(|requirement| requirement.schemes.keys());
     let mut ghosts: Vec<&str> =
@@ -233,20 +238,22 @@ fn judge_words(exam: &mut Examination<'_>, found: &Found) {
     let undefined = (!ghosts.is_empty()).then(|| format!("{} is required and not defined", ghosts.join(", ")));
     let defined: Vec<&str> = card.security_schemes.keys().map(String::as_str).collect();
     let well = if defined.is_empty() { "none".to_owned() } else { defined.join(", ") };
-    exam.report.judge(CardSchemes, well, undefined);
+    exam.report.report_result(CardSchemes, well, undefined);
 }
 
-async fn judge_signature(exam: &mut Examination<'_>, found: &Found) {
+async fn check_signature(exam: &mut Examination<'_>, found: &DiscoveredCard) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let trust = Trust { card_url: found.url.clone(), now, ..Trust::default() };
-    match tokio::time::timeout(exam.gap, vouched(found, &trust, &exam.client)).await {
+    let trust = TrustPolicy { card_url: found.url.clone(), now, ..TrustPolicy::default() };
+    match tokio::time::timeout(exam.gap, verified_card(found, &trust, &exam.client)).await {
         Ok(Ok(vouched)) => exam.report.ok(CardSignature, format!("holds, key {}", vouched.kid)),
-        Ok(Err(Distrust::Unsigned)) => exam.report.skip(CardSignature, "the card is not signed"),
-        Ok(Err(Distrust::Unverifiable(reason))) if reason.is_wrong() => {
+        Ok(Err(UntrustedReason::Unsigned)) => exam.report.skip(CardSignature, "the card is not signed"),
+        Ok(Err(UntrustedReason::Unverifiable(reason))) if reason.is_bad_signature() => {
             exam.report.report_fault(CardSignature, reason.to_string());
         }
-        Ok(Err(distrust @ Distrust::Uncovered(_))) => exam.report.report_fault(CardSignature, distrust.to_string()),
-        Ok(Err(Distrust::Unverifiable(reason))) => {
+        Ok(Err(distrust @ UntrustedReason::Uncovered(_))) => {
+            exam.report.report_fault(CardSignature, distrust.to_string())
+        }
+        Ok(Err(UntrustedReason::Unverifiable(reason))) => {
             exam.report.skip(CardSignature, format!("cannot be checked: {reason}"));
         }
         Err(_) => exam.report.skip(CardSignature, "cannot be checked: the keys do not come"),
@@ -254,12 +261,12 @@ async fn judge_signature(exam: &mut Examination<'_>, found: &Found) {
 }
 
 /// The interfaces that can be called, each as a card of its own.
-pub(super) fn interfaces(exam: &mut Examination<'_>, found: &Found) -> Vec<(Found, Chosen)> {
+pub(super) fn interfaces(exam: &mut Examination<'_>, found: &DiscoveredCard) -> Vec<(DiscoveredCard, ChosenInterface)> {
     let (mut usable, mut addresses, mut wrong, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for interface in &found.card.supported_interfaces {
         let mut single = found.clone();
         single.card.supported_interfaces = vec![interface.clone()];
-        match choose(&single, &[], Version::Any) {
+        match choose_interface(&single, &[], VersionPolicy::Any) {
             Ok(chosen) => match unreachable(&chosen.url, found.url.as_ref()) {
                 None => {
                     addresses.push(chosen.url.to_string());
@@ -275,9 +282,9 @@ pub(super) fn interfaces(exam: &mut Examination<'_>, found: &Found) -> Vec<(Foun
         exam.report.skip(CardUrl, "no interface that we speak");
     } else {
         addresses.dedup();
-        exam.report.judge(CardUrl, addresses.join(" "), (!wrong.is_empty()).then(|| wrong.join("; ")));
+        exam.report.report_result(CardUrl, addresses.join(" "), (!wrong.is_empty()).then(|| wrong.join("; ")));
     }
-    let names: Vec<String> = usable.iter().map(|(_, chosen)| name(chosen)).collect();
+    let names: Vec<String> = usable.iter().map(|(_, chosen)| interface_name(chosen)).collect();
     let strange = if unknown.is_empty() { String::new() } else { format!("; not known here: {}", unknown.join(", ")) };
     match (usable.is_empty(), wrong.is_empty()) {
         (true, true) if unknown.is_empty() => exam.report.report_fault(CardInterfaces, "the card lists none"),
@@ -306,6 +313,6 @@ fn unreachable(url: &Url, card: Option<&Url>) -> Option<String> {
 }
 
 /// An interface for people.
-pub(super) fn name(chosen: &Chosen) -> String {
+pub(super) fn interface_name(chosen: &ChosenInterface) -> String {
     format!("{} {}", chosen.binding, chosen.dialect)
 }

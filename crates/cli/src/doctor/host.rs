@@ -12,7 +12,7 @@ use url::Url;
 const RENEW_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 
-/// Checks whether the host can be reached. `None`: it cannot, and the report says so.
+/// Checks whether the host can be reached. `Unchanged`: it cannot, and the report says so.
 pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
     if exam.probe.is_proxied(url) {
         for check in [Dns, Tcp, TlsHandshake, TlsTrust, TlsName, TlsExpired] {
@@ -20,7 +20,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
         }
         return Some(());
     }
-    exam.report.doing("looking the name up");
+    exam.report.set_step("looking the name up");
     let begun = tokio::time::Instant::now();
     let host = url.host_str().unwrap_or_default();
     let addresses = match exam.probe.addresses(url).await {
@@ -39,28 +39,28 @@ pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
     };
     let mut shown: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
     shown.dedup();
-    exam.report.ok(Dns, format!("{}, {}", shown.join(" "), millis(begun.elapsed())));
-    exam.report.doing("connecting");
+    exam.report.ok(Dns, format!("{}, {}", shown.join(" "), millis_text(begun.elapsed())));
+    exam.report.set_step("connecting");
     match exam.probe.connect(&addresses).await {
-        Ok((address, elapsed)) => exam.report.ok(Tcp, format!("{address}, {}", millis(elapsed))),
+        Ok((address, elapsed)) => exam.report.ok(Tcp, format!("{address}, {}", millis_text(elapsed))),
         Err(error) => {
             let port = url.port_or_known_default().unwrap_or_default();
-            exam.report.report_fault(Tcp, format!("port {port} of {host}: {}", said(&error)));
+            exam.report.report_fault(Tcp, format!("port {port} of {host}: {}", error_text(&error)));
             exam.report.skip_remaining("nobody takes the connection");
             return None;
         }
     }
-    secure(exam, url, &addresses).await
+    check_tls(exam, url, &addresses).await
 }
 
-async fn secure(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAddr]) -> Option<()> {
+async fn check_tls(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAddr]) -> Option<()> {
     if url.scheme() != "https" {
         for check in [TlsHandshake, TlsTrust, TlsName, TlsExpired] {
             exam.report.skip(check, "plain http");
         }
         return Some(());
     }
-    exam.report.doing("shaking hands");
+    exam.report.set_step("shaking hands");
     let shown = match exam.probe.handshake(url, addresses).await {
         Ok(shown) => shown,
         Err(why) => {
@@ -70,18 +70,18 @@ async fn secure(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAddr])
         }
     };
     let Handshake { version, elapsed, trust, name, expires_in, begins_in } = shown;
-    exam.report.ok(TlsHandshake, format!("{version}, {}", millis(elapsed)));
+    exam.report.ok(TlsHandshake, format!("{version}, {}", millis_text(elapsed)));
     let well = trust.is_ok() && name.is_ok();
-    exam.report.judge(TlsTrust, "signed by somebody we trust", trust.err());
+    exam.report.report_result(TlsTrust, "signed by somebody we trust", trust.err());
     let host = url.host_str().unwrap_or_default();
-    exam.report.judge(TlsName, format!("for {host}"), name.err().map(|why| format!("not for {host}: {why}")));
+    exam.report.report_result(TlsName, format!("for {host}"), name.err().map(|why| format!("not for {host}: {why}")));
     let dated = match (expires_in, begins_in) {
-        (Some(seconds), _) if seconds <= 0 => Err(format!("ran out {} ago", days(-seconds))),
-        (_, Some(seconds)) => Err(format!("holds only in {}", days(seconds))),
+        (Some(seconds), _) if seconds <= 0 => Err(format!("ran out {} ago", days_text(-seconds))),
+        (_, Some(seconds)) => Err(format!("holds only in {}", days_text(seconds))),
         (Some(seconds), None) if seconds < RENEW_DAYS * DAY => {
-            Ok(format!("expires in {}; renew it soon", days(seconds)))
+            Ok(format!("expires in {}; renew it soon", days_text(seconds)))
         }
-        (Some(seconds), None) => Ok(format!("expires in {}", days(seconds))),
+        (Some(seconds), None) => Ok(format!("expires in {}", days_text(seconds))),
         (None, None) => Ok("dates accepted".into()),
     };
     let in_time = dated.is_ok();
@@ -96,11 +96,11 @@ async fn secure(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAddr])
     None
 }
 
-pub(super) fn millis(time: Duration) -> String {
+pub(super) fn millis_text(time: Duration) -> String {
     format!("{} ms", time.as_millis())
 }
 
-fn days(seconds: i64) -> String {
+fn days_text(seconds: i64) -> String {
     match seconds / DAY {
         0 => "less than a day".into(),
         1 => "1 day".into(),
@@ -108,7 +108,7 @@ fn days(seconds: i64) -> String {
     }
 }
 
-fn said(error: &std::io::Error) -> String {
+fn error_text(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
         std::io::ErrorKind::TimedOut => "no answer to the connection attempt".into(),

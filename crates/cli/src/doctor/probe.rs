@@ -5,8 +5,8 @@
 
 use http::{HeaderMap, HeaderValue};
 use sabir_client::{Agent, Binding, Error, message_id};
-use sabir_proto::{Answer, Call, Code, Fault, GetTask, TaskRef, Tenant};
-use sabir_wire::{Asked, Dialect, Losses, read_answer, read_error, v1, v03};
+use sabir_proto::{Call, Fault, FaultCode, GetTask, TaskRef, Tenant, WireReply};
+use sabir_wire::{AnswerKind, Dialect, Losses, read_answer, read_error, v1, v03};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -17,19 +17,19 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// What an answer means.
 #[derive(Debug)]
 pub(super) enum AnswerMeaning {
-    Answer(Box<Answer>),
+    Answer(Box<WireReply>),
     /// The agent said no.
     Refused(Fault),
     /// It wants credentials, or other ones.
-    ShutOut(String),
+    Unauthorized(String),
     NotJson(String),
     /// JSON, but not what was asked for.
-    Misread(String),
+    Malformed(String),
     /// To another request.
     OtherId(String),
     /// No server answers.
-    Absent(String),
-    Late,
+    Unreachable(String),
+    TimedOut,
 }
 
 /// An answer and how it was said.
@@ -45,13 +45,13 @@ pub(super) struct ProbeAnswer {
 }
 
 impl ProbeAnswer {
-    fn plain(meaning: AnswerMeaning) -> Self {
+    fn without_response(meaning: AnswerMeaning) -> Self {
         let (result, status, headers) = (Value::Null, None, HeaderMap::new());
         Self { meaning, result, status, headers, media_type: String::new() }
     }
 
     /// The code of a refusal.
-    pub(super) fn refusal(&self) -> Option<Code> {
+    pub(super) fn refusal(&self) -> Option<FaultCode> {
         match &self.meaning {
             AnswerMeaning::Refused(fault) => Some(fault.code()),
             _ => None,
@@ -65,7 +65,7 @@ impl ProbeAnswer {
 }
 
 /// A question about a task that does not exist: the cheapest thing to ask, and it changes nothing.
-pub(super) fn about_nothing() -> Call {
+pub(super) fn unknown_task_call() -> Call {
     let id = TaskRef::parse(&format!("sabir-doctor-{}", message_id())).expect("a legal id");
     Call::Get(GetTask { tenant: Tenant::none(), id, history_length: None })
 }
@@ -80,14 +80,16 @@ pub(super) async fn ask(
     let asking = async {
         match agent.binding() {
             Binding::Grpc | Binding::Envelope => by_client(agent, call).await,
-            Binding::JsonRpc | Binding::HttpJson => by_hand(agent, call, version).await,
+            Binding::JsonRpc | Binding::HttpJson => over_http(agent, call, version).await,
         }
     };
-    tokio::time::timeout(answer_timeout, asking).await.unwrap_or_else(|_| ProbeAnswer::plain(AnswerMeaning::Late))
+    tokio::time::timeout(answer_timeout, asking)
+        .await
+        .unwrap_or_else(|_| ProbeAnswer::without_response(AnswerMeaning::TimedOut))
 }
 
 async fn by_client(agent: &Agent, call: Call) -> ProbeAnswer {
-    ProbeAnswer::plain(match agent.call(call).await {
+    ProbeAnswer::without_response(match agent.call(call).await {
         Ok(said) => AnswerMeaning::Answer(Box::new(said.value)),
         Err(error) => of_error(error),
     })
@@ -96,30 +98,30 @@ async fn by_client(agent: &Agent, call: Call) -> ProbeAnswer {
 /// What a failure of the client means.
 pub(super) fn of_error(error: Error) -> AnswerMeaning {
     match error {
-        Error::CredentialsMissing { .. } | Error::AuthFailed { .. } => AnswerMeaning::ShutOut(error.to_string()),
-        Error::Fault { fault: Fault::InvalidAgentResponse(why), .. } => AnswerMeaning::Misread(why),
+        Error::CredentialsMissing { .. } | Error::AuthFailed { .. } => AnswerMeaning::Unauthorized(error.to_string()),
+        Error::Fault { fault: Fault::InvalidAgentResponse(why), .. } => AnswerMeaning::Malformed(why),
         Error::Fault { fault, .. } => AnswerMeaning::Refused(fault),
-        Error::Timeout { .. } => AnswerMeaning::Late,
+        Error::Timeout { .. } => AnswerMeaning::TimedOut,
         // The alert of TLS 1.3 for a missing client certificate.
         Error::Unreachable { reason, .. } if reason.contains("CertificateRequired") => {
-            AnswerMeaning::ShutOut("the server wants a certificate of its clients".into())
+            AnswerMeaning::Unauthorized("the server wants a certificate of its clients".into())
         }
-        other => AnswerMeaning::Absent(other.to_string()),
+        other => AnswerMeaning::Unreachable(other.to_string()),
     }
 }
 
-async fn by_hand(agent: &Agent, call: Call, version: Option<&'static str>) -> ProbeAnswer {
-    let mut written = match agent.written(call.clone()) {
+async fn over_http(agent: &Agent, call: Call, version: Option<&'static str>) -> ProbeAnswer {
+    let mut written = match agent.preview(call.clone()) {
         Ok(written) => written,
-        Err(error) => return ProbeAnswer::plain(of_error(error)),
+        Err(error) => return ProbeAnswer::without_response(of_error(error)),
     };
     if let Some(version) = version {
         written.headers.insert(sabir_wire::version::HEADER, HeaderValue::from_static(version));
     }
     let id = id_of(written.body.as_deref());
-    let exchange = match agent.exchange(written).await {
+    let exchange = match agent.send_raw(written).await {
         Ok(exchange) => exchange,
-        Err(error) => return ProbeAnswer::plain(of_error(error)),
+        Err(error) => return ProbeAnswer::without_response(of_error(error)),
     };
     let (status, headers, media_type) = (exchange.status.as_u16(), exchange.headers.clone(), exchange.media_type());
     let body = match exchange.body(ANSWER_BYTES_MAX).await {
@@ -127,12 +129,12 @@ async fn by_hand(agent: &Agent, call: Call, version: Option<&'static str>) -> Pr
         Err(error) => {
             return ProbeAnswer {
                 status: Some(status),
-                ..ProbeAnswer::plain(AnswerMeaning::NotJson(error.to_string()))
+                ..ProbeAnswer::without_response(AnswerMeaning::NotJson(error.to_string()))
             };
         }
     };
     let (meaning, result) = match agent.binding() {
-        Binding::JsonRpc => read_rpc(agent.dialect(), Asked::by(&call), &id, status, &body),
+        Binding::JsonRpc => read_rpc(agent.dialect(), AnswerKind::of_call(&call), &id, status, &body),
         _ => read_http(agent.dialect(), &call, status, &body),
     };
     ProbeAnswer { meaning, result, status: Some(status), headers, media_type }
@@ -145,7 +147,13 @@ pub(super) fn id_of(body: Option<&str>) -> String {
 }
 
 /// Reads an answer of JSON-RPC.
-pub(super) fn read_rpc(dialect: Dialect, asked: Asked, id: &str, status: u16, body: &[u8]) -> (AnswerMeaning, Value) {
+pub(super) fn read_rpc(
+    dialect: Dialect,
+    asked: AnswerKind,
+    id: &str,
+    status: u16,
+    body: &[u8],
+) -> (AnswerMeaning, Value) {
     let result = match result_of(dialect, id, status, body) {
         Ok(result) => result,
         Err(meaning) => return (meaning, Value::Null),
@@ -153,7 +161,7 @@ pub(super) fn read_rpc(dialect: Dialect, asked: Asked, id: &str, status: u16, bo
     let value: Value = serde_json::from_str(&result).unwrap_or_default();
     let meaning = match read_answer(dialect, asked, &result, &mut message_id, &mut Losses::new()) {
         Ok(answer) => AnswerMeaning::Answer(Box::new(answer)),
-        Err(fault) => AnswerMeaning::Misread(fault.to_string()),
+        Err(fault) => AnswerMeaning::Malformed(fault.to_string()),
     };
     (meaning, value)
 }
@@ -161,12 +169,12 @@ pub(super) fn read_rpc(dialect: Dialect, asked: Asked, id: &str, status: u16, bo
 /// The `result` of an answer to the request with this id.
 pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) -> Result<String, AnswerMeaning> {
     if matches!(status, 401 | 403) {
-        return Err(AnswerMeaning::ShutOut(format!("HTTP {status}")));
+        return Err(AnswerMeaning::Unauthorized(format!("HTTP {status}")));
     }
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
         return Err(match status {
-            404 | 405 | 501..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
+            404 | 405 | 501..=504 => AnswerMeaning::Unreachable(format!("HTTP {status}")),
             200..=299 => AnswerMeaning::NotJson(excerpt(&text)),
             _ => AnswerMeaning::NotJson(format!("HTTP {status}: {}", excerpt(&text))),
         });
@@ -174,8 +182,8 @@ pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) ->
     let is_reply = value.get("result").is_some() || value.get("error").is_some_and(Value::is_object);
     if !is_reply {
         return Err(match status {
-            404 | 405 | 501..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
-            _ => AnswerMeaning::Misread(format!("neither a result nor an error: {}", excerpt(&text))),
+            404 | 405 | 501..=504 => AnswerMeaning::Unreachable(format!("HTTP {status}")),
+            _ => AnswerMeaning::Malformed(format!("neither a result nor an error: {}", excerpt(&text))),
         });
     }
     if let Some(theirs) = value.get("id").filter(|theirs| !theirs.is_null() && theirs.as_str() != Some(id)) {
@@ -184,7 +192,7 @@ pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) ->
     if let Some(error) = value.get("error").filter(|error| error.is_object()) {
         let fault = read_error(dialect, &error.to_string());
         return Err(match fault.code() {
-            Code::Unauthenticated | Code::Forbidden => AnswerMeaning::ShutOut(fault.to_string()),
+            FaultCode::Unauthenticated | FaultCode::Forbidden => AnswerMeaning::Unauthorized(fault.to_string()),
             _ => AnswerMeaning::Refused(fault),
         });
     }
@@ -195,24 +203,30 @@ pub(super) fn result_of(dialect: Dialect, id: &str, status: u16, body: &[u8]) ->
         result: &'a RawValue,
     }
     let reply: Result<RpcReply<'_>, _> = serde_json::from_str(&text);
-    reply.map(|reply| reply.result.get().to_owned()).map_err(|error| AnswerMeaning::Misread(error.to_string()))
+    reply.map(|reply| reply.result.get().to_owned()).map_err(|error| AnswerMeaning::Malformed(error.to_string()))
 }
 
 /// Reads an answer of HTTP+JSON.
 fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (AnswerMeaning, Value) {
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let meaning = match status {
-        401 | 403 => AnswerMeaning::ShutOut(format!("HTTP {status}")),
-        502..=504 => AnswerMeaning::Absent(format!("HTTP {status}")),
+        401 | 403 => AnswerMeaning::Unauthorized(format!("HTTP {status}")),
+        502..=504 => AnswerMeaning::Unreachable(format!("HTTP {status}")),
         200..=299 => {
             let answer = match dialect {
-                Dialect::V1 => v1::http::read_answer(Asked::by(call), body),
-                _ => v03::rest::read_answer(call, body, v03::files::Form::Base64, &mut message_id, &mut Losses::new()),
+                Dialect::V1 => v1::http::read_answer(AnswerKind::of_call(call), body),
+                _ => v03::rest::read_answer(
+                    call,
+                    body,
+                    v03::files::FileEncoding::Base64,
+                    &mut message_id,
+                    &mut Losses::new(),
+                ),
             };
             match (answer, &value) {
                 (Ok(answer), _) => AnswerMeaning::Answer(Box::new(answer)),
                 (Err(_), None) => AnswerMeaning::NotJson(excerpt(&String::from_utf8_lossy(body))),
-                (Err(fault), Some(_)) => AnswerMeaning::Misread(fault.to_string()),
+                (Err(fault), Some(_)) => AnswerMeaning::Malformed(fault.to_string()),
             }
         }
         _ => AnswerMeaning::Refused(match dialect {
@@ -237,21 +251,26 @@ mod tests {
     use super::*;
 
     fn meaning(status: u16, body: &str) -> AnswerMeaning {
-        read_rpc(Dialect::V1, Asked::Send, "mine", status, body.as_bytes()).0
+        read_rpc(Dialect::V1, AnswerKind::Send, "mine", status, body.as_bytes()).0
     }
 
     #[test]
     fn answers_of_json_rpc_are_told_apart() {
         assert!(matches!(meaning(200, "upstream connect error"), AnswerMeaning::NotJson(_)));
-        assert!(matches!(meaning(404, "<html>"), AnswerMeaning::Absent(_)));
-        assert!(matches!(meaning(401, "{}"), AnswerMeaning::ShutOut(_)));
-        assert!(matches!(meaning(200, "{}"), AnswerMeaning::Misread(_)));
+        assert!(matches!(meaning(404, "<html>"), AnswerMeaning::Unreachable(_)));
+        assert!(matches!(meaning(401, "{}"), AnswerMeaning::Unauthorized(_)));
+        assert!(matches!(meaning(200, "{}"), AnswerMeaning::Malformed(_)));
         assert!(matches!(meaning(200, r#"{"id":"not-yours","result":{}}"#), AnswerMeaning::OtherId(_)));
         let refused = meaning(200, r#"{"id":"mine","error":{"code":-32601,"message":"no"}}"#);
-        assert!(matches!(refused, AnswerMeaning::Refused(fault) if fault.code() == Code::MethodNotFound));
+        assert!(matches!(refused, AnswerMeaning::Refused(fault) if fault.code() == FaultCode::MethodNotFound));
         // The bare task of another version.
-        assert!(matches!(meaning(200, r#"{"id":"mine","result":{"id":"t","status":{}}}"#), AnswerMeaning::Misread(_)));
+        assert!(matches!(
+            meaning(200, r#"{"id":"mine","result":{"id":"t","status":{}}}"#),
+            AnswerMeaning::Malformed(_)
+        ));
         let task = r#"{"id":"mine","result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}"#;
-        assert!(matches!(meaning(200, task), AnswerMeaning::Answer(answer) if matches!(*answer, Answer::SentTask(_))));
+        assert!(
+            matches!(meaning(200, task), AnswerMeaning::Answer(answer) if matches!(*answer, WireReply::SentTask(_)))
+        );
     }
 }

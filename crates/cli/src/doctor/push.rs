@@ -2,21 +2,21 @@
 
 use super::Examination;
 use super::checks::DoctorCheck::{PushDeclared, PushSilent, PushToken};
-use super::interface::{GREETING, THINKING, words};
+use super::interface::{GREETING, MESSAGE_TIMEOUT, reason_text};
 use super::probe::{AnswerMeaning, excerpt};
 use super::receiver::{WebhookReceiver, header};
 use sabir_client::{Agent, is_loopback, message_id, text_message};
-use sabir_proto::{Answer, Code, ListPush, PushConfig, TaskRef, Tenant, TheirTask};
+use sabir_proto::{FaultCode, ListPush, PushConfig, TaskRef, Tenant, WireReply, WireTask};
 use std::time::{Duration, Instant};
 
 /// The pause between two looks at the deliveries.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Registers a webhook and waits for a delivery. Returns whether there was one. Webhooks belong to the agent and not to
 /// the interface, so they are tried once.
-pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent, task: Option<&TheirTask>) -> bool {
+pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent, task: Option<&WireTask>) -> bool {
     let declared = agent.card().capabilities.push_notifications.unwrap_or(false);
-    let why = match (declared, agent.dialect().reach().push) {
+    let why = match (declared, agent.dialect().features().push) {
         (false, _) => "the card does not declare it",
         (true, false) => "the dialect has none",
         (true, true) if exam.push_works.is_some() => return exam.push_works == Some(true),
@@ -28,26 +28,26 @@ pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent, task: Optio
         }
         return false;
     }
-    let works = if is_loopback(&agent.chosen().url) {
+    let works = if is_loopback(&agent.chosen_interface().url) {
         deliver(exam, agent).await
     } else {
-        ask_for_list(exam, agent, task).await
+        check_list_support(exam, agent, task).await
     };
     exam.push_works = Some(works);
     works
 }
 
 /// An agent on another machine cannot reach the receiver, but its answer still tells whether it supports webhooks.
-async fn ask_for_list(exam: &mut Examination<'_>, agent: &Agent, task: Option<&TheirTask>) -> bool {
+async fn check_list_support(exam: &mut Examination<'_>, agent: &Agent, task: Option<&WireTask>) -> bool {
     let elsewhere = "the agent is on another machine and cannot reach a receiver on this one; \
                      try sabir task push-config listen";
     match task {
         None => exam.report.skip(PushDeclared, "there is no task to ask about"),
         Some(task) => match list(exam, agent, &task.id).await {
-            Err(AnswerMeaning::Refused(fault)) if fault.code() == Code::PushNotificationNotSupported => {
+            Err(AnswerMeaning::Refused(fault)) if fault.code() == FaultCode::PushNotificationNotSupported => {
                 exam.report.report_fault(PushDeclared, excerpt(&fault.to_string()));
             }
-            Err(other) => exam.report.skip(PushDeclared, format!("cannot be told: {}", words(&other))),
+            Err(other) => exam.report.skip(PushDeclared, format!("cannot be told: {}", reason_text(&other))),
             Ok(_) => exam.report.ok(PushDeclared, "configurations can be listed"),
         },
     }
@@ -58,7 +58,7 @@ async fn ask_for_list(exam: &mut Examination<'_>, agent: &Agent, task: Option<&T
 }
 
 async fn deliver(exam: &mut Examination<'_>, agent: &Agent) -> bool {
-    exam.report.doing("waiting for a notification");
+    exam.report.set_step("waiting for a notification");
     let receiver = match WebhookReceiver::open().await {
         Ok(receiver) => receiver,
         Err(error) => {
@@ -76,33 +76,33 @@ async fn deliver(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     let mut request = text_message(GREETING);
     request.configuration.return_immediately = true;
     request.configuration.task_push_notification_config = Some(config);
-    let sent = tokio::time::timeout(THINKING, agent.send(request)).await;
+    let sent = tokio::time::timeout(MESSAGE_TIMEOUT, agent.send(request)).await;
     let task = match sent {
         Ok(Ok(said)) => match said.value {
-            Answer::SentTask(task) => *task,
-            _ => return fall_away(exam, "the agent answers without a task"),
+            WireReply::SentTask(task) => *task,
+            _ => return skip_checks(exam, "the agent answers without a task"),
         },
         Ok(Err(error)) => {
             return match super::probe::of_error(error) {
-                AnswerMeaning::Refused(fault) if fault.code() == Code::PushNotificationNotSupported => {
+                AnswerMeaning::Refused(fault) if fault.code() == FaultCode::PushNotificationNotSupported => {
                     exam.report.report_fault(PushDeclared, format!("refused: {}", excerpt(&fault.to_string())));
                     false
                 }
                 // Many agents do not call loopback addresses, and they are right.
-                other => fall_away(exam, &format!("a webhook on this machine is refused: {}", words(&other))),
+                other => skip_checks(exam, &format!("a webhook on this machine is refused: {}", reason_text(&other))),
             };
         }
-        Err(_) => return fall_away(exam, "no answer in time"),
+        Err(_) => return skip_checks(exam, "no answer in time"),
     };
     exam.report.ok(PushDeclared, "a webhook is accepted");
-    let head = wait(exam, agent, &receiver, &task).await;
+    let head = wait_for_delivery(exam, agent, &receiver, &task).await;
     let Some(head) = head else {
         // A configuration that came with the message may have been passed over.
         match list(exam, agent, &task.id).await {
             Ok(0) => exam.report.skip(PushSilent, "the agent passes over configurations that come with a message"),
             _ => exam
                 .report
-                .report_fault(PushSilent, format!("nothing arrived within {} after the task", exam.shown_gap())),
+                .report_fault(PushSilent, format!("nothing arrived within {} after the task", exam.gap_text())),
         }
         exam.report.skip(PushToken, "nothing was delivered");
         return false;
@@ -111,11 +111,11 @@ async fn deliver(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     let places = ["x-a2a-notification-token", "a2a-notification-token", "authorization"];
     let shown = places.map(|name| header(&head, name));
     let known = shown.iter().flatten().any(|value| value.contains(&token));
-    exam.report.judge(PushToken, "with its token", (!known).then(|| "delivered without the token".to_owned()));
+    exam.report.report_result(PushToken, "with its token", (!known).then(|| "delivered without the token".to_owned()));
     true
 }
 
-fn fall_away(exam: &mut Examination<'_>, why: &str) -> bool {
+fn skip_checks(exam: &mut Examination<'_>, why: &str) -> bool {
     for check in [PushDeclared, PushSilent, PushToken] {
         exam.report.skip(check, why);
     }
@@ -123,15 +123,20 @@ fn fall_away(exam: &mut Examination<'_>, why: &str) -> bool {
 }
 
 /// Waits for a delivery, as long as the task is at work and a gap beyond.
-async fn wait(exam: &Examination<'_>, agent: &Agent, receiver: &WebhookReceiver, task: &TheirTask) -> Option<String> {
+async fn wait_for_delivery(
+    exam: &Examination<'_>,
+    agent: &Agent,
+    receiver: &WebhookReceiver,
+    task: &WireTask,
+) -> Option<String> {
     let begun = Instant::now();
     let mut done_since = task.status.state.is_settled().then(Instant::now);
     let mut asked = Instant::now();
     loop {
-        if let Some(head) = receiver.first() {
+        if let Some(head) = receiver.first_delivery() {
             return Some(head);
         }
-        if done_since.is_some_and(|since| since.elapsed() > exam.gap) || begun.elapsed() > THINKING {
+        if done_since.is_some_and(|since| since.elapsed() > exam.gap) || begun.elapsed() > MESSAGE_TIMEOUT {
             return None;
         }
         if done_since.is_none() && asked.elapsed() > exam.gap.min(Duration::from_secs(1)) {
@@ -139,7 +144,7 @@ async fn wait(exam: &Examination<'_>, agent: &Agent, receiver: &WebhookReceiver,
             let state = exam.within_timeout(agent.task(&task.id)).await.map(|said| said.value.status.state);
             done_since = state.is_ok_and(|state| state.is_settled() || state.is_interrupted()).then(Instant::now);
         }
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

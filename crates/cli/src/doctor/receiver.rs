@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// How many requests are remembered.
 const REMEMBERED_MAX: usize = 64;
-const THANKS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Listens until it is dropped.
 pub(super) struct WebhookReceiver {
@@ -40,7 +40,7 @@ impl WebhookReceiver {
     }
 
     /// The head of the first delivery, if there was one.
-    pub(super) fn first(&self) -> Option<String> {
+    pub(super) fn first_delivery(&self) -> Option<String> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
     }
 }
@@ -75,7 +75,7 @@ async fn receive(mut stream: TcpStream) -> std::io::Result<String> {
     let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
     let length: usize = header(&text, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
     while bytes.len() < (head + length).min(REQUEST_BYTES_MAX) && stream.read_buf(&mut bytes).await? > 0 {}
-    stream.write_all(THANKS).await?;
+    stream.write_all(RESPONSE).await?;
     stream.shutdown().await?;
     Ok(text)
 }
@@ -101,7 +101,7 @@ mod tests {
             stream.read_to_string(&mut answer).await.unwrap();
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         }
-        let head = receiver.first().unwrap();
+        let head = receiver.first_delivery().unwrap();
         assert!(head.starts_with(&format!("POST {} ", receiver.path)));
         assert_eq!(header(&head, "x-token"), Some("t"));
         assert_eq!(header(&head, "x-other"), None);

@@ -16,7 +16,7 @@ pub(super) const NAME_COLUMNS: usize = 21;
 /// The longest detail, in characters: an agent's text is quoted, not repeated in full.
 const DETAIL_CHARS_MAX: usize = 300;
 /// A step that takes longer than this gets a progress line.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
 /// The status of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -64,39 +64,39 @@ pub(super) struct DoctorReport {
     /// The interface that is being looked at.
     interface: Option<String>,
     /// An earlier interface has findings already.
-    further: bool,
+    is_further: bool,
     /// Skipped lines with the same reason: the first, and the name of the last.
     pending: Option<(Finding, &'static str)>,
     /// The ways in which the agent can be used.
     works_as: Vec<String>,
     /// The text that is printed if there is no such way.
-    useless: &'static str,
+    no_use_text: &'static str,
     /// The reason for lines that were not reached.
-    ground: String,
+    skip_reason: String,
     /// The current step, for the progress line.
-    doing: Arc<Mutex<String>>,
+    current_step: Arc<Mutex<String>>,
     begun: Instant,
-    gone: Option<Stop>,
+    stopped: Option<Stop>,
 }
 
 impl DoctorReport {
     pub(super) fn new(url: String, out: Output) -> Self {
-        let ground = "no occasion".to_owned();
+        let skip_reason = "no occasion".to_owned();
         let (findings, works_as) = (Vec::new(), Vec::new());
-        let (interface, further, pending, useless, begun) = (None, false, None, "nothing", Instant::now());
+        let (interface, is_further, pending, no_use_text, begun) = (None, false, None, "nothing", Instant::now());
         Self {
             out,
             url,
             findings,
             interface,
-            further,
+            is_further,
             pending,
             works_as,
-            useless,
-            ground,
-            doing: Arc::default(),
+            no_use_text,
+            skip_reason,
+            current_step: Arc::default(),
             begun,
-            gone: None,
+            stopped: None,
         }
     }
 
@@ -128,7 +128,7 @@ impl DoctorReport {
     }
 
     /// Reports a pass, or a fault if something is wrong.
-    pub(super) fn judge(&mut self, check: DoctorCheck, well: impl Into<String>, wrong: Option<String>) {
+    pub(super) fn report_result(&mut self, check: DoctorCheck, well: impl Into<String>, wrong: Option<String>) {
         match wrong {
             None => self.ok(check, well),
             Some(wrong) => self.report_fault(check, wrong),
@@ -152,7 +152,7 @@ impl DoctorReport {
         }
         let complains = finding.fix.is_some();
         if self.out.verbose {
-            return self.print(&shown(finding, "", self.out.paint));
+            return self.print(&finding_line(finding, "", self.out.paint));
         }
         match &mut self.pending {
             Some((first, last)) if finding.status == CheckStatus::Skip && first.detail == finding.detail => {
@@ -160,9 +160,9 @@ impl DoctorReport {
             }
             _ => {
                 self.flush();
-                if complains || (finding.status == CheckStatus::Ok && !self.further) {
-                    self.print(&shown(finding, "", self.out.paint));
-                } else if !self.further {
+                if complains || (finding.status == CheckStatus::Ok && !self.is_further) {
+                    self.print(&finding_line(finding, "", self.out.paint));
+                } else if !self.is_further {
                     self.pending = Some((finding.clone(), finding.check.row().well));
                 }
             }
@@ -173,19 +173,19 @@ impl DoctorReport {
     fn flush(&mut self) {
         if let Some((first, last)) = self.pending.take() {
             let to = if last == first.check.row().well { String::new() } else { format!("… {last}: ") };
-            self.print(&shown(&first, &to, self.out.paint));
+            self.print(&finding_line(&first, &to, self.out.paint));
         }
     }
 
     fn print(&mut self, text: &str) {
-        if self.gone.is_none() {
-            self.gone = self.out.payload(&(text.to_owned() + "\n")).err();
+        if self.stopped.is_none() {
+            self.stopped = self.out.payload(&(text.to_owned() + "\n")).err();
         }
     }
 
     /// Begins the findings of this interface.
-    pub(super) fn about(&mut self, interface: &str) {
-        self.further = self.findings.iter().any(|finding| finding.interface.is_some());
+    pub(super) fn begin_interface(&mut self, interface: &str) {
+        self.is_further = self.findings.iter().any(|finding| finding.interface.is_some());
         self.interface = Some(interface.to_owned());
     }
 
@@ -198,43 +198,43 @@ impl DoctorReport {
             CheckStatus::Skip => (well, skipped + 1),
             CheckStatus::Warn | CheckStatus::Fail => (well, skipped),
         });
-        if self.further && well > 0 && !self.out.is_json() && !self.out.verbose {
+        if self.is_further && well > 0 && !self.out.is_json() && !self.out.verbose {
             let name = self.interface.clone().unwrap_or_default();
             self.print(&format!("{:<5} {name:<NAME_COLUMNS$} {well} lines ok, {skipped} skipped", "ok"));
         }
-        (self.interface, self.further) = (None, false);
+        (self.interface, self.is_further) = (None, false);
     }
 
     /// Sets the reason for all lines that are not reached from here on.
     pub(super) fn skip_remaining(&mut self, why: impl Into<String>) {
-        self.ground = why.into();
+        self.skip_reason = why.into();
     }
 
     /// Adds a way in which the agent can be used.
-    pub(super) fn works(&mut self, how: String) {
+    pub(super) fn add_use(&mut self, how: String) {
         self.works_as.push(how);
     }
 
     /// Sets the text for an agent of which it is not known whether it can be used.
     pub(super) fn usability_unknown(&mut self, why: &'static str) {
-        self.useless = why;
+        self.no_use_text = why;
     }
 
     /// Sets the current step, for the progress line.
-    pub(super) fn doing(&self, what: &str) {
+    pub(super) fn set_step(&self, what: &str) {
         let of = self.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = format!("{of}{what}");
+        *self.current_step.lock().unwrap_or_else(PoisonError::into_inner) = format!("{of}{what}");
     }
 
     /// Shows the progress line from time to time. Never returns.
     pub(super) fn progress(&self) -> impl Future<Output = ()> + use<> {
-        let (out, doing, begun) = (self.out.clone(), self.doing.clone(), self.begun);
+        let (out, doing, begun) = (self.out.clone(), self.current_step.clone(), self.begun);
         async move {
-            if !out.watched() {
+            if !out.shows_progress() {
                 return std::future::pending().await;
             }
             loop {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(PROGRESS_DELAY).await;
                 let what = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 out.progress(&format!("{what}, {} s", begun.elapsed().as_secs()));
             }
@@ -247,16 +247,16 @@ impl DoctorReport {
 
     /// Adds the lines that were not reached, and prints the sums. Returns the JSON object, and whether anything fails.
     pub(super) fn finish(&mut self) -> Result<(String, bool), Stop> {
-        (self.interface, self.further) = (None, false);
+        (self.interface, self.is_further) = (None, false);
         let seen: Vec<DoctorCheck> = self.findings.iter().map(|finding| finding.check).collect();
         let missing: Vec<DoctorCheck> =
             DoctorCheck::ALL.iter().copied().filter(|check| !seen.contains(check)).collect();
         for check in missing {
-            self.skip(check, self.ground.clone());
+            self.skip(check, self.skip_reason.clone());
         }
         self.flush();
         let (failures, warnings) = (self.count(CheckStatus::Fail), self.count(CheckStatus::Warn));
-        let works_as = if self.works_as.is_empty() { self.useless.to_owned() } else { self.works_as.join("; ") };
+        let works_as = if self.works_as.is_empty() { self.no_use_text.to_owned() } else { self.works_as.join("; ") };
         let object = ReportDocument { url: &self.url, checks: &self.findings, failures, warnings, works_as: &works_as };
         let json = serde_json::to_string(&object).expect("strings and numbers are JSON");
         if self.out.is_json() {
@@ -272,7 +272,7 @@ impl DoctorReport {
                 self.print(&format!("{sum}. Works today as: {works_as}."));
             }
         }
-        match self.gone.take() {
+        match self.stopped.take() {
             Some(gone) => Err(gone),
             None => Ok((json, failures > 0)),
         }
@@ -290,7 +290,7 @@ struct ReportDocument<'a> {
 
 /// One line of text, with something before its detail. What agents say cannot steer the terminal. A complaint names its id,
 /// by which the guide explains it.
-fn shown(finding: &Finding, before: &str, paint: Paint) -> String {
+fn finding_line(finding: &Finding, before: &str, paint: Paint) -> String {
     let of = finding.interface.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
     let detail = finding.detail.split_whitespace().collect::<Vec<_>>().join(" ");
     let status = finding.status.name();
@@ -319,9 +319,9 @@ mod tests {
     #[test]
     fn a_finding_is_one_line_that_steers_nothing() {
         let mut report = report();
-        report.about("JSONRPC 1.0");
+        report.begin_interface("JSONRPC 1.0");
         report.report_fault(DoctorCheck::RpcJson, "said:\n\u{1b}[31mred");
-        let text = shown(&report.findings[0], "", Paint::default());
+        let text = finding_line(&report.findings[0], "", Paint::default());
         assert!(text.starts_with("fail  answers are JSON      JSONRPC 1.0: said:"), "{text}");
         assert!(!text.contains(['\n', '\u{1b}']) && text.contains(". Fix: look for a proxy"), "{text}");
     }

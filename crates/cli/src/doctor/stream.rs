@@ -4,17 +4,17 @@ use super::Examination;
 use super::checks::DoctorCheck::{
     RpcId, StreamContent, StreamCut, StreamDeclared, StreamEnd, StreamEndless, StreamFirst, StreamSilence,
 };
-use super::host::millis;
-use super::interface::{GREETING, words};
+use super::host::millis_text;
+use super::interface::{GREETING, reason_text};
 use super::probe::{AnswerMeaning, excerpt, id_of, of_error, result_of};
-use sabir_client::{Agent, Binding, Error, Exchange, Follow, message_id, text_message};
-use sabir_proto::{Call, TaskRef, TheirEvent};
+use sabir_client::{Agent, Binding, Error, FollowOptions, RawResponse, message_id, text_message};
+use sabir_proto::{Call, TaskRef, WireEvent};
 use sabir_wire::sse::Parser;
 use sabir_wire::{Dialect, Losses, read_event, v1, v03};
 use std::time::{Duration, Instant};
 
 /// How long a stream is watched whose task does not end.
-const WATCHED_MAX: Duration = Duration::from_secs(30);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest event that is taken.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
@@ -27,7 +27,7 @@ struct StreamObservation {
     task: Option<TaskRef>,
     /// The task has settled or waits for input or credentials, or there was none.
     over: bool,
-    longest: Duration,
+    longest_silence: Duration,
     end: ObservedEnd,
 }
 
@@ -40,47 +40,48 @@ enum ObservedEnd {
     /// Still open long after the last event.
     Endless,
     /// The check stopped reading.
-    Left,
+    StoppedReading,
     OtherId(String),
-    Misread(String),
+    Malformed(String),
 }
 
 /// Looks at the stream of a message. Tells whether it can be used.
 pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     if !agent.streams() {
-        let why = if agent.dialect().reach().streams { "the card does not declare it" } else { "the dialect has none" };
+        let why =
+            if agent.dialect().features().streams { "the card does not declare it" } else { "the dialect has none" };
         for check in [StreamDeclared, StreamContent, StreamFirst, StreamSilence, StreamCut, StreamEnd, StreamEndless] {
             exam.report.skip(check, why);
         }
         return false;
     }
-    exam.report.doing("watching a stream");
+    exam.report.set_step("watching a stream");
     let observation = match agent.binding() {
         Binding::Grpc | Binding::Envelope => by_client(exam, agent).await,
-        Binding::JsonRpc | Binding::HttpJson => by_hand(exam, agent).await,
+        Binding::JsonRpc | Binding::HttpJson => over_http(exam, agent).await,
     };
     let Some(observation) = observation else { return false };
-    let usable = judge(exam, agent, &observation);
+    let usable = report_observation(exam, agent, &observation);
     if let (false, Some(task)) = (observation.over, observation.task) {
         exam.cancel_quietly(agent, task).await;
     }
     usable
 }
 
-/// Opens the stream and reads its bytes. `None`: there is no stream, and the report says so.
-async fn by_hand(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObservation> {
+/// Opens the stream and reads its bytes. `Unchanged`: there is no stream, and the report says so.
+async fn over_http(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObservation> {
     let call = Call::Stream(Box::new(text_message(GREETING)));
-    let written = agent.written(call).ok()?;
+    let written = agent.preview(call).ok()?;
     let id = id_of(written.body.as_deref());
     let begun = Instant::now();
-    let exchange = match tokio::time::timeout(exam.gap, agent.exchange(written)).await {
+    let exchange = match tokio::time::timeout(exam.gap, agent.send_raw(written)).await {
         Ok(Ok(exchange)) => exchange,
         Ok(Err(error)) => {
-            exam.report.skip(StreamDeclared, format!("cannot be told: {}", words(&of_error(error))));
+            exam.report.skip(StreamDeclared, format!("cannot be told: {}", reason_text(&of_error(error))));
             return None;
         }
         Err(_) => {
-            let silence = format!("not a byte for {} after the request", exam.shown_gap());
+            let silence = format!("not a byte for {} after the request", exam.gap_text());
             exam.report.report_fault(StreamSilence, silence);
             return None;
         }
@@ -110,14 +111,14 @@ async fn by_hand(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObse
             exam.report.ok(StreamDeclared, "the request is accepted");
             exam.report.report_fault(StreamContent, format!("neither a stream nor JSON, sent as {kind:?}: {text}"));
         }
-        Some(other) => exam.report.skip(StreamDeclared, format!("cannot be told: {}", words(&other))),
+        Some(other) => exam.report.skip(StreamDeclared, format!("cannot be told: {}", reason_text(&other))),
     }
     None
 }
 
 /// The same over gRPC, as far as its client shows it.
 async fn by_client(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObservation> {
-    let follow = Follow { resume: false, ..Follow::default() };
+    let follow = FollowOptions { resume: false, ..FollowOptions::default() };
     let opened = exam.within_timeout(agent.stream(text_message(GREETING), follow)).await;
     let mut events = match opened {
         Ok(events) => events,
@@ -126,16 +127,21 @@ async fn by_client(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamOb
             return None;
         }
         Err(other) => {
-            exam.report.skip(StreamDeclared, format!("cannot be told: {}", words(&other)));
+            exam.report.skip(StreamDeclared, format!("cannot be told: {}", reason_text(&other)));
             return None;
         }
     };
-    let mut observation =
-        StreamObservation { first: None, task: None, over: false, longest: Duration::ZERO, end: ObservedEnd::Left };
+    let mut observation = StreamObservation {
+        first: None,
+        task: None,
+        over: false,
+        longest_silence: Duration::ZERO,
+        end: ObservedEnd::StoppedReading,
+    };
     let reading = async {
         while let Some(event) = events.next().await {
             match event {
-                Ok(said) => observation.take(&said.value),
+                Ok(said) => observation.record_event(&said.value),
                 Err(Error::StreamLost { reason, .. }) if reason.contains("closed it before") => {
                     observation.end = ObservedEnd::Closed;
                 }
@@ -144,17 +150,17 @@ async fn by_client(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamOb
         }
     };
     // gRPC keeps connections alive below what can be seen here, so silence says nothing.
-    _ = tokio::time::timeout(WATCHED_MAX, reading).await;
+    _ = tokio::time::timeout(WATCH_TIMEOUT, reading).await;
     Some(observation)
 }
 
 impl StreamObservation {
-    fn take(&mut self, event: &TheirEvent) {
+    fn record_event(&mut self, event: &WireEvent) {
         let (kind, task) = match event {
-            TheirEvent::Task(task) => ("task", Some(&task.id)),
-            TheirEvent::Message(_) => ("message", None),
-            TheirEvent::StatusUpdate(update) => ("statusUpdate", Some(&update.task_id)),
-            TheirEvent::ArtifactUpdate(update) => ("artifactUpdate", Some(&update.task_id)),
+            WireEvent::Task(task) => ("task", Some(&task.id)),
+            WireEvent::Message(_) => ("message", None),
+            WireEvent::StatusUpdate(update) => ("statusUpdate", Some(&update.task_id)),
+            WireEvent::ArtifactUpdate(update) => ("artifactUpdate", Some(&update.task_id)),
         };
         self.first.get_or_insert(kind);
         if self.task.is_none() {
@@ -173,20 +179,20 @@ struct StreamReader<'a> {
 }
 
 impl StreamReader<'_> {
-    async fn watch(&self, mut exchange: Exchange) -> StreamObservation {
+    async fn watch(&self, mut exchange: RawResponse) -> StreamObservation {
         let mut observation = StreamObservation {
             first: None,
             task: None,
             over: false,
-            longest: exchange.elapsed,
-            end: ObservedEnd::Left,
+            longest_silence: exchange.elapsed,
+            end: ObservedEnd::StoppedReading,
         };
         let mut parser = Parser::new(EVENT_BYTES_MAX);
         let mut over_since: Option<Instant> = None;
-        while self.begun.elapsed() < WATCHED_MAX {
+        while self.begun.elapsed() < WATCH_TIMEOUT {
             let waiting = Instant::now();
             let answer_timeout = over_since.map_or(self.gap, |since| self.gap.saturating_sub(since.elapsed()));
-            match exchange.piece(answer_timeout).await {
+            match exchange.next_chunk(answer_timeout).await {
                 Ok(Some(bytes)) => parser.push(&bytes),
                 Ok(None) if parser.is_mid_event() && !observation.over => {
                     observation.end = ObservedEnd::Cut("closed in the middle of an event".into());
@@ -198,7 +204,7 @@ impl StreamReader<'_> {
                 }
                 Err(Error::Timeout { .. }) => {
                     observation.end = if observation.over { ObservedEnd::Endless } else { ObservedEnd::Silent };
-                    observation.longest = observation.longest.max(waiting.elapsed());
+                    observation.longest_silence = observation.longest_silence.max(waiting.elapsed());
                     return observation;
                 }
                 // An error after the last event harms no client.
@@ -209,13 +215,13 @@ impl StreamReader<'_> {
                 }
             }
             if !observation.over {
-                observation.longest = observation.longest.max(waiting.elapsed());
+                observation.longest_silence = observation.longest_silence.max(waiting.elapsed());
             }
             loop {
                 match parser.next() {
                     Ok(Some(frame)) if frame.data.trim().is_empty() => {}
                     Ok(Some(frame)) => match self.read(&frame.data) {
-                        Ok(event) => observation.take(&event),
+                        Ok(event) => observation.record_event(&event),
                         Err(end) => {
                             observation.end = end;
                             return observation;
@@ -223,7 +229,7 @@ impl StreamReader<'_> {
                     },
                     Ok(None) => break,
                     Err(error) => {
-                        observation.end = ObservedEnd::Misread(error.to_string());
+                        observation.end = ObservedEnd::Malformed(error.to_string());
                         return observation;
                     }
                 }
@@ -235,37 +241,37 @@ impl StreamReader<'_> {
         observation
     }
 
-    fn read(&self, data: &str) -> Result<TheirEvent, ObservedEnd> {
+    fn read(&self, data: &str) -> Result<WireEvent, ObservedEnd> {
         let dialect = self.agent.dialect();
         let mut losses = Losses::new();
         let event = match (self.agent.binding(), dialect) {
             (Binding::HttpJson, Dialect::V1) => v1::http::read_event(data),
             (Binding::HttpJson, _) => {
-                v03::rest::read_event(data.as_bytes(), v03::files::Form::Base64, &mut message_id, &mut losses)
+                v03::rest::read_event(data.as_bytes(), v03::files::FileEncoding::Base64, &mut message_id, &mut losses)
                     .map(|answer| answer.event)
             }
             // Events of agent-native have the id 0, whatever was asked.
             (_, Dialect::Native) => match result_of(dialect, "", 200, data.replacen("\"id\":0,", "", 1).as_bytes()) {
                 Ok(result) => read_event(dialect, &result, &mut message_id, &mut losses),
-                Err(other) => return Err(ObservedEnd::Misread(words(&other))),
+                Err(other) => return Err(ObservedEnd::Malformed(reason_text(&other))),
             },
             _ => match result_of(dialect, self.id, 200, data.as_bytes()) {
                 Ok(result) => read_event(dialect, &result, &mut message_id, &mut losses),
                 Err(AnswerMeaning::OtherId(why)) => return Err(ObservedEnd::OtherId(why)),
-                Err(other) => return Err(ObservedEnd::Misread(words(&other))),
+                Err(other) => return Err(ObservedEnd::Malformed(reason_text(&other))),
             },
         };
-        event.map_err(|fault| ObservedEnd::Misread(fault.to_string()))
+        event.map_err(|fault| ObservedEnd::Malformed(fault.to_string()))
     }
 }
 
 /// Reports what was observed. Returns whether the stream can be used.
-fn judge(exam: &mut Examination<'_>, agent: &Agent, observation: &StreamObservation) -> bool {
+fn report_observation(exam: &mut Examination<'_>, agent: &Agent, observation: &StreamObservation) -> bool {
     exam.report.ok(StreamDeclared, "there is a stream");
     let grpc = agent.binding() == Binding::Grpc;
     if grpc {
         exam.report.skip(StreamContent, "gRPC streams have one form");
-    } else if let ObservedEnd::Misread(why) = &observation.end {
+    } else if let ObservedEnd::Malformed(why) = &observation.end {
         exam.report.report_fault(StreamContent, format!("an event cannot be read: {why}"));
         return false;
     } else {
@@ -286,8 +292,12 @@ fn judge(exam: &mut Examination<'_>, agent: &Agent, observation: &StreamObservat
     if grpc {
         exam.report.skip(StreamSilence, "gRPC keeps connections alive below what can be seen");
     } else {
-        let wrong = silent.then(|| format!("no bytes for {} while working", exam.shown_gap()));
-        exam.report.judge(StreamSilence, format!("longest silence {}", millis(observation.longest)), wrong);
+        let wrong = silent.then(|| format!("no bytes for {} while working", exam.gap_text()));
+        exam.report.report_result(
+            StreamSilence,
+            format!("longest silence {}", millis_text(observation.longest_silence)),
+            wrong,
+        );
     }
     match &observation.end {
         ObservedEnd::Cut(why) => exam.report.report_fault(StreamCut, why.clone()),
@@ -299,21 +309,21 @@ fn judge(exam: &mut Examination<'_>, agent: &Agent, observation: &StreamObservat
             exam.report.ok(StreamCut, "not cut");
             exam.report.ok(StreamEnd, "ends with its task");
             let wrong = matches!(observation.end, ObservedEnd::Endless)
-                .then(|| format!("still open {} after the final event", exam.shown_gap()));
-            exam.report.judge(StreamEndless, "closes after the final event", wrong);
+                .then(|| format!("still open {} after the final event", exam.gap_text()));
+            exam.report.report_result(StreamEndless, "closes after the final event", wrong);
         }
-        ObservedEnd::Left if observation.over => {
+        ObservedEnd::StoppedReading if observation.over => {
             exam.report.ok(StreamCut, "not cut");
             exam.report.ok(StreamEnd, "ends with its task");
             exam.report.skip(StreamEndless, "the client closes gRPC streams itself");
         }
-        ObservedEnd::Silent | ObservedEnd::Left => {
+        ObservedEnd::Silent | ObservedEnd::StoppedReading => {
             let why = if silent { "left when it fell silent" } else { "left while the task was at work" };
             for check in [StreamCut, StreamEnd, StreamEndless] {
                 exam.report.skip(check, why);
             }
         }
-        ObservedEnd::OtherId(_) | ObservedEnd::Misread(_) => {}
+        ObservedEnd::OtherId(_) | ObservedEnd::Malformed(_) => {}
     }
     observation.over
 }

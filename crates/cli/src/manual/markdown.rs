@@ -1,6 +1,6 @@
 //! Writes `docs/cli.md`.
 
-use super::shown;
+use super::visible_commands;
 use crate::settings::SETTINGS;
 use clap::{Arg, Command};
 
@@ -56,7 +56,7 @@ pub(super) fn page(root: &Command) -> String {
     root.build();
     let mut text = OPENING.to_owned() + &settings();
     text += "\n## Commands\n\n";
-    for (path, command) in shown(&root).into_iter().skip(1) {
+    for (path, command) in visible_commands(&root).into_iter().skip(1) {
         if command.has_subcommands() {
             continue;
         }

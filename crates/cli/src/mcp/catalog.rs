@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What goes before the names of tools that take an account.
-const CHAIN: &str = "xpr_";
+const CHAIN_PREFIX: &str = "xpr_";
 
 /// The operation that a tool performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +80,14 @@ const TOOLS: [ToolDefinition; 5] = [
 impl OfferedTools {
     /// The tools as MCP lists them.
     pub(super) fn list(self) -> Vec<Tool> {
-        self.each().map(|(lookup, row)| tool(lookup, row)).collect()
+        self.definitions().map(|(lookup, row)| tool(lookup, row)).collect()
     }
 
-    /// What a tool of this name does; `None` where it is not offered.
+    /// What a tool of this name does; `Unchanged` where it is not offered.
     pub(super) fn find(self, name: &str) -> Option<(AgentLookup, ToolAction)> {
-        self.each().find(|(lookup, row)| full_name(*lookup, row) == name).map(|(lookup, row)| (lookup, row.action))
+        self.definitions()
+            .find(|(lookup, row)| full_name(*lookup, row) == name)
+            .map(|(lookup, row)| (lookup, row.action))
     }
 
     /// What is wrong with the arguments of a call, by the schema that the tool shows.
@@ -114,7 +116,7 @@ impl OfferedTools {
         required.into_iter().find(is_missing).map_or(Ok(()), |name| Err(format!("the argument {name:?} is missing")))
     }
 
-    fn each(self) -> impl Iterator<Item = (AgentLookup, &'static ToolDefinition)> {
+    fn definitions(self) -> impl Iterator<Item = (AgentLookup, &'static ToolDefinition)> {
         let ways = [Some(AgentLookup::Reference), self.chain.then_some(AgentLookup::Account)];
         let all = ways.into_iter().flatten().flat_map(|lookup| TOOLS.iter().map(move |row| (lookup, row)));
         all.filter(move |(lookup, row)| self.mode.allows(&full_name(*lookup, row), Some(row.reads)))
@@ -124,7 +126,7 @@ impl OfferedTools {
 fn full_name(lookup: AgentLookup, row: &ToolDefinition) -> String {
     match lookup {
         AgentLookup::Reference => row.name.to_owned(),
-        AgentLookup::Account => format!("{CHAIN}{}", row.name),
+        AgentLookup::Account => format!("{CHAIN_PREFIX}{}", row.name),
     }
 }
 
@@ -229,7 +231,7 @@ mod tests {
             for name in schema["required"].as_array().unwrap() {
                 assert!(properties.contains_key(name.as_str().unwrap()), "{name} of {}", tool.name);
             }
-            assert_eq!(properties.contains_key("account"), tool.name.starts_with(CHAIN), "{}", tool.name);
+            assert_eq!(properties.contains_key("account"), tool.name.starts_with(CHAIN_PREFIX), "{}", tool.name);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::handler::McpHandler;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 /// The variable with the token that clients have to send.
-const TOKEN: &str = "SABIR_MCP_TOKEN";
+const TOKEN_VARIABLE: &str = "SABIR_MCP_TOKEN";
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 256;
 
@@ -34,11 +34,11 @@ type McpService = StreamableHttpService<McpHandler, NeverSessionManager>;
 
 /// Serves until a signal.
 pub(super) async fn serve(address: SocketAddr, handler: McpHandler) -> Outcome {
-    let failed = |problem: String| Problem::new(Code::Vendor("SABIR_ERR_MCP"), problem).hint("sabir mcp --help");
-    let token = std::env::var(TOKEN).ok().filter(|token| !token.trim().is_empty()).map(Secret::new);
+    let failed = |problem: String| Problem::new(ErrorCode::Vendor("SABIR_ERR_MCP"), problem).hint("sabir mcp --help");
+    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty()).map(Secret::new);
     if token.is_none() && !address.ip().is_loopback() {
         let problem = format!("{address} is beyond this machine: whoever calls would act as you");
-        return Err(Problem::usage(problem).hint(format!("set {TOKEN}, or listen on 127.0.0.1")).into());
+        return Err(Problem::usage(problem).hint(format!("set {TOKEN_VARIABLE}, or listen on 127.0.0.1")).into());
     }
     let listener = TcpListener::bind(address).await.map_err(|e| failed(format!("cannot listen on {address}: {e}")))?;
     let address = listener.local_addr().map_err(|e| failed(e.to_string()))?;
@@ -92,22 +92,22 @@ async fn answer(
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     if let Some(token) = token
-        && !same(token.expose().trim(), shown.trim())
+        && !constant_time_eq(token.expose().trim(), shown.trim())
     {
-        return Ok(plain(StatusCode::UNAUTHORIZED));
+        return Ok(status_response(StatusCode::UNAUTHORIZED));
     }
     if !matches!(request.uri().path(), "/mcp" | "/") {
-        return Ok(plain(StatusCode::NOT_FOUND));
+        return Ok(status_response(StatusCode::NOT_FOUND));
     }
     Ok(service.handle(request).await)
 }
 
 /// Compares without telling by its time how much was right.
-fn same(a: &str, b: &str) -> bool {
+fn constant_time_eq(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-fn plain(status: StatusCode) -> Response<ResponseBody> {
+fn status_response(status: StatusCode) -> Response<ResponseBody> {
     let mut response = Response::new(Full::new(Bytes::new()).boxed());
     *response.status_mut() = status;
     response

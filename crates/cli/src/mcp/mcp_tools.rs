@@ -3,14 +3,15 @@
 use super::catalog::{AgentLookup, ToolAction};
 use crate::call::Session;
 use crate::problem::Problem;
-use sabir_client::xpr::{Job, Registry};
+use sabir_client::xpr::{ChainRegistry, EscrowJob};
 use sabir_client::{
-    Agent, Client, Credentials, Egress, Found, Pace, Reference, Version, describe_scheme, message_id, send_message,
+    Agent, AgentReference, Client, Credentials, DiscoveredCard, Egress, PollSchedule, VersionPolicy, describe_scheme,
+    message_id, send_message,
 };
 use sabir_proto::{
-    Answer, CancelTask, Content, ContextId, Json, Message, NonText, Object, Part, Role, TaskRef, Tenant, TheirTask,
+    CancelTask, Content, ContextId, Json, Message, NonText, Object, Part, Role, TaskRef, Tenant, WireReply, WireTask,
 };
-use sabir_server::config::network::Network;
+use sabir_server::config::network::IpNetwork;
 use sabir_server::{XprRegistration, XprRegistry};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub(super) struct McpTools {
 
 /// What a chain knows: where accounts are reached and what they agreed, and how far their agents can be trusted.
 struct ChainTables {
-    jobs: Registry,
+    jobs: ChainRegistry,
     agents: XprRegistry,
 }
 
@@ -44,17 +45,17 @@ type Arguments = Map<String, Value>;
 impl McpTools {
     pub(super) fn new(
         session: Session,
-        allowed: &[Network],
+        allowed: &[IpNetwork],
         node: Option<&Url>,
         confirm: bool,
     ) -> Result<Self, Problem> {
         let wrong = |error: sabir_client::Error| Problem::usage(error.to_string()).hint("sabir mcp --help");
-        let mut egress = allowed.iter().fold(Egress::public(), |policy, network| policy.and(network.net()));
+        let mut egress = allowed.iter().fold(Egress::public(), |policy, network| policy.and_network(network.net()));
         // The agent that the user named may be at any address; one that a tool names may not, unless it is the same
         // place.
-        let named = session.settings.text("agent-card").and_then(|text| Reference::parse(text).ok());
-        if let Some(Reference::Origin(url) | Reference::At(url)) = named {
-            egress = egress.and_place(&url);
+        let named = session.settings.text("agent-card").and_then(|text| AgentReference::parse(text).ok());
+        if let Some(AgentReference::Origin(url) | AgentReference::Url(url)) = named {
+            egress = egress.and_endpoint(&url);
         }
         let tls = crate::call::tls(&session.settings).map_err(wrong)?;
         let chain = match node {
@@ -62,7 +63,7 @@ impl McpTools {
             Some(node) => {
                 let agents = XprRegistry::new(node, &tls);
                 let agents = agents.map_err(|error| Problem::usage(error).hint("sabir mcp --help"))?;
-                Some(ChainTables { jobs: Registry::new(node, &tls).map_err(wrong)?, agents })
+                Some(ChainTables { jobs: ChainRegistry::new(node, &tls).map_err(wrong)?, agents })
             }
         };
         Ok(Self { session, egress, chain, confirm })
@@ -81,13 +82,13 @@ impl McpTools {
             ToolAction::Get => {
                 let agent = self.agent(lookup, arguments).await?;
                 let said = agent.task(&task(arguments)?).await.map_err(|e| e.to_string())?;
-                Ok(shown(&said.value))
+                Ok(task_json(&said.value))
             }
             ToolAction::Cancel => {
                 let agent = self.agent(lookup, arguments).await?;
                 let request = CancelTask { tenant: Tenant::none(), id: task(arguments)?, metadata: None };
                 let said = agent.cancel(request).await.map_err(|e| e.to_string())?;
-                Ok(shown(&said.value))
+                Ok(task_json(&said.value))
             }
             ToolAction::Delegate => self.delegate(lookup, arguments).await,
         }
@@ -96,12 +97,12 @@ impl McpTools {
     /// The card of an agent. For an agent that is known by its account, the chain says how far it can be trusted; its
     /// card is only its own word.
     async fn discover(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Value, String> {
-        let found = self.found(lookup, arguments).await?;
-        let mut described = described(&found);
+        let found = self.find_card(lookup, arguments).await?;
+        let mut described = card_json(&found);
         if let (AgentLookup::Account, Some(chain)) = (lookup, &self.chain) {
             let account = text(arguments, "account")?;
             match chain.agents.registration(account).await {
-                Ok(known) => described["xpr"] = registered(account, &known),
+                Ok(known) => described["xpr"] = registration_json(account, &known),
                 Err(why) => described["xprProblem"] = why.into(),
             }
         }
@@ -113,7 +114,7 @@ impl McpTools {
         if let Some(data) = arguments.get("data").filter(|data| !data.is_null()) {
             parts.push(Part::data(Json::of(data).map_err(|e| format!("data: {e}"))?));
         }
-        let mut message = says(parts);
+        let mut message = user_message(parts);
         if let Some(id) = arguments.get("taskId").and_then(Value::as_str) {
             message.task_id = Some(TaskRef::parse(id).map_err(|e| format!("taskId {e}"))?);
         }
@@ -129,7 +130,7 @@ impl McpTools {
         }
         let seconds = number(arguments, "waitSeconds")?.unwrap_or(WAIT_SECONDS).min(WAIT_SECONDS_MAX);
         let agent = self.agent(lookup, arguments).await?;
-        answered(&agent, with(message, &metadata)?, Duration::from_secs(seconds)).await
+        send_and_wait(&agent, with_metadata(message, &metadata)?, Duration::from_secs(seconds)).await
     }
 
     async fn delegate(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Value, String> {
@@ -137,7 +138,7 @@ impl McpTools {
         let id = number(arguments, "jobId")?.filter(|id| *id != 0);
         let target = match lookup {
             AgentLookup::Account => text(arguments, "account")?.to_owned(),
-            AgentLookup::Reference => self.named(arguments)?.to_owned(),
+            AgentLookup::Reference => self.agent_reference(arguments)?.to_owned(),
         };
         if self.confirm && arguments.get("confirmed") != Some(&Value::Bool(true)) {
             let start: String = instructions.chars().take(SHOWN_CHARS).collect();
@@ -152,7 +153,7 @@ impl McpTools {
         let words = match (lookup, id) {
             (AgentLookup::Account, None) => return Err("jobId is the number of a job".into()),
             (AgentLookup::Account, Some(id)) => {
-                order(&self.registry()?.job(id).await.map_err(|e| e.to_string())?, instructions)
+                job_order(&self.registry()?.job(id).await.map_err(|e| e.to_string())?, instructions)
             }
             (AgentLookup::Reference, Some(id)) => format!("# Job #{id}\n\n## Instructions\n\n{instructions}"),
             (AgentLookup::Reference, None) => instructions.to_owned(),
@@ -162,50 +163,52 @@ impl McpTools {
             metadata.insert("xpr:jobId".into(), id.into());
         }
         let agent = self.agent(lookup, arguments).await?;
-        let message = with(says(vec![Part::text(words)]), &metadata)?;
-        answered(&agent, message, Duration::from_secs(WAIT_SECONDS)).await
+        let message = with_metadata(user_message(vec![Part::text(words)]), &metadata)?;
+        send_and_wait(&agent, message, Duration::from_secs(WAIT_SECONDS)).await
     }
 
     /// The reference that a tool was given, or that of this run.
-    fn named<'a>(&'a self, arguments: &'a Arguments) -> Result<&'a str, String> {
+    fn agent_reference<'a>(&'a self, arguments: &'a Arguments) -> Result<&'a str, String> {
         let given = arguments.get("agent").and_then(Value::as_str).filter(|text| !text.is_empty());
         let named = given.or_else(|| self.session.settings.text("agent-card"));
         named.ok_or_else(|| "no agent was given, and none is configured: give its URL as agent".to_owned())
     }
 
-    fn registry(&self) -> Result<&Registry, String> {
+    fn registry(&self) -> Result<&ChainRegistry, String> {
         self.chain.as_ref().map(|chain| &chain.jobs).ok_or_else(|| "no node of the chain is configured".to_owned())
     }
 
     /// The card of the agent that is meant.
-    async fn found(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Found, String> {
+    async fn find_card(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<DiscoveredCard, String> {
         let reference = match lookup {
-            AgentLookup::Reference => Reference::parse(self.named(arguments)?).map_err(|e| e.to_string())?,
+            AgentLookup::Reference => {
+                AgentReference::parse(self.agent_reference(arguments)?).map_err(|e| e.to_string())?
+            }
             AgentLookup::Account => {
                 let endpoint =
                     self.registry()?.endpoint(text(arguments, "account")?).await.map_err(|e| e.to_string())?;
-                Reference::parse(endpoint.as_str()).map_err(|e| e.to_string())?
+                AgentReference::parse(endpoint.as_str()).map_err(|e| e.to_string())?
             }
         };
         if matches!(lookup, AgentLookup::Reference)
             && !self.is_ours(arguments)
-            && matches!(reference, Reference::File(_))
+            && matches!(reference, AgentReference::File(_))
         {
             return Err("an agent is given by its URL".into());
         }
         let found = self.client(Credentials::default(), false)?.card(&reference).await.map_err(|e| e.to_string())?;
-        let believed = self.session.require_trust(found).await.map_err(|stop| words(&stop))?;
+        let believed = self.session.require_trust(found).await.map_err(|stop| stop_text(&stop))?;
         Ok(believed.into_found())
     }
 
     /// Connects to the named agent, with the credentials that it may see.
     async fn agent(&self, lookup: AgentLookup, arguments: &Arguments) -> Result<Agent, String> {
-        let found = self.found(lookup, arguments).await?;
+        let found = self.find_card(lookup, arguments).await?;
         let ours = lookup == AgentLookup::Reference && self.is_ours(arguments);
         let credentials = if ours {
-            self.session.credentials(&found).await.map_err(|stop| words(&stop))?
+            self.session.credentials(&found).await.map_err(|stop| stop_text(&stop))?
         } else {
-            let tokens = self.session.stored_tokens(&found).await.map_err(|stop| words(&stop))?;
+            let tokens = self.session.stored_tokens(&found).await.map_err(|stop| stop_text(&stop))?;
             let signer = match lookup {
                 AgentLookup::Account => self.session.account_signer().map_err(|problem| problem.message)?,
                 AgentLookup::Reference => None,
@@ -218,7 +221,7 @@ impl McpTools {
     /// Whether the agent of this run is meant.
     fn is_ours(&self, arguments: &Arguments) -> bool {
         let own = self.session.settings.text("agent-card");
-        own.is_some() && self.named(arguments).ok() == own
+        own.is_some() && self.agent_reference(arguments).ok() == own
     }
 
     /// A client under the policy for tools. Other settings of this run are only for the agent of this run.
@@ -229,17 +232,17 @@ impl McpTools {
             Client::builder().credentials(credentials)
         };
         let version =
-            if self.session.settings.text("a2a-version").is_some() && ours { None } else { Some(Version::Any) };
+            if self.session.settings.text("a2a-version").is_some() && ours { None } else { Some(VersionPolicy::Any) };
         let builder = version.into_iter().fold(builder, |builder, version| builder.version(version));
         builder.egress(self.egress.clone()).build().map_err(|e| e.to_string())
     }
 }
 
-fn says(parts: Vec<Part>) -> Message {
+fn user_message(parts: Vec<Part>) -> Message {
     Message { parts, ..Message::text(message_id(), Role::User, "") }
 }
 
-fn with(mut message: Message, metadata: &Map<String, Value>) -> Result<Message, String> {
+fn with_metadata(mut message: Message, metadata: &Map<String, Value>) -> Result<Message, String> {
     if !metadata.is_empty() {
         message.metadata = Some(Object::from_map(metadata).map_err(|e| e.to_string())?);
     }
@@ -247,27 +250,29 @@ fn with(mut message: Message, metadata: &Map<String, Value>) -> Result<Message, 
 }
 
 /// Sends a message, and waits as long as allowed. A caller whose time runs out learns how to ask for the task.
-async fn answered(agent: &Agent, message: Message, patience: Duration) -> Result<Value, String> {
+async fn send_and_wait(agent: &Agent, message: Message, patience: Duration) -> Result<Value, String> {
     let mut request = send_message(message);
     request.configuration.return_immediately = true;
     let said = agent.send(request).await.map_err(|e| e.to_string())?;
     let task = match said.value {
-        Answer::SentMessage(message) => {
+        WireReply::SentMessage(message) => {
             return Ok(
-                json!({"state": "message", "contextId": message.context_id, "text": bounded(message.joined_text())}),
+                json!({"state": "message", "contextId": message.context_id, "text": truncated(message.joined_text())}),
             );
         }
-        Answer::SentTask(task) => task,
+        WireReply::SentTask(task) => task,
         _ => return Err("the agent answered with neither a task nor a message".into()),
     };
     if task.status.state.is_settled() || task.status.state.is_interrupted() {
-        return Ok(shown(&task));
+        return Ok(task_json(&task));
     }
-    match tokio::time::timeout(patience, agent.wait(task.id.clone(), Pace::every(Duration::from_millis(500)))).await {
-        Ok(Ok(said)) => Ok(shown(&said.value)),
+    match tokio::time::timeout(patience, agent.wait(task.id.clone(), PollSchedule::every(Duration::from_millis(500))))
+        .await
+    {
+        Ok(Ok(said)) => Ok(task_json(&said.value)),
         Ok(Err(error)) => Err(format!("task {} was begun, and then: {error}", task.id)),
         Err(_) => {
-            let mut shown = shown(&task);
+            let mut shown = task_json(&task);
             shown["next"] = json!("The agent is still working: ask with get_task later.");
             Ok(shown)
         }
@@ -275,13 +280,13 @@ async fn answered(agent: &Agent, message: Message, patience: Duration) -> Result
 }
 
 /// A task, as a user of the tools needs it.
-fn shown(task: &TheirTask) -> Value {
+fn task_json(task: &WireTask) -> Value {
     let state = task.status.state;
     let mut shown = json!({
         "taskId": task.id.to_string(),
         "contextId": task.context_id,
         "state": state.name(),
-        "text": bounded(task.answer_text(NonText::Skip)),
+        "text": truncated(task.answer_text(NonText::Skip)),
     });
     if state.is_interrupted() {
         shown["question"] = json!(task.status.message.as_ref().map(Message::joined_text).unwrap_or_default());
@@ -304,7 +309,7 @@ fn shown(task: &TheirTask) -> Value {
 }
 
 /// A card, as a user of the tools needs it.
-fn described(found: &Found) -> Value {
+fn card_json(found: &DiscoveredCard) -> Value {
     let card = &found.card;
     let skills = card.skills.iter().map(|skill| {
         json!({"id": skill.id, "name": skill.name, "description": skill.description, "tags": skill.tags,
@@ -332,7 +337,7 @@ fn described(found: &Found) -> Value {
 }
 
 /// What the chain says of an agent.
-fn registered(account: &str, known: &XprRegistration) -> Value {
+fn registration_json(account: &str, known: &XprRegistration) -> Value {
     json!({
         "account": account, "owner": known.owner, "registeredAt": known.registered_at,
         "trustScore": known.trust_score, "kycLevel": known.kyc_level, "source": "chain",
@@ -340,15 +345,15 @@ fn registered(account: &str, known: &XprRegistration) -> Value {
 }
 
 /// The order for a job, as the network's own tool writes it.
-fn order(job: &Job, instructions: &str) -> String {
-    let Job { id, title, description, deliverables, amount, deadline, .. } = job;
+fn job_order(job: &EscrowJob, instructions: &str) -> String {
+    let EscrowJob { id, title, description, deliverables, amount, deadline, .. } = job;
     format!(
         "# {title}\n\n**Job ID:** {id}\n\n**Description:** {description}\n\n**Deliverables:** {deliverables}\n\n\
          **Amount:** {amount} XPR\n\n**Deadline:** {deadline}\n\n## Instructions\n\n{instructions}"
     )
 }
 
-fn bounded(mut text: String) -> String {
+fn truncated(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text.push('…');
@@ -376,7 +381,7 @@ fn task(arguments: &Arguments) -> Result<TaskRef, String> {
     TaskRef::parse(text(arguments, "taskId")?).map_err(|e| format!("taskId {e}"))
 }
 
-fn words(stop: &crate::problem::Stop) -> String {
+fn stop_text(stop: &crate::problem::Stop) -> String {
     match stop {
         crate::problem::Stop::Problem(problem) => problem.message.clone(),
         crate::problem::Stop::ReaderGone => "the reader has gone".into(),

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Outcome, Stop};
 use crate::render::dangerous;
-use sabir_client::{Agent, Binding, Error, Exchange, Follow};
+use sabir_client::{Agent, Binding, Error, FollowOptions, RawResponse};
 use sabir_proto::Call;
 use sabir_wire::sse::Parser;
 use serde_json::Value;
@@ -22,10 +22,10 @@ const IDLE: Duration = Duration::from_secs(90);
 pub(super) async fn print_answer(session: &Session, agent: &Agent, request: RawRequest) -> Outcome {
     let failed = |error: Error| Stop::from(session.failed(error));
     if agent.binding() == Binding::Grpc {
-        return by_grpc(session, agent, request.call(agent.dialect()).map_err(failed)?).await;
+        return print_grpc(session, agent, request.call(agent.dialect()).map_err(failed)?).await;
     }
     let written = request.written(agent).map_err(failed)?;
-    let exchange = agent.exchange(written).await.map_err(failed)?;
+    let exchange = agent.send_raw(written).await.map_err(failed)?;
     let exit = match exchange.status.as_u16() {
         401 | 403 => Exit::Auth,
         400.. => Exit::Failed,
@@ -52,7 +52,7 @@ fn is_error(text: &str) -> bool {
 }
 
 /// Prints each event on a line.
-async fn stream(session: &Session, mut exchange: Exchange, mut exit: Exit) -> Outcome {
+async fn stream(session: &Session, mut exchange: RawResponse, mut exit: Exit) -> Outcome {
     let lost = |reason: String| Stop::from(session.failed(Error::StreamLost { task: None, reason }));
     let mut parser = Parser::new(ANSWER_BYTES_MAX);
     loop {
@@ -60,12 +60,12 @@ async fn stream(session: &Session, mut exchange: Exchange, mut exit: Exit) -> Ou
             if frame.data.trim().is_empty() {
                 continue;
             }
-            session.out.payload(&(harmless(&frame.data.replace('\n', " ")) + "\n"))?;
+            session.out.payload(&(escape_controls(&frame.data.replace('\n', " ")) + "\n"))?;
             if is_error(&frame.data) {
                 exit = Exit::Failed;
             }
         }
-        match exchange.piece(IDLE).await {
+        match exchange.next_chunk(IDLE).await {
             Ok(Some(bytes)) => parser.push(&bytes),
             Ok(None) if parser.is_mid_event() => return Err(lost("the connection closed in mid-event".into())),
             Ok(None) => return Ok(exit),
@@ -79,9 +79,9 @@ async fn stream(session: &Session, mut exchange: Exchange, mut exit: Exit) -> Ou
 }
 
 /// gRPC has no text to receive; its answers are printed as JSON.
-async fn by_grpc(session: &Session, agent: &Agent, call: Call) -> Outcome {
+async fn print_grpc(session: &Session, agent: &Agent, call: Call) -> Outcome {
     let failed = |error: Error| Stop::from(session.failed(error));
-    let follow = Follow { resume: false, ..Follow::default() };
+    let follow = FollowOptions { resume: false, ..FollowOptions::default() };
     let mut events = match call {
         Call::Stream(send) => agent.stream(*send, follow).await.map_err(failed)?,
         Call::Subscribe(subscribe) => agent.subscribe(subscribe.id, follow).await.map_err(failed)?,
@@ -102,11 +102,11 @@ fn print(out: &Output, text: &str) -> Result<(), Stop> {
     if out.is_json() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
         return out.document(text);
     }
-    out.payload(&(harmless(text.trim_end()) + "\n"))
+    out.payload(&(escape_controls(text.trim_end()) + "\n"))
 }
 
 /// The same text with control characters escaped as in JSON, which changes nothing for a JSON parser.
-fn harmless(text: &str) -> String {
+fn escape_controls(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_printed_parses_to_the_same_and_steers_nothing() {
         let text = "{\"a\":\r\n \"b\u{9b}31m\u{202e}é\"}";
-        let shown = harmless(text);
+        let shown = escape_controls(text);
         assert_eq!(shown, "{\"a\":\n \"b\\u009b31m\\u202eé\"}");
         let (one, other): (Value, Value) = (serde_json::from_str(text).unwrap(), serde_json::from_str(&shown).unwrap());
         assert_eq!(one, other);

@@ -12,13 +12,13 @@ use sabir_proto::{
     Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, ListTasks, MessageId, PushConfig, Subscribe, TaskRef,
     Tenant,
 };
-use sabir_wire::{Asked, Dialect, HttpRequest, Losses, Request, v1, v03, write_call};
+use sabir_wire::{AnswerKind, Dialect, HttpRequest, JsonRpcRequest, Losses, v1, v03, write_call};
 use serde_json::{Value, json};
 
 /// An operation in one dialect.
 struct DialectOperation {
     call: Call,
-    rpc: Request,
+    rpc: JsonRpcRequest,
     /// Where the dialect has HTTP+JSON.
     http: Option<HttpRequest>,
 }
@@ -30,7 +30,7 @@ fn operations(dialect: Dialect) -> Vec<DialectOperation> {
         let rpc = write_call(dialect, &call, None, &mut || name(), &mut Losses::new()).ok()?;
         let http = match dialect {
             Dialect::V1 => Some(v1::http::write_call(&call)),
-            Dialect::V03 => v03::rest::write_call(&call, v03::files::Form::Base64, &mut Losses::new()).ok(),
+            Dialect::V03 => v03::rest::write_call(&call, v03::files::FileEncoding::Base64, &mut Losses::new()).ok(),
             Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => None,
         };
         Some(DialectOperation { call, rpc, http })
@@ -76,15 +76,15 @@ impl DialectOperation {
     }
 
     const fn answer(&self) -> &'static str {
-        match (&self.call, self.rpc.asked) {
+        match (&self.call, self.rpc.answer_kind) {
             (Call::Stream(_) | Call::Subscribe(_), _) => "a stream of events, each on a line",
-            (_, Asked::Send) => "a task or a message",
-            (_, Asked::Task) => "a task",
-            (_, Asked::Tasks) => "a page of tasks",
-            (_, Asked::Push) => "a push configuration",
-            (_, Asked::Pushes) => "a page of push configurations",
-            (_, Asked::Deletion) => "nothing",
-            (_, Asked::Card) => "an agent card",
+            (_, AnswerKind::Send) => "a task or a message",
+            (_, AnswerKind::Task) => "a task",
+            (_, AnswerKind::Tasks) => "a page of tasks",
+            (_, AnswerKind::Push) => "a push configuration",
+            (_, AnswerKind::Pushes) => "a page of push configurations",
+            (_, AnswerKind::Deletion) => "nothing",
+            (_, AnswerKind::Card) => "an agent card",
         }
     }
 

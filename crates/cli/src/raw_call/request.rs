@@ -3,9 +3,9 @@
 use crate::input::read_text;
 use crate::problem::Problem;
 use http::{HeaderValue, Method, header};
-use sabir_client::{Agent, Binding, Error, Written, message_id};
+use sabir_client::{Agent, Binding, Error, RequestPreview, message_id};
 use sabir_proto::{Call, GetTask, TaskRef, Tenant};
-use sabir_wire::{Dialect, Entry, Facts, hear};
+use sabir_wire::{Dialect, EndpointPath, Facts, decode_request};
 use std::path::Path;
 
 /// The largest request, in bytes: as much as our own server takes.
@@ -23,7 +23,7 @@ pub(super) enum RawRequest {
 impl RawRequest {
     pub(super) fn read(words: Vec<&str>, data: Option<&str>) -> Result<Self, Problem> {
         let usage = |message: String| Problem::usage(message).hint("sabir call list, or sabir call --help");
-        let data = data.map(fetch).transpose()?;
+        let data = data.map(read_data).transpose()?;
         // `POST /path` as one word or as two.
         let split: Vec<&str> = match words.as_slice() {
             [one] => one.split_whitespace().collect(),
@@ -46,13 +46,13 @@ impl RawRequest {
     }
 
     /// The HTTP request that is sent.
-    pub(super) fn written(&self, agent: &Agent) -> Result<Written, Error> {
+    pub(super) fn written(&self, agent: &Agent) -> Result<RequestPreview, Error> {
         // The version, the extensions and the credentials are those of any other request.
         let id = TaskRef::parse("any").map_err(|error| Error::Usage(error.to_string()))?;
         let any = Call::Get(GetTask { tenant: Tenant::none(), id, history_length: None });
         let mut written = match (self, agent.binding()) {
-            (Self::Method { .. }, Binding::HttpJson) => return agent.written(self.call(agent.dialect())?),
-            _ => agent.written(any)?,
+            (Self::Method { .. }, Binding::HttpJson) => return agent.preview(self.call(agent.dialect())?),
+            _ => agent.preview(any)?,
         };
         match (self, agent.binding()) {
             (Self::Method { name, params }, _) => {
@@ -61,7 +61,7 @@ impl RawRequest {
             }
             (Self::Http { verb, path, body }, Binding::HttpJson) => {
                 written.method = verb.clone();
-                written.url = format!("{}{path}", agent.chosen().url.as_str().trim_end_matches('/'));
+                written.url = format!("{}{path}", agent.chosen_interface().url.as_str().trim_end_matches('/'));
                 written.body.clone_from(body);
                 let kind = if agent.dialect() == Dialect::V1 { "application/a2a+json" } else { "application/json" };
                 if body.is_some() {
@@ -84,15 +84,15 @@ impl RawRequest {
             return Err(Error::Usage("a path is called over HTTP+JSON; add --transport HTTP+JSON".into()));
         };
         let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":{params}}}"#);
-        let entry = if dialect == Dialect::Native { Entry::Native } else { Entry::Root };
-        let facts = Facts { entry, version: Some(dialect.name()), xpr_headers: dialect == Dialect::Xpr };
-        let heard = hear(&facts, request.as_bytes(), &mut message_id);
+        let entry = if dialect == Dialect::Native { EndpointPath::Native } else { EndpointPath::Root };
+        let facts = Facts { endpoint: entry, version: Some(dialect.name()), xpr_headers: dialect == Dialect::Xpr };
+        let heard = decode_request(&facts, request.as_bytes(), &mut message_id);
         heard.map(|heard| heard.call).map_err(|unheard| Error::Usage(unheard.fault.to_string()))
     }
 }
 
 /// The text that `-d` stands for, which must be JSON.
-fn fetch(data: &str) -> Result<String, Problem> {
+fn read_data(data: &str) -> Result<String, Problem> {
     let read = |path: &str| read_text(Path::new(path), DATA_BYTES_MAX).map_err(Problem::usage);
     let (name, text) = match data.strip_prefix('@') {
         _ if data == "-" => ("standard input", read("-")?),

@@ -8,7 +8,7 @@ use super::layout::cut;
 use super::paint::{Paint, Tone, state_word};
 use super::{escape, visible};
 use crate::output::indented;
-use sabir_proto::{Artifact, Content, Message, Part, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{Artifact, Content, Message, Part, TaskState, TaskStatus, WireEvent, WireTask};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The longest name that stands before an answer, in columns.
@@ -30,21 +30,21 @@ pub(crate) struct AnswerPrinter {
     /// What stands before the answer; nothing where the answer alone is wanted.
     name: Option<String>,
     /// The cursor is behind text.
-    open: bool,
+    is_line_open: bool,
     /// The name of the agent was written.
     introduced: bool,
     artifacts: Vec<WrittenArtifact>,
     /// The artifact that was written last, by its place.
     current: Option<usize>,
     /// The messages about the status that were written, and whole replies.
-    told: Vec<String>,
+    printed_messages: Vec<String>,
     /// A carriage return that ended a chunk: half of a line end, or not.
-    held: bool,
+    pending_carriage_return: bool,
 }
 
 /// The output for one event.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Printed {
+pub(crate) struct PrinterOutput {
     /// To be written to standard output.
     pub(crate) text: String,
     /// What the agent says it is doing, for the progress line.
@@ -59,38 +59,38 @@ impl AnswerPrinter {
         Self {
             paint,
             name: name.map(|name| one_line(name, NAME_MAX)),
-            open: false,
+            is_line_open: false,
             introduced: false,
             artifacts: Vec::new(),
             current: None,
-            told: Vec::new(),
-            held: false,
+            printed_messages: Vec::new(),
+            pending_carriage_return: false,
         }
     }
 
     /// Returns the output for an event.
-    pub(crate) fn event(&mut self, event: &TheirEvent) -> Printed {
+    pub(crate) fn event(&mut self, event: &WireEvent) -> PrinterOutput {
         match event {
-            TheirEvent::Message(message) => Printed { text: self.reply(message), ..Printed::default() },
-            TheirEvent::ArtifactUpdate(update) => {
-                Printed { text: self.artifact(&update.artifact, update.append), ..Printed::default() }
+            WireEvent::Message(message) => PrinterOutput { text: self.reply(message), ..PrinterOutput::default() },
+            WireEvent::ArtifactUpdate(update) => {
+                PrinterOutput { text: self.artifact(&update.artifact, update.append), ..PrinterOutput::default() }
             }
-            TheirEvent::StatusUpdate(update) => self.status(&update.status),
-            TheirEvent::Task(task) => self.task(task),
+            WireEvent::StatusUpdate(update) => self.status(&update.status),
+            WireEvent::Task(task) => self.task(task),
         }
     }
 
     /// Returns the output for everything in a task that is not written yet.
-    pub(crate) fn task(&mut self, task: &TheirTask) -> Printed {
+    pub(crate) fn task(&mut self, task: &WireTask) -> PrinterOutput {
         let artifacts: String = task.artifacts.iter().map(|artifact| self.artifact(artifact, false)).collect();
         let status = self.status(&task.status);
-        Printed { text: artifacts + &status.text, ..status }
+        PrinterOutput { text: artifacts + &status.text, ..status }
     }
 
     /// Ends the line, if one is begun.
     pub(crate) fn end(&mut self) -> String {
-        let held = if std::mem::take(&mut self.held) { visible("\r") } else { String::new() };
-        let line_end = if std::mem::take(&mut self.open) { "\n" } else { "" };
+        let held = if std::mem::take(&mut self.pending_carriage_return) { visible("\r") } else { String::new() };
+        let line_end = if std::mem::take(&mut self.is_line_open) { "\n" } else { "" };
         held + line_end
     }
 
@@ -118,7 +118,7 @@ impl AnswerPrinter {
             artifact.parts.clone()
         } else {
             let others: Vec<&Part> = artifact.parts.iter().filter(|part| part.as_text().is_none()).collect();
-            let digests: Vec<u64> = others.iter().map(|part| digest(part)).collect();
+            let digests: Vec<u64> = others.iter().map(|part| part_digest(part)).collect();
             let written = &self.artifacts[at];
             let told = whole.strip_prefix(written.text.as_str()).filter(|_| digests.starts_with(&written.others));
             let (rest, skipped) = match told {
@@ -143,7 +143,7 @@ impl AnswerPrinter {
         for part in &fresh {
             match part.as_text() {
                 Some(said) => self.artifacts[at].text.push_str(said),
-                None => self.artifacts[at].others.push(digest(part)),
+                None => self.artifacts[at].others.push(part_digest(part)),
             }
             text += &self.part(part);
         }
@@ -160,41 +160,42 @@ impl AnswerPrinter {
             None if first => return ended,
             None => one_line(&self.artifacts[at].id, 60),
         };
-        let begun = self.introduce();
+        let begun = self.name_prefix();
         // The name of the agent and the name of the artifact share a line.
-        self.open = false;
+        self.is_line_open = false;
         format!("{ended}{begun}{}\n", self.paint.tint(Tone::Dim, &format!("[{called}]")))
     }
 
     /// `name> `, once.
-    fn introduce(&mut self) -> String {
+    fn name_prefix(&mut self) -> String {
         if std::mem::replace(&mut self.introduced, true) {
             return String::new();
         }
         let Some(name) = &self.name else { return String::new() };
-        self.open = true;
+        self.is_line_open = true;
         self.paint.tint(Tone::Accent, &format!("{name}>")) + " "
     }
 
     fn part(&mut self, part: &Part) -> String {
         let note = match &part.content {
-            Content::Text(said) => return self.running(said),
+            Content::Text(said) => return self.append_text(said),
             Content::Data(json) => visible(&indented(json.as_str())),
-            Content::Raw(bytes) => format!("[file {}, {}]", about(part), size(bytes.len())),
-            Content::Url(url) => format!("[file {}, at {}]", about(part), escape(url)),
+            Content::Raw(bytes) => format!("[file {}, {}]", file_label(part), size(bytes.len())),
+            Content::Url(url) => format!("[file {}, at {}]", file_label(part), escape(url)),
         };
-        let begun = if self.introduced { self.end() } else { self.introduce() };
-        self.open = false;
+        let begun = if self.introduced { self.end() } else { self.name_prefix() };
+        self.is_line_open = false;
         let note = if matches!(part.content, Content::Data(_)) { note } else { self.paint.tint(Tone::Accent, &note) };
         let line_break = if begun.trim().is_empty() || !note.contains('\n') { "" } else { "\n" };
         format!("{begun}{line_break}{note}\n")
     }
 
-    fn running(&mut self, said: &str) -> String {
-        let said = if std::mem::take(&mut self.held) { format!("\r{said}") } else { said.to_owned() };
+    fn append_text(&mut self, said: &str) -> String {
+        let said =
+            if std::mem::take(&mut self.pending_carriage_return) { format!("\r{said}") } else { said.to_owned() };
         let said = match said.strip_suffix('\r') {
             Some(before) => {
-                self.held = true;
+                self.pending_carriage_return = true;
                 before
             }
             None => said.as_str(),
@@ -202,54 +203,54 @@ impl AnswerPrinter {
         if said.is_empty() {
             return String::new();
         }
-        let text = self.introduce() + &visible(said);
-        self.open = !text.ends_with('\n');
+        let text = self.name_prefix() + &visible(said);
+        self.is_line_open = !text.ends_with('\n');
         text
     }
 
-    fn status(&mut self, status: &TaskStatus) -> Printed {
+    fn status(&mut self, status: &TaskStatus) -> PrinterOutput {
         let said = status.message.as_ref();
         let words = said.map(Message::joined_text).unwrap_or_default();
         let state = status.state;
         if !state.is_settled() && !state.is_interrupted() {
             let doing = words.lines().find(|line| !line.trim().is_empty());
-            return Printed { doing: doing.map(|line| one_line(line, 120)), ..Printed::default() };
+            return PrinterOutput { doing: doing.map(|line| one_line(line, 120)), ..PrinterOutput::default() };
         }
         let key = format!("{state:?} {words}");
-        if self.told.contains(&key) {
-            return Printed::default();
+        if self.printed_messages.contains(&key) {
+            return PrinterOutput::default();
         }
-        self.told.push(key);
+        self.printed_messages.push(key);
         let others: Vec<Part> =
             said.iter().flat_map(|said| &said.parts).filter(|part| part.as_text().is_none()).cloned().collect();
         let mut remark = None;
         let mut text = match state {
-            TaskState::Completed | TaskState::Transferred => self.closing_words(&words),
+            TaskState::Completed | TaskState::Transferred => self.final_message(&words),
             _ if self.name.is_none() => {
                 remark = Some(
                     format!("the task is {}: {words}", state_word(state.name())).trim_end_matches([':', ' ']).into(),
                 );
                 self.end()
             }
-            _ => self.standing(state, &words),
+            _ => self.state_line(state, &words),
         };
         for part in &others {
             text += &self.part(part);
         }
-        Printed { text: text + &self.end(), doing: None, remark }
+        PrinterOutput { text: text + &self.end(), doing: None, remark }
     }
 
     /// The message of a task that is done: often the answer itself, or the answer again.
-    fn closing_words(&mut self, words: &str) -> String {
+    fn final_message(&mut self, words: &str) -> String {
         let again = self.artifacts.iter().any(|written| written.text.trim() == words.trim());
         if words.is_empty() || again {
             return self.end();
         }
-        self.end() + &self.running(words)
+        self.end() + &self.append_text(words)
     }
 
     /// A task that did not work, or needs something.
-    fn standing(&mut self, state: TaskState, words: &str) -> String {
+    fn state_line(&mut self, state: TaskState, words: &str) -> String {
         let tone = match state {
             TaskState::InputRequired | TaskState::AuthRequired => Tone::Attention,
             TaskState::Canceled => Tone::Dim,
@@ -280,7 +281,7 @@ fn one_line(text: &str, columns_max: usize) -> String {
 }
 
 /// The name and the type of a file.
-fn about(part: &Part) -> String {
+fn file_label(part: &Part) -> String {
     let name = part.filename.as_deref().unwrap_or("without a name");
     let kind = part.media_type.as_deref().map(|kind| format!(", {kind}")).unwrap_or_default();
     one_line(&format!("{name}{kind}"), 120)
@@ -296,7 +297,7 @@ fn size(bytes: usize) -> String {
 }
 
 /// A number that tells one part from another within one answer.
-fn digest(part: &Part) -> u64 {
+fn part_digest(part: &Part) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_vec(part).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
@@ -307,21 +308,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn event(value: serde_json::Value) -> TheirEvent {
+    fn event(value: serde_json::Value) -> WireEvent {
         serde_json::from_value(value).unwrap()
     }
 
-    fn chunk(id: &str, text: &str, append: bool) -> TheirEvent {
+    fn chunk(id: &str, text: &str, append: bool) -> WireEvent {
         event(json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": append,
             "artifact": {"artifactId": id, "parts": [{"text": text}]}}}))
     }
 
-    fn state(state: &str, words: &str) -> TheirEvent {
+    fn state(state: &str, words: &str) -> WireEvent {
         event(json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state,
             "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": words}]}}}}))
     }
 
-    fn printed(events: &[TheirEvent]) -> String {
+    fn printed(events: &[WireEvent]) -> String {
         let mut printer = AnswerPrinter::new(Paint::default(), Some("clerk"));
         let text: String = events.iter().map(|event| printer.event(event).text).collect();
         text + &printer.end()
@@ -374,7 +375,7 @@ mod tests {
     fn work_is_told_beside_the_answer() {
         let mut printer = AnswerPrinter::new(Paint::default(), Some("clerk"));
         let told = printer.event(&state("TASK_STATE_WORKING", "looking\nit up"));
-        assert_eq!(told, Printed { doing: Some("looking".into()), ..Printed::default() });
+        assert_eq!(told, PrinterOutput { doing: Some("looking".into()), ..PrinterOutput::default() });
     }
 
     #[test]

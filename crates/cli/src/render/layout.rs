@@ -8,14 +8,14 @@ use unicode_width::UnicodeWidthStr;
 
 /// What one field holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum FieldValue {
     /// One line.
     Line(String),
     /// Several lines, or a text that is shown as it is.
     Block(String),
 }
 
-impl Value {
+impl FieldValue {
     fn text(&self) -> &str {
         match self {
             Self::Line(text) | Self::Block(text) => text,
@@ -27,7 +27,7 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) label: String,
-    pub(super) value: Value,
+    pub(super) value: FieldValue,
 }
 
 /// Labels that stand below a list and belong to none of its entries.
@@ -43,8 +43,8 @@ pub(super) fn plain(fields: &[Field]) -> String {
     let mut text = String::new();
     for Field { label, value } in fields {
         match value {
-            Value::Line(line) => text += &format!("{label}: {line}\n"),
-            Value::Block(content) => {
+            FieldValue::Line(line) => text += &format!("{label}: {line}\n"),
+            FieldValue::Block(content) => {
                 text += &format!("{label}:\n");
                 for line in content.trim_end_matches('\n').split('\n') {
                     text += &format!("  {line}\n");
@@ -83,16 +83,16 @@ pub(super) fn pretty(fields: &[Field], paint: Paint, columns: Option<usize>) -> 
 
 /// `label  value`, the values one below the other.
 fn aligned(fields: &[Field], paint: Paint) -> String {
-    let lines = fields.iter().filter(|field| matches!(field.value, Value::Line(_)));
+    let lines = fields.iter().filter(|field| matches!(field.value, FieldValue::Line(_)));
     let width = lines.map(|field| field.label.width()).filter(|width| *width <= LABEL_MAX).max().unwrap_or(0);
     let mut text = String::new();
     for Field { label, value } in fields {
         match value {
-            Value::Line(line) => {
+            FieldValue::Line(line) => {
                 let pad = " ".repeat(width.saturating_sub(label.width()));
-                text += &format!("{}{pad}{GAP}{}\n", paint.tint(Tone::Dim, label), paint.state(&shown(line)));
+                text += &format!("{}{pad}{GAP}{}\n", paint.tint(Tone::Dim, label), paint.state(&display_value(line)));
             }
-            Value::Block(content) => {
+            FieldValue::Block(content) => {
                 text += &format!("{}\n", paint.tint(Tone::Dim, label));
                 for line in content.trim_end_matches('\n').split('\n') {
                     text += &format!("{GAP}{line}\n");
@@ -104,7 +104,7 @@ fn aligned(fields: &[Field], paint: Paint) -> String {
 }
 
 /// A value for people: states in words, times without fractions of a second.
-fn shown(value: &str) -> String {
+fn display_value(value: &str) -> String {
     if let Some((seconds, fraction)) = value.split_once('.')
         && seconds.len() == 19
         && seconds.as_bytes()[10] == b'T'
@@ -135,7 +135,7 @@ impl Table {
             });
             let Some(row) = table.rows.last_mut() else { continue };
             row.resize(row.len().max(column + 1), String::new());
-            let cell = shown(value.text()).split_whitespace().collect::<Vec<_>>().join(" ");
+            let cell = display_value(value.text()).split_whitespace().collect::<Vec<_>>().join(" ");
             if row[column].is_empty() {
                 row[column] = cell;
             } else {
@@ -231,7 +231,7 @@ mod tests {
 
     fn fields(pairs: &[(&str, &str)]) -> Vec<Field> {
         let field =
-            |(label, value): &(&str, &str)| Field { label: (*label).into(), value: Value::Line((*value).into()) };
+            |(label, value): &(&str, &str)| Field { label: (*label).into(), value: FieldValue::Line((*value).into()) };
         pairs.iter().map(field).collect()
     }
 
@@ -275,9 +275,9 @@ mod tests {
     fn an_empty_list_says_so_and_a_single_thing_is_aligned() {
         assert_eq!(pretty(&fields(&[("Total", "0")]), Paint::default(), None), "nothing to show\n");
         let one = [
-            Field { label: "Key ID".into(), value: Value::Line("k-1".into()) },
-            Field { label: "Created".into(), value: Value::Line("2026-11-16T09:51:42.967Z".into()) },
-            Field { label: "Text".into(), value: Value::Block("a\nb".into()) },
+            Field { label: "Key ID".into(), value: FieldValue::Line("k-1".into()) },
+            Field { label: "Created".into(), value: FieldValue::Line("2026-11-16T09:51:42.967Z".into()) },
+            Field { label: "Text".into(), value: FieldValue::Block("a\nb".into()) },
         ];
         assert_eq!(
             pretty(&one, Paint::default(), None),

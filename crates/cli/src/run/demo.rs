@@ -3,7 +3,7 @@
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use sabir_server::agents::demo::{Access, Demo, Options, Token};
@@ -52,7 +52,7 @@ enum DemoOutput {
 impl Verb for DemoServer {
     fn run(self, _: Invocation) -> Outcome {
         let failed = |error: anyhow::Error| {
-            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir demo-server --help")
+            Problem::new(ErrorCode::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir demo-server --help")
         };
         self.start().map_err(failed)?;
         Ok(Exit::Done)

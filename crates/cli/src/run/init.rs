@@ -3,7 +3,7 @@
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::shell;
 use clap::Args;
 use sabir_proto::AgentName;
@@ -63,7 +63,7 @@ impl Verb for Init {
         let written = options.open(&self.file).and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
-                Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{place} is there already"))
+                Problem::new(ErrorCode::Vendor("SABIR_ERR_EXISTS"), format!("{place} is there already"))
                     .hint("--force overwrites it; sabir init other.toml writes another file")
             }
             _ => Problem::internal(format!("cannot write {place}: {error}")),

@@ -4,13 +4,13 @@ use super::banner::banner;
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::escape;
 use anyhow::Context;
 use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
 use sabir_server::config::listen::parse_listen;
-use sabir_server::config::openai::{OpenaiConfig, Reference};
+use sabir_server::config::openai::{OpenaiConfig, SecretReference};
 use sabir_server::{Config, Server, Summary};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ const DEMO: &str = include_str!("demo.toml");
 impl Verb for Serve {
     fn run(self, _: Invocation) -> Outcome {
         let failed = |error: anyhow::Error| {
-            Problem::new(Code::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir serve --help")
+            Problem::new(ErrorCode::Vendor("SABIR_ERR_SERVE"), format!("{error:#}")).hint("sabir serve --help")
         };
         self.start().map_err(failed)?;
         Ok(Exit::Done)
@@ -97,22 +97,22 @@ impl Serve {
             self.echo.then(|| ("--echo", single("echo", Kind::Echo)))
         };
         if let Some((flag, agent)) = alone {
-            config.origins.replace("agent", flag);
-            config.origins.replace("workspace", flag);
+            config.sources.replace("agent", flag);
+            config.sources.replace("workspace", flag);
             config.agent = vec![agent];
         } else if config.agent.is_empty() && config.network.is_none() {
             config.agent = demo_agents()?;
         }
         if let Some(listen) = self.listen.filter(|listen| *listen != config.server.listen) {
-            config.origins.replace("server.listen", "--listen");
+            config.sources.replace("server.listen", "--listen");
             config.server.listen = listen;
         }
         if self.production && !config.server.production {
-            config.origins.replace("server.production", "--production");
+            config.sources.replace("server.production", "--production");
             config.server.production = true;
         }
         if let Some(url) = self.public_url.filter(|url| config.server.public_url.as_ref() != Some(url)) {
-            config.origins.replace("server.public_url", "--public-url");
+            config.sources.replace("server.public_url", "--public-url");
             config.server.public_url = Some(url);
         }
         Ok(config)
@@ -137,7 +137,7 @@ pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow
         let data = std::path::absolute(data)?;
         let url = format!("sqlite:{}", data.join("sabir.db").display());
         if config.store.url != url {
-            config.origins.replace("store.url", "--data");
+            config.sources.replace("store.url", "--data");
             config.store.url = url;
         }
     }
@@ -161,7 +161,7 @@ fn single(name: &str, kind: Kind) -> AgentConfig {
 /// An agent that asks a model. The key is not an argument, because every user of this machine could read it there.
 fn model(url: String, model: String) -> AgentConfig {
     let key = std::env::var_os("OPENAI_API_KEY").is_some_and(|key| !key.is_empty());
-    let bearer = key.then(|| Reference::parse("env:OPENAI_API_KEY"));
+    let bearer = key.then(|| SecretReference::parse("env:OPENAI_API_KEY"));
     let openai = Some(OpenaiConfig { model, ..OpenaiConfig::default() });
     AgentConfig { url: Some(url), bearer, openai, ..single("agent", Kind::Openai) }
 }
@@ -176,13 +176,13 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on {}", server.url())?;
     stdout.flush()?;
-    tell_operator(&server.summary(&config));
+    announce(&server.summary(&config));
     server.run(stop).await;
     Ok(())
 }
 
 /// Says what is served: a banner for people, and a line of the log where the log is for programs.
-fn tell_operator(summary: &Summary) {
+fn announce(summary: &Summary) {
     if sabir_server::is_json_log() {
         let agents: Vec<&str> = summary.agents.iter().map(|agent| agent.name.as_str()).collect();
         tracing::info!(url = summary.url, agents = agents.join(","), "serving");

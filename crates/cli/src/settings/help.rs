@@ -51,7 +51,9 @@ fn text(setting: &Setting, layers: &Layers) -> String {
     }
     match layers.find(setting) {
         Some((_, source)) if setting.secret => text += &format!(" [now: [redacted], from {source}]"),
-        Some((value, source)) => text += &format!(" [now: {}, from {source}]", super::show::harmless(setting, &value)),
+        Some((value, source)) => {
+            text += &format!(" [now: {}, from {source}]", super::show::shown_value(setting, &value))
+        }
         None => text += &format!(" [default: {}]", setting.default),
     }
     text

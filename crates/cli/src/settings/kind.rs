@@ -1,7 +1,7 @@
 //! What values look like. One check serves every place a value may come from.
 
 use crate::exit::Exit;
-use sabir_client::signature::Mode;
+use sabir_client::signature::SignatureMode;
 use std::time::Duration as Time;
 
 /// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
@@ -102,7 +102,9 @@ impl ValueKind {
             Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
             Self::Bytes => bytes(value).map(drop),
-            Self::Trust => value.parse::<Mode>().map(drop).map_err(|_| "it is off, if-present or require".into()),
+            Self::Trust => {
+                value.parse::<SignatureMode>().map(drop).map_err(|_| "it is off, if-present or require".into())
+            }
             Self::States => Exit::check_states(value),
             Self::Url => match url::Url::parse(value) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),

@@ -1,10 +1,10 @@
 //! The places settings come from, read once at start: the environment and two files.
 
-use super::resolve::Source;
+use super::resolve::SettingSource;
 use super::{AllowedSources, Setting};
 use super::{dotenv, kind};
 use crate::problem::Problem;
-use sabir_client::signature::Mode;
+use sabir_client::signature::SignatureMode;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(crate) struct SettingsFile {
     /// Found by looking around, not named by the user: a checked-out directory may not be trusted.
     pub(crate) discovered: bool,
     /// Others on this machine can read it.
-    pub(crate) open: bool,
+    pub(crate) readable_by_others: bool,
     entries: BTreeMap<String, String>,
 }
 
@@ -60,7 +60,7 @@ impl Layers {
                 Problem::usage(format!("cannot read {path}: {reason}"))
                     .hint("give --config the path of a file with lines such as A2ACLI_AGENT_CARD=https://…")
             })?),
-            None => match here.and_then(nearest) {
+            None => match here.and_then(nearest_env_file) {
                 Some(path) => {
                     let file = SettingsFile::read(&path, true)?;
                     file.inspect_err(|reason| remarks.push(format!("cannot read {}: {reason}", path.display()))).ok()
@@ -78,30 +78,30 @@ impl Layers {
     }
 
     /// The value of a setting and where it was found; what is empty counts as unset.
-    pub(crate) fn find(&self, setting: &Setting) -> Option<(String, Source)> {
+    pub(crate) fn find(&self, setting: &Setting) -> Option<(String, SettingSource)> {
         let variable = setting.variable()?;
         if let Some(value) = self.environment.get(&variable).filter(|value| !value.is_empty()) {
-            return Some((value.clone(), Source::Variable(variable)));
+            return Some((value.clone(), SettingSource::Variable(variable)));
         }
         if setting.sources == AllowedSources::NoFile {
             return None;
         }
-        let local = self.local.as_ref().filter(|_| self.passed_over(setting).is_none());
-        let local = local.map(|file| (file, Source::Local(file.path.clone())));
-        let global = self.global.as_ref().map(|file| (file, Source::Global(file.path.clone())));
-        local.into_iter().chain(global).find_map(|(file, source)| Some((file.says(&variable)?.to_owned(), source)))
+        let local = self.local.as_ref().filter(|_| self.ignored_file(setting).is_none());
+        let local = local.map(|file| (file, SettingSource::Local(file.path.clone())));
+        let global = self.global.as_ref().map(|file| (file, SettingSource::Global(file.path.clone())));
+        local.into_iter().chain(global).find_map(|(file, source)| Some((file.value_of(&variable)?.to_owned(), source)))
     }
 
     /// The file whose value for a setting is ignored: it was only discovered, and it would lower the trust that cards
     /// need or say whom to believe about them. The author of a checkout must not vouch for the agents that it names.
-    pub(crate) fn passed_over(&self, setting: &Setting) -> Option<&SettingsFile> {
+    pub(crate) fn ignored_file(&self, setting: &Setting) -> Option<&SettingsFile> {
         let variable = setting.variable()?;
         let file = self.local.as_ref().filter(|file| file.discovered)?;
-        let value = file.says(&variable)?;
-        let otherwise = self.global.as_ref().and_then(|file| file.says(&variable));
+        let value = file.value_of(&variable)?;
+        let otherwise = self.global.as_ref().and_then(|file| file.value_of(&variable));
         let lowers = match setting.flag {
             "card-trust" => {
-                let mode = |text: &str| text.parse::<Mode>().ok();
+                let mode = |text: &str| text.parse::<SignatureMode>().ok();
                 // What is no mode at all is refused by name, like any value that cannot be used.
                 mode(value).is_some_and(|here| here < otherwise.and_then(mode).unwrap_or_default())
             }
@@ -117,7 +117,7 @@ impl Layers {
 
 impl SettingsFile {
     /// What it says about a setting; what is empty counts as nothing.
-    fn says(&self, variable: &str) -> Option<&str> {
+    fn value_of(&self, variable: &str) -> Option<&str> {
         self.entries.get(variable).map(String::as_str).filter(|value| !value.is_empty())
     }
 
@@ -142,7 +142,7 @@ impl SettingsFile {
         })?;
         let entries = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Ok(Self { path, discovered, open, entries }))
+        Ok(Ok(Self { path, discovered, readable_by_others: open, entries }))
     }
 }
 
@@ -167,7 +167,7 @@ fn contents(path: &Path) -> std::io::Result<(String, bool)> {
 }
 
 /// The `.env` of a directory or of the nearest parent that has one, as git looks for its repository.
-fn nearest(from: &Path) -> Option<PathBuf> {
+fn nearest_env_file(from: &Path) -> Option<PathBuf> {
     from.ancestors().map(|directory| directory.join(".env")).find(|path| path.is_file())
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Precedence {
 
 /// The place where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SettingSource {
     Flag,
     Variable(String),
     Local(PathBuf),
@@ -29,7 +29,7 @@ pub(crate) enum Source {
     Default,
 }
 
-impl Source {
+impl SettingSource {
     pub(crate) const fn precedence(&self) -> Precedence {
         match self {
             Self::Flag => Precedence::Flag,
@@ -41,7 +41,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("flag"),
@@ -54,48 +54,49 @@ impl fmt::Display for Source {
 
 /// A setting with its values and their source. Without values, the setting is not set.
 #[derive(Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedSetting {
     pub(crate) setting: &'static Setting,
     pub(crate) values: Vec<String>,
-    pub(crate) source: Source,
+    pub(crate) source: SettingSource,
 }
 
 /// All settings of one run.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    resolved: Vec<Resolved>,
+    resolved: Vec<ResolvedSetting>,
     /// Warnings to print before the command runs.
     pub(crate) warnings: Vec<String>,
 }
 
 /// How `send` and `task get` treat a task that is not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitMode {
     /// Wait until it is settled or waits for input or credentials.
-    Stay,
+    UntilSettled,
     /// Report it as it is.
-    Leave,
+    ReturnAtOnce,
 }
 
 impl Settings {
     /// Resolves everything. `chain` is what was parsed, from the program down to the command: a flag may stand anywhere.
     pub(crate) fn resolve(layers: &Layers, chain: &[&ArgMatches]) -> Result<Self, Problem> {
-        let resolved: Vec<Resolved> = SETTINGS.iter().map(|setting| one(setting, layers, chain)).collect();
-        for Resolved { setting, values, source } in &resolved {
+        let resolved: Vec<ResolvedSetting> =
+            SETTINGS.iter().map(|setting| resolve_one(setting, layers, chain)).collect();
+        for ResolvedSetting { setting, values, source } in &resolved {
             for value in values {
-                setting.kind.check(value).map_err(|wrong| refused(setting, source, &wrong))?;
+                setting.kind.check(value).map_err(|wrong| value_problem(setting, source, &wrong))?;
             }
         }
         let settings = Self { warnings: warnings(layers, &resolved), resolved };
         Ok(settings)
     }
 
-    pub(crate) fn all(&self) -> &[Resolved] {
+    pub(crate) fn all(&self) -> &[ResolvedSetting] {
         &self.resolved
     }
 
     /// The setting with this name; all names are in the table.
-    pub(crate) fn get(&self, flag: &str) -> &Resolved {
+    pub(crate) fn get(&self, flag: &str) -> &ResolvedSetting {
         let known = self.resolved.iter().find(|resolved| resolved.setting.flag == flag);
         known.unwrap_or_else(|| panic!("{flag} is not in the table of settings"))
     }
@@ -109,20 +110,20 @@ impl Settings {
     }
 
     /// Sets a value as if its flag had been typed.
-    pub(crate) fn give(&mut self, flag: &str, value: &str) {
+    pub(crate) fn set_value(&mut self, flag: &str, value: &str) {
         if let Some(one) = self.resolved.iter_mut().find(|one| one.setting.flag == flag) {
             one.values = vec![value.to_owned()];
-            one.source = Source::Flag;
+            one.source = SettingSource::Flag;
         }
     }
 
     /// Whether a switch is on. A switch that is not set is off.
     pub(crate) fn on(&self, flag: &str) -> bool {
-        self.said(flag).unwrap_or(false)
+        self.switch_value(flag).unwrap_or(false)
     }
 
     /// The value of a switch, if it is set.
-    pub(crate) fn said(&self, flag: &str) -> Option<bool> {
+    pub(crate) fn switch_value(&self, flag: &str) -> Option<bool> {
         self.text(flag).and_then(|value| kind::switch(value).ok())
     }
 
@@ -154,36 +155,36 @@ impl Settings {
 
     /// Whether a flag was typed.
     pub(crate) fn typed(&self, flag: &str) -> bool {
-        self.get(flag).source == Source::Flag
+        self.get(flag).source == SettingSource::Flag
     }
 
     /// Whether to wait for a task. `--wait` and `--async` are two names for one choice, so the nearer one counts, and
     /// `--wait` where both are equally near: it only repeats the default.
-    pub(crate) fn waiting(&self, without: Waiting) -> Result<Waiting, Problem> {
+    pub(crate) fn waiting(&self, without: WaitMode) -> Result<WaitMode, Problem> {
         if self.typed("wait") && self.typed("async") {
             return Err(Problem::usage("--wait and --async exclude each other").hint("leave one of them out"));
         }
         let near = |flag: &str| self.get(flag).source.precedence();
-        let stays = match (self.said("wait"), self.said("async")) {
+        let stays = match (self.switch_value("wait"), self.switch_value("async")) {
             (None, None) => return Ok(without),
             (Some(wait), None) => wait,
             (None, Some(detach)) => !detach,
             (Some(_), Some(detach)) if near("async") > near("wait") => !detach,
             (Some(wait), Some(_)) => wait,
         };
-        Ok(if stays { Waiting::Stay } else { Waiting::Leave })
+        Ok(if stays { WaitMode::UntilSettled } else { WaitMode::ReturnAtOnce })
     }
 }
 
 /// One setting: the flag nearest the command, else what is configured.
-fn one(setting: &'static Setting, layers: &Layers, chain: &[&ArgMatches]) -> Resolved {
+fn resolve_one(setting: &'static Setting, layers: &Layers, chain: &[&ArgMatches]) -> ResolvedSetting {
     let typed = chain.iter().rev().find_map(|matches| typed(setting, matches));
     if let Some(values) = typed {
-        return Resolved { setting, values, source: Source::Flag };
+        return ResolvedSetting { setting, values, source: SettingSource::Flag };
     }
     match layers.find(setting) {
-        Some((value, source)) => Resolved { setting, values: split(setting, value), source },
-        None => Resolved { setting, values: Vec::new(), source: Source::Default },
+        Some((value, source)) => ResolvedSetting { setting, values: split(setting, value), source },
+        None => ResolvedSetting { setting, values: Vec::new(), source: SettingSource::Default },
     }
 }
 
@@ -208,26 +209,26 @@ fn split(setting: &Setting, value: String) -> Vec<String> {
     value.split(between).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-fn refused(setting: &Setting, source: &Source, wrong: &str) -> Problem {
+fn value_problem(setting: &Setting, source: &SettingSource, wrong: &str) -> Problem {
     let flag = setting.flag;
     let place = match source {
-        Source::Flag | Source::Default => format!("--{flag}"),
+        SettingSource::Flag | SettingSource::Default => format!("--{flag}"),
         other => format!("--{flag} ({other})"),
     };
     Problem::usage(format!("{place} cannot be used: {wrong}")).hint("sabir config show --help")
 }
 
 /// Warnings about the places where values were set.
-fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
+fn warnings(layers: &Layers, resolved: &[ResolvedSetting]) -> Vec<String> {
     let mut said = layers.remarks.clone();
     for file in [&layers.local, &layers.global].into_iter().flatten() {
-        let from_here = |one: &&Resolved| match &one.source {
-            Source::Local(path) | Source::Global(path) => *path == file.path,
-            Source::Flag | Source::Variable(_) | Source::Default => false,
+        let from_here = |one: &&ResolvedSetting| match &one.source {
+            SettingSource::Local(path) | SettingSource::Global(path) => *path == file.path,
+            SettingSource::Flag | SettingSource::Variable(_) | SettingSource::Default => false,
         };
         let names: Vec<&str> =
             resolved.iter().filter(from_here).filter(|one| one.setting.secret).map(|one| one.setting.flag).collect();
-        if file.open && !names.is_empty() {
+        if file.readable_by_others && !names.is_empty() {
             let (path, names) = (file.path.display(), names.join(", "));
             said.push(format!("{path} holds a secret ({names}) and others can read it; chmod 600 {path}"));
         }
@@ -237,7 +238,7 @@ fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
         }
     }
     for one in resolved.iter().filter(|one| one.source.precedence() < Precedence::Local) {
-        if let (Some(file), Some(variable)) = (layers.passed_over(one.setting), one.setting.variable()) {
+        if let (Some(file), Some(variable)) = (layers.ignored_file(one.setting), one.setting.variable()) {
             let path = file.path.display();
             said.push(format!("{path} would have cards believed more easily ({variable}), which is ignored; name the file with --config if you mean it"));
         }
@@ -245,7 +246,7 @@ fn warnings(layers: &Layers, resolved: &[Resolved]) -> Vec<String> {
     said
 }
 
-fn on(resolved: &Resolved) -> bool {
+fn on(resolved: &ResolvedSetting) -> bool {
     resolved.values.first().is_some_and(|value| kind::switch(value) == Ok(true))
 }
 
@@ -280,11 +281,11 @@ mod tests {
         .unwrap();
         assert_eq!(settings.transports(), ["JSONRPC"]);
         assert_eq!(settings.duration("timeout"), Some(Duration::from_secs(3)));
-        assert_eq!(settings.get("poll-interval").source, Source::Flag);
+        assert_eq!(settings.get("poll-interval").source, SettingSource::Flag);
         assert!(
-            matches!(&settings.get("timeout").source, Source::Local(path) if path.ends_with(Path::new("settings.env")))
+            matches!(&settings.get("timeout").source, SettingSource::Local(path) if path.ends_with(Path::new("settings.env")))
         );
-        assert_eq!(settings.get("bearer").source, Source::Default);
+        assert_eq!(settings.get("bearer").source, SettingSource::Default);
     }
 
     #[test]
@@ -310,22 +311,22 @@ mod tests {
 
     #[test]
     fn waiting_is_said_in_two_words_and_the_nearer_counts() {
-        use Waiting::{Leave, Stay};
+        use WaitMode::{ReturnAtOnce, UntilSettled};
         for (file, typed, expected) in [
-            ("", vec![], Stay),
-            ("", vec!["--async"], Leave),
-            ("", vec!["--no-wait"], Leave),
-            ("A2ACLI_ASYNC=1", vec![], Leave),
-            ("A2ACLI_ASYNC=1", vec!["--wait"], Stay),
-            ("A2ACLI_ASYNC=1", vec!["--watch"], Stay),
-            ("A2ACLI_WAIT=1", vec!["--async"], Leave),
-            ("A2ACLI_WAIT=0", vec![], Leave),
-            ("A2ACLI_ASYNC=0", vec![], Stay),
-            ("A2ACLI_ASYNC=1\nA2ACLI_WAIT=1", vec![], Stay),
+            ("", vec![], UntilSettled),
+            ("", vec!["--async"], ReturnAtOnce),
+            ("", vec!["--no-wait"], ReturnAtOnce),
+            ("A2ACLI_ASYNC=1", vec![], ReturnAtOnce),
+            ("A2ACLI_ASYNC=1", vec!["--wait"], UntilSettled),
+            ("A2ACLI_ASYNC=1", vec!["--watch"], UntilSettled),
+            ("A2ACLI_WAIT=1", vec!["--async"], ReturnAtOnce),
+            ("A2ACLI_WAIT=0", vec![], ReturnAtOnce),
+            ("A2ACLI_ASYNC=0", vec![], UntilSettled),
+            ("A2ACLI_ASYNC=1\nA2ACLI_WAIT=1", vec![], UntilSettled),
         ] {
-            assert_eq!(settings(file, &typed).unwrap().waiting(Stay).unwrap(), expected, "{file} {typed:?}");
+            assert_eq!(settings(file, &typed).unwrap().waiting(UntilSettled).unwrap(), expected, "{file} {typed:?}");
         }
-        assert!(settings("", &["--wait", "--async"]).unwrap().waiting(Stay).is_err());
+        assert!(settings("", &["--wait", "--async"]).unwrap().waiting(UntilSettled).is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Administering a server by commands: with and without it running, one at a time and many at once.
 
-use crate::ask::{envelope, saying};
-use crate::http::{PATIENCE, Request};
-use crate::sabir::{Home, Sabir, eventually};
-use crate::tool::{Desk, Ran, finished};
+use crate::command_runner::{CommandDirectory, CommandOutput, wait_for_exit};
+use crate::http_client::{Request, TEST_TIMEOUT};
+use crate::rpc_client::{envelope, send_params};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\
 
 /// The code of an error and what it says, of a command that failed.
 #[track_caller]
-fn refused(ran: &Ran, code: &str, words: &[&str]) {
+fn refused(ran: &CommandOutput, code: &str, words: &[&str]) {
     assert_ne!(ran.code, 0, "{ran:#?}");
     let said = format!("{}{}", ran.stdout, ran.stderr);
     for word in [code].iter().chain(words) {
@@ -34,21 +34,21 @@ fn anywhere(directory: &Path, text: &str) -> bool {
     })
 }
 
-fn create(desk: &Desk, flags: &[&str]) -> Value {
+fn create(desk: &CommandDirectory, flags: &[&str]) -> Value {
     let ran = desk.run(&[&["key", "create", "-o", "json"], flags].concat());
-    ran.ok();
+    ran.expect_success();
     ran.json()
 }
 
-fn keys(desk: &Desk) -> Vec<Value> {
+fn keys(desk: &CommandDirectory) -> Vec<Value> {
     let ran = desk.run(&["key", "list", "-o", "json"]);
-    ran.ok();
+    ran.expect_success();
     ran.json()["keys"].as_array().unwrap().clone()
 }
 
 #[test]
 fn a_key_is_shown_once_and_kept_nowhere() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let made = create(&desk, &["--name", "ci", "--owner", "ana", "--scope", "send,read", "--scope", "skill:quote"]);
     let text = made["key"].as_str().unwrap();
     assert_eq!((text.len(), &text[..6]), (38, "sabir_"));
@@ -60,13 +60,13 @@ fn a_key_is_shown_once_and_kept_nowhere() {
     assert!(listed[0].get("key").is_none());
     let shown = desk.run(&["key", "list"]);
     assert_eq!(shown.fields("Key ID"), [made["id"].as_str().unwrap()]);
-    assert!(!shown.ok().contains(&text[14..]));
-    assert!(!desk.run(&["audit", "tail"]).ok().contains(&text[14..]));
+    assert!(!shown.expect_success().contains(&text[14..]));
+    assert!(!desk.run(&["audit", "tail"]).expect_success().contains(&text[14..]));
 }
 
 #[test]
 fn a_key_of_a_tier_has_the_prefix_of_its_network() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for (flags, prefix) in
         [(&["--tier", "free"][..], "agnt_live_"), (&["--tier", "free", "--test"], "agnt_test_"), (&[], "sabir_")]
     {
@@ -83,7 +83,7 @@ fn a_key_of_a_tier_has_the_prefix_of_its_network() {
 
 #[test]
 fn a_key_ends_when_it_was_said_to() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let made = create(&desk, &["--expires", "2999-01-31"]);
     assert_eq!(made["expiresAt"], "2999-01-31T00:00:00.000Z");
     assert!(create(&desk, &["--expires", "30d"])["expiresAt"].is_string());
@@ -95,7 +95,7 @@ fn a_key_ends_when_it_was_said_to() {
 
 #[test]
 fn a_key_is_rotated_and_revoked() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let made = create(&desk, &["--name", "a"]);
     let id = made["id"].as_str().unwrap();
     let ran = desk.run(&["key", "rotate", id, "--grace", "24h", "-o", "json"]);
@@ -106,13 +106,13 @@ fn a_key_is_rotated_and_revoked() {
     assert_eq!(desk.run(&["key", "rotate", id, "-o", "json"]).json()["retiring"].as_array().unwrap().len(), 1);
     assert_eq!(desk.run(&["key", "revoke", id, "-o", "json"]).json()["state"], "revoked");
     assert_eq!(keys(&desk)[0]["state"], "revoked");
-    desk.run(&["key", "revoke", id]).ok();
+    desk.run(&["key", "revoke", id]).expect_success();
     refused(&desk.run(&["key", "rotate", id]), "SABIR_ERR_REVOKED", &["sabir key create"]);
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_next_step() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     create(&desk, &[]);
     let unknown = desk.run(&["key", "revoke", "k9", "-o", "json"]);
     assert_eq!(unknown.json()["error"]["code"], "SABIR_ERR_UNKNOWN_KEY");
@@ -132,7 +132,7 @@ fn what_makes_no_sense_is_refused_with_the_next_step() {
 
 #[test]
 fn where_there_is_nothing_nothing_is_made() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for verb in
         [&["key", "list"][..], &["org", "list"], &["audit", "tail"], &["audit", "verify"], &["key", "revoke", "k"]]
     {
@@ -148,18 +148,18 @@ fn where_there_is_nothing_nothing_is_made() {
 
 #[test]
 fn the_files_are_found_through_the_configuration() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     fs::create_dir(desk.path("etc")).unwrap();
     fs::write(desk.path("etc/sabir.toml"), "[store]\nurl = \"sqlite:../var/sabir.db\"\n").unwrap();
-    desk.run(&["key", "create", "--config", "etc/sabir.toml"]).ok();
+    desk.run(&["key", "create", "--config", "etc/sabir.toml"]).expect_success();
     assert!(desk.path("var").is_dir() && !desk.path("sabir-data").exists());
     assert_eq!(desk.run(&["key", "list", "--data", "var"]).fields("Total"), ["1"]);
 }
 
 #[test]
 fn organisations_come_and_go() {
-    let desk = Desk::new();
-    desk.run(&["org", "add", "Example.com", "--secret", "env:EXAMPLE_SECRET"]).ok();
+    let desk = CommandDirectory::new();
+    desk.run(&["org", "add", "Example.com", "--secret", "env:EXAMPLE_SECRET"]).expect_success();
     let again = desk.run(&["org", "add", "example.com", "--secret", "file:secret.txt", "-o", "json"]);
     assert_eq!(again.json()["replaced"], "env:EXAMPLE_SECRET");
     let listed = desk.run(&["org", "list", "-o", "json"]).json();
@@ -168,7 +168,7 @@ fn organisations_come_and_go() {
     let ran = desk.run(&["org", "add", "example.com", "--secret", "hunter2"]);
     refused(&ran, "A2ACLI_ERR_USAGE", &["env:NAME"]);
     assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("hunter2"));
-    desk.run(&["org", "remove", "EXAMPLE.com"]).ok();
+    desk.run(&["org", "remove", "EXAMPLE.com"]).expect_success();
     refused(&desk.run(&["org", "remove", "example.com"]), "SABIR_ERR_UNKNOWN_ORGANISATION", &["sabir org list"]);
     let entries = desk.run(&["audit", "tail", "-o", "json"]).json();
     let entries = entries["entries"].as_array().unwrap();
@@ -179,12 +179,12 @@ fn organisations_come_and_go() {
 
 #[test]
 fn many_commands_at_once_make_one_chain() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     create(&desk, &[]);
     let running: Vec<_> =
         (0..8).map(|n| desk.command(&["key", "create", "--name", &n.to_string()]).spawn().unwrap()).collect();
     for child in running {
-        finished(child).ok();
+        wait_for_exit(child).expect_success();
     }
     assert_eq!(keys(&desk).len(), 9);
     assert_eq!(desk.run(&["audit", "verify", "-o", "json"]).json()["entries"], 9);
@@ -192,28 +192,28 @@ fn many_commands_at_once_make_one_chain() {
 
 #[test]
 fn a_running_server_does_not_stand_in_the_way() {
-    let home = Home::new(ECHO);
-    let server = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new(ECHO);
+    let server = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let data = home.data().display().to_string();
     let made = create(&desk, &["--data", &data]);
     let listed = desk.run(&["key", "list", "--data", &data]);
     assert_eq!(listed.fields("Key ID"), [made["id"].as_str().unwrap()]);
-    desk.run(&["key", "revoke", made["id"].as_str().unwrap(), "--data", &data]).ok();
+    desk.run(&["key", "revoke", made["id"].as_str().unwrap(), "--data", &data]).expect_success();
     server.still_serves();
 }
 
 /// Sends a message with a key.
-fn send(server: &Sabir, key: &str) -> u16 {
-    let request = Request::post("/", envelope("SendMessage", &saying("hello")));
+fn send(server: &TestServer, key: &str) -> u16 {
+    let request = Request::post("/", envelope("SendMessage", &send_params("hello")));
     server.ask(&request.with("Authorization", format!("Bearer {key}"))).status
 }
 
 #[test]
 fn a_running_server_takes_a_key_at_once_and_refuses_it_once_it_is_revoked() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
-    let server = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
+    let server = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let data = home.data().display().to_string();
     let made = create(&desk, &["--data", &data, "--name", "ci"]);
     let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
@@ -223,7 +223,7 @@ fn a_running_server_takes_a_key_at_once_and_refuses_it_once_it_is_revoked() {
     let new = rotated["key"].as_str().unwrap();
     eventually("the new text is taken", || send(&server, new) == 200);
     assert_eq!(send(&server, key), 200, "the old text is in its grace");
-    desk.run(&["key", "revoke", id, "--data", &data]).ok();
+    desk.run(&["key", "revoke", id, "--data", &data]).expect_success();
     eventually("the key is refused", || send(&server, new) == 401);
     assert_eq!(send(&server, key), 401, "all its texts are");
     eventually("the key was used, and the refusals are in the audit", || {
@@ -233,14 +233,14 @@ fn a_running_server_takes_a_key_at_once_and_refuses_it_once_it_is_revoked() {
         assert!(!tail.to_string().contains(&key[14..]), "no key is in the audit");
         keys["keys"][0]["lastUsedAt"].is_string() && entries.iter().any(|entry| entry["outcome"] == "refused")
     });
-    desk.run(&["audit", "verify", "--data", &data]).ok();
+    desk.run(&["audit", "verify", "--data", &data]).expect_success();
 }
 
 #[test]
 fn a_key_does_what_its_scopes_say_and_nothing_else() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
-    let server = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{ECHO}"));
+    let server = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let data = home.data().display().to_string();
     let key = |flags: &[&str]| {
         let made = create(&desk, &[&["--data", &data], flags].concat());
@@ -255,21 +255,21 @@ fn a_key_does_what_its_scopes_say_and_nothing_else() {
 
 #[test]
 fn the_audit_shows_the_last_and_only_what_was_asked_for() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for name in ["a", "b", "c"] {
         create(&desk, &["--name", name]);
     }
     let last = desk.run(&["audit", "tail", "-n", "2"]);
-    let numbers: Vec<&str> = last.ok().lines().filter_map(|line| line.split(' ').next()).collect();
+    let numbers: Vec<&str> = last.expect_success().lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(numbers, ["2", "3"]);
-    assert_eq!(desk.run(&["audit", "tail", "--caller", "operator:nobody-of-this-name"]).ok(), "");
-    assert_eq!(desk.run(&["audit", "tail", "--job", "7"]).ok(), "");
-    assert_eq!(desk.run(&["audit", "tail", "-n", "0"]).ok(), "");
+    assert_eq!(desk.run(&["audit", "tail", "--caller", "operator:nobody-of-this-name"]).expect_success(), "");
+    assert_eq!(desk.run(&["audit", "tail", "--job", "7"]).expect_success(), "");
+    assert_eq!(desk.run(&["audit", "tail", "-n", "0"]).expect_success(), "");
 }
 
 #[test]
 fn whoever_follows_the_audit_sees_what_others_do() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     create(&desk, &[]);
     let mut child = desk.command(&["audit", "tail", "--follow", "-o", "json"]).stderr(Stdio::null()).spawn().unwrap();
     let (said, heard) = channel();
@@ -282,9 +282,9 @@ fn whoever_follows_the_audit_sees_what_others_do() {
             }
         }
     });
-    assert_eq!(heard.recv_timeout(PATIENCE).unwrap()["seq"], 1);
+    assert_eq!(heard.recv_timeout(TEST_TIMEOUT).unwrap()["seq"], 1);
     let made = create(&desk, &[]);
-    let entry = heard.recv_timeout(PATIENCE).unwrap();
+    let entry = heard.recv_timeout(TEST_TIMEOUT).unwrap();
     assert_eq!((&entry["seq"], &entry["outcome"]), (&2.into(), &"changed".into()));
     assert_eq!(entry["about"], format!("key:{}", made["id"].as_str().unwrap()));
     child.kill().unwrap();
@@ -293,16 +293,16 @@ fn whoever_follows_the_audit_sees_what_others_do() {
 
 #[test]
 fn a_broken_audit_is_named_where_it_breaks() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for name in ["a", "b", "c"] {
         create(&desk, &["--name", name]);
     }
     let whole = desk.run(&["audit", "verify"]);
     let [later] = whole.fields("Later")[..] else { panic!("{whole:?}") };
     let known = later.rsplit(' ').next().unwrap();
-    desk.run(&["audit", "verify", "--known", known]).ok();
+    desk.run(&["audit", "verify", "--known", known]).expect_success();
     create(&desk, &[]);
-    desk.run(&["audit", "verify", "--known", known]).ok();
+    desk.run(&["audit", "verify", "--known", known]).expect_success();
     let other = format!("3:{}", "0".repeat(64));
     refused(&desk.run(&["audit", "verify", "--known", &other]), "SABIR_ERR_AUDIT_BROKEN", &["entry 3"]);
     assert_eq!(desk.run(&["audit", "verify", "--known", "3"]).code, 2);

@@ -1,8 +1,10 @@
 //! Several agents behind one address: by path, by tenant, or by default; with and without a slash at the end.
 
-use crate::ask::{DESK, PARAMS, Problem, UNSUPPORTED, answering, envelope, message, saying, state};
-use crate::http::Request;
-use crate::sabir::{AGENTS, Sabir, shared};
+use crate::http_client::Request;
+use crate::rpc_client::{
+    DESK_PATH, PARAMS, ProtocolError, UNSUPPORTED, answer_params, envelope, message, send_params, state,
+};
+use crate::test_server::{AGENTS, TestServer, shared_server};
 use serde_json::json;
 
 /// Which agent a send reached: the echo completes, the desk rejects.
@@ -10,18 +12,18 @@ const BY_ECHO: &str = "TASK_STATE_COMPLETED";
 const BY_DESK: &str = "TASK_STATE_REJECTED";
 
 #[track_caller]
-fn check_rpc(sabir: &Sabir, path: &str, expected: &str) {
+fn check_rpc(sabir: &TestServer, path: &str, expected: &str) {
     for path in [path.to_owned(), format!("{}/", path.trim_end_matches('/'))] {
-        let reply = sabir.ask(&Request::post(&path, envelope("SendMessage", &saying("x"))));
+        let reply = sabir.ask(&Request::post(&path, envelope("SendMessage", &send_params("x"))));
         assert_eq!(reply.status, 200, "{path} never redirects: {}", reply.text());
         assert_eq!(state(&reply.json()["result"]["task"]), expected, "{path}");
     }
 }
 
 #[track_caller]
-fn check_rest(sabir: &Sabir, path: &str, expected: &str) {
+fn check_rest(sabir: &TestServer, path: &str, expected: &str) {
     for path in [path.to_owned(), format!("{path}/")] {
-        let reply = sabir.ask(&Request::post(&path, saying("x").to_string()));
+        let reply = sabir.ask(&Request::post(&path, send_params("x").to_string()));
         assert_eq!(
             (reply.status, reply.header("Content-Type")),
             (200, Some("application/a2a+json")),
@@ -34,7 +36,7 @@ fn check_rest(sabir: &Sabir, path: &str, expected: &str) {
 
 #[test]
 fn every_agent_has_its_paths_and_the_default_has_the_root() {
-    let sabir = shared();
+    let sabir = shared_server();
     check_rpc(&sabir, "/", BY_ECHO);
     check_rpc(&sabir, "/a2a", BY_ECHO);
     check_rpc(&sabir, "/agents/demo", BY_ECHO);
@@ -48,16 +50,16 @@ fn every_agent_has_its_paths_and_the_default_has_the_root() {
 
 #[test]
 fn every_post_is_answered_with_and_without_a_slash() {
-    let sabir = shared();
+    let sabir = shared_server();
     for slash in ["", "/"] {
-        let stream = Request::post(&format!("/agents/desk/message:stream{slash}"), saying("quick").to_string());
+        let stream = Request::post(&format!("/agents/desk/message:stream{slash}"), send_params("quick").to_string());
         assert_eq!(sabir.open(&stream).rest().last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
-        let task = sabir.send(DESK, &saying("book"));
+        let task = sabir.send(DESK_PATH, &send_params("book"));
         let id = task["id"].as_str().unwrap();
         let mut subscription = sabir.open(&Request::post(&format!("/agents/desk/tasks/{id}:subscribe{slash}"), ""));
         assert_eq!(subscription.next().unwrap().data["task"], task);
         assert_eq!(sabir.ask(&Request::post(&format!("/agents/desk/tasks/{id}:cancel{slash}"), "")).status, 200);
-        let task = sabir.send("/agents/mail", &saying("x"));
+        let task = sabir.send("/agents/mail", &send_params("x"));
         let configs = format!("/agents/mail/tasks/{}/pushNotificationConfigs{slash}", task["id"].as_str().unwrap());
         assert_eq!(sabir.ask(&Request::post(&configs, json!({"url": "https://example.com"}).to_string())).status, 200);
     }
@@ -65,7 +67,7 @@ fn every_post_is_answered_with_and_without_a_slash() {
 
 #[test]
 fn nothing_is_ever_redirected() {
-    let sabir = shared();
+    let sabir = shared_server();
     let paths = [
         "/a2a//",
         "/agents",
@@ -94,18 +96,18 @@ fn nothing_is_ever_redirected() {
 
 #[test]
 fn an_unknown_agent_is_not_the_default_one() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     for path in ["/agents/nobody", "/agents/nobody/a2a", "/agents/Demo", "/agents/demo2", "/agents/dem"] {
-        let reply = sabir.ask(&Request::post(path, envelope("SendMessage", &saying("x"))));
-        assert_eq!(Problem::of_status(&reply).code, 404, "{path}: {}", reply.text());
+        let reply = sabir.ask(&Request::post(path, envelope("SendMessage", &send_params("x"))));
+        assert_eq!(ProtocolError::from_status(&reply).code, 404, "{path}: {}", reply.text());
     }
     assert_eq!(sabir.ask(&Request::get("/agents/nobody/.well-known/agent-card.json")).status, 404);
-    assert_eq!(sabir.count("/"), 0);
+    assert_eq!(sabir.task_count("/"), 0);
 }
 
 #[test]
 fn an_unknown_path_and_a_wrong_method_are_told_apart() {
-    let sabir = shared();
+    let sabir = shared_server();
     for path in [
         "/nothing",
         "/tasks/x/nothing",
@@ -137,14 +139,14 @@ fn an_unknown_path_and_a_wrong_method_are_told_apart() {
         let request = if method == "POST" { Request::post(path, "{}") } else { Request::new(method, path) };
         let reply = sabir.ask(&request);
         assert_eq!((reply.status, reply.header("Allow")), (405, Some(allowed)), "{method} {path}: {}", reply.text());
-        assert_eq!(Problem::of_status(&reply).code, 405, "{method} {path}");
+        assert_eq!(ProtocolError::from_status(&reply).code, 405, "{method} {path}");
     }
 }
 
 #[test]
 fn a_tenant_is_first_of_all_an_agents_name() {
-    let sabir = shared();
-    let mut params = saying("x");
+    let sabir = shared_server();
+    let mut params = send_params("x");
     for (tenant, expected) in [("desk", BY_DESK), ("demo", BY_ECHO), ("acme", BY_ECHO), ("", BY_ECHO)] {
         params["tenant"] = json!(tenant);
         assert_eq!(state(&sabir.send("/", &params)), expected, "{tenant}");
@@ -153,17 +155,17 @@ fn a_tenant_is_first_of_all_an_agents_name() {
     check_rest(&sabir, "/acme/message:send", BY_ECHO);
     check_rest(&sabir, "/agents/desk/acme/message:send", BY_DESK);
     // By tenant or by path, it is the same agent with the same tasks.
-    let task = sabir.send(DESK, &saying("book"));
+    let task = sabir.send(DESK_PATH, &send_params("book"));
     let id = task["id"].as_str().unwrap();
     assert_eq!(sabir.ask(&Request::get(&format!("/desk/tasks/{id}"))).json(), task);
-    let mut answer = answering(&task, "Monday");
+    let mut answer = answer_params(&task, "Monday");
     answer["tenant"] = json!("desk");
     assert_eq!(state(&sabir.send("/", &answer)), "TASK_STATE_INPUT_REQUIRED");
 }
 
 #[test]
 fn reserved_words_are_not_tenants() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let reserved =
         ["agents", "v1", "a2a", "api", "console", "metrics", "tasks", "extendedAgentCard", "healthz", "readyz"];
     let malformed = [
@@ -189,9 +191,9 @@ fn reserved_words_are_not_tenants() {
             "GetExtendedAgentCard",
         ] {
             let params = json!({"tenant": tenant, "id": "x", "message": message("x")});
-            let problem = sabir.problem("/", method, &params);
+            let problem = sabir.rpc_error("/", method, &params);
             assert_eq!(
-                (problem.brief(), &problem.fields[..]),
+                (problem.code_and_reason(), &problem.fields[..]),
                 ((PARAMS.0, PARAMS.2), &["tenant".to_owned()][..]),
                 "{tenant} {method}"
             );
@@ -199,40 +201,40 @@ fn reserved_words_are_not_tenants() {
     }
     // Three of them have paths of their own, which come first: `v1` is where 0.3 is.
     for tenant in reserved.iter().filter(|t| !["agents", "tasks", "v1"].contains(t)) {
-        let reply = sabir.ask(&Request::post(&format!("/{tenant}/message:send"), saying("x").to_string()));
-        assert_eq!(Problem::of_rest(&reply).fields, ["tenant"], "{tenant}: {}", reply.text());
+        let reply = sabir.ask(&Request::post(&format!("/{tenant}/message:send"), send_params("x").to_string()));
+        assert_eq!(ProtocolError::from_rest(&reply).fields, ["tenant"], "{tenant}: {}", reply.text());
     }
     for tenant in ["..", ".hidden", "_internal", "a%20b", "a%2Fb", "%C3%A9", &"x".repeat(65)] {
         let reply = sabir.ask(&Request::get(&format!("/{tenant}/tasks")));
-        assert_eq!(Problem::of_rest(&reply).fields, ["tenant"], "{tenant}: {}", reply.text());
+        assert_eq!(ProtocolError::from_rest(&reply).fields, ["tenant"], "{tenant}: {}", reply.text());
     }
-    assert_eq!(sabir.count("/"), 0);
+    assert_eq!(sabir.task_count("/"), 0);
 }
 
 #[test]
 fn a_tenant_in_path_and_body_must_agree() {
-    let sabir = shared();
-    let mut params = saying("x");
+    let sabir = shared_server();
+    let mut params = send_params("x");
     params["tenant"] = json!("acme");
     assert_eq!(sabir.ask(&Request::post("/acme/message:send", params.to_string())).status, 200);
     assert_eq!(sabir.ask(&Request::post("/message:send", params.to_string())).status, 200);
     let reply = sabir.ask(&Request::post("/umbrella/message:send", params.to_string()));
-    assert_eq!(Problem::of_rest(&reply).fields, ["tenant"]);
+    assert_eq!(ProtocolError::from_rest(&reply).fields, ["tenant"]);
     let reply = sabir.ask(&Request::get("/umbrella/tasks?tenant=acme"));
-    assert_eq!(Problem::of_rest(&reply).fields, ["tenant"]);
+    assert_eq!(ProtocolError::from_rest(&reply).fields, ["tenant"]);
 }
 
 #[test]
 fn without_a_default_agent_the_root_says_where_to_go() {
-    let sabir = Sabir::start("[[agent]]\nname = \"demo\"\nkind = \"echo\"");
-    let envelope = sabir.rpc("/", "SendMessage", &saying("x"));
-    assert_eq!(Problem::of_rpc(&envelope).brief(), (UNSUPPORTED.0, UNSUPPORTED.2));
+    let sabir = TestServer::start("[[agent]]\nname = \"demo\"\nkind = \"echo\"");
+    let envelope = sabir.rpc("/", "SendMessage", &send_params("x"));
+    assert_eq!(ProtocolError::from_rpc(&envelope).code_and_reason(), (UNSUPPORTED.0, UNSUPPORTED.2));
     assert!(envelope["error"]["message"].as_str().unwrap().contains("/agents/"), "{envelope}");
     let card = sabir.ask(&Request::get("/.well-known/agent-card.json"));
     assert_eq!(card.status, 404);
     assert!(card.text().contains("/agents/"), "{}", card.text());
     sabir.still_serves();
-    let mut params = saying("x");
+    let mut params = send_params("x");
     params["tenant"] = json!("demo");
     assert_eq!(state(&sabir.send("/", &params)), BY_ECHO);
 }

@@ -1,9 +1,9 @@
 //! Copies of a store: made beside a server that works, checked, put back.
 
-use crate::ask::{NOT_FOUND, saying, state};
-use crate::http::{Request, Wire};
-use crate::sabir::{AGENTS, Home, Sabir, bytes_of};
-use crate::tool::{Desk, Ran};
+use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::http_client::{HttpConnection, Request};
+use crate::rpc_client::{NOT_FOUND, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, file_bytes};
 use rusqlite::Connection;
 use serde_json::Value;
 use std::fs;
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs a command on the files of a home.
-fn at(desk: &Desk, home: &Home, verb: &[&str]) -> Ran {
+fn at(desk: &CommandDirectory, home: &ServerDirectory, verb: &[&str]) -> CommandOutput {
     let data = home.data();
     desk.run(&[verb, &["--data", data.to_str().unwrap(), "-o", "json"]].concat())
 }
 
 #[track_caller]
-fn refused(ran: &Ran, code: &str, words: &str) {
+fn refused(ran: &CommandOutput, code: &str, words: &str) {
     assert_eq!(ran.code, 1, "{ran:#?}");
     let error = &ran.json()["error"];
     assert_eq!(error["code"], code, "{error}");
@@ -32,11 +32,11 @@ fn text(path: &Path) -> &str {
 }
 
 /// A home with some tasks of every shape, a key, and no server.
-fn used_home(desk: &Desk) -> (std::sync::Arc<Home>, Vec<Value>) {
-    let sabir = Sabir::start(AGENTS);
-    let mut tasks: Vec<Value> = (0..5).map(|n| sabir.send("/", &saying(&format!("task {n}")))).collect();
-    tasks.extend(["quick", "tick", "book", "break"].map(|words| sabir.send("/agents/desk", &saying(words))));
-    at(desk, &sabir.home, &["key", "create", "--name", "ci"]).ok();
+fn used_home(desk: &CommandDirectory) -> (std::sync::Arc<ServerDirectory>, Vec<Value>) {
+    let sabir = TestServer::start(AGENTS);
+    let mut tasks: Vec<Value> = (0..5).map(|n| sabir.send("/", &send_params(&format!("task {n}")))).collect();
+    tasks.extend(["quick", "tick", "book", "break"].map(|words| sabir.send("/agents/desk", &send_params(words))));
+    at(desk, &sabir.home, &["key", "create", "--name", "ci"]).expect_success();
     (sabir.stop(), tasks)
 }
 
@@ -47,7 +47,7 @@ fn path_of(task: &Value) -> &'static str {
 
 #[test]
 fn a_copy_made_beside_a_busy_server_has_everything_acknowledged_before() {
-    let (desk, sabir) = (Desk::new(), Sabir::start(AGENTS));
+    let (desk, sabir) = (CommandDirectory::new(), TestServer::start(AGENTS));
     let (done, acknowledged) = (AtomicBool::new(false), Mutex::new(Vec::<Value>::new()));
     let mut slowest = Duration::ZERO;
     std::thread::scope(|scope| {
@@ -57,7 +57,7 @@ fn a_copy_made_beside_a_busy_server_has_everything_acknowledged_before() {
                 move || {
                     while !done.load(Ordering::Relaxed) {
                         let words = if at == "/" { "task" } else { "quick" };
-                        let task = sabir.send(at, &saying(words));
+                        let task = sabir.send(at, &send_params(words));
                         acknowledged.lock().unwrap().push(task);
                     }
                 }
@@ -72,7 +72,7 @@ fn a_copy_made_beside_a_busy_server_has_everything_acknowledged_before() {
             let began = Instant::now();
             let made = at(&desk, &sabir.home, &["backup", text(&copy)]);
             slowest = slowest.max(began.elapsed());
-            made.ok();
+            made.expect_success();
             let made = made.json();
             assert!(made["tasks"].as_u64().unwrap() >= before.len() as u64, "{made}");
             // The copy is one file beside the guard's, without a log of its own, and for its owner alone.
@@ -97,38 +97,38 @@ fn a_copy_made_beside_a_busy_server_has_everything_acknowledged_before() {
     let left: Vec<_> = fs::read_dir(desk.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("partial")), "{left:?}");
     // Put back elsewhere, the last copy is a server's store with these tasks.
-    let home = Home::new(AGENTS);
-    at(&desk, &home, &["restore", text(&desk.path("copy-3.db"))]).ok();
-    let restored = Sabir::at(&home);
+    let home = ServerDirectory::new(AGENTS);
+    at(&desk, &home, &["restore", text(&desk.path("copy-3.db"))]).expect_success();
+    let restored = TestServer::start_at(&home);
     for task in acknowledged.lock().unwrap().iter().take(120) {
         assert_eq!(restored.get(path_of(task), &task["id"]), *task);
     }
-    restored.send("/", &saying("task after"));
+    restored.send("/", &send_params("task after"));
 }
 
 #[test]
 fn a_copy_of_a_server_that_was_killed_has_what_it_had_acknowledged() {
-    let (desk, sabir) = (Desk::new(), Sabir::start(AGENTS));
-    let tasks: Vec<Value> = (0..30).map(|n| sabir.send("/", &saying(&format!("task {n}")))).collect();
+    let (desk, sabir) = (CommandDirectory::new(), TestServer::start(AGENTS));
+    let tasks: Vec<Value> = (0..30).map(|n| sabir.send("/", &send_params(&format!("task {n}")))).collect();
     let home = sabir.kill();
     let copy = desk.path("copy.db");
     assert_eq!(at(&desk, &home, &["backup", text(&copy)]).json()["tasks"], 30);
-    let elsewhere = Home::new(AGENTS);
-    at(&desk, &elsewhere, &["restore", text(&copy)]).ok();
-    for sabir in [Sabir::at(&elsewhere), Sabir::at(&home)] {
+    let elsewhere = ServerDirectory::new(AGENTS);
+    at(&desk, &elsewhere, &["restore", text(&copy)]).expect_success();
+    for sabir in [TestServer::start_at(&elsewhere), TestServer::start_at(&home)] {
         tasks.iter().for_each(|task| assert_eq!(sabir.get("/", &task["id"]), *task));
     }
 }
 
 #[test]
 fn nothing_is_written_over() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (home, tasks) = used_home(&desk);
     let copy = desk.path("copy.db");
-    at(&desk, &home, &["backup", text(&copy)]).ok();
-    let bytes = bytes_of(&copy);
+    at(&desk, &home, &["backup", text(&copy)]).expect_success();
+    let bytes = file_bytes(&copy);
     refused(&at(&desk, &home, &["backup", text(&copy)]), "SABIR_ERR_EXISTS", "copy.db");
-    assert!(bytes_of(&copy) == bytes);
+    assert!(file_bytes(&copy) == bytes);
     // Also not by a file whose name only the copy of the guard would take, nor beside a log from another life.
     for name in ["second.db.guard", "third.db-wal"] {
         fs::write(desk.path(name), "precious").unwrap();
@@ -137,36 +137,36 @@ fn nothing_is_written_over() {
         assert_eq!(fs::read_to_string(desk.path(name)).unwrap(), "precious");
         assert!(!copy.exists());
     }
-    let store = bytes_of(&home.database());
+    let store = file_bytes(&home.database());
     refused(&at(&desk, &home, &["restore", text(&copy)]), "SABIR_ERR_EXISTS", "--replace");
-    assert!(bytes_of(&home.database()) == store);
+    assert!(file_bytes(&home.database()) == store);
     assert_eq!(
         at(&desk, &home, &["restore", text(&home.database()), "--replace"]).code,
         2,
         "a store is not its own copy"
     );
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     refused(&at(&desk, &home, &["restore", text(&copy), "--replace"]), "SABIR_ERR_IN_USE", "stop the server");
     tasks.iter().for_each(|task| assert_eq!(sabir.get(path_of(task), &task["id"]), *task));
 }
 
 #[test]
 fn a_store_that_gives_way_is_put_aside() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (home, tasks) = used_home(&desk);
     let copy = desk.path("copy.db");
-    at(&desk, &home, &["backup", text(&copy)]).ok();
-    let sabir = Sabir::at(&home);
-    let later = sabir.send("/", &saying("task later"));
-    at(&desk, &home, &["key", "create", "--name", "later"]).ok();
+    at(&desk, &home, &["backup", text(&copy)]).expect_success();
+    let sabir = TestServer::start_at(&home);
+    let later = sabir.send("/", &send_params("task later"));
+    at(&desk, &home, &["key", "create", "--name", "later"]).expect_success();
     let home = sabir.kill();
     let restored = at(&desk, &home, &["restore", text(&copy), "--replace"]);
-    restored.ok();
+    restored.expect_success();
     let aside = restored.json()["aside"].as_str().unwrap().to_owned();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     tasks.iter().for_each(|task| assert_eq!(sabir.get(path_of(task), &task["id"]), *task));
     // A task from after the copy.
-    sabir.refuses("/", "GetTask", &serde_json::json!({"id": later["id"]}), NOT_FOUND);
+    sabir.expect_error("/", "GetTask", &serde_json::json!({"id": later["id"]}), NOT_FOUND);
     let keys = at(&desk, &home, &["key", "list"]).json();
     assert_eq!(keys["keys"].as_array().unwrap().iter().map(|key| &key["name"]).collect::<Vec<_>>(), ["ci"]);
     // What was put aside is whole, with its log.
@@ -179,12 +179,12 @@ fn a_store_that_gives_way_is_put_aside() {
 
 #[test]
 fn a_copy_that_is_not_whole_is_not_put_back() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (home, _) = used_home(&desk);
     let copy = desk.path("copy.db");
-    at(&desk, &home, &["backup", text(&copy)]).ok();
-    let empty = Home::new(AGENTS);
-    let whole = bytes_of(&copy);
+    at(&desk, &home, &["backup", text(&copy)]).expect_success();
+    let empty = ServerDirectory::new(AGENTS);
+    let whole = file_bytes(&copy);
     for (from, to) in [(0, 100), (8192, whole.len())] {
         let mut damaged = whole.clone();
         damaged[from..to].fill(0xa5);
@@ -201,18 +201,18 @@ fn a_copy_that_is_not_whole_is_not_put_back() {
     let ran = at(&desk, &empty, &["restore", text(&desk.path("nothing.db"))]);
     refused(&ran, "SABIR_ERR_NO_STORE", "nothing.db");
     assert!(!empty.database().exists(), "nothing of this made a store");
-    Sabir::at(&empty).still_serves();
+    TestServer::start_at(&empty).still_serves();
 }
 
 #[test]
 fn a_newer_copy_is_refused_with_the_remedy() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (home, _) = used_home(&desk);
     for name in ["copy.db", "copy.db.guard"] {
         let copy = desk.path("copy.db");
-        at(&desk, &home, &["backup", text(&copy)]).ok();
+        at(&desk, &home, &["backup", text(&copy)]).expect_success();
         Connection::open(desk.path(name)).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        let ran = at(&desk, &Home::new(AGENTS), &["restore", text(&copy)]);
+        let ran = at(&desk, &ServerDirectory::new(AGENTS), &["restore", text(&copy)]);
         assert!(ran.code == 1 && ran.stdout.contains("schema version 99"), "{ran:#?}");
         assert!(ran.stdout.contains("newer sabir") && ran.stdout.contains(name), "{ran:#?}");
         for name in ["copy.db", "copy.db.guard"] {
@@ -223,13 +223,14 @@ fn a_newer_copy_is_refused_with_the_remedy() {
 
 #[test]
 fn a_check_finds_what_is_wrong() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (home, tasks) = used_home(&desk);
     let open = |name: &str| Connection::open(home.data().join(name)).unwrap();
     let whole = at(&desk, &home, &["db", "check"]);
     assert_eq!((whole.code, &whole.json()["tasks"]), (0, &tasks.len().into()), "{whole:#?}");
     assert!(whole.json()["events"].as_u64().unwrap() > tasks.len() as u64);
-    let files = ["sabir.db", "sabir.db.guard"].map(|name| (home.data().join(name), bytes_of(&home.data().join(name))));
+    let files =
+        ["sabir.db", "sabir.db.guard"].map(|name| (home.data().join(name), file_bytes(&home.data().join(name))));
     for (file, sql, words) in [
         ("sabir.db", "UPDATE counter SET n = n + 1 WHERE state = 3", "the counter says"),
         ("sabir.db", "DELETE FROM event WHERE first > 1", "its row counts"),
@@ -272,18 +273,18 @@ fn a_check_finds_what_is_wrong() {
 
 #[test]
 fn somebody_who_reads_for_long_holds_nobody_up() {
-    let sabir = Sabir::start(AGENTS);
-    sabir.send("/", &saying("task"));
+    let sabir = TestServer::start(AGENTS);
+    sabir.send("/", &send_params("task"));
     let reader = Connection::open(sabir.home.database()).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM task").unwrap();
     // More than the log holds before it wants to start over, which it cannot.
-    let mut wire = Wire::open(sabir.address);
+    let mut wire = HttpConnection::open(sabir.address);
     let large = "x".repeat(400_000);
     let mut slowest = Duration::ZERO;
     for _ in 0..60 {
         let began = Instant::now();
-        wire.send(&Request::post("/", crate::ask::envelope("SendMessage", &saying(&large))));
-        assert_eq!(state(&wire.reply().json()["result"]["task"]), "TASK_STATE_COMPLETED");
+        wire.send(&Request::post("/", crate::rpc_client::envelope("SendMessage", &send_params(&large))));
+        assert_eq!(state(&wire.response().json()["result"]["task"]), "TASK_STATE_COMPLETED");
         slowest = slowest.max(began.elapsed());
     }
     assert!(slowest < Duration::from_secs(3), "one send took {slowest:?}");

@@ -1,9 +1,9 @@
 //! Clients that stop reading, stop writing, or leave: other clients notice nothing, nothing is lost, nothing stays
 //! behind.
 
-use crate::ask::{DESK, envelope, message, numbers, saying, state, told};
-use crate::http::{Request, Stream, Wire};
-use crate::sabir::{AGENTS, Sabir, eventually};
+use crate::http_client::{EventStream, HttpConnection, Request};
+use crate::rpc_client::{DESK_PATH, artifact_text, envelope, event_ids, message, send_params, state};
+use crate::test_server::{AGENTS, TestServer, eventually};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CHUNKS: usize = 320;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// An agent that tells a story of 20 MiB without a pause, beside the ones every test knows.
-fn storyteller() -> Sabir {
+fn story_server() -> TestServer {
     let mut config = String::from(
         "[limits]\nkeep_alive_seconds = 1\n[[agent]]\nname = \"story\"\nkind = \"script\"\n[[agent.rule]]\ndo = [\n",
     );
@@ -23,7 +23,7 @@ fn storyteller() -> Sabir {
     }
     config.push_str("{ complete = \"the end\" }]\n");
     config.push_str(AGENTS.split_once("\n\n").unwrap().1);
-    Sabir::start(&config)
+    TestServer::start(&config)
 }
 
 fn chunk(n: usize) -> String {
@@ -31,11 +31,11 @@ fn chunk(n: usize) -> String {
 }
 
 #[track_caller]
-fn is_complete(mut stream: Stream) {
+fn is_complete(mut stream: EventStream) {
     let frames = stream.rest();
     assert!(!stream.broken, "the stream was cut off");
     let expected: Vec<u64> = (1..=frames.len() as u64).collect();
-    assert_eq!(numbers(&frames), expected, "no gap, no repeat");
+    assert_eq!(event_ids(&frames), expected, "no gap, no repeat");
     let chunks: Vec<&str> = frames.iter().filter_map(|f| f.chunk()).collect();
     assert_eq!(chunks.len(), CHUNKS);
     assert!(
@@ -46,8 +46,8 @@ fn is_complete(mut stream: Stream) {
 
 #[test]
 fn a_client_that_stops_reading_holds_nobody_up_and_gets_everything_later() {
-    let sabir = storyteller();
-    let params = saying("tell");
+    let sabir = story_server();
+    let params = send_params("tell");
     // The head is read, so the stream is open; then nothing.
     let idle = sabir.stream("/agents/story", "SendStreamingMessage", &params);
     let mut list = serde_json::Value::Null;
@@ -65,11 +65,11 @@ fn a_client_that_stops_reading_holds_nobody_up_and_gets_everything_later() {
 
 #[test]
 fn clients_that_stop_reading_cost_little_memory() {
-    let sabir = storyteller();
-    let first = sabir.send("/agents/story", &saying("tell"));
+    let sabir = story_server();
+    let first = sabir.send("/agents/story", &send_params("tell"));
     let before = sabir.resident_bytes();
     let open = || sabir.stream_after("/agents/story", "SubscribeToTask", &json!({"id": first["id"]}), Some(0));
-    let idle: Vec<Stream> = (0..48).map(|_| open()).collect();
+    let idle: Vec<EventStream> = (0..48).map(|_| open()).collect();
     sabir.still_serves();
     let more = sabir.resident_bytes().saturating_sub(before) >> 20;
     assert!(more <= 128, "48 idle readers of one task took {more} MiB, {} MiB each", more / 48);
@@ -78,54 +78,54 @@ fn clients_that_stop_reading_cost_little_memory() {
 
 #[test]
 fn a_client_that_stops_reading_a_plain_answer_holds_nobody_up() {
-    let sabir = storyteller();
-    let mut idle = Wire::open(sabir.address);
+    let sabir = story_server();
+    let mut idle = HttpConnection::open(sabir.address);
     // Many answers of 20 MiB are asked for on one connection and not one is read.
-    let request = Request::post("/agents/story", envelope("SendMessage", &saying("tell")));
+    let request = Request::post("/agents/story", envelope("SendMessage", &send_params("tell")));
     for _ in 0..8 {
         idle.send(&request);
     }
     for _ in 0..20 {
         sabir.still_serves();
     }
-    assert_eq!(state(&idle.reply().json()["result"]["task"]), "TASK_STATE_COMPLETED");
+    assert_eq!(state(&idle.response().json()["result"]["task"]), "TASK_STATE_COMPLETED");
 }
 
 #[test]
 fn a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing_behind() {
-    let sabir = Sabir::start(&AGENTS.replace("[limits]", "[limits]\nheader_seconds_max = 1"));
-    let request = Request::post("/", envelope("SendMessage", &saying("never sent whole")));
+    let sabir = TestServer::start(&AGENTS.replace("[limits]", "[limits]\nheader_seconds_max = 1"));
+    let request = Request::post("/", envelope("SendMessage", &send_params("never sent whole")));
     let whole = request.bytes(sabir.address);
     let head = request.head(sabir.address).len();
     for cut in [1, 5, 16, head / 2, head - 2, head, head + 1, whole.len() - 1] {
         for _ in 0..5 {
-            let mut wire = Wire::open(sabir.address);
+            let mut wire = HttpConnection::open(sabir.address);
             wire.write(&whole[..cut]);
             drop(wire);
             // The same with an ending that is still polite: no more is sent, but an answer would be read.
-            let mut wire = Wire::open(sabir.address);
+            let mut wire = HttpConnection::open(sabir.address);
             wire.write(&whole[..cut]);
             wire.half_close();
             assert!(wire.ends());
         }
     }
-    let mut chunked = Wire::open(sabir.address);
+    let mut chunked = HttpConnection::open(sabir.address);
     chunked.write(&Request::post("/", "").with("Transfer-Encoding", "chunked").head(sabir.address));
     chunked.write(b"ffff\r\nhalf a chunk");
     drop(chunked);
     sabir.still_serves();
-    assert_eq!(sabir.count("/"), 1, "no half request became a task");
+    assert_eq!(sabir.task_count("/"), 1, "no half request became a task");
     eventually("all connections are given back", || sabir.metric("sabir_open_connections") <= 1.0);
 }
 
 #[test]
 fn a_client_that_leaves_while_the_agent_works_does_not_stop_it() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let mut params = json!({"message": message("tick")});
     params["message"]["contextId"] = json!("left alone");
-    let mut wire = Wire::open(sabir.address);
-    wire.send(&Request::post(DESK, envelope("SendMessage", &params)));
-    let mine = || sabir.result(DESK, "ListTasks", &json!({"contextId": "left alone", "includeArtifacts": true}));
+    let mut wire = HttpConnection::open(sabir.address);
+    wire.send(&Request::post(DESK_PATH, envelope("SendMessage", &params)));
+    let mine = || sabir.result(DESK_PATH, "ListTasks", &json!({"contextId": "left alone", "includeArtifacts": true}));
     eventually("the agent began", || mine()["totalSize"] == 1);
     drop(wire);
     eventually("the agent finished", || state(&mine()["tasks"][0]) == "TASK_STATE_COMPLETED");
@@ -137,44 +137,44 @@ fn a_client_that_leaves_while_the_agent_works_does_not_stop_it() {
 
 #[test]
 fn a_client_that_leaves_a_stream_leaves_the_task_and_the_other_readers() {
-    let sabir = storyteller();
-    let mut leaving = sabir.stream(DESK, "SendStreamingMessage", &saying("tick"));
+    let sabir = story_server();
+    let mut leaving = sabir.stream(DESK_PATH, "SendStreamingMessage", &send_params("tick"));
     let id = leaving.next().unwrap().event()["task"]["id"].clone();
-    let mut staying = sabir.stream_after(DESK, "SubscribeToTask", &json!({"id": id}), Some(0));
+    let mut staying = sabir.stream_after(DESK_PATH, "SubscribeToTask", &json!({"id": id}), Some(0));
     leaving.next().unwrap();
     drop(leaving);
     let frames = staying.rest();
-    assert_eq!(told(&frames), "0123456789");
-    assert_eq!(state(&sabir.get(DESK, &id)), "TASK_STATE_COMPLETED");
+    assert_eq!(artifact_text(&frames), "0123456789");
+    assert_eq!(state(&sabir.get(DESK_PATH, &id)), "TASK_STATE_COMPLETED");
     eventually("no stream stays open", || sabir.metric("sabir_open_streams") == 0.0);
 }
 
 #[test]
 fn a_client_that_leaves_a_quiet_stream_is_noticed() {
-    let sabir = storyteller();
-    let task = sabir.begin(DESK, "forever");
-    let streams: Vec<Stream> =
-        (0..10).map(|_| sabir.stream(DESK, "SubscribeToTask", &json!({"id": task["id"]}))).collect();
+    let sabir = story_server();
+    let task = sabir.send_async(DESK_PATH, "forever");
+    let streams: Vec<EventStream> =
+        (0..10).map(|_| sabir.stream(DESK_PATH, "SubscribeToTask", &json!({"id": task["id"]}))).collect();
     assert_eq!(sabir.metric("sabir_open_streams"), 10.0);
     drop(streams);
     eventually("no stream stays open", || sabir.metric("sabir_open_streams") == 0.0);
-    assert_eq!(state(&sabir.get(DESK, &task["id"])), "TASK_STATE_WORKING");
+    assert_eq!(state(&sabir.get(DESK_PATH, &task["id"])), "TASK_STATE_WORKING");
 }
 
 #[test]
 fn a_client_that_writes_byte_by_byte_is_served() {
-    let sabir = Sabir::start(AGENTS);
-    let mut slow = Wire::open(sabir.address);
-    for byte in Request::post("/", envelope("SendMessage", &saying("slow"))).bytes(sabir.address) {
+    let sabir = TestServer::start(AGENTS);
+    let mut slow = HttpConnection::open(sabir.address);
+    for byte in Request::post("/", envelope("SendMessage", &send_params("slow"))).bytes(sabir.address) {
         slow.write(&[byte]);
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(state(&slow.reply().json()["result"]["task"]), "TASK_STATE_COMPLETED");
+    assert_eq!(state(&slow.response().json()["result"]["task"]), "TASK_STATE_COMPLETED");
 }
 
 #[test]
 fn what_is_not_http_is_turned_away() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
     let long_line = [b"GET /".as_slice(), &[b'a'; 200_000], b" HTTP/1.1\r\n\r\n"].concat();
     let garbage: Vec<u8> = (0..4096u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -188,10 +188,10 @@ fn what_is_not_http_is_turned_away() {
         &long_line,
         &garbage,
     ] {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         let _ = wire.try_write(bytes);
         wire.half_close();
-        if let Some(reply) = wire.reply_head() {
+        if let Some(reply) = wire.read_head() {
             assert!((400..500).contains(&reply.status) || reply.status == 505, "{}", reply.status);
         }
         sabir.still_serves();

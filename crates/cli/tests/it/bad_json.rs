@@ -2,39 +2,45 @@
 //!
 //! JSON-RPC answers with its own codes and HTTP 200, HTTP+JSON with a status; both with the same reason.
 
-use crate::ask::{PARAMS, PARSE, Problem, Row, saying};
-use crate::http::{Request, Wire};
-use crate::sabir::{Sabir, shared};
+use crate::http_client::{HttpConnection, Request};
+use crate::rpc_client::{ErrorRow, PARAMS, PARSE, ProtocolError, send_params};
+use crate::test_server::{TestServer, shared_server};
 use serde_json::{Value, json};
 
-const INVALID_REQUEST: Row = (-32600, 400, "INVALID_REQUEST");
+const INVALID_REQUEST: ErrorRow = (-32600, 400, "INVALID_REQUEST");
 
 /// A JSON-RPC body that is refused before there is anything to echo an id from, or with the id it had.
 #[track_caller]
-fn check(sabir: &Sabir, body: &[u8], row: Row, id: &Value) {
+fn check(sabir: &TestServer, body: &[u8], row: ErrorRow, id: &Value) {
     let reply = sabir.ask(&Request::post("/", body));
     assert_eq!(reply.status, 200, "{}", reply.text());
     let envelope = reply.json();
-    assert_eq!(Problem::of_rpc(&envelope).brief(), (row.0, row.2), "{envelope}");
+    assert_eq!(ProtocolError::from_rpc(&envelope).code_and_reason(), (row.0, row.2), "{envelope}");
     assert_eq!(envelope["id"], *id, "{envelope}");
     sabir.still_serves();
 }
 
 /// A body of `message:send`, refused by HTTP+JSON.
 #[track_caller]
-fn check_rest(sabir: &Sabir, body: &[u8], row: Row) {
-    sabir.rest_refuses(&Request::post("/message:send", body), row);
+fn check_rest(sabir: &TestServer, body: &[u8], row: ErrorRow) {
+    sabir.expect_rest_error(&Request::post("/message:send", body), row);
     sabir.still_serves();
 }
 
 /// Parameters that both bindings refuse, naming the same member.
 #[track_caller]
-fn check_field(sabir: &Sabir, params: &str, field: &str) {
+fn check_field(sabir: &TestServer, params: &str, field: &str) {
     let body = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{params}}}"#);
     let envelope = sabir.ask(&Request::post("/", body)).json();
     let reply = sabir.ask(&Request::post("/message:send", params));
-    for (problem, code) in [(Problem::of_rpc(&envelope), PARAMS.0), (Problem::of_rest(&reply), PARAMS.1)] {
-        assert_eq!((problem.brief(), &problem.fields[..]), ((code, PARAMS.2), &[field.to_owned()][..]), "{envelope}");
+    for (problem, code) in
+        [(ProtocolError::from_rpc(&envelope), PARAMS.0), (ProtocolError::from_rest(&reply), PARAMS.1)]
+    {
+        assert_eq!(
+            (problem.code_and_reason(), &problem.fields[..]),
+            ((code, PARAMS.2), &[field.to_owned()][..]),
+            "{envelope}"
+        );
     }
     sabir.still_serves();
 }
@@ -49,7 +55,7 @@ fn with_data(data: &str) -> String {
 
 #[test]
 fn a_body_that_is_not_json_is_a_parse_error() {
-    let sabir = shared();
+    let sabir = shared_server();
     for body in [&b""[..], b" ", b"{", b"nonsense", b"{\"jsonrpc\":\"2.0\",}", b"{'a':1}", b"\xef\xbb\xbf{}", b"\0"] {
         check(&sabir, body, PARSE, &Value::Null);
         check_rest(&sabir, body, PARSE);
@@ -58,22 +64,27 @@ fn a_body_that_is_not_json_is_a_parse_error() {
 
 #[test]
 fn a_body_that_is_cut_off_anywhere_is_a_parse_error() {
-    let sabir = shared();
-    let whole = crate::ask::envelope("SendMessage", &saying("whole"));
+    let sabir = shared_server();
+    let whole = crate::rpc_client::envelope("SendMessage", &send_params("whole"));
     for length in 0..whole.len() {
         let reply = sabir.ask(&Request::post("/", &whole[..length]));
-        assert_eq!(Problem::of_rpc(&reply.json()).brief(), (PARSE.0, PARSE.2), "{}", &whole[..length]);
+        assert_eq!(
+            ProtocolError::from_rpc(&reply.json()).code_and_reason(),
+            (PARSE.0, PARSE.2),
+            "{}",
+            &whole[..length]
+        );
     }
-    let whole = saying("whole").to_string();
+    let whole = send_params("whole").to_string();
     for length in 0..whole.len() {
-        sabir.rest_refuses(&Request::post("/message:send", &whole[..length]), PARSE);
+        sabir.expect_rest_error(&Request::post("/message:send", &whole[..length]), PARSE);
     }
     sabir.still_serves();
 }
 
 #[test]
 fn text_that_is_not_utf8_is_a_parse_error() {
-    let sabir = shared();
+    let sabir = shared_server();
     for bad in [&b"\xff"[..], b"\xc3\x28", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"a\x80"] {
         let around = |before: &str, after: &str| [before.as_bytes(), bad, after.as_bytes()].concat();
         let params = around(r#"{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""#, r#""}]}}"#);
@@ -87,7 +98,7 @@ fn text_that_is_not_utf8_is_a_parse_error() {
 
 #[test]
 fn json_that_is_no_request_is_an_invalid_request() {
-    let sabir = shared();
+    let sabir = shared_server();
     let none = Value::Null;
     for body in ["3", "null", "\"text\"", "true", "[]", "{}"] {
         check(&sabir, body.as_bytes(), INVALID_REQUEST, &none);
@@ -112,35 +123,35 @@ fn json_that_is_no_request_is_an_invalid_request() {
 
 #[test]
 fn parameters_that_are_no_object_are_invalid_parameters() {
-    let sabir = shared();
+    let sabir = shared_server();
     for params in [json!([]), json!([1]), json!("text"), json!(3), json!(true)] {
-        sabir.refuses("/", "SendMessage", &params, PARAMS);
-        sabir.rest_refuses(&Request::post("/message:send", params.to_string()), PARAMS);
+        sabir.expect_error("/", "SendMessage", &params, PARAMS);
+        sabir.expect_rest_error(&Request::post("/message:send", params.to_string()), PARAMS);
     }
     // Members by position are no object either, however well they would fit.
     let by_position = json!(["m-1", "", "", "ROLE_USER", [{"text": "x"}], null, [], []]);
-    sabir.refuses("/", "SendMessage", &json!({"message": by_position}), PARAMS);
-    sabir.refuses("/", "SendMessage", &json!(["", saying("x")["message"], {}, null]), PARAMS);
-    sabir.refuses(
+    sabir.expect_error("/", "SendMessage", &json!({"message": by_position}), PARAMS);
+    sabir.expect_error("/", "SendMessage", &json!(["", send_params("x")["message"], {}, null]), PARAMS);
+    sabir.expect_error(
         "/",
         "SendMessage",
-        &json!({"message": saying("x")["message"], "configuration": [[], null, null, true]}),
+        &json!({"message": send_params("x")["message"], "configuration": [[], null, null, true]}),
         PARAMS,
     );
-    sabir.refuses("/", "ListTasks", &json!([]), PARAMS);
-    sabir.refuses("/", "GetTask", &json!(["", "x", 1]), PARAMS);
+    sabir.expect_error("/", "ListTasks", &json!([]), PARAMS);
+    sabir.expect_error("/", "GetTask", &json!(["", "x", 1]), PARAMS);
     sabir.still_serves();
 }
 
 #[test]
 fn deep_nesting_is_refused_wherever_it_is() {
-    let sabir = shared();
+    let sabir = shared_server();
     // 64 levels are the limit of free-form values; the others must hold out against any number.
     for levels in [65, 1_000, 100_000] {
         check_field(&sabir, &with_data(&nested(levels)), "message.parts[0].data");
         let objects = format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
         check_field(&sabir, &with_data(&objects), "message.parts[0].data");
-        let metadata = format!(r#"{{"metadata":{objects},"message":{}}}"#, saying("x")["message"]);
+        let metadata = format!(r#"{{"metadata":{objects},"message":{}}}"#, send_params("x")["message"]);
         check_field(&sabir, &metadata, "metadata");
     }
     let deep = nested(100_000);
@@ -155,7 +166,7 @@ fn deep_nesting_is_refused_wherever_it_is() {
 
 #[test]
 fn nesting_within_the_limit_comes_back_as_it_was() {
-    let sabir = shared();
+    let sabir = shared_server();
     let params: Value = serde_json::from_str(&with_data(&nested(64))).unwrap();
     let task = sabir.send("/", &params);
     assert_eq!(task["artifacts"][0]["parts"][0]["data"].to_string(), nested(64));
@@ -163,7 +174,7 @@ fn nesting_within_the_limit_comes_back_as_it_was() {
 
 #[test]
 fn a_member_given_twice_is_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     let part =
         |members: &str| format!(r#"{{"message":{{"messageId":"m","role":"ROLE_USER","parts":[{{{members}}}]}}}}"#);
     let message = |members: &str| {
@@ -197,39 +208,40 @@ fn a_member_given_twice_is_refused() {
 
 #[test]
 fn a_body_over_the_limit_is_refused_by_its_declared_length() {
-    let sabir = Sabir::start(&format!("[limits]\nbody_bytes_max = 10000\n{}", ECHO));
+    let sabir = TestServer::start(&format!("[limits]\nbody_bytes_max = 10000\n{}", ECHO));
     for (path, code) in [("/", -32600), ("/message:send", 413)] {
         // Not a byte of the body is sent, and still there is an answer.
         for length in ["10001", "99999999999"] {
-            let mut wire = Wire::open(sabir.address);
+            let mut wire = HttpConnection::open(sabir.address);
             wire.write(&Request::post(path, "").with("Content-Length", length).head(sabir.address));
-            let reply = wire.reply();
+            let reply = wire.response();
             assert_eq!(reply.status, 413, "{}", reply.text());
-            let problem = if path == "/" { Problem::of_rpc(&reply.json()) } else { Problem::of_rest(&reply) };
-            assert_eq!(problem.brief(), (code, "INVALID_REQUEST"));
+            let problem =
+                if path == "/" { ProtocolError::from_rpc(&reply.json()) } else { ProtocolError::from_rest(&reply) };
+            assert_eq!(problem.code_and_reason(), (code, "INVALID_REQUEST"));
             assert!(reply.text().contains("10000 bytes"), "the limit is named: {}", reply.text());
         }
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         wire.write(&Request::post(path, "").with("Content-Length", "18446744073709551615").head(sabir.address));
-        assert!([413, 431].contains(&wire.reply().status), "more than anybody can count");
+        assert!([413, 431].contains(&wire.response().status), "more than anybody can count");
     }
     sabir.still_serves();
 }
 
 #[test]
 fn a_body_that_grows_over_the_limit_is_refused_while_it_grows() {
-    let sabir = Sabir::start(&format!("[limits]\nbody_bytes_max = 10000\n{}", ECHO));
+    let sabir = TestServer::start(&format!("[limits]\nbody_bytes_max = 10000\n{}", ECHO));
     for path in ["/", "/message:send"] {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         wire.write(&Request::post(path, "").with("Transfer-Encoding", "chunked").head(sabir.address));
         for _ in 0..11 {
             // The last chunks may come after the server has answered and closed.
             let _ = wire.try_write(format!("3e8\r\n{}\r\n", " ".repeat(1000)).as_bytes());
         }
-        assert_eq!(wire.reply().status, 413);
+        assert_eq!(wire.response().status, 413);
     }
     // Exactly the limit is within it.
-    let text = saying("").to_string();
+    let text = send_params("").to_string();
     let padded = format!("{text}{}", " ".repeat(10_000 - text.len()));
     assert_eq!(sabir.ask(&Request::post("/message:send", padded)).status, 200);
     sabir.still_serves();
@@ -237,23 +249,23 @@ fn a_body_that_grows_over_the_limit_is_refused_while_it_grows() {
 
 #[test]
 fn a_content_length_that_makes_no_sense_is_a_bad_request() {
-    let sabir = shared();
+    let sabir = shared_server();
     for length in ["-1", "abc", "1.5", "99999999999999999999999", "0x10", ""] {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         wire.write(&Request::post("/", "").with("Content-Length", length).head(sabir.address));
         wire.half_close();
-        assert_eq!(wire.reply().status, 400, "{length}");
+        assert_eq!(wire.response().status, 400, "{length}");
     }
     sabir.still_serves();
 }
 
 #[test]
 fn characters_that_need_care_come_back_as_they_were() {
-    let sabir = shared();
+    let sabir = shared_server();
     let text = "\u{0}\u{1b}[31m\r\n\t\"\\ \u{7f}\u{85}\u{2028} \u{1f680} \u{fffd} </script> data: x\n\nid: 9";
-    let frames = sabir.stream("/", "SendStreamingMessage", &saying(text)).rest();
+    let frames = sabir.stream("/", "SendStreamingMessage", &send_params(text)).rest();
     assert_eq!(frames.iter().find_map(|f| f.chunk()), Some(text));
-    assert_eq!(sabir.send("/", &saying(text))["artifacts"][0]["parts"][0]["text"], text);
+    assert_eq!(sabir.send("/", &send_params(text))["artifacts"][0]["parts"][0]["text"], text);
 }
 
 const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true";

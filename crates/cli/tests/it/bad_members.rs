@@ -1,30 +1,35 @@
 //! Requests of the right form with wrong contents: unknown words, numbers that are none, too many parts.
 
-use crate::ask::{
-    CONTENT_TYPE, EXTENSION, PARAMS, Problem, Row, UNSUPPORTED, VERSION, envelope, message, saying, state,
+use crate::http_client::Request;
+use crate::rpc_client::{
+    CONTENT_TYPE, EXTENSION, ErrorRow, PARAMS, ProtocolError, UNSUPPORTED, VERSION, envelope, message, send_params,
+    state,
 };
-use crate::http::Request;
-use crate::sabir::{Sabir, shared};
+use crate::test_server::{TestServer, shared_server};
 use serde_json::{Value, json};
 
 /// A method and parameters that are refused for one member.
 #[track_caller]
-fn check(sabir: &Sabir, method: &str, params: &Value, field: &str) {
+fn check(sabir: &TestServer, method: &str, params: &Value, field: &str) {
     let envelope = sabir.rpc("/", method, params);
-    let problem = Problem::of_rpc(&envelope);
-    assert_eq!((problem.brief(), &problem.fields[..]), ((PARAMS.0, PARAMS.2), &[field.to_owned()][..]), "{envelope}");
+    let problem = ProtocolError::from_rpc(&envelope);
+    assert_eq!(
+        (problem.code_and_reason(), &problem.fields[..]),
+        ((PARAMS.0, PARAMS.2), &[field.to_owned()][..]),
+        "{envelope}"
+    );
     sabir.still_serves();
 }
 
 /// The same of `message:send`, in both bindings.
 #[track_caller]
-fn check_send(sabir: &Sabir, params: &Value, field: &str) {
+fn check_send(sabir: &TestServer, params: &Value, field: &str) {
     check(sabir, "SendMessage", params, field);
     check(sabir, "SendStreamingMessage", params, field);
     let reply = sabir.ask(&Request::post("/message:send", params.to_string()));
-    let problem = Problem::of_rest(&reply);
+    let problem = ProtocolError::from_rest(&reply);
     assert_eq!(
-        (problem.brief(), &problem.fields[..]),
+        (problem.code_and_reason(), &problem.fields[..]),
         ((PARAMS.1, PARAMS.2), &[field.to_owned()][..]),
         "{}",
         reply.text()
@@ -33,11 +38,11 @@ fn check_send(sabir: &Sabir, params: &Value, field: &str) {
 
 /// A query that is refused for one parameter.
 #[track_caller]
-fn check_query(sabir: &Sabir, path: &str, field: &str) {
+fn check_query(sabir: &TestServer, path: &str, field: &str) {
     let reply = sabir.ask(&Request::get(path));
-    let problem = Problem::of_rest(&reply);
+    let problem = ProtocolError::from_rest(&reply);
     assert_eq!(
-        (problem.brief(), &problem.fields[..]),
+        (problem.code_and_reason(), &problem.fields[..]),
         ((PARAMS.1, PARAMS.2), &[field.to_owned()][..]),
         "{}",
         reply.text()
@@ -45,7 +50,7 @@ fn check_query(sabir: &Sabir, path: &str, field: &str) {
     sabir.still_serves();
 }
 
-/// `saying("x")` with a member set by its path.
+/// `send_params("x")` with a member set by its path.
 fn with(pointer: &str, value: Value) -> Value {
     let mut params = json!({"message": message("x"), "configuration": {}});
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -53,15 +58,15 @@ fn with(pointer: &str, value: Value) -> Value {
     params
 }
 
-const METHOD_NOT_FOUND: Row = (-32601, 404, "METHOD_NOT_FOUND");
+const METHOD_NOT_FOUND: ErrorRow = (-32601, 404, "METHOD_NOT_FOUND");
 
 #[test]
 fn an_unknown_method_is_not_found_in_any_version() {
-    let sabir = shared();
+    let sabir = shared_server();
     for method in
         ["sendMessage", "SendMessage ", "message/say", "tasks/list", "rpc.discover", "\u{0}", &"x".repeat(10_000)]
     {
-        sabir.refuses("/", method, &json!({}), METHOD_NOT_FOUND);
+        sabir.expect_error("/", method, &json!({}), METHOD_NOT_FOUND);
         // A caller that names no version gets the error of 0.3: a number and a text.
         let request = Request::post("/", envelope(method, &json!({}))).without("A2A-Version");
         let error = sabir.ask(&request).json()["error"].clone();
@@ -72,7 +77,7 @@ fn an_unknown_method_is_not_found_in_any_version() {
 
 #[test]
 fn an_unknown_member_is_ignored() {
-    let sabir = shared();
+    let sabir = shared_server();
     for pointer in ["/new", "/message/new", "/message/parts/0/new", "/configuration/new"] {
         let mut params = json!({"message": message("x"), "configuration": {}});
         let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -84,7 +89,7 @@ fn an_unknown_member_is_ignored() {
 
 #[test]
 fn an_unknown_enum_value_is_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     for role in [
         json!("user"),
         json!("ROLE_ROBOT"),
@@ -118,19 +123,22 @@ fn an_unknown_enum_value_is_refused() {
 
 #[test]
 fn another_version_is_refused_and_a_patch_is_ignored() {
-    let sabir = shared();
+    let sabir = shared_server();
     let rpc = Request::post("/", envelope("ListTasks", &json!({})));
     let rest = Request::get("/tasks");
     for version in
         ["0.3", "0.2.5", "2.0", "1", "", "latest", "1.0.0.0", "1.0, 2.0", "v1.0", "-1.0", "99999999999.0", "\u{e9}"]
     {
         let reply = sabir.ask(&rpc.clone().with("A2A-Version", version));
-        assert_eq!(Problem::of_rpc(&reply.json()).brief(), (VERSION.0, VERSION.2), "{version}");
-        sabir.rest_refuses(&rest.clone().with("A2A-Version", version), VERSION);
+        assert_eq!(ProtocolError::from_rpc(&reply.json()).code_and_reason(), (VERSION.0, VERSION.2), "{version}");
+        sabir.expect_rest_error(&rest.clone().with("A2A-Version", version), VERSION);
     }
     // No version means 0.3 (A2A 1.0 §3.6), which has none of these operations.
-    assert_eq!(Problem::of_rpc(&sabir.ask(&rpc.clone().without("A2A-Version")).json()).brief(), (VERSION.0, VERSION.2));
-    sabir.rest_refuses(&rest.clone().without("A2A-Version"), VERSION);
+    assert_eq!(
+        ProtocolError::from_rpc(&sabir.ask(&rpc.clone().without("A2A-Version")).json()).code_and_reason(),
+        (VERSION.0, VERSION.2)
+    );
+    sabir.expect_rest_error(&rest.clone().without("A2A-Version"), VERSION);
     for version in ["1.0", "1.0.1", "1.1"] {
         assert!(sabir.ask(&rpc.clone().with("A2A-Version", version)).json().get("result").is_some(), "{version}");
         assert_eq!(sabir.ask(&rest.clone().with("A2A-Version", version)).status, 200, "{version}");
@@ -151,7 +159,7 @@ fn odd_numbers() -> Vec<Value> {
 
 #[test]
 fn negative_huge_and_fractional_numbers_are_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     let numbers = || odd_numbers().into_iter().chain([json!(-1), json!(i32::MIN)]);
     for number in numbers() {
         check_send(&sabir, &with("/configuration/historyLength", number.clone()), "configuration.historyLength");
@@ -173,15 +181,15 @@ fn negative_huge_and_fractional_numbers_are_refused() {
 
 #[test]
 fn a_number_too_large_for_anything_is_refused_where_it_is_meant_and_kept_where_it_is_data() {
-    let sabir = shared();
+    let sabir = shared_server();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"pageSize":1e999999}}"#;
-    let problem = Problem::of_rpc(&sabir.ask(&Request::post("/", body)).json());
-    assert_eq!((problem.brief(), &problem.fields[..]), ((PARAMS.0, PARAMS.2), &["pageSize".to_owned()][..]));
+    let problem = ProtocolError::from_rpc(&sabir.ask(&Request::post("/", body)).json());
+    assert_eq!((problem.code_and_reason(), &problem.fields[..]), ((PARAMS.0, PARAMS.2), &["pageSize".to_owned()][..]));
     let send = |number: &str| {
         let body = format!(r#"{{"message":{{"messageId":"m","role":"ROLE_USER","parts":[{{"data":{number}}}]}}}}"#);
         sabir.ask(&Request::post("/message:send", body))
     };
-    assert_eq!(Problem::of_rest(&send("1e400")).fields, ["message.parts[0].data"], "no double holds it");
+    assert_eq!(ProtocolError::from_rest(&send("1e400")).fields, ["message.parts[0].data"], "no double holds it");
     for number in ["-0.0", "12345678901234567890123", "1.10", "1E5", "9007199254740993", "[0.1,-1e-300]"] {
         let reply = send(number);
         assert!(reply.text().contains(&format!(r#""data":{number}}}"#)), "{}", reply.text());
@@ -191,7 +199,7 @@ fn a_number_too_large_for_anything_is_refused_where_it_is_meant_and_kept_where_i
 
 #[test]
 fn a_part_has_exactly_one_content() {
-    let sabir = shared();
+    let sabir = shared_server();
     for part in [
         json!({}),
         json!({"text": null}),
@@ -216,7 +224,7 @@ fn a_part_has_exactly_one_content() {
 
 #[test]
 fn ten_thousand_parts_are_refused_and_a_thousand_are_not() {
-    let sabir = shared();
+    let sabir = shared_server();
     let parts = |n: usize| json!(vec![json!({"text": ""}); n]);
     check_send(&sabir, &with("/message/parts", parts(10_000)), "message.parts");
     check_send(&sabir, &with("/message/parts", parts(1_001)), "message.parts");
@@ -226,7 +234,7 @@ fn ten_thousand_parts_are_refused_and_a_thousand_are_not() {
 
 #[test]
 fn a_media_type_the_agent_does_not_take_is_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     let part = |media_type: &str| json!([{"text": "x", "mediaType": media_type}]);
     let send = |media_type: &str| {
         let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": part(media_type)}});
@@ -238,17 +246,22 @@ fn a_media_type_the_agent_does_not_take_is_refused() {
     }
     for bad in ["text/html", "application/json", "imagery/png", "\u{1}", &"x/".repeat(5_000)] {
         let reply = send(bad);
-        assert_eq!(Problem::of_rest(&reply).brief(), (CONTENT_TYPE.1, CONTENT_TYPE.2), "{}", reply.text());
+        assert_eq!(
+            ProtocolError::from_rest(&reply).code_and_reason(),
+            (CONTENT_TYPE.1, CONTENT_TYPE.2),
+            "{}",
+            reply.text()
+        );
     }
     sabir.still_serves();
 }
 
 #[test]
 fn a_required_extension_must_be_listed_and_the_active_ones_are_named() {
-    let sabir = shared();
-    let request = Request::post("/agents/strict", envelope("SendMessage", &saying("x")));
+    let sabir = shared_server();
+    let request = Request::post("/agents/strict", envelope("SendMessage", &send_params("x")));
     let reply = sabir.ask(&request).json();
-    assert_eq!(Problem::of_rpc(&reply).brief(), (EXTENSION.0, EXTENSION.2));
+    assert_eq!(ProtocolError::from_rpc(&reply).code_and_reason(), (EXTENSION.0, EXTENSION.2));
     assert_eq!(reply["error"]["data"][0]["metadata"]["extension"], "urn:example:needed:v1");
     let listed = "urn:unknown:v1, urn:example:nice:v1 ,urn:example:needed:v1";
     let reply = sabir.ask(&request.clone().with("A2A-Extensions", listed));
@@ -256,19 +269,19 @@ fn a_required_extension_must_be_listed_and_the_active_ones_are_named() {
     assert!(reply.json().get("result").is_some());
     let many = vec!["urn:x"; 65].join(",");
     let reply = sabir.ask(&request.with("A2A-Extensions", many)).json();
-    assert_eq!(Problem::of_rpc(&reply).fields, ["A2A-Extensions"]);
+    assert_eq!(ProtocolError::from_rpc(&reply).fields, ["A2A-Extensions"]);
 }
 
 #[test]
 fn what_the_card_does_not_offer_is_not_served() {
-    let sabir = shared();
+    let sabir = shared_server();
     for method in ["SendStreamingMessage", "SubscribeToTask"] {
-        let mut params = saying("x");
+        let mut params = send_params("x");
         params["id"] = json!("x");
-        sabir.refuses("/agents/mute", method, &params, UNSUPPORTED);
+        sabir.expect_error("/agents/mute", method, &params, UNSUPPORTED);
     }
-    sabir.rest_refuses(&Request::post("/agents/mute/message:stream", saying("x").to_string()), UNSUPPORTED);
-    sabir.refuses("/", "GetExtendedAgentCard", &json!({}), UNSUPPORTED);
-    sabir.rest_refuses(&Request::get("/extendedAgentCard"), UNSUPPORTED);
-    assert_eq!(state(&sabir.send("/agents/mute", &saying("x"))), "TASK_STATE_COMPLETED");
+    sabir.expect_rest_error(&Request::post("/agents/mute/message:stream", send_params("x").to_string()), UNSUPPORTED);
+    sabir.expect_error("/", "GetExtendedAgentCard", &json!({}), UNSUPPORTED);
+    sabir.expect_rest_error(&Request::get("/extendedAgentCard"), UNSUPPORTED);
+    assert_eq!(state(&sabir.send("/agents/mute", &send_params("x"))), "TASK_STATE_COMPLETED");
 }

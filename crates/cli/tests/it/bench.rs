@@ -1,7 +1,7 @@
 //! `sabir bench`: what is measured, where it ends, and whom it does not touch.
 
-use crate::stub::{self, card};
-use crate::tool::{Desk, demo, finished};
+use crate::command_runner::{CommandDirectory, demo, wait_for_exit};
+use crate::stub_agent::{self, card};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_number_of_messages_is_sent_and_measured() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for (binding, stream) in [("jsonrpc", false), ("rest", true), ("grpc", true)] {
         let mut arguments = vec!["bench", "-a", &url, "-n", "60", "-c", "7", "-o", "json", "--transport", binding];
         arguments.extend(stream.then_some("--stream"));
         let ran = desk.run(&arguments);
-        ran.ok();
+        ran.expect_success();
         let told = ran.json();
         assert_eq!((&told["messages"], &told["failed"], &told["unfinished"]), (&json!(60), &json!(0), &json!(0)));
         assert_eq!(told["ends"], json!({"TASK_STATE_COMPLETED": 60}), "{told}");
@@ -39,8 +39,8 @@ fn a_number_of_messages_is_sent_and_measured() {
 fn a_run_ends_in_time() {
     let (_demo, url) = demo(&[]);
     let begun = Instant::now();
-    let ran = Desk::new().run(&["bench", "-a", &url, "-d", "700ms", "-c", "4"]);
-    let text = ran.ok();
+    let ran = CommandDirectory::new().run(&["bench", "-a", &url, "-d", "700ms", "-c", "4"]);
+    let text = ran.expect_success();
     assert!((Duration::from_millis(700)..Duration::from_secs(8)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     let sent: u64 = ran.fields("Messages")[0].parse().unwrap();
     assert!(sent > 4, "{text}");
@@ -51,20 +51,20 @@ fn a_run_ends_in_time() {
 #[test]
 fn ctrl_c_ends_it_early_and_still_reports() {
     let (_demo, url) = demo(&[]);
-    let child = Desk::new().command(&["bench", "-a", &url, "-d", "30s", "-c", "3"]).spawn().unwrap();
+    let child = CommandDirectory::new().command(&["bench", "-a", &url, "-d", "30s", "-c", "3"]).spawn().unwrap();
     thread::sleep(Duration::from_millis(1500));
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    let ran = finished(child);
+    let ran = wait_for_exit(child);
     assert_eq!(ran.code, 130, "{ran:#?}");
     assert!(ran.fields("Messages")[0].parse::<u64>().unwrap() > 0, "{ran:#?}");
 }
 
 /// An agent that settles some messages and refuses every third of the others.
-fn moody() -> String {
+fn unreliable_agent() -> String {
     let at: &'static OnceLock<String> = Box::leak(Box::default());
     let asked = AtomicU64::new(0);
-    let url = stub::serve(move |request| {
+    let url = stub_agent::serve(move |request| {
         if request.path.starts_with("/.well-known/") {
             return (200, "application/json", card(at.get().unwrap()));
         }
@@ -83,8 +83,8 @@ fn moody() -> String {
 
 #[test]
 fn failures_are_counted_by_their_codes() {
-    let ran = Desk::new().run(&["bench", "-a", &moody(), "-n", "30", "-c", "2", "-o", "json"]);
-    ran.ok();
+    let ran = CommandDirectory::new().run(&["bench", "-a", &unreliable_agent(), "-n", "30", "-c", "2", "-o", "json"]);
+    ran.expect_success();
     let told = ran.json();
     assert_eq!((&told["messages"], &told["failures"]), (&json!(20), &json!({"InvalidParamsError": 10})), "{told}");
     assert_eq!(told["ends"], json!({"message": 20}));
@@ -93,7 +93,7 @@ fn failures_are_counted_by_their_codes() {
 #[test]
 fn what_fails_from_the_start_is_an_error_and_no_load() {
     let (_demo, url) = demo(&["--bearer-required"]);
-    let ran = Desk::new().run(&["bench", "-a", &url, "-n", "5", "-o", "json"]);
+    let ran = CommandDirectory::new().run(&["bench", "-a", &url, "-n", "5", "-o", "json"]);
     assert_eq!(ran.code, 4, "{ran:#?}");
     assert_eq!(ran.json()["error"]["code"], "A2ACLI_ERR_CREDENTIALS_MISSING");
 }
@@ -101,15 +101,15 @@ fn what_fails_from_the_start_is_an_error_and_no_load() {
 #[test]
 fn strangers_are_not_put_under_load() {
     // The card is here; the agent's address is one for documentation, where no server is.
-    let url = stub::serve(|_| (200, "application/json", card("http://192.0.2.1:9")));
-    let ran = Desk::new().run(&["bench", "-a", &url, "-n", "5"]);
+    let url = stub_agent::serve(|_| (200, "application/json", card("http://192.0.2.1:9")));
+    let ran = CommandDirectory::new().run(&["bench", "-a", &url, "-n", "5"]);
     assert_eq!(ran.code, 2, "{ran:#?}");
     assert!(ran.stderr.contains("192.0.2.1") && ran.stderr.contains("--target-is-mine"), "{}", ran.stderr);
 }
 
 #[test]
 fn load_has_bounds() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for flags in [["-c", "0"], ["-c", "1001"], ["-n", "0"], ["-n", "10000001"], ["-d", "61m"], ["-d", "soon"]] {
         let ran = desk.run(&[&["bench", "-a", "http://127.0.0.1:9"], &flags[..]].concat());
         assert_eq!(ran.code, 2, "{flags:?}: {ran:#?}");

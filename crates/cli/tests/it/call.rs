@@ -1,7 +1,7 @@
 //! `sabir call`: what is typed is what is sent, and what is received is what is printed.
 
-use crate::stub::{self, card};
-use crate::tool::{Desk, demo};
+use crate::command_runner::{CommandDirectory, demo};
+use crate::stub_agent::{self, card};
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock};
 
@@ -10,7 +10,7 @@ const HELLO: &str = r#"{"message":{"messageId":"m-1","role":"ROLE_USER","parts":
 #[test]
 fn methods_of_every_dialect_and_binding_are_called() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let old = r#"{"message":{"kind":"message","messageId":"m-2","role":"user","parts":[{"kind":"text","text":"hi"}]}}"#;
     let first = r#"{"id":"t-1","message":{"role":"user","parts":[{"type":"text","text":"hi"}]}}"#;
     let typed = r#"{"message":{"role":"user","parts":[{"type":"text","text":"hi"}]}}"#;
@@ -25,7 +25,7 @@ fn methods_of_every_dialect_and_binding_are_called() {
         (&["SendMessage", "--transport", "grpc"], HELLO, "/task/status/state", "TASK_STATE_COMPLETED"),
     ] {
         let ran = desk.run(&[&["call", url.as_str()], arguments, &["-d", data]].concat());
-        ran.ok();
+        ran.expect_success();
         assert_eq!(ran.json().pointer(member).and_then(Value::as_str), Some(expected), "{arguments:?} {ran:#?}");
     }
 }
@@ -33,10 +33,10 @@ fn methods_of_every_dialect_and_binding_are_called() {
 #[test]
 fn a_stream_is_a_line_per_event() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for more in [&[][..], &["--transport", "rest"], &["--transport", "grpc"]] {
         let ran = desk.run(&[&["call", "-a", &url, "SendStreamingMessage", "-d", HELLO], more].concat());
-        let events: Vec<Value> = ran.ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events: Vec<Value> = ran.expect_success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(events.len(), 3, "{ran:#?}");
         assert!(events[0].to_string().contains("\"task\"") && events[2].to_string().contains("COMPLETED"), "{ran:#?}");
     }
@@ -45,14 +45,14 @@ fn a_stream_is_a_line_per_event() {
 #[test]
 fn an_error_is_printed_as_it_came_and_is_no_success() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let rpc = desk.run(&["call", &url, "GetTask", "-d", r#"{"id":"nobody"}"#]);
     assert!(rpc.code == 1 && rpc.json()["error"]["code"] == -32001, "{rpc:#?}");
     let rest = desk.run(&["call", &url, "GET /tasks/nobody", "--transport", "rest"]);
     assert!(rest.code == 1 && rest.json()["error"]["status"] == "NOT_FOUND", "{rest:#?}");
     let (_closed, url) = demo(&["--bearer-required=right-token"]);
     assert_eq!(desk.run(&["call", &url, "ListTasks", "--bearer", "wrong-token"]).code, 4);
-    desk.run(&["call", &url, "ListTasks", "--bearer", "right-token"]).ok();
+    desk.run(&["call", &url, "ListTasks", "--bearer", "right-token"]).expect_success();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn what_is_given_is_sent_and_what_is_received_is_printed() {
     const ANSWER: &str =
         "{ \"jsonrpc\" : \"2.0\",\n \"result\": {\"n\": 12345678901234567890.50, \"t\": \"\u{9b}31m\"} }";
     let at: &'static OnceLock<String> = Box::leak(Box::default());
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         if asked.path.starts_with("/.well-known/") {
             return (200, "application/json", card(at.get().unwrap()));
         }
@@ -69,27 +69,27 @@ fn what_is_given_is_sent_and_what_is_received_is_printed() {
         (200, "application/json", ANSWER.to_owned())
     });
     let url = at.get_or_init(|| url);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     std::fs::write(desk.path("params.json"), " {\"big\": 12345678901234567890.50, \"x\": [1 ,2]}\n").unwrap();
     let asked = "12345678901234567890.50, \"x\": [1 ,2]}}";
     let ran = desk.run(&["call", url, "any/thing", "-d", "@params.json"]);
     // As it came, but for what would steer a terminal.
-    assert_eq!(ran.ok(), ANSWER.replace('\u{9b}', "\\u009b") + "\n");
+    assert_eq!(ran.expect_success(), ANSWER.replace('\u{9b}', "\\u009b") + "\n");
     assert!(SEEN.lock().unwrap().ends_with(asked), "{}", SEEN.lock().unwrap());
     assert!(SEEN.lock().unwrap().contains("\"method\":\"any/thing\""));
-    desk.feed(&["call", url, "any/thing", "-d", "-"], "{\"from\": \"stdin\"}").ok();
+    desk.run_with_input(&["call", url, "any/thing", "-d", "-"], "{\"from\": \"stdin\"}").expect_success();
     assert!(SEEN.lock().unwrap().contains("\"params\":{\"from\": \"stdin\"}"));
     let laid_out = desk.run(&["call", url, "any/thing", "-o", "json"]);
-    assert!(laid_out.ok().contains("  \"result\": {\n    \"n\": 12345678901234567890.50"), "{laid_out:#?}");
+    assert!(laid_out.expect_success().contains("  \"result\": {\n    \"n\": 12345678901234567890.50"), "{laid_out:#?}");
     let logged = desk.run(&["call", url, "any/thing", "--debug"]);
     assert!(logged.stderr.contains("< 200"), "{logged:#?}");
 }
 
 #[test]
 fn what_can_be_called_is_listed_and_described() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let listed = desk.run(&["call", "list"]);
-    assert_eq!(listed.ok().lines().count(), 11);
+    assert_eq!(listed.expect_success().lines().count(), 11);
     assert!(listed.stdout.contains("CancelTask                        POST /tasks/TASK-ID:cancel\n"), "{listed:#?}");
     let old = desk.run(&["call", "list", "--a2a-version", "0.3", "-o", "json"]).json();
     assert!(old.as_array().unwrap().iter().any(|one| one["method"] == "message/send"), "{old}");
@@ -102,7 +102,7 @@ fn what_can_be_called_is_listed_and_described() {
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_sent() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for arguments in [
         &["call"][..],
         &["call", "describe"],

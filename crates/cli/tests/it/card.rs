@@ -1,19 +1,19 @@
 //! The agent card: what it says works, and a client that has it already is not sent it again.
 
-use crate::ask::{envelope, saying, state};
-use crate::http::{Reply, Request};
-use crate::sabir::{AGENTS, Home, Sabir, shared};
+use crate::http_client::{HttpResponse, Request};
+use crate::rpc_client::{envelope, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, shared_server};
 use serde_json::{Value, json};
 
 const CARD: &str = "/.well-known/agent-card.json";
 
-fn card(sabir: &Sabir, path: &str) -> Reply {
+fn card(sabir: &TestServer, path: &str) -> HttpResponse {
     sabir.ask(&Request::get(&format!("{path}{CARD}")))
 }
 
 #[test]
 fn a_card_says_who_the_agent_is() {
-    let sabir = shared();
+    let sabir = shared_server();
     for (path, name) in [("", "demo"), ("/agents/demo", "demo"), ("/agents/desk", "desk"), ("/agents/strict", "strict")]
     {
         let reply = card(&sabir, path);
@@ -51,7 +51,7 @@ fn a_card_says_who_the_agent_is() {
 
 #[test]
 fn the_addresses_on_a_card_work() {
-    let sabir = shared();
+    let sabir = shared_server();
     for (path, text, expected) in [("", "x", "TASK_STATE_COMPLETED"), ("/agents/desk", "quick", "TASK_STATE_COMPLETED")]
     {
         let card = card(&sabir, path).json();
@@ -62,20 +62,22 @@ fn the_addresses_on_a_card_work() {
                 .unwrap_or_else(|| panic!("not ours: {url}"))
                 .to_owned()
         };
-        assert_eq!(state(&sabir.send(&target("JSONRPC"), &saying(text))), expected);
+        assert_eq!(state(&sabir.send(&target("JSONRPC"), &send_params(text))), expected);
         let rest = target("HTTP+JSON");
-        let reply = sabir
-            .ask(&Request::post(&format!("{}/message:send", rest.trim_end_matches('/')), saying(text).to_string()));
+        let reply = sabir.ask(&Request::post(
+            &format!("{}/message:send", rest.trim_end_matches('/')),
+            send_params(text).to_string(),
+        ));
         assert_eq!(state(&reply.json()["task"]), expected);
     }
 }
 
 #[test]
 fn the_public_url_is_what_cards_say() {
-    let home = Home::new(
+    let home = ServerDirectory::new(
         "[server]\npublic_url = \"https://agents.example.com/\"\n[auth]\nopen = true\n[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"other\"\nkind = \"echo\"",
     );
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let urls = |path: &str| -> Vec<Value> {
         let card = sabir.ask(&Request::get(&format!("{path}{CARD}"))).json();
         card["supportedInterfaces"].as_array().unwrap().iter().take(3).map(|i| i["url"].clone()).collect()
@@ -93,7 +95,7 @@ fn the_public_url_is_what_cards_say() {
 
 #[test]
 fn a_client_that_has_the_card_is_not_sent_it_again() {
-    let sabir = shared();
+    let sabir = shared_server();
     let first = card(&sabir, "");
     let etag = first.header("ETag").expect("a card has a validator").to_owned();
     assert!(etag.starts_with('"') || etag.starts_with("W/\""), "{etag}");
@@ -118,7 +120,7 @@ fn a_client_that_has_the_card_is_not_sent_it_again() {
 
 #[test]
 fn a_client_that_only_has_a_date_is_served_by_it() {
-    let sabir = shared();
+    let sabir = shared_server();
     let modified = card(&sabir, "").header("Last-Modified").expect("a card has a date").to_owned();
     let ask = |date: &str| sabir.ask(&Request::get(CARD).with("If-Modified-Since", date)).status;
     assert_eq!(ask(&modified), 304, "the very date that was given: {modified}");
@@ -132,22 +134,22 @@ fn a_client_that_only_has_a_date_is_served_by_it() {
 
 #[test]
 fn a_validator_belongs_to_one_card_and_outlives_the_process() {
-    let home = Home::new(
+    let home = ServerDirectory::new(
         "[server]\npublic_url = \"http://localhost:4000\"\n[auth]\nopen = true\n[[agent]]\nname = \"a\"\nkind = \"echo\"\ndefault = true\n[[agent]]\nname = \"b\"\nkind = \"echo\"",
     );
-    let tag = |sabir: &Sabir, path: &str| {
+    let tag = |sabir: &TestServer, path: &str| {
         sabir.ask(&Request::get(&format!("{path}{CARD}"))).header("ETag").unwrap().to_owned()
     };
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let (a, b) = (tag(&sabir, ""), tag(&sabir, "/agents/b"));
     assert_ne!(a, b);
-    let sabir = Sabir::at(&sabir.stop());
+    let sabir = TestServer::start_at(&sabir.stop());
     assert_eq!((tag(&sabir, ""), tag(&sabir, "/agents/b")), (a, b));
 }
 
 #[test]
 fn a_head_is_a_get_without_the_body() {
-    let sabir = shared();
+    let sabir = shared_server();
     let (get, head) = (sabir.ask(&Request::get(CARD)), sabir.ask(&Request::new("HEAD", CARD)));
     assert_eq!((head.status, head.body.len()), (200, 0));
     for name in ["ETag", "Last-Modified", "Content-Type", "Content-Length", "Cache-Control"] {
@@ -158,7 +160,7 @@ fn a_head_is_a_get_without_the_body() {
 #[test]
 fn a_card_is_for_everybody_who_may_be_here() {
     // A client that looks for a card does not know the version yet.
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     for version in ["1.0", "0.3", "7.0"] {
         assert_eq!(sabir.ask(&Request::get(CARD).with("A2A-Version", version)).status, 200);
     }

@@ -1,11 +1,11 @@
 //! Cards in every form: who gets which, that each is a document of its own, and that what they list answers.
 
-use crate::ask::envelope;
-use crate::dialects::tongue::Tongue::{Rest03, V03};
-use crate::dialects::tongue::say;
-use crate::dialects::{OFFICE, office};
-use crate::http::{Reply, Request};
-use crate::sabir::Sabir;
+use crate::dialects::dialect_client::DialectClient::{Rest03, V03};
+use crate::dialects::dialect_client::outgoing;
+use crate::dialects::{OFFICE_CONFIG, office_server};
+use crate::http_client::{HttpResponse, Request};
+use crate::rpc_client::envelope;
+use crate::test_server::TestServer;
 use serde_json::{Value, json};
 
 const CARD: &str = "/.well-known/agent-card.json";
@@ -14,7 +14,7 @@ const OLDER: &str = "/.well-known/agent.json";
 /// The members that only 0.3 has.
 const OF_03: [&str; 4] = ["url", "preferredTransport", "additionalInterfaces", "protocolVersion"];
 
-fn card(sabir: &Sabir, path: &str, version: &str) -> Reply {
+fn card(sabir: &TestServer, path: &str, version: &str) -> HttpResponse {
     let request = Request::get(path);
     let request =
         if version.is_empty() { request.without("A2A-Version") } else { request.with("A2A-Version", version) };
@@ -33,7 +33,7 @@ fn is_hybrid(card: &Value) -> bool {
 
 #[test]
 fn who_says_10_gets_a_pure_card_and_everybody_else_a_hybrid() {
-    let sabir = office();
+    let sabir = office_server();
     for agent in ["", "/agents/desk", "/agents/demo"] {
         let path = format!("{agent}{CARD}");
         for version in ["1.0", "1.0.1", "1.7"] {
@@ -52,7 +52,7 @@ fn who_says_10_gets_a_pure_card_and_everybody_else_a_hybrid() {
 
 #[test]
 fn strict_readers_may_have_pure_cards_without_asking() {
-    let sabir = Sabir::start(&format!("[server]\ncard = \"1.0\"\n{OFFICE}"));
+    let sabir = TestServer::start(&format!("[server]\ncard = \"1.0\"\n{OFFICE_CONFIG}"));
     assert!(is_pure(&card(&sabir, CARD, "").json()));
     assert!(is_pure(&card(&sabir, CARD, "1.0").json()));
     assert!(is_hybrid(&card(&sabir, CARD, "0.3").json()), "who names 0.3 gets it");
@@ -62,7 +62,7 @@ fn strict_readers_may_have_pure_cards_without_asking() {
 
 #[test]
 fn the_older_card_has_the_members_of_03_alone() {
-    let sabir = office();
+    let sabir = office_server();
     for version in ["", "0.3", "1.0", "nonsense"] {
         for agent in ["", "/agents/desk"] {
             let shown = card(&sabir, &format!("{agent}{OLDER}"), version).json();
@@ -83,7 +83,7 @@ fn the_older_card_has_the_members_of_03_alone() {
 fn an_xpr_account_is_shown_on_the_older_card() {
     let account = "[agent.xpr]\naccount = \"myagent\"\nprotocol = \"https\"\nowner = \"carol\"\nregistered_at = 1704067200\n\
                    trust_score = 76\nkyc_level = 2\n";
-    let sabir = Sabir::start(&format!(
+    let sabir = TestServer::start(&format!(
         "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\n{account}[[agent]]\nname = \"other\"\nkind = \"echo\"\n"
     ));
     let shown = card(&sabir, OLDER, "").json();
@@ -98,7 +98,7 @@ fn an_xpr_account_is_shown_on_the_older_card() {
 
 #[test]
 fn each_form_has_its_own_validator() {
-    let sabir = office();
+    let sabir = office_server();
     for agent in ["", "/agents/desk"] {
         let newest = format!("{agent}{CARD}");
         let forms = [(newest.clone(), "1.0"), (newest, "0.3"), (format!("{agent}{OLDER}"), "")];
@@ -121,7 +121,7 @@ fn each_form_has_its_own_validator() {
 }
 
 /// The path of an address on this server.
-fn path_of(sabir: &Sabir, url: &str) -> String {
+fn path_of(sabir: &TestServer, url: &str) -> String {
     let path = url.strip_prefix(&format!("http://{}", sabir.address)).unwrap_or_else(|| panic!("not ours: {url}"));
     // As every client of HTTP asks for an address without a path.
     if path.is_empty() { "/".to_owned() } else { path.to_owned() }
@@ -129,7 +129,7 @@ fn path_of(sabir: &Sabir, url: &str) -> String {
 
 #[test]
 fn every_interface_on_a_card_answers_in_its_version() {
-    let sabir = office();
+    let sabir = office_server();
     for agent in ["", "/agents/desk", "/agents/other"] {
         let shown = card(&sabir, &format!("{agent}{CARD}"), "").json();
         let mut called = 0;
@@ -141,7 +141,7 @@ fn every_interface_on_a_card_answers_in_its_version() {
             let path = path_of(&sabir, interface["url"].as_str().unwrap());
             let below = path.trim_end_matches('/');
             let newest = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "words"}]}});
-            let older = json!({"message": V03.message(&say("words"))});
+            let older = json!({"message": V03.message(&outgoing("words"))});
             let (request, state) = match (binding.as_str().unwrap(), version.as_str().unwrap()) {
                 ("JSONRPC", "1.0") => {
                     (Request::post(&path, envelope("SendMessage", &newest)), "/result/task/status/state")
@@ -154,7 +154,7 @@ fn every_interface_on_a_card_answers_in_its_version() {
                     (Request::post(&format!("{below}/message:send"), newest.to_string()), "/task/status/state")
                 }
                 ("HTTP+JSON", "0.3") => {
-                    let body = json!({"message": Rest03.message(&say("words"))});
+                    let body = json!({"message": Rest03.message(&outgoing("words"))});
                     let request = Request::post(&format!("{below}/v1/message:send"), body.to_string());
                     (request.with("A2A-Version", "0.3"), "/task/status/state")
                 }
@@ -171,14 +171,14 @@ fn every_interface_on_a_card_answers_in_its_version() {
 
 #[test]
 fn the_older_members_point_where_03_is_spoken() {
-    let sabir = office();
+    let sabir = office_server();
     for agent in ["", "/agents/desk"] {
         for path in [CARD, OLDER] {
             let shown = card(&sabir, &format!("{agent}{path}"), "").json();
             let url = shown["url"].as_str().unwrap();
             assert!(!url.trim_end_matches('/').ends_with("/a2a"), "agent-native would take it for its own: {url}");
             assert_eq!(shown["preferredTransport"], "JSONRPC");
-            let body = envelope("message/send", &json!({"message": V03.message(&say("words"))}));
+            let body = envelope("message/send", &json!({"message": V03.message(&outgoing("words"))}));
             let reply = sabir.ask(&Request::post(&path_of(&sabir, url), body).without("A2A-Version")).json();
             assert_eq!(reply["result"]["kind"], "task", "{reply}");
             for other in shown["additionalInterfaces"].as_array().unwrap() {
@@ -190,7 +190,7 @@ fn the_older_members_point_where_03_is_spoken() {
 
 #[test]
 fn only_the_default_agent_offers_the_grpc_of_03() {
-    let sabir = office();
+    let sabir = office_server();
     let offered = |agent: &str| -> Vec<String> {
         let shown = card(&sabir, &format!("{agent}{CARD}"), "").json();
         let all = shown["supportedInterfaces"].as_array().unwrap();
@@ -211,11 +211,12 @@ fn only_the_default_agent_offers_the_grpc_of_03() {
 
 #[test]
 fn there_is_no_card_of_nobody() {
-    let sabir = office();
+    let sabir = office_server();
     for path in [CARD, OLDER] {
         assert_eq!(sabir.ask(&Request::get(&format!("/agents/nobody{path}"))).status, 404);
     }
-    let sabir = Sabir::start("[[agent]]\nname = \"a\"\nkind = \"echo\"\n[[agent]]\nname = \"b\"\nkind = \"echo\"\n");
+    let sabir =
+        TestServer::start("[[agent]]\nname = \"a\"\nkind = \"echo\"\n[[agent]]\nname = \"b\"\nkind = \"echo\"\n");
     for path in [CARD, OLDER] {
         assert_eq!(sabir.ask(&Request::get(path)).status, 404, "no default, no card at the root");
         assert_eq!(card(&sabir, &format!("/agents/b{path}"), "").json()["name"], "b");

@@ -1,8 +1,8 @@
 //! The catalog of agents, for programs and for people.
 
-use crate::http::Request;
-use crate::sabir::Sabir;
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::test_server::TestServer;
 use serde_json::Value;
 
 const AGENTS: &str = r#"
@@ -46,7 +46,7 @@ description = "Reviews a contract"
 tags = ["law"]
 "#;
 
-fn names(sabir: &Sabir, query: &str) -> Vec<String> {
+fn names(sabir: &TestServer, query: &str) -> Vec<String> {
     let reply = sabir.ask(&Request::get(&format!("/catalog{query}")));
     assert_eq!(reply.status, 200, "{}", reply.text());
     let said: Value = reply.json();
@@ -55,7 +55,7 @@ fn names(sabir: &Sabir, query: &str) -> Vec<String> {
 
 #[test]
 fn agents_are_found_by_skill_tag_mode_and_words_in_pages() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     assert_eq!(names(&sabir, ""), ["books", "demo", "law"]);
     assert_eq!(names(&sabir, "?skill=reconcile"), ["books"]);
     assert_eq!(names(&sabir, "?tag=LAW"), ["law"]);
@@ -77,7 +77,7 @@ fn agents_are_found_by_skill_tag_mode_and_words_in_pages() {
 
 #[test]
 fn people_get_a_page_in_which_nobodys_words_are_markup() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let browser = Request::get("/catalog?q=books").with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     let reply = sabir.ask(&browser);
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/html; charset=utf-8")));
@@ -91,7 +91,7 @@ fn people_get_a_page_in_which_nobodys_words_are_markup() {
 
 #[test]
 fn the_ai_catalog_leads_to_cards() {
-    let sabir = Sabir::start(&AGENTS.replace("accept = [\"api_key\"]", "accept = []"));
+    let sabir = TestServer::start(&AGENTS.replace("accept = [\"api_key\"]", "accept = []"));
     let reply = sabir.ask(&Request::get("/.well-known/ai-catalog.json"));
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/ai-catalog+json")));
     let said = reply.json();
@@ -101,10 +101,10 @@ fn the_ai_catalog_leads_to_cards() {
     assert!(books["url"].as_str().unwrap().ends_with("/agents/books/.well-known/agent-card.json"));
     // A client of ours finds an agent by it.
     let reference = format!("{}/.well-known/ai-catalog.json#{}", url(&sabir), books["identifier"].as_str().unwrap());
-    let ran = Desk::new().run(&["send", "-a", &reference, "hello"]);
-    assert!(ran.ok().contains("hello"), "{ran:#?}");
+    let ran = CommandDirectory::new().run(&["send", "-a", &reference, "hello"]);
+    assert!(ran.expect_success().contains("hello"), "{ran:#?}");
 }
 
-fn url(sabir: &Sabir) -> String {
+fn url(sabir: &TestServer) -> String {
     format!("http://{}", sabir.address)
 }

@@ -1,7 +1,7 @@
 //! `sabir chat`: the context carries over, the task only while it waits; in a pipe and at a terminal.
 
-use crate::http::PATIENCE;
-use crate::tool::{Desk, demo, read};
+use crate::command_runner::{CommandDirectory, demo, read_text};
+use crate::http_client::TEST_TIMEOUT;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 #[test]
 fn turns_share_their_context_and_a_task_only_while_it_waits() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
-    let ran = desk.feed(&["chat", "-a", &url], "echo one\nask\nblue\n\necho two\n");
+    let desk = CommandDirectory::new();
+    let ran = desk.run_with_input(&["chat", "-a", &url], "echo one\nask\nblue\n\necho two\n");
     let contexts = {
-        ran.ok();
+        ran.expect_success();
         ran.fields("Context ID")
     };
     assert_eq!(contexts.len(), 4, "one line per turn: {ran:#?}");
@@ -36,9 +36,9 @@ fn turns_share_their_context_and_a_task_only_while_it_waits() {
 #[test]
 fn a_new_conversation_has_a_context_of_its_own_and_messages_need_no_task() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
-    let ran = desk.feed(&["chat", "-a", &url], "message\nmessage\n/new\nmessage\n");
-    ran.ok();
+    let desk = CommandDirectory::new();
+    let ran = desk.run_with_input(&["chat", "-a", &url], "message\nmessage\n/new\nmessage\n");
+    ran.expect_success();
     let contexts = ran.fields("Context ID");
     assert_eq!(contexts.len(), 3);
     assert!(contexts[0] == contexts[1] && contexts[1] != contexts[2], "{contexts:?}");
@@ -48,14 +48,14 @@ fn a_new_conversation_has_a_context_of_its_own_and_messages_need_no_task() {
 #[test]
 fn files_go_along_and_a_conversation_can_be_saved() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     std::fs::write(desk.path("note.txt"), "from a file").unwrap();
     let script = "/file note.txt\necho with a file\n/raw\n/save talk.jsonl\n/save talk.jsonl\n";
-    let ran = desk.feed(&["chat", "-a", &url], script);
+    let ran = desk.run_with_input(&["chat", "-a", &url], script);
     assert_eq!(ran.code, 1, "what exists is not overwritten: {ran:#?}");
     assert!(ran.stderr.contains("SABIR_ERR_SAVE"), "{}", ran.stderr);
     let lines: Vec<Value> =
-        read(&desk.path("talk.jsonl")).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        read_text(&desk.path("talk.jsonl")).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     let parts = lines[0]["sent"]["parts"].as_array().unwrap();
     assert_eq!(parts[0]["text"], "echo with a file");
@@ -67,8 +67,8 @@ fn files_go_along_and_a_conversation_can_be_saved() {
 #[test]
 fn with_stream_every_event_is_shown_and_the_ids_come_last() {
     let (_demo, url) = demo(&[]);
-    let ran = Desk::new().feed(&["chat", "-a", &url, "--stream"], "slow 1\n");
-    let text = ran.ok();
+    let ran = CommandDirectory::new().run_with_input(&["chat", "-a", &url, "--stream"], "slow 1\n");
+    let text = ran.expect_success();
     assert!(text.matches("Event: ").count() >= 3, "{text}");
     let last: Vec<&str> = text.lines().rev().take(3).collect();
     assert!(last[0].starts_with("State: ") && last[1].starts_with("Context ID: ") && last[2].starts_with("Task ID: "));
@@ -77,29 +77,29 @@ fn with_stream_every_event_is_shown_and_the_ids_come_last() {
 #[test]
 fn a_failed_turn_ends_a_pipe_with_the_code_of_the_failure() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
-    let unknown = desk.feed(&["chat", "-a", &url, "--task-id", "no-such-task"], "hello\nnever said\n");
+    let desk = CommandDirectory::new();
+    let unknown = desk.run_with_input(&["chat", "-a", &url, "--task-id", "no-such-task"], "hello\nnever said\n");
     assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""), "{unknown:#?}");
     assert!(unknown.stderr.contains("Error: TaskNotFoundError"), "{}", unknown.stderr);
-    let slash = desk.feed(&["chat", "-a", &url], "/nonsense\necho never\n");
+    let slash = desk.run_with_input(&["chat", "-a", &url], "/nonsense\necho never\n");
     assert_eq!((slash.code, slash.stdout.as_str()), (2, ""), "{slash:#?}");
-    let slow = desk.feed(&["chat", "-a", &url, "--timeout", "300ms"], "slow 5\n");
+    let slow = desk.run_with_input(&["chat", "-a", &url, "--timeout", "300ms"], "slow 5\n");
     assert_eq!(slow.code, 5, "{slow:#?}");
     assert!(slow.stderr.contains("sabir task get"), "{}", slow.stderr);
 }
 
 #[test]
 fn json_is_for_send_and_nobody_is_waited_for_who_cannot_see() {
-    let desk = Desk::new();
-    let json = desk.feed(&["chat", "-a", "http://127.0.0.1:9", "-o", "json"], "hi\n");
+    let desk = CommandDirectory::new();
+    let json = desk.run_with_input(&["chat", "-a", "http://127.0.0.1:9", "-o", "json"], "hi\n");
     assert_eq!(json.code, 2);
     assert_eq!(json.json()["error"]["code"], "A2ACLI_ERR_USAGE");
     assert!(json.json()["error"]["hint"].as_str().unwrap().contains("sabir send -o json"));
     // A terminal to type at, and a file to answer to.
-    let terminal = Terminal::open();
+    let terminal = PseudoTerminal::open();
     let mut command = desk.command(&["chat", "-a", "http://127.0.0.1:9"]);
     let child = command.stdin(terminal.other_end()).spawn().unwrap();
-    let ran = crate::tool::finished(child);
+    let ran = crate::command_runner::wait_for_exit(child);
     assert_eq!(ran.code, 2, "{ran:#?}");
     assert!(ran.stderr.contains("chat needs a terminal"), "{}", ran.stderr);
 }
@@ -107,81 +107,81 @@ fn json_is_for_send_and_nobody_is_waited_for_who_cannot_see() {
 #[test]
 fn at_a_terminal_questions_are_answered_in_place() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
-    let mut person = Person::sits_at(desk.command(&["chat", &url, "--poll-interval", "200ms", "--color", "never"]));
-    person.sees("you> ");
-    person.types("ask");
-    person.sees("Sabir demo asks> What is your favourite colour?");
-    person.sees("reply> ");
-    person.types("blue");
-    person.sees("Sabir demo> blue");
-    person.sees("you> ");
-    person.types("auth 1");
-    person.sees("reply, or Enter once it is authorised> ");
+    let desk = CommandDirectory::new();
+    let mut person = TerminalUser::start(desk.command(&["chat", &url, "--poll-interval", "200ms", "--color", "never"]));
+    person.wait_for_text("you> ");
+    person.type_line("ask");
+    person.wait_for_text("Sabir demo asks> What is your favourite colour?");
+    person.wait_for_text("reply> ");
+    person.type_line("blue");
+    person.wait_for_text("Sabir demo> blue");
+    person.wait_for_text("you> ");
+    person.type_line("auth 1");
+    person.wait_for_text("reply, or Enter once it is authorised> ");
     // The demo authorises it by itself after a second; Enter waits for that.
-    person.types("");
-    person.sees("the task is completed");
-    person.types("/nonsense");
-    person.sees("means nothing here");
+    person.type_line("");
+    person.wait_for_text("the task is completed");
+    person.type_line("/nonsense");
+    person.wait_for_text("means nothing here");
     assert!(!person.screen.lock().unwrap().contains("Task ID"), "ids are shown on demand");
-    person.types("/ids");
-    person.sees("Task ID");
-    person.types("/exit");
-    person.sees("Resume: ");
-    assert_eq!(person.leaves(), 0);
+    person.type_line("/ids");
+    person.wait_for_text("Task ID");
+    person.type_line("/exit");
+    person.wait_for_text("Resume: ");
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
 fn an_answer_runs_on_in_one_line_and_lines_go_on_after_a_backslash() {
     let (_demo, url) = demo(&[]);
-    let mut person = Person::sits_at(Desk::new().command(&["chat", &url, "--color", "never"]));
-    person.sees("you> ");
-    person.types("echo one \\");
-    person.types("two");
-    person.sees("Sabir demo> echo one \ntwo\n");
-    person.sees("you> ");
+    let mut person = TerminalUser::start(CommandDirectory::new().command(&["chat", &url, "--color", "never"]));
+    person.wait_for_text("you> ");
+    person.type_line("echo one \\");
+    person.type_line("two");
+    person.wait_for_text("Sabir demo> echo one \ntwo\n");
+    person.wait_for_text("you> ");
     // What is pasted is one message, whatever lines it has.
     write!(person.keyboard, "\x1b[200~echo three\nfour\x1b[201~\r").unwrap();
-    person.sees("Sabir demo> echo three\nfour\n");
-    person.sees("you> ");
+    person.wait_for_text("Sabir demo> echo three\nfour\n");
+    person.wait_for_text("you> ");
     // Up brings back the line before.
     write!(person.keyboard, "\x1b[A\r").unwrap();
-    person.sees("Sabir demo> echo three\nfour\n");
-    person.types("/exit");
-    assert_eq!(person.leaves(), 0);
+    person.wait_for_text("Sabir demo> echo three\nfour\n");
+    person.type_line("/exit");
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
 fn the_text_form_at_a_terminal_keeps_its_labels() {
     let (_demo, url) = demo(&[]);
-    let mut person = Person::sits_at(Desk::new().command(&["chat", "-a", &url, "-o", "text"]));
-    person.sees("you> ");
-    person.types("ask");
-    person.sees("Task ID: ");
-    person.sees("State: TASK_STATE_INPUT_REQUIRED");
-    person.sees("reply> ");
-    person.types("/exit");
-    assert_eq!(person.leaves(), 0);
+    let mut person = TerminalUser::start(CommandDirectory::new().command(&["chat", "-a", &url, "-o", "text"]));
+    person.wait_for_text("you> ");
+    person.type_line("ask");
+    person.wait_for_text("Task ID: ");
+    person.wait_for_text("State: TASK_STATE_INPUT_REQUIRED");
+    person.wait_for_text("reply> ");
+    person.type_line("/exit");
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
 fn ctrl_c_cancels_the_turn_and_drops_the_line() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
-    let mut person = Person::sits_at(desk.command(&["chat", &url, "--color", "never"]));
-    person.sees("you> ");
-    person.types("slow 30");
-    person.sees("1 of 60");
-    person.interrupts();
-    person.sees("the task is canceled");
-    person.sees("you> ");
+    let desk = CommandDirectory::new();
+    let mut person = TerminalUser::start(desk.command(&["chat", &url, "--color", "never"]));
+    person.wait_for_text("you> ");
+    person.type_line("slow 30");
+    person.wait_for_text("1 of 60");
+    person.press_ctrl_c();
+    person.wait_for_text("the task is canceled");
+    person.wait_for_text("you> ");
     write!(person.keyboard, "never sent\x03").unwrap();
-    person.sees("you> ");
-    person.types("/task");
-    person.sees("canceled");
-    person.sees("you> ");
+    person.wait_for_text("you> ");
+    person.type_line("/task");
+    person.wait_for_text("canceled");
+    person.wait_for_text("you> ");
     write!(person.keyboard, "\x04").unwrap();
-    assert_eq!(person.leaves(), 0);
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
@@ -189,64 +189,65 @@ fn ctrl_c_leaves_an_agent_that_never_answers() {
     // It takes the connection and says nothing, not even its card.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let mut person = Person::sits_at(Desk::new().command(&["chat", &url]));
-    person.sees("waiting for the agent");
-    person.interrupts();
-    assert_eq!(person.leaves(), 130);
+    let mut person = TerminalUser::start(CommandDirectory::new().command(&["chat", &url]));
+    person.wait_for_text("waiting for the agent");
+    person.press_ctrl_c();
+    assert_eq!(person.wait_for_exit(), 130);
 }
 
 #[test]
 fn a_signal_to_end_ends_the_chat_at_its_prompt() {
     let (_demo, url) = demo(&[]);
-    let mut person = Person::sits_at(Desk::new().command(&["chat", &url]));
-    person.sees("you>");
-    person.terminates();
-    assert_eq!(person.leaves(), 130);
+    let mut person = TerminalUser::start(CommandDirectory::new().command(&["chat", &url]));
+    person.wait_for_text("you>");
+    person.send_sigterm();
+    assert_eq!(person.wait_for_exit(), 130);
 }
 
 #[test]
 fn a_narrow_terminal_shows_the_whole_answer_while_its_width_changes() {
     let (_demo, url) = demo(&[]);
-    let mut person = Person::sits_at(Desk::new().command(&["chat", &url, "--color", "never"]));
-    person.resizes(20);
-    person.sees("you> ");
-    person.types("slow 1");
-    person.sees("1 of 2");
-    person.resizes(5);
-    person.sees("2 of 2");
-    person.resizes(200);
-    person.sees("Done after");
-    person.sees("you> ");
+    let mut person = TerminalUser::start(CommandDirectory::new().command(&["chat", &url, "--color", "never"]));
+    person.resize(20);
+    person.wait_for_text("you> ");
+    person.type_line("slow 1");
+    person.wait_for_text("1 of 2");
+    person.resize(5);
+    person.wait_for_text("2 of 2");
+    person.resize(200);
+    person.wait_for_text("Done after");
+    person.wait_for_text("you> ");
     let words = "echo one two three four five six seven eight nine ten";
-    person.resizes(20);
-    person.types(words);
-    person.sees(&format!("Sabir demo> {words}"));
-    person.types("/exit");
-    assert_eq!(person.leaves(), 0);
+    person.resize(20);
+    person.type_line(words);
+    person.wait_for_text(&format!("Sabir demo> {words}"));
+    person.type_line("/exit");
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
 fn ctrl_c_at_any_moment_of_a_turn_leaves_a_chat_that_goes_on() {
     let (_demo, url) = demo(&[]);
-    let mut person = Person::sits_at(in_own_session(Desk::new().command(&["chat", &url, "--color", "never"])));
-    person.sees("you> ");
+    let mut person =
+        TerminalUser::start(in_own_session(CommandDirectory::new().command(&["chat", &url, "--color", "never"])));
+    person.wait_for_text("you> ");
     for moment in (0..240).step_by(20) {
-        person.types("slow 1");
+        person.type_line("slow 1");
         thread::sleep(Duration::from_millis(moment));
         write!(person.keyboard, "\x03").unwrap();
-        person.sees("you> ");
+        person.wait_for_text("you> ");
     }
-    person.types("echo still here");
-    person.sees("Sabir demo> echo still here");
-    person.types("/exit");
-    assert_eq!(person.leaves(), 0);
+    person.type_line("echo still here");
+    person.wait_for_text("Sabir demo> echo still here");
+    person.type_line("/exit");
+    assert_eq!(person.wait_for_exit(), 0);
 }
 
 #[test]
 fn a_terminal_that_is_closed_in_the_middle_of_a_turn_ends_the_chat() {
     let (_demo, url) = demo(&[]);
-    let terminal = Terminal::open();
-    let desk = Desk::new();
+    let terminal = PseudoTerminal::open();
+    let desk = CommandDirectory::new();
     let mut command = in_own_session(desk.command(&["chat", &url]));
     command.env("TERM", "xterm-256color");
     command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
@@ -267,7 +268,7 @@ fn a_terminal_that_is_closed_in_the_middle_of_a_turn_ends_the_chat() {
     drop(near);
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TEST_TIMEOUT {
             child.kill().unwrap();
             panic!("the chat stays without a terminal");
         }
@@ -293,12 +294,12 @@ fn in_own_session(inner: Command) -> Command {
 }
 
 /// A pseudo-terminal.
-struct Terminal {
+struct PseudoTerminal {
     near: File,
     far: String,
 }
 
-impl Terminal {
+impl PseudoTerminal {
     fn open() -> Self {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&near).unwrap();
@@ -313,16 +314,16 @@ impl Terminal {
 }
 
 /// A user at a pseudo-terminal, who types and reads.
-struct Person {
+struct TerminalUser {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<String>>,
     seen: usize,
 }
 
-impl Person {
-    fn sits_at(mut command: Command) -> Self {
-        let terminal = Terminal::open();
+impl TerminalUser {
+    fn start(mut command: Command) -> Self {
+        let terminal = PseudoTerminal::open();
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
         let child = command.spawn().unwrap();
@@ -341,7 +342,7 @@ impl Person {
 
     /// Waits until this is shown after what was seen before.
     #[track_caller]
-    fn sees(&mut self, text: &str) {
+    fn wait_for_text(&mut self, text: &str) {
         let begun = Instant::now();
         loop {
             let screen = self.screen.lock().unwrap().clone();
@@ -349,42 +350,42 @@ impl Person {
                 self.seen += at + text.len();
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "no {text:?} in {:?}", &screen[self.seen..]);
+            assert!(begun.elapsed() < TEST_TIMEOUT, "no {text:?} in {:?}", &screen[self.seen..]);
             thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn types(&mut self, text: &str) {
+    fn type_line(&mut self, text: &str) {
         write!(self.keyboard, "{text}\r").unwrap();
     }
 
-    fn resizes(&self, columns: u16) {
+    fn resize(&self, columns: u16) {
         let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.keyboard, size).unwrap();
-        self.signals("-WINCH");
+        self.send_signal("-WINCH");
     }
 
-    fn interrupts(&self) {
-        self.signals("-INT");
+    fn press_ctrl_c(&self) {
+        self.send_signal("-INT");
     }
 
-    fn terminates(&self) {
-        self.signals("-TERM");
+    fn send_sigterm(&self) {
+        self.send_signal("-TERM");
     }
 
-    fn signals(&self, name: &str) {
+    fn send_signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
 
     #[track_caller]
-    fn leaves(mut self) -> i32 {
+    fn wait_for_exit(mut self) -> i32 {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap();
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TEST_TIMEOUT {
                 self.child.kill().unwrap();
                 panic!("it stays: {}", self.screen.lock().unwrap());
             }
@@ -393,7 +394,7 @@ impl Person {
     }
 }
 
-impl Drop for Person {
+impl Drop for TerminalUser {
     fn drop(&mut self) {
         // Only where a test failed half-way is it still there.
         _ = self.child.kill();

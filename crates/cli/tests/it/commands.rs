@@ -1,8 +1,8 @@
 //! Commands that end and say what they found, whatever the agent makes of them.
 
-use crate::sabir::{Home, Sabir};
-use crate::stub::{self, Asked, Told};
-use crate::tool::{Desk, finished};
+use crate::command_runner::{CommandDirectory, wait_for_exit};
+use crate::stub_agent::{self, StubRequest, StubResponse};
+use crate::test_server::{ServerDirectory, TestServer};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ fn agent(
 ) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut card: Value = serde_json::from_str(&stub::card(&url)).unwrap();
+    let mut card: Value = serde_json::from_str(&stub_agent::card(&url)).unwrap();
     change(&mut card);
-    stub::serve_at(listener, move |asked: &Asked| -> Told {
+    stub_agent::serve_at(listener, move |asked: &StubRequest| -> StubResponse {
         if asked.path.contains("/.well-known/") {
             return (200, "application/json", card.to_string());
         }
@@ -41,8 +41,8 @@ fn a_list_of_webhooks_that_is_null_is_empty() {
             },
             move |method| if method == methods { Value::Null } else { json!("not asked for") },
         );
-        let ran = Desk::new().run(&["task", "push-config", "list", "t-1", "-a", &url, "-o", "json"]);
-        ran.ok();
+        let ran = CommandDirectory::new().run(&["task", "push-config", "list", "t-1", "-a", &url, "-o", "json"]);
+        ran.expect_success();
         assert_eq!(ran.json()["configs"], json!([]), "{version}: {ran:?}");
     }
 }
@@ -52,16 +52,16 @@ fn a_list_of_webhooks_that_is_null_is_empty_over_http_too() {
     for version in ["1.0", "0.3.0"] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let mut card: Value = serde_json::from_str(&stub::card(&url)).unwrap();
+        let mut card: Value = serde_json::from_str(&stub_agent::card(&url)).unwrap();
         card["capabilities"] = json!({"pushNotifications": true});
         let interface = json!({"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": version});
         card["supportedInterfaces"] = json!([interface]);
-        stub::serve_at(listener, move |asked: &Asked| -> Told {
+        stub_agent::serve_at(listener, move |asked: &StubRequest| -> StubResponse {
             let is_card = asked.path.contains("/.well-known/");
             (200, "application/json", if is_card { card.to_string() } else { "null".into() })
         });
-        let ran = Desk::new().run(&["task", "push-config", "list", "t-1", "-a", &url, "-o", "json"]);
-        ran.ok();
+        let ran = CommandDirectory::new().run(&["task", "push-config", "list", "t-1", "-a", &url, "-o", "json"]);
+        ran.expect_success();
         assert_eq!(ran.json()["configs"], json!([]), "{version}: {ran:?}");
     }
 }
@@ -77,12 +77,12 @@ fn listening_for_notifications_ends_after_the_time_that_was_given() {
         },
     );
     let begun = Instant::now();
-    let ran = Desk::new().run(&["task", "push-config", "listen", "t-1", "-a", &url, "--timeout", "300ms"]);
+    let ran = CommandDirectory::new().run(&["task", "push-config", "listen", "t-1", "-a", &url, "--timeout", "300ms"]);
     assert_eq!(ran.code, 5, "{ran:?}");
     assert!(ran.stderr.contains("not done after 0.3s"), "{ran:?}");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     // Without a task as well.
-    let ran = Desk::new().run(&["task", "push-config", "listen", "--timeout", "300ms"]);
+    let ran = CommandDirectory::new().run(&["task", "push-config", "listen", "--timeout", "300ms"]);
     assert_eq!(ran.code, 5, "{ran:?}");
 }
 
@@ -96,7 +96,7 @@ fn the_extended_card_without_a_credential_says_what_is_asked_for() {
             },
             |_| json!({}),
         );
-        let ran = Desk::new().run(&["card", "get", "--extended", "-a", &url]);
+        let ran = CommandDirectory::new().run(&["card", "get", "--extended", "-a", &url]);
         assert_eq!(ran.code, 4, "{ran:?}");
         ran.stderr
     };
@@ -111,10 +111,10 @@ fn an_agent_that_was_simply_quick_has_not_failed_a_subscription() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut card: Value = serde_json::from_str(&stub::card(&url)).unwrap();
+    let mut card: Value = serde_json::from_str(&stub_agent::card(&url)).unwrap();
     card["capabilities"] = json!({"streaming": true});
     let done = AtomicBool::new(false);
-    stub::serve_at(listener, move |asked: &Asked| -> Told {
+    stub_agent::serve_at(listener, move |asked: &StubRequest| -> StubResponse {
         if asked.path.contains("/.well-known/") {
             return (200, "application/json", card.to_string());
         }
@@ -138,7 +138,17 @@ fn an_agent_that_was_simply_quick_has_not_failed_a_subscription() {
             _ => told("error", json!({"code": -32004, "message": "the task is done"})),
         }
     });
-    let ran = Desk::new().run(&["conformance", "-a", &url, "--text", "quick", "--slow-text", "slow", "-o", "json"]);
+    let ran = CommandDirectory::new().run(&[
+        "conformance",
+        "-a",
+        &url,
+        "--text",
+        "quick",
+        "--slow-text",
+        "slow",
+        "-o",
+        "json",
+    ]);
     let report = ran.json();
     let text = report.to_string();
     let checks = report["checks"].as_array().unwrap_or_else(|| panic!("{report}"));
@@ -149,22 +159,22 @@ fn an_agent_that_was_simply_quick_has_not_failed_a_subscription() {
 #[test]
 fn a_user_is_named_to_an_agent_native_server_by_a_token_of_ours() {
     let secret = "a-secret-that-two-sides-share-7";
-    let home = Home::new(&format!(
+    let home = ServerDirectory::new(&format!(
         "{}\n[auth]\naccept = [\"jwt\"]\n[auth.jwt]\nsecret = \"file:secret\"\n",
-        crate::sabir::AGENTS
+        crate::test_server::AGENTS
     ));
     std::fs::write(home.path("secret"), secret).unwrap();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let url = format!("http://{}", sabir.address);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let run = |shared: Option<&str>, words: &[&str]| {
         let mut command = desk.command(&[&["send", "hi", "-a", &url], words].concat());
         command.env_remove("A2A_SECRET");
         shared.into_iter().for_each(|value| _ = command.env("A2A_SECRET", value));
-        finished(command.spawn().unwrap())
+        wait_for_exit(command.spawn().unwrap())
     };
     let ran = run(Some(secret), &["--as-user", "ana@acme.test", "--debug", "--curl"]);
-    ran.ok();
+    ran.expect_success();
     let shown = format!("{}{}", ran.stdout, ran.stderr);
     assert!(!shown.contains(secret) && !shown.contains("eyJ"), "{shown}");
     assert_eq!(run(Some("another-secret-altogether-77"), &["--as-user", "ana@acme.test"]).code, 4);

@@ -1,14 +1,14 @@
 //! A shell that asks gets commands and options, and what only this machine and the agents know.
 
-use crate::sabir::{Home, Sabir};
-use crate::tool::{Desk, demo, finished};
+use crate::command_runner::{CommandDirectory, demo, wait_for_exit};
+use crate::test_server::{ServerDirectory, TestServer};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What is offered for the last word of a line.
-fn offered(desk: &Desk, line: &str) -> Vec<String> {
+fn offered(desk: &CommandDirectory, line: &str) -> Vec<String> {
     let words: Vec<&str> = ["--"].into_iter().chain(line.split(' ')).collect();
-    let ran = finished(desk.command(&words).env("SABIR_COMPLETE", "bash").spawn().unwrap());
+    let ran = wait_for_exit(desk.command(&words).env("SABIR_COMPLETE", "bash").spawn().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:#?}");
     ran.stdout.lines().map(str::to_owned).collect()
 }
@@ -16,7 +16,7 @@ fn offered(desk: &Desk, line: &str) -> Vec<String> {
 #[test]
 fn tasks_of_the_agent_that_was_typed_are_offered() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let sent = desk.run(&["send", &url, "echo a"]);
     let id = sent.fields("Task ID")[0].to_owned();
     for line in [
@@ -31,7 +31,7 @@ fn tasks_of_the_agent_that_was_typed_are_offered() {
 
 #[test]
 fn commands_and_options_are_offered() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     assert!(offered(&desk, "sabir ta").contains(&"task".to_owned()));
     assert!(offered(&desk, "sabir send --agent-").contains(&"--agent-card".to_owned()));
     // Nothing was served here: nothing is offered, and no store is made by asking.
@@ -41,7 +41,7 @@ fn commands_and_options_are_offered() {
 
 #[test]
 fn agents_and_keys_of_the_server_here_are_offered() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let file = "[server]\nlisten = \"127.0.0.1:4999\"\n[[agent]]\nname = \"prices\"\nkind = \"echo\"\n";
     std::fs::write(desk.path("sabir.toml"), file).unwrap();
     assert_eq!(offered(&desk, "sabir agent show "), ["prices"]);
@@ -53,7 +53,7 @@ fn agents_and_keys_of_the_server_here_are_offered() {
 #[test]
 fn an_agent_that_does_not_answer_costs_two_seconds_and_no_word() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let begun = Instant::now();
     assert!(offered(&desk, &format!("sabir task get http://{} ", silent.local_addr().unwrap())).is_empty());
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
@@ -61,12 +61,12 @@ fn an_agent_that_does_not_answer_costs_two_seconds_and_no_word() {
 
 #[test]
 fn bash_puts_a_url_together_again() {
-    let home = Home::new("[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n");
-    let server = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new("[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n");
+    let server = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let url = format!("http://{}", server.address);
     let id = desk.run(&["send", &url, "hi"]).fields("Task ID")[0].to_owned();
-    std::fs::write(desk.path("script"), desk.run(&["completion", "bash"]).ok()).unwrap();
+    std::fs::write(desk.path("script"), desk.run(&["completion", "bash"]).expect_success()).unwrap();
     // Bash itself takes the line apart at colons and hands over the pieces; the script reads the line.
     let line = format!("sabir task get {url} {}", &id[..4]);
     let program = format!(
@@ -76,6 +76,6 @@ fn bash_puts_a_url_together_again() {
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", &program]).current_dir(desk.path("")).env_clear().env("PATH", "/usr/bin:/bin");
     let child = bash.env("HOME", desk.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ran = finished(child.spawn().unwrap());
-    assert_eq!(ran.ok().trim(), id, "{ran:#?}");
+    let ran = wait_for_exit(child.spawn().unwrap());
+    assert_eq!(ran.expect_success().trim(), id, "{ran:#?}");
 }

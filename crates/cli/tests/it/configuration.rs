@@ -1,15 +1,15 @@
 //! A configuration is checked before a start, and a server says what it serves.
 
-use crate::ask::{saying, state};
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::tool::{Desk, Ran};
+use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::http_client::Request;
+use crate::rpc_client::{send_params, state};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use std::fs;
 
 const ECHO: &str = "[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n";
 
-fn check(text: &str, flags: &[&str]) -> Ran {
-    let desk = Desk::new();
+fn check(text: &str, flags: &[&str]) -> CommandOutput {
+    let desk = CommandDirectory::new();
     fs::write(desk.path("sabir.toml"), text).unwrap();
     let ran = desk.run(&[&["config", "check"], flags].concat());
     assert!(!desk.path("sabir-data").exists(), "a check leaves nothing behind");
@@ -43,26 +43,27 @@ fn what_a_start_would_refuse_is_refused_with_its_place() {
         let ran = check(text, &[]);
         assert!(ran.code == 1 && ran.stderr.contains(words), "{text}: {ran:#?}");
     }
-    let missing = Desk::new().run(&["config", "check", "no-such-file.toml"]);
+    let missing = CommandDirectory::new().run(&["config", "check", "no-such-file.toml"]);
     assert!(missing.code == 1 && missing.stderr.contains("no-such-file.toml"), "{missing:#?}");
 }
 
 #[test]
 fn a_setting_that_does_not_count_is_told_and_one_that_cannot_be_had_is_an_error() {
     let postgres = format!("[store]\nurl = \"postgres://sabir:hunter2@db.example/tasks\"\n{ECHO}");
-    let home = Home::new(&postgres);
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&postgres);
+    let said = home.expect_start_refused(home.command());
     for words in ["sabir.toml", "store.url", "sqlite:PATH"] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
     assert!(!said.contains("hunter2") && !home.data().exists(), "{said}");
-    let other =
-        Home::new(&format!("[store]\nurl = \"sqlite:other/sabir.db\"\n[server]\nlisten = \"127.0.0.1:4711\"\n{ECHO}"));
+    let other = ServerDirectory::new(&format!(
+        "[store]\nurl = \"sqlite:other/sabir.db\"\n[server]\nlisten = \"127.0.0.1:4711\"\n{ECHO}"
+    ));
     let mut command = other.command();
     command.env("SABIR_STORE__DURABILITY", "normal").arg("--echo");
-    let sabir = Sabir::run(&other, command);
-    eventually("the banner", || sabir.said().contains("Catalog:"));
-    let said = sabir.said();
+    let sabir = TestServer::run(&other, command);
+    eventually("the banner", || sabir.log_text().contains("Catalog:"));
+    let said = sabir.log_text();
     for (key, by) in [("store.url", "--data"), ("server.listen", "--listen"), ("agent", "--echo")] {
         let note =
             format!("note: {key} of {} is not used, because {by} replaces it", other.path("sabir.toml").display());
@@ -71,14 +72,14 @@ fn a_setting_that_does_not_count_is_told_and_one_that_cannot_be_had_is_an_error(
     assert!(!other.path("other").exists());
     assert!(!said.contains("durability"), "what replaces a default drops nothing: {said}");
     // A start without a file has nothing to say.
-    let plain = Sabir::start(ECHO);
-    eventually("the banner", || plain.said().contains("Catalog:"));
-    assert!(!plain.said().contains("note:"), "{}", plain.said());
+    let plain = TestServer::start(ECHO);
+    eventually("the banner", || plain.log_text().contains("Catalog:"));
+    assert!(!plain.log_text().contains("note:"), "{}", plain.log_text());
 }
 
 #[test]
 fn the_schema_is_json_that_knows_the_sections() {
-    let schema = Desk::new().run(&["config", "schema"]).json();
+    let schema = CommandDirectory::new().run(&["config", "schema"]).json();
     assert!(schema["properties"]["server"].is_object(), "{schema}");
     assert_eq!(schema["additionalProperties"], false);
 }
@@ -86,20 +87,20 @@ fn the_schema_is_json_that_knows_the_sections() {
 #[test]
 fn a_server_says_what_it_serves_and_a_failed_task_is_in_the_log() {
     let failing = "[[agent]]\nname = \"broken\"\nkind = \"exec\"\ncommand = \"echo /etc/secret >&2; exit 3\"\n";
-    let home = Home::new(&format!("{ECHO}{failing}"));
-    let sabir = Sabir::run(&home, home.command_at("localhost:0"));
-    eventually("the banner", || sabir.said().contains("Try: sabir chat http://127.0.0.1:"));
-    let said = sabir.said();
+    let home = ServerDirectory::new(&format!("{ECHO}{failing}"));
+    let sabir = TestServer::run(&home, home.command_at("localhost:0"));
+    eventually("the banner", || sabir.log_text().contains("Try: sabir chat http://127.0.0.1:"));
+    let said = sabir.log_text();
     for words in
         ["this machine only; no credential needed", "/agents/broken", "JSONRPC 1.0 0.3", "sabir.db", "/catalog"]
     {
         assert!(said.contains(words), "{words}: {said}");
     }
-    let task = sabir.send("/agents/broken", &saying("x"));
+    let task = sabir.send("/agents/broken", &send_params("x"));
     assert_eq!(state(&task), "TASK_STATE_FAILED");
     assert!(!task.to_string().contains("/etc/secret"), "{task}");
-    eventually("the line of the log", || sabir.said().contains("a task failed agent=broken"));
-    let said = sabir.said();
+    eventually("the line of the log", || sabir.log_text().contains("a task failed agent=broken"));
+    let said = sabir.log_text();
     assert!(said.contains(task["id"].as_str().unwrap()) && said.contains("exit code 3"), "{said}");
     assert!(said.contains("/etc/secret"), "the operator reads what the command wrote: {said}");
     assert!(!said.contains('\u{1b}'), "no colours in a file: {said}");
@@ -107,16 +108,16 @@ fn a_server_says_what_it_serves_and_a_failed_task_is_in_the_log() {
 
 #[test]
 fn each_request_is_a_line_where_the_operator_wants_it() {
-    let home = Home::new(&format!("[server]\naccess_log = true\n{ECHO}"));
-    let sabir = Sabir::at(&home);
+    let home = ServerDirectory::new(&format!("[server]\naccess_log = true\n{ECHO}"));
+    let sabir = TestServer::start_at(&home);
     sabir.ask(&Request::get("/catalog?q=private"));
-    eventually("the line", || sabir.said().contains("path=\"/catalog\" status=200"));
-    assert!(!sabir.said().contains("private"), "{}", sabir.said());
+    eventually("the line", || sabir.log_text().contains("path=\"/catalog\" status=200"));
+    assert!(!sabir.log_text().contains("private"), "{}", sabir.log_text());
 }
 
 #[test]
 fn a_browser_gets_a_page_and_a_program_gets_what_it_always_got() {
-    let sabir = Sabir::start(ECHO);
+    let sabir = TestServer::start(ECHO);
     let page = sabir.ask(&Request::get("/").with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"));
     assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
     assert!(page.text().contains("<code>echo</code>") && page.text().contains("sabir chat http://"), "{}", page.text());
@@ -128,11 +129,12 @@ fn a_browser_gets_a_page_and_a_program_gets_what_it_always_got() {
 
 #[test]
 fn an_organisation_whose_secret_the_server_does_not_have_is_refused() {
-    let home = Home::new(&format!("[auth.jwt]\nsecret = \"env:ORG_SECRET_OF_A_TEST\"\naudience = \"a\"\n{ECHO}"));
+    let home =
+        ServerDirectory::new(&format!("[auth.jwt]\nsecret = \"env:ORG_SECRET_OF_A_TEST\"\naudience = \"a\"\n{ECHO}"));
     let mut command = home.command();
     command.env("ORG_SECRET_OF_A_TEST", "0123456789abcdef0123456789abcdef");
-    let _sabir = Sabir::run(&home, command);
-    let desk = Desk::new();
+    let _sabir = TestServer::run(&home, command);
+    let desk = CommandDirectory::new();
     let files = [home.path("sabir.toml"), home.data()].map(|path| path.to_str().unwrap().to_owned());
     let add = |secret: &str| {
         desk.run(&["org", "add", "example.com", "--secret", secret, "--config", &files[0], "--data", &files[1]])

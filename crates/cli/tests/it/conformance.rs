@@ -1,7 +1,7 @@
 //! `sabir conformance`: a good agent passes, a broken one fails by name, and what was not seen is not passed.
 
-use crate::stub::{self, card};
-use crate::tool::{Desk, Ran, demo};
+use crate::command_runner::{CommandDirectory, CommandOutput, demo};
+use crate::stub_agent::{self, card};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
@@ -13,11 +13,11 @@ fn results<'a>(report: &'a Value, id: &str) -> Vec<&'a str> {
 #[test]
 fn the_demo_server_passes_over_every_binding() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let arguments =
         ["conformance", "-a", &url, "--strict", "--level", "should", "--slow-text", "slow 30", "-o", "json"];
     let ran = desk.run(&arguments);
-    ran.ok();
+    ran.expect_success();
     let report = ran.json();
     assert_eq!((&report["verdict"], &report["summary"]["fail"]), (&json!("pass"), &json!(0)), "{report:#}");
     for id in ["CORE-SEND-001", "CORE-CANCEL-001", "CORE-LIST-002", "STREAM-SUB-001", "CORE-MULTI-006"] {
@@ -33,8 +33,8 @@ fn the_demo_server_passes_over_every_binding() {
 #[test]
 fn one_binding_is_looked_at_where_one_is_named() {
     let (_demo, url) = demo(&["--no-streaming"]);
-    let ran = Desk::new().run(&["conformance", "-a", &url, "--transport", "rest"]);
-    let text = ran.ok();
+    let ran = CommandDirectory::new().run(&["conformance", "-a", &url, "--transport", "rest"]);
+    let text = ran.expect_success();
     assert!(text.lines().filter(|line| line.starts_with("Check: ")).count() > 20, "{text}");
     assert!(!text.contains("JSONRPC") && !text.contains("GRPC"), "{text}");
     let streams: Vec<&str> = text.lines().filter(|line| line.contains("CORE-STREAM-001")).collect();
@@ -49,7 +49,7 @@ fn broken() -> String {
     static URL: OnceLock<String> = OnceLock::new();
     URL.get_or_init(|| {
         let at: &'static OnceLock<String> = Box::leak(Box::default());
-        let url = stub::serve(move |asked| {
+        let url = stub_agent::serve(move |asked| {
             if asked.path.starts_with("/.well-known/") {
                 return (200, "application/json", card(at.get().unwrap()));
             }
@@ -69,9 +69,9 @@ fn broken() -> String {
 #[test]
 fn a_broken_agent_fails_by_name_without_failing_the_tool() {
     let url = broken();
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let ran = desk.run(&["conformance", "-a", &url, "-o", "json"]);
-    ran.ok();
+    ran.expect_success();
     let report = ran.json();
     assert_eq!(report["verdict"], "fail");
     for id in [
@@ -95,12 +95,12 @@ fn a_broken_agent_fails_by_name_without_failing_the_tool() {
 
 #[test]
 fn what_is_no_card_is_a_finding_and_nobody_there_is_not() {
-    let desk = Desk::new();
-    let nothing = stub::serve(|_| (404, "text/plain", "no".into()));
-    let ran: Ran = desk.run(&["conformance", "-a", &nothing]);
-    assert!(ran.ok().contains("Check: fail CARD-DISC-001"), "{ran:#?}");
+    let desk = CommandDirectory::new();
+    let nothing = stub_agent::serve(|_| (404, "text/plain", "no".into()));
+    let ran: CommandOutput = desk.run(&["conformance", "-a", &nothing]);
+    assert!(ran.expect_success().contains("Check: fail CARD-DISC-001"), "{ran:#?}");
     assert_eq!(ran.fields("Passed"), ["0"]);
-    let page = stub::serve(|_| (200, "text/html", "<html></html>".into()));
+    let page = stub_agent::serve(|_| (200, "text/html", "<html></html>".into()));
     let ran = desk.run(&["conformance", "-a", &page, "--strict"]);
     assert!(ran.code == 1 && ran.stdout.contains("Check: fail CARD-STRUCT-001"), "{ran:#?}");
     let nobody = desk.run(&["conformance", "-a", "http://127.0.0.1:9"]);
@@ -110,7 +110,7 @@ fn what_is_no_card_is_a_finding_and_nobody_there_is_not() {
 #[test]
 fn the_kit_is_run_where_it_is_and_its_report_taken_over() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let missing = desk.run(&["conformance", "-a", &url, "--tck", "."]);
     assert_eq!(missing.code, 2, "{missing:#?}");
     assert!(missing.stderr.contains("run_tck.py"), "{}", missing.stderr);
@@ -128,7 +128,7 @@ sys.exit(1)
 "#;
     std::fs::write(desk.path("kit/run_tck.py"), script).unwrap();
     let ran = desk.run(&["conformance", "-a", &url, "--tck", "kit", "--transport", "jsonrpc"]);
-    let kit = ran.ok().lines().find(|line| line.contains("DM-SERIAL-001")).unwrap();
+    let kit = ran.expect_success().lines().find(|line| line.contains("DM-SERIAL-001")).unwrap();
     let called = format!("--sut-host {url} --level must --transport jsonrpc");
     assert_eq!(kit, format!("Check: fail DM-SERIAL-001 MUST jsonrpc (kit) {called}: boom"));
     assert_eq!(ran.fields("Verdict"), ["fail"]);

@@ -1,10 +1,10 @@
 //! Streamed text stays one text for every reader, and an agent is given what was said before.
 
-use crate::ask::{message, saying, state};
-use crate::http::Request;
-use crate::sabir::{Home, Sabir};
-use crate::stub::{self, Asked, Told};
-use crate::tool::{Desk, finished};
+use crate::command_runner::{CommandDirectory, wait_for_exit};
+use crate::http_client::Request;
+use crate::rpc_client::{message, send_params, state};
+use crate::stub_agent::{self, StubRequest, StubResponse};
+use crate::test_server::{ServerDirectory, TestServer};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PIECES: [&str; 3] = ["un", "believ", "able"];
 
 /// An agent that streams one word in three chunks, and then completes or asks.
-fn word(name: &str, ending: &str) -> String {
+fn word_agent(name: &str, ending: &str) -> String {
     let step = |(at, text): (usize, &str)| {
         format!(
             "{{ artifact = {{ id = \"a\", text = \"{text}\", append = {}, last_chunk = {} }} }}, {{ wait_ms = 5 }}",
@@ -33,16 +33,16 @@ fn word(name: &str, ending: &str) -> String {
 }
 
 /// What a model endpoint was asked, in order.
-type Bodies = Arc<Mutex<Vec<Value>>>;
+type RequestBodies = Arc<Mutex<Vec<Value>>>;
 
 fn frame(delta: &Value) -> String {
     format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
 }
 
 /// A model that says one word in three deltas; it uses the tool `ask_word` first where a tool is offered and not yet used.
-fn model(bodies: &Bodies) -> String {
+fn model(bodies: &RequestBodies) -> String {
     let bodies = bodies.clone();
-    stub::serve(move |asked: &Asked| -> Told {
+    stub_agent::serve(move |asked: &StubRequest| -> StubResponse {
         let body = asked.json();
         let last = body["messages"].as_array().and_then(|all| all.last().cloned()).unwrap_or_default();
         let tool = body["tools"][0]["function"]["name"].as_str().map(str::to_owned);
@@ -59,7 +59,7 @@ fn model(bodies: &Bodies) -> String {
     })
 }
 
-fn clerk(url: &str, more: &str) -> String {
+fn endpoint_agent(url: &str, more: &str) -> String {
     format!(
         "[[agent]]\nname = \"clerk\"\nkind = \"openai\"\nurl = \"{url}/v1\"\n[agent.openai]\nmodel = \"m\"\nsystem = \"Be brief.\"\n{more}"
     )
@@ -71,7 +71,7 @@ fn parts(task: &Value) -> Vec<String> {
 }
 
 /// Calls a tool of `sabir mcp` and gives its text.
-fn mcp_text(desk: &Desk, agent: &str) -> String {
+fn mcp_text(desk: &CommandDirectory, agent: &str) -> String {
     let call =
         |id: u32, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let hello =
@@ -88,7 +88,7 @@ fn mcp_text(desk: &Desk, agent: &str) -> String {
         // The server ends with its input, so the input stays until there was time for an answer.
         thread::sleep(Duration::from_secs(3));
     });
-    let ran = finished(child);
+    let ran = wait_for_exit(child);
     writer.join().unwrap();
     let answers = ran.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let answer = answers.into_iter().find(|one| one["id"] == 2).unwrap_or_else(|| panic!("{ran:#?}"));
@@ -100,37 +100,37 @@ fn mcp_text(desk: &Desk, agent: &str) -> String {
 
 #[test]
 fn three_chunks_are_one_word_for_every_reader() {
-    let bodies = Bodies::default();
+    let bodies = RequestBodies::default();
     let url = model(&bodies);
-    let asks = word("asker", "{ ask_input = \"Which?\" }");
+    let asks = word_agent("asker", "{ ask_input = \"Which?\" }");
     let echo = "[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\nmentions = [\"word\"]\n";
     let tools = "[agent.openai.tools]\nagents = [\"word\"]\n";
-    let config = [echo, &word("word", "{ complete = \"\" }"), &asks, &clerk(&url, tools)].concat();
-    let sabir = Sabir::start(&config);
+    let config = [echo, &word_agent("word", "{ complete = \"\" }"), &asks, &endpoint_agent(&url, tools)].concat();
+    let sabir = TestServer::start(&config);
 
-    let mut stream = sabir.stream("/agents/word", "SendStreamingMessage", &saying("go"));
+    let mut stream = sabir.stream("/agents/word", "SendStreamingMessage", &send_params("go"));
     let chunks: Vec<String> = stream.rest().iter().filter_map(|frame| frame.chunk().map(str::to_owned)).collect();
     assert_eq!(chunks, PIECES, "a client that follows the stream sees the chunks");
-    let task = sabir.send("/agents/word", &saying("go"));
+    let task = sabir.send("/agents/word", &send_params("go"));
     assert_eq!((state(&task), parts(&task)), ("TASK_STATE_COMPLETED", vec!["unbelievable".to_owned()]));
     assert_eq!(parts(&sabir.get("/agents/word", &task["id"])), ["unbelievable"], "the stored task");
 
-    let mentioned = parts(&sabir.send("/", &saying("@word what is it?")));
+    let mentioned = parts(&sabir.send("/", &send_params("@word what is it?")));
     assert!(mentioned.iter().any(|text| text.contains("unbelievable")), "a mention: {mentioned:?}");
 
-    let answer = sabir.send("/agents/clerk", &saying("Ask the word"));
+    let answer = sabir.send("/agents/clerk", &send_params("Ask the word"));
     assert_eq!(parts(&answer), ["unbelievable"], "the answer of a model");
     let asked = bodies.lock().unwrap().clone();
     let tool = asked[1]["messages"].as_array().unwrap().iter().find(|one| one["role"] == "tool").cloned();
     assert_eq!(tool.unwrap_or_default()["content"], "unbelievable", "the result of a tool: {asked:#?}");
 
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let at = |name: &str| format!("http://{}/agents/{name}", sabir.address);
     let said = desk.run(&["send", "-a", &at("word"), "go"]);
     assert!(said.stdout.contains("unbelievable"), "sabir send: {said:?}");
     assert_eq!(mcp_text(&desk, &at("word")), "unbelievable", "a tool of sabir mcp");
 
-    let waiting = sabir.send("/agents/asker", &saying("go"));
+    let waiting = sabir.send("/agents/asker", &send_params("go"));
     assert_eq!(state(&waiting), "TASK_STATE_INPUT_REQUIRED");
     let data = sabir.home.data();
     let inbox = desk.run(&["inbox", "show", waiting["id"].as_str().unwrap(), "--data", data.to_str().unwrap()]);
@@ -143,7 +143,7 @@ fn slow_model(words: usize, pause: Duration) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            stub::read(&stream).unwrap();
+            stub_agent::read_request(&stream).unwrap();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
             stream.write_all(head.as_bytes()).unwrap();
             for n in 0..words {
@@ -161,9 +161,9 @@ fn slow_model(words: usize, pause: Duration) -> String {
 #[test]
 fn four_hundred_words_are_few_events_and_one_part() {
     let url = slow_model(400, Duration::from_millis(20));
-    let sabir = Sabir::start(&clerk(&url, ""));
+    let sabir = TestServer::start(&endpoint_agent(&url, ""));
     let begun = Instant::now();
-    let mut stream = sabir.stream("/agents/clerk", "SendStreamingMessage", &saying("go"));
+    let mut stream = sabir.stream("/agents/clerk", "SendStreamingMessage", &send_params("go"));
     let (mut events, mut text, mut first) = (0, String::new(), None);
     while let Some(frame) = stream.next() {
         events += 1;
@@ -183,7 +183,7 @@ fn four_hundred_words_are_few_events_and_one_part() {
 }
 
 /// The roles and contents that the model was told, without the system prompt.
-fn told(body: &Value) -> Vec<(String, String)> {
+fn model_messages(body: &Value) -> Vec<(String, String)> {
     let said = body["messages"].as_array().unwrap().iter().filter(|one| one["role"] != "system");
     said.map(|one| (one["role"].as_str().unwrap().to_owned(), one["content"].as_str().unwrap_or("").to_owned()))
         .collect()
@@ -195,11 +195,11 @@ fn pair(role: &str, content: &str) -> (String, String) {
 
 #[test]
 fn a_model_knows_the_conversation_of_its_owner_also_after_a_restart() {
-    let bodies = Bodies::default();
+    let bodies = RequestBodies::default();
     let url = model(&bodies);
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{}", clerk(&url, "")));
-    let sabir = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{}", endpoint_agent(&url, "")));
+    let sabir = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let files = [home.path("sabir.toml"), home.data()].map(|path| path.to_str().unwrap().to_owned());
     // Made while the server runs, and used at once.
     let key = |owner: &str| {
@@ -208,8 +208,8 @@ fn a_model_knows_the_conversation_of_its_owner_also_after_a_restart() {
         made.json()["key"].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned()
     };
     let (ann, bob) = (key("ann"), key("bob"));
-    let send = |sabir: &Sabir, key: &str, text: &str| {
-        let mut said = saying(text);
+    let send = |sabir: &TestServer, key: &str, text: &str| {
+        let mut said = send_params(text);
         said["message"]["contextId"] = json!("a-context-that-both-chose");
         let request = Request::post("/agents/clerk/message:send", said.to_string()).with("X-API-Key", key);
         let reply = sabir.ask(&request.with("Content-Type", "application/json"));
@@ -218,31 +218,35 @@ fn a_model_knows_the_conversation_of_its_owner_also_after_a_restart() {
     };
     let first = send(&sabir, &ann, "My name is Ann");
     assert_eq!(first["messages"][0], json!({"role": "system", "content": "Be brief."}));
-    assert_eq!(told(&first), [pair("user", "My name is Ann")]);
+    assert_eq!(model_messages(&first), [pair("user", "My name is Ann")]);
     let known = [pair("user", "My name is Ann"), pair("assistant", "unbelievable")];
-    let second = told(&send(&sabir, &ann, "What is my name?"));
+    let second = model_messages(&send(&sabir, &ann, "What is my name?"));
     assert_eq!(second, [&known[..], &[pair("user", "What is my name?")]].concat());
-    assert_eq!(told(&send(&sabir, &bob, "Who am I?")), [pair("user", "Who am I?")], "another owner's conversation");
+    assert_eq!(
+        model_messages(&send(&sabir, &bob, "Who am I?")),
+        [pair("user", "Who am I?")],
+        "another owner's conversation"
+    );
 
     let home = sabir.kill();
-    let sabir = Sabir::at(&home);
-    let third = told(&send(&sabir, &ann, "And now?"));
+    let sabir = TestServer::start_at(&home);
+    let third = model_messages(&send(&sabir, &ann, "And now?"));
     let known = [&second[..], &[pair("assistant", "unbelievable"), pair("user", "And now?")]].concat();
     assert_eq!(third, known);
 }
 
 #[test]
 fn an_endpoint_is_given_the_conversation_unless_it_is_switched_off() {
-    let bodies = Bodies::default();
+    let bodies = RequestBodies::default();
     let seen = bodies.clone();
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         seen.lock().unwrap().push(asked.json());
         (200, "application/json", json!({"text": "noted"}).to_string())
     });
     let agent =
         |name: &str, more: &str| format!("[[agent]]\nname = \"{name}\"\nkind = \"http\"\nurl = \"{url}\"\n{more}");
     let off = "[agent.http]\nconversation_messages_max = 0\n";
-    let sabir = Sabir::start(&(agent("on", "") + &agent("off", off)));
+    let sabir = TestServer::start(&(agent("on", "") + &agent("off", off)));
     let send = |at: &str, text: &str| {
         let mut said = message(text);
         said["contextId"] = json!("c");
@@ -264,7 +268,7 @@ fn an_endpoint_is_given_the_conversation_unless_it_is_switched_off() {
 }
 
 /// Sends a text in a context; how long the caller waits.
-fn send_in(sabir: &Sabir, path: &str, context: &str, text: &str) -> Duration {
+fn send_in(sabir: &TestServer, path: &str, context: &str, text: &str) -> Duration {
     let mut said = message(text);
     said["contextId"] = json!(context);
     let begun = Instant::now();
@@ -275,10 +279,13 @@ fn send_in(sabir: &Sabir, path: &str, context: &str, text: &str) -> Duration {
 #[test]
 #[ignore = "fills a context with 10,000 tasks; ./test --full runs it"]
 fn a_context_of_ten_thousand_tasks_is_read_as_fast_as_a_short_one() {
-    let bodies = Bodies::default();
+    let bodies = RequestBodies::default();
     let url = model(&bodies);
-    let home = Home::new(&format!("[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n{}", clerk(&url, "")));
-    let sabir = Sabir::at(&home);
+    let home = ServerDirectory::new(&format!(
+        "[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n{}",
+        endpoint_agent(&url, "")
+    ));
+    let sabir = TestServer::start_at(&home);
     // Most tasks of the context are another agent's: they are not told, and must not be read one by one either.
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -302,21 +309,24 @@ fn a_context_of_ten_thousand_tasks_is_read_as_fast_as_a_short_one() {
     let (short, long) = (median("short"), median("long"));
     println!("a turn takes {short:?} in a short context, {long:?} in one of 10,000 tasks");
     assert!(long < short * 3 + Duration::from_millis(20), "{long:?} after {short:?}");
-    let told = told(bodies.lock().unwrap().last().unwrap());
+    let told = model_messages(bodies.lock().unwrap().last().unwrap());
     assert_eq!((told.len(), &told[40]), (41, &pair("user", "new")));
 }
 
 #[test]
 fn no_more_of_a_long_context_is_told_than_the_limit() {
-    let bodies = Bodies::default();
+    let bodies = RequestBodies::default();
     let url = model(&bodies);
-    let home = Home::new(&format!("[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n{}", clerk(&url, "")));
-    let sabir = Sabir::at(&home);
+    let home = ServerDirectory::new(&format!(
+        "[[agent]]\nname = \"echo\"\nkind = \"echo\"\ndefault = true\n{}",
+        endpoint_agent(&url, "")
+    ));
+    let sabir = TestServer::start_at(&home);
     let send = |text: &str| send_in(&sabir, "/agents/clerk", "long", text);
     for n in 0..60 {
         send(&format!("message {n}"));
     }
-    let told = told(bodies.lock().unwrap().last().unwrap());
+    let told = model_messages(bodies.lock().unwrap().last().unwrap());
     assert_eq!(told.len(), 41, "forty messages of the conversation, and the new one");
     assert_eq!((&told[38], &told[40]), (&pair("user", "message 58"), &pair("user", "message 59")));
 }

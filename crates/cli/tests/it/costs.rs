@@ -1,13 +1,13 @@
 //! What a peer can cost: memory for what it sends and for what it does not read, and places that it keeps.
 
-use crate::ask::{DESK, Problem, answering, envelope, saying, state};
-use crate::authority::Authority;
+use crate::certificate_authority::CertificateAuthority;
+use crate::command_runner::CommandDirectory;
 use crate::demo::{field, spoken};
-use crate::http::{Request, Wire};
+use crate::http_client::{HttpConnection, Request};
 use crate::protocols::{DATA, Http2, SETTINGS};
-use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::rpc_client::{DESK_PATH, ProtocolError, answer_params, envelope, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, eventually};
 use crate::tls;
-use crate::tool::Desk;
 use serde_json::json;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ fn limited(lines: &str) -> String {
 }
 
 /// A server that may not have more than a gigabyte and a half.
-fn confined(config: &str) -> Sabir {
-    let home = Home::new(config);
-    let command = home.under(ADDRESS_SPACE);
-    Sabir::run(&home, command)
+fn confined(config: &str) -> TestServer {
+    let home = ServerDirectory::new(config);
+    let command = home.command_in_shell(ADDRESS_SPACE);
+    TestServer::run(&home, command)
 }
 
 /// A field of any length.
@@ -60,7 +60,7 @@ fn dense_messages() -> [(&'static str, Vec<u8>); 4] {
 }
 
 /// Sends a body as the windows of the server allow, and returns whether it was answered with a message.
-fn pour(client: &mut Http2, headers: &[(&str, &str)], body: &[u8]) -> bool {
+fn send_body(client: &mut Http2, headers: &[(&str, &str)], body: &[u8]) -> bool {
     let stream = client.begin(headers, false);
     // What every stream may have by default is what the server announced, a mebibyte; the connection has less at first.
     let (mut connection, mut own) = (65_535, 65_535);
@@ -122,14 +122,14 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 /// The most memory that was ever in use, in MiB.
-fn peak(sabir: &Sabir) -> u64 {
+fn peak_memory(sabir: &TestServer) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", sabir.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
 }
 
 /// What was refused of gRPC, by the word for it.
-fn refused(sabir: &Sabir, dialect: &str, status: &str) -> u64 {
+fn refused(sabir: &TestServer, dialect: &str, status: &str) -> u64 {
     let metrics = sabir.ask(&Request::get("/metrics")).text();
     let lines = metrics.lines().filter(|line| line.starts_with("sabir_requests_total{"));
     let lines =
@@ -138,11 +138,11 @@ fn refused(sabir: &Sabir, dialect: &str, status: &str) -> u64 {
 }
 
 /// A server with little memory for holders of keys, and a key.
-fn keyed() -> (Sabir, String) {
-    let home = Home::new(&AGENTS.replace("[limits]", "[auth]\naccept = [\"api_key\"]\n[limits]"));
-    let sabir = Sabir::run(&home, home.under(ADDRESS_SPACE));
+fn keyed() -> (TestServer, String) {
+    let home = ServerDirectory::new(&AGENTS.replace("[limits]", "[auth]\naccept = [\"api_key\"]\n[limits]"));
+    let sabir = TestServer::run(&home, home.command_in_shell(ADDRESS_SPACE));
     let data = home.data().display().to_string();
-    let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data]).json();
+    let made = CommandDirectory::new().run(&["key", "create", "-o", "json", "--data", &data]).json();
     let key = made["key"].as_str().unwrap().to_owned();
     eventually("the key is taken", || sabir.ask(&Request::get("/tasks").with("X-API-Key", &*key)).status == 200);
     (sabir, key)
@@ -152,26 +152,26 @@ fn keyed() -> (Sabir, String) {
 fn a_dense_grpc_message_costs_about_what_was_sent_and_callers_without_a_credential_have_nothing_decoded() {
     let (sabir, key) = keyed();
     let host = sabir.address.to_string();
-    let before = peak(&sabir);
+    let before = peak_memory(&sabir);
     for (path, message) in dense_messages() {
         for shown in ["", &key] {
             let mut client = Http2::open(&sabir);
-            assert!(!pour(&mut client, &grpc_headers(&host, path, shown), &framed(&message)), "{path}");
+            assert!(!send_body(&mut client, &grpc_headers(&host, path, shown), &framed(&message)), "{path}");
         }
     }
-    let more = peak(&sabir) - before;
+    let more = peak_memory(&sabir) - before;
     println!("messages of 16 MiB: {more} MiB at most");
     assert!(more < 120, "messages of 16 MiB took {more} MiB");
     // What is no message at all is not looked at either before its caller is known.
     let mut client = Http2::open(&sabir);
-    assert!(!pour(&mut client, &grpc_headers(&host, SEND, ""), &framed(b"\x12\x05\x00")));
+    assert!(!send_body(&mut client, &grpc_headers(&host, SEND, ""), &framed(b"\x12\x05\x00")));
     assert_eq!(
         (refused(&sabir, "1.0 GRPC", "UNAUTHENTICATED"), refused(&sabir, "0.3 GRPC", "UNAUTHENTICATED")),
         (4, 1)
     );
     assert_eq!((refused(&sabir, "1.0 GRPC", "INVALID_PARAMS"), refused(&sabir, "0.3 GRPC", "INVALID_PARAMS")), (3, 1));
     let large = [field(1, "desk"), long_field(2, &chat(10 * MIB))].concat();
-    let served = pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &framed(&large));
+    let served = send_body(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &framed(&large));
     assert!(served, "a large message is served");
 }
 
@@ -191,7 +191,7 @@ fn several_dense_grpc_messages_at_once_leave_the_server_alive() {
             let (sabir, key, message) = (sabir.clone(), key.clone(), message.clone());
             thread::spawn(move || {
                 let host = sabir.address.to_string();
-                pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &message)
+                send_body(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, &key), &message)
             })
         })
         .collect();
@@ -217,14 +217,14 @@ fn a_grpc_frame_that_announces_too_much_is_refused_before_it_is_sent() {
 
 #[test]
 fn a_grpc_message_counts_for_several_times_its_length_while_it_is_decoded() {
-    let sabir = Sabir::start(&limited("body_bytes_max = 1048576\ninflight_bytes_max = 4194304"));
+    let sabir = TestServer::start(&limited("body_bytes_max = 1048576\ninflight_bytes_max = 4194304"));
     let host = sabir.address.to_string();
     let is_served = || {
         let message = framed(&[field(1, "desk"), long_field(2, &chat(900 << 10))].concat());
-        pour(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, ""), &message)
+        send_body(&mut Http2::open(&sabir), &grpc_headers(&host, SEND, ""), &message)
     };
     assert!(is_served(), "one finds room if it is alone");
-    let mut slow = Wire::open(sabir.address);
+    let mut slow = HttpConnection::open(sabir.address);
     slow.write(&Request::post("/", "").with("Content-Length", MIB.to_string()).head(sabir.address));
     slow.write(&vec![b' '; MIB - 1]);
     eventually("three mebibytes more find no room beside one", || !is_served());
@@ -235,7 +235,7 @@ fn a_grpc_message_counts_for_several_times_its_length_while_it_is_decoded() {
 
 #[test]
 fn a_grpc_message_may_have_so_many_members() {
-    let sabir = Sabir::start(&limited("grpc_members_max = 20\nparts_max = 2"));
+    let sabir = TestServer::start(&limited("grpc_members_max = 20\nparts_max = 2"));
     let host = sabir.address.to_string();
     let mut client = Http2::open(&sabir);
     let mut is_served = |more: Vec<u8>| {
@@ -249,8 +249,8 @@ fn a_grpc_message_may_have_so_many_members() {
 }
 
 /// A task whose text has so many bytes; it is there twice, as what was said and as what was answered.
-fn large_task(sabir: &Sabir, bytes: usize) -> String {
-    let task = sabir.send("/", &saying(&"x".repeat(bytes)));
+fn large_task(sabir: &TestServer, bytes: usize) -> String {
+    let task = sabir.send("/", &send_params(&"x".repeat(bytes)));
     task["id"].as_str().unwrap().to_owned()
 }
 
@@ -260,17 +260,17 @@ fn get_task(id: &str) -> Request {
 
 #[test]
 fn a_peer_that_does_not_read_is_cut_off() {
-    let sabir = Sabir::start(&limited("write_seconds_max = 1\noutgoing_bytes_max = 1073741824"));
+    let sabir = TestServer::start(&limited("write_seconds_max = 1\noutgoing_bytes_max = 1073741824"));
     let id = large_task(&sabir, 12 * MIB);
     let open = || {
-        let mut idle = Wire::open(sabir.address);
+        let mut idle = HttpConnection::open(sabir.address);
         idle.send(&get_task(&id));
         idle
     };
-    let mut idle: Vec<Wire> = (0..5).map(|_| open()).collect();
+    let mut idle: Vec<HttpConnection> = (0..5).map(|_| open()).collect();
     // One that reads now and then, but enough, gets everything, however long it takes.
     let mut slow = open();
-    let mut left: usize = slow.reply_head().unwrap().header("Content-Length").unwrap().parse().unwrap();
+    let mut left: usize = slow.read_head().unwrap().header("Content-Length").unwrap().parse().unwrap();
     while left > 0 {
         let piece = left.min(MIB);
         assert!(slow.take(piece).is_some(), "a slow reader was cut off");
@@ -285,29 +285,29 @@ fn a_peer_that_does_not_read_is_cut_off() {
         sabir.metric("sabir_open_connections") <= 1.0
     });
     for wire in &mut idle {
-        assert!(wire.try_reply().is_none(), "a part of an answer passes for all of it");
+        assert!(wire.try_response().is_none(), "a part of an answer passes for all of it");
     }
     sabir.still_serves();
 }
 
 #[test]
 fn a_peer_that_does_not_read_is_cut_off_inside_of_tls() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let sabir = tls::secured(&authority, "", &limited("write_seconds_max = 1"));
     let id = large_task(&sabir, 12 * MIB);
     let open = || {
-        let mut idle = sabir.wire();
+        let mut idle = sabir.connect();
         idle.send(&get_task(&id));
         idle
     };
-    let idle: Vec<Wire> = (0..3).map(|_| open()).collect();
+    let idle: Vec<HttpConnection> = (0..3).map(|_| open()).collect();
     eventually("their connections are given back", || sabir.metric("sabir_open_connections") <= 1.0);
     drop(idle);
     sabir.still_serves();
 }
 
 /// An HTTP/2 client whose streams have no window at first.
-fn without_window(sabir: &Sabir) -> Http2 {
+fn without_window(sabir: &TestServer) -> Http2 {
     let mut client = Http2::open(sabir);
     client.frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
     client
@@ -334,7 +334,7 @@ fn reset(client: &mut Http2, stream: u32, mut meanwhile: impl FnMut(&mut Http2))
 #[test]
 fn a_stream_whose_window_stays_shut_is_reset_and_the_connection_goes_on() {
     const CANCEL: u32 = 8;
-    let sabir = Sabir::start(&limited("write_seconds_max = 1"));
+    let sabir = TestServer::start(&limited("write_seconds_max = 1"));
     let id = large_task(&sabir, 200_000);
     let host = sabir.address.to_string();
     let mut client = without_window(&sabir);
@@ -371,14 +371,14 @@ fn a_stream_whose_window_stays_shut_is_reset_and_the_connection_goes_on() {
 
 #[test]
 fn a_quiet_stream_over_http2_is_not_reset() {
-    let sabir = Sabir::start(&limited("write_seconds_max = 1\nkeep_alive_seconds = 600"));
+    let sabir = TestServer::start(&limited("write_seconds_max = 1\nkeep_alive_seconds = 600"));
     let host = sabir.address.to_string();
     let mut client = Http2::open(&sabir);
-    let stream = client.send("POST", &host, DESK, &envelope("SendStreamingMessage", &saying("forever")));
+    let stream = client.send("POST", &host, DESK_PATH, &envelope("SendStreamingMessage", &send_params("forever")));
     while !matches!(client.next(), (DATA, _, of, _) if of == stream) {}
-    let list = sabir.result(DESK, "ListTasks", &json!({}));
+    let list = sabir.result(DESK_PATH, "ListTasks", &json!({}));
     thread::sleep(Duration::from_millis(2500));
-    sabir.result(DESK, "CancelTask", &json!({"id": list["tasks"][0]["id"]}));
+    sabir.result(DESK_PATH, "CancelTask", &json!({"id": list["tasks"][0]["id"]}));
     let body = client.raw_bodies(&[stream]).remove(0).1;
     assert!(String::from_utf8_lossy(&body).contains("TASK_STATE_CANCELED"));
 }
@@ -387,19 +387,19 @@ fn a_quiet_stream_over_http2_is_not_reset() {
 fn a_proxy_may_have_more_connections_than_an_address() {
     let config = limited("connections_per_address_max = 2")
         .replace("[limits]", "[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n[limits]");
-    let sabir = Sabir::start(&config);
-    let mut all: Vec<Wire> = (0..6).map(|_| Wire::open(sabir.address)).collect();
+    let sabir = TestServer::start(&config);
+    let mut all: Vec<HttpConnection> = (0..6).map(|_| HttpConnection::open(sabir.address)).collect();
     for wire in &mut all {
         wire.send(&Request::get("/healthz"));
-        assert_eq!(wire.reply().status, 200);
+        assert_eq!(wire.response().status, 200);
     }
 }
 
 #[test]
 fn unread_answers_have_a_budget_and_small_ones_go_on() {
-    let sabir = Sabir::start(&limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 7340032"));
+    let sabir = TestServer::start(&limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 7340032"));
     let id = large_task(&sabir, 3 * MIB / 2);
-    let open = sabir.send(DESK, &saying(&format!("book {}", "x".repeat(3 * MIB))));
+    let open = sabir.send(DESK_PATH, &send_params(&format!("book {}", "x".repeat(3 * MIB))));
     let host = sabir.address.to_string();
     let mut client = without_window(&sabir);
     let streams: Vec<u32> = (0..12).map(|_| client.send("GET", &host, &format!("/tasks/{id}"), "")).collect();
@@ -411,22 +411,22 @@ fn unread_answers_have_a_budget_and_small_ones_go_on() {
     assert!(sabir.metric("sabir_requests_shed_total") >= 10.0, "two answers of three mebibytes find room");
     let refused = sabir.ask(&get_task(&id));
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
-    assert_eq!(Problem::of_rest(&refused).reason, "UNAVAILABLE");
+    assert_eq!(ProtocolError::from_rest(&refused).reason, "UNAVAILABLE");
     let refused = sabir.ask(&Request::post("/", envelope("GetTask", &json!({"id": id}))));
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
     assert_eq!(refused.json()["id"], "r1");
-    assert_eq!(Problem::of_rpc(&refused.json()).reason, "UNAVAILABLE");
+    assert_eq!(ProtocolError::from_rpc(&refused.json()).reason, "UNAVAILABLE");
     let older = sabir.ask(&Request::get(&format!("/v1/tasks/{id}")).with("A2A-Version", "0.3"));
     assert_eq!((older.status, older.header("Retry-After")), (503, Some("1")), "{}", older.text());
     let message = Http2::open(&sabir).grpc(&host, "/lf.a2a.v1.A2AService/GetTask", &field(2, &id));
     assert!(message.is_empty(), "{} bytes", message.len());
-    let mut events = sabir.stream_after(DESK, "SubscribeToTask", &json!({"id": open["id"]}), None);
+    let mut events = sabir.stream_after(DESK_PATH, "SubscribeToTask", &json!({"id": open["id"]}), None);
     let first = events.next().expect("a stream says why it ends");
-    assert_eq!(Problem::of_rpc(&first.data).reason, "UNAVAILABLE");
+    assert_eq!(ProtocolError::from_rpc(&first.data).reason, "UNAVAILABLE");
     assert!(events.next().is_none());
     sabir.still_serves();
     assert_eq!(
-        state(&sabir.send(DESK, &answering(&sabir.send(DESK, &saying("book")), "never"))),
+        state(&sabir.send(DESK_PATH, &answer_params(&sabir.send(DESK_PATH, &send_params("book")), "never"))),
         "TASK_STATE_REJECTED"
     );
     drop(client);
@@ -436,7 +436,7 @@ fn unread_answers_have_a_budget_and_small_ones_go_on() {
 #[test]
 fn one_address_leaves_half_of_the_outgoing_budget_to_others() {
     let config = limited("outgoing_bytes_max = 33554432\ntask_bytes_max = 8388608");
-    let sabir = Sabir::start(&config);
+    let sabir = TestServer::start(&config);
     let id = large_task(&sabir, 3 * MIB / 2);
     let host = sabir.address.to_string();
     // As many as would fill the budget three times, on several connections of one address.
@@ -455,12 +455,13 @@ fn one_address_leaves_half_of_the_outgoing_budget_to_others() {
     let refused = sabir.ask(&get_task(&id));
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{}", refused.text());
     // Another address gets the same answer, and several of them at the same time.
-    let mut others: Vec<Wire> = (0..4).map(|_| Wire::open_from("127.0.0.9", sabir.address)).collect();
+    let mut others: Vec<HttpConnection> =
+        (0..4).map(|_| HttpConnection::open_from("127.0.0.9", sabir.address)).collect();
     for other in &mut others {
         other.send(&get_task(&id));
     }
     for other in &mut others {
-        let reply = other.reply();
+        let reply = other.response();
         assert!(reply.status == 200 && reply.text().len() > 3 * MIB, "{} {}", reply.status, reply.text().len());
     }
     drop(greedy);
@@ -471,7 +472,7 @@ fn one_address_leaves_half_of_the_outgoing_budget_to_others() {
 fn a_proxy_has_the_whole_outgoing_budget_and_each_client_behind_it_half() {
     let config = limited("outgoing_bytes_max = 16777216\ntask_bytes_max = 6291456")
         .replace("[limits]", "[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n[limits]");
-    let sabir = Sabir::start(&config);
+    let sabir = TestServer::start(&config);
     let id = large_task(&sabir, 3 * MIB / 2);
     let host = sabir.address.to_string();
     let path = format!("/tasks/{id}");
@@ -508,11 +509,11 @@ fn a_proxy_has_the_whole_outgoing_budget_and_each_client_behind_it_half() {
 
 #[test]
 fn a_limit_that_no_answer_could_keep_is_refused_at_the_start() {
-    let home = Home::new(&limited("task_bytes_max = 10000000\noutgoing_bytes_max = 10000000"));
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&limited("task_bytes_max = 10000000\noutgoing_bytes_max = 10000000"));
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("outgoing_bytes_max") && said.contains("task_bytes_max"), "{said}");
-    let home = Home::new(&limited("write_seconds_max = 0"));
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&limited("write_seconds_max = 0"));
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("write_seconds_max"), "{said}");
 }
 
@@ -521,7 +522,7 @@ fn a_reader_of_many_large_answers_leaves_the_server_alive() {
     let sabir = confined(AGENTS);
     let id = large_task(&sabir, 6 * MIB);
     let host = sabir.address.to_string();
-    let before = peak(&sabir);
+    let before = peak_memory(&sabir);
     let mut client = without_window(&sabir);
     let streams: Vec<u32> = (0..100).map(|_| client.send("GET", &host, &format!("/tasks/{id}"), "")).collect();
     let mut heads = 0;
@@ -529,14 +530,14 @@ fn a_reader_of_many_large_answers_leaves_the_server_alive() {
         heads += usize::from(client.next().0 == HEADERS);
     }
     sabir.still_serves();
-    let more = peak(&sabir) - before;
+    let more = peak_memory(&sabir) - before;
     println!("100 unread answers of 12 MiB: {more} MiB at most");
     assert!(more < 500, "{more} MiB for 100 unread answers of 12 MiB");
 }
 
 #[test]
 fn a_page_of_a_list_ends_at_a_number_of_bytes() {
-    let sabir = Sabir::start(&limited("list_bytes_max = 100000"));
+    let sabir = TestServer::start(&limited("list_bytes_max = 100000"));
     let mut sent: Vec<String> = (0..7).map(|n| large_task(&sabir, if n == 3 { 200_000 } else { 20_000 })).collect();
     let (mut listed, mut pages, mut token) = (Vec::new(), Vec::new(), String::new());
     loop {
@@ -560,11 +561,11 @@ fn a_page_of_a_list_ends_at_a_number_of_bytes() {
 
 #[test]
 fn a_command_that_says_nothing_holds_up_no_other() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let data = sabir.home.data();
     let silent: Vec<UnixStream> = (0..5).map(|_| UnixStream::connect(data.join("sabir.sock")).unwrap()).collect();
     let begun = Instant::now();
-    let ran = Desk::new().run(&["push", "list", "--data", &data.display().to_string()]);
+    let ran = CommandDirectory::new().run(&["push", "list", "--data", &data.display().to_string()]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     drop(silent);
@@ -572,11 +573,11 @@ fn a_command_that_says_nothing_holds_up_no_other() {
 
 #[test]
 fn a_request_with_two_hosts_is_refused() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     for second in [sabir.address.to_string(), "evil.example".into()] {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         wire.write(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nHost: {second}\r\n\r\n", sabir.address).as_bytes());
-        assert_eq!(wire.reply().status, 400, "{second}");
+        assert_eq!(wire.response().status, 400, "{second}");
     }
     sabir.still_serves();
 }

@@ -1,21 +1,21 @@
 //! Damage that is only found while serving: the task it hit is an internal error, everything else is served.
 
-use crate::ask::{INTERNAL, Problem, saying, state};
-use crate::http::Request;
-use crate::sabir::{AGENTS, Home, Sabir};
+use crate::http_client::Request;
+use crate::rpc_client::{INTERNAL, ProtocolError, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A store with a task in the middle that something happened to: what, a statement about the row `k` says.
-fn damaged(at: &str, text: &str, statement: &str) -> (Sabir, Vec<Value>) {
-    let sabir = Sabir::start(AGENTS);
-    let tasks: Vec<Value> = [text, text, text].iter().map(|t| sabir.send(at, &saying(t))).collect();
-    let home: Arc<Home> = sabir.stop();
+fn damaged(at: &str, text: &str, statement: &str) -> (TestServer, Vec<Value>) {
+    let sabir = TestServer::start(AGENTS);
+    let tasks: Vec<Value> = [text, text, text].iter().map(|t| sabir.send(at, &send_params(t))).collect();
+    let home: Arc<ServerDirectory> = sabir.stop();
     let database = home.open_database();
     let k: i64 = database.query_row("SELECT k FROM task ORDER BY k LIMIT 1 OFFSET 1", [], |r| r.get(0)).unwrap();
     assert_eq!(database.execute(&statement.replace("?k", &k.to_string()), []).unwrap(), 1);
     drop(database);
-    (Sabir::at(&home), tasks)
+    (TestServer::start_at(&home), tasks)
 }
 
 /// The damaged task is an internal error with a reference that the log knows; its neighbours are as they were.
@@ -23,10 +23,10 @@ fn damaged(at: &str, text: &str, statement: &str) -> (Sabir, Vec<Value>) {
 fn check(at: &str, text: &str, statement: &str) {
     let (sabir, tasks) = damaged(at, text, statement);
     let envelope = sabir.rpc(at, "GetTask", &json!({"id": tasks[1]["id"]}));
-    assert_eq!(Problem::of_rpc(&envelope).brief(), (INTERNAL.0, INTERNAL.2), "{envelope}");
+    assert_eq!(ProtocolError::from_rpc(&envelope).code_and_reason(), (INTERNAL.0, INTERNAL.2), "{envelope}");
     let message = envelope["error"]["message"].as_str().unwrap();
     let reference = message.rsplit(' ').next().unwrap();
-    assert!(sabir.said().contains(reference), "the reference {reference} leads to the cause in the log");
+    assert!(sabir.log_text().contains(reference), "the reference {reference} leads to the cause in the log");
     for task in [&tasks[0], &tasks[2]] {
         assert_eq!(sabir.get(at, &task["id"]), *task);
     }
@@ -35,7 +35,8 @@ fn check(at: &str, text: &str, statement: &str) {
         sabir.rpc(at, "ListTasks", &page);
     }
     for method in ["CancelTask", "SubscribeToTask"] {
-        let reply = sabir.ask(&Request::post(at, crate::ask::envelope(method, &json!({"id": tasks[1]["id"]})))).json();
+        let reply =
+            sabir.ask(&Request::post(at, crate::rpc_client::envelope(method, &json!({"id": tasks[1]["id"]})))).json();
         assert!(reply.get("error").is_some(), "{method}: {reply}");
     }
     sabir.still_serves();
@@ -82,19 +83,19 @@ fn offsets_that_point_nowhere_do_no_harm() {
 
 #[test]
 fn a_page_that_rotted_is_an_error_of_what_is_on_it() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     // Long enough to have pages of their own, so that the damage hits one of them and nothing else.
     let texts: Vec<String> = (0..9).map(|n| format!("{n}").repeat(50_000)).collect();
-    let tasks: Vec<Value> = texts.iter().map(|t| sabir.send("/", &saying(t))).collect();
+    let tasks: Vec<Value> = texts.iter().map(|t| sabir.send("/", &send_params(t))).collect();
     let home = sabir.stop();
-    let mut bytes = crate::sabir::bytes_of(&home.database());
+    let mut bytes = crate::test_server::file_bytes(&home.database());
     let needle = "4".repeat(3000).into_bytes();
     let at = bytes.windows(needle.len()).position(|w| w == needle).unwrap();
     // The first bytes of an overflow page say where the text goes on; now they point beyond the end of the file.
     let page = at.next_multiple_of(4096);
     bytes[page..page + 4].fill(0x7f);
     std::fs::write(home.database(), bytes).unwrap();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let ready = || sabir.ask(&Request::get("/readyz"));
     assert_eq!(ready().status, 200, "nothing has read it yet");
     let envelope = sabir.rpc("/", "GetTask", &json!({"id": tasks[4]["id"]}));
@@ -102,7 +103,7 @@ fn a_page_that_rotted_is_an_error_of_what_is_on_it() {
     let words = told.text();
     assert_eq!(told.status, 503, "{words}");
     assert!(words.contains("damaged") && words.contains("sabir db check") && words.contains("backup"), "{words}");
-    assert_eq!(Problem::of_rpc(&envelope).brief(), (INTERNAL.0, INTERNAL.2), "{envelope}");
+    assert_eq!(ProtocolError::from_rpc(&envelope).code_and_reason(), (INTERNAL.0, INTERNAL.2), "{envelope}");
     for (n, task) in tasks.iter().enumerate().filter(|(n, _)| *n != 4) {
         assert_eq!(state(&sabir.get("/", &task["id"])), "TASK_STATE_COMPLETED", "task {n}");
     }
@@ -112,8 +113,8 @@ fn a_page_that_rotted_is_an_error_of_what_is_on_it() {
 
 #[test]
 fn an_unfinished_task_that_cannot_be_read_keeps_no_server_from_starting() {
-    let sabir = Sabir::start(AGENTS);
-    let (one, other) = (sabir.send("/agents/desk", &saying("book")), sabir.send("/", &saying("hello")));
+    let sabir = TestServer::start(AGENTS);
+    let (one, other) = (sabir.send("/agents/desk", &send_params("book")), sabir.send("/", &send_params("hello")));
     let home = sabir.stop();
     let database = home.open_database();
     // As if it had been at work.
@@ -122,8 +123,8 @@ fn an_unfinished_task_that_cannot_be_read_keeps_no_server_from_starting() {
     database.execute("UPDATE event SET lines = X'7b7b' WHERE k = (SELECT min(k) FROM task)", []).unwrap();
     database.execute("DELETE FROM snapshot WHERE k = (SELECT min(k) FROM task)", []).unwrap();
     drop(database);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     assert_eq!(sabir.get("/", &other["id"]), other);
-    assert!(sabir.said().contains(one["id"].as_str().unwrap()), "the log says which: {}", sabir.said());
+    assert!(sabir.log_text().contains(one["id"].as_str().unwrap()), "the log says which: {}", sabir.log_text());
     sabir.still_serves();
 }

@@ -1,8 +1,8 @@
 //! Commands and endpoints that have other agents do something, as the guide tells it; and what is not granted.
 
-use crate::ask::{saying, state};
-use crate::sabir::{Home, Sabir, eventually};
-use crate::stub;
+use crate::rpc_client::{send_params, state};
+use crate::stub_agent;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ name = "secret"
 kind = "echo"
 "#;
 
-fn clerk(command: &str, more: &str) -> String {
+fn command_agent(command: &str, more: &str) -> String {
     let command = Value::from(command);
     format!(
         "{more}\n[[agent]]\nname = \"clerk\"\nkind = \"exec\"\ndefault = true\ncommand = {command}\n\
@@ -38,8 +38,8 @@ fn clerk(command: &str, more: &str) -> String {
 
 /// What a command printed.
 #[track_caller]
-fn printed(sabir: &Sabir, text: &str) -> String {
-    let task = sabir.send("/", &saying(text));
+fn printed(sabir: &TestServer, text: &str) -> String {
+    let task = sabir.send("/", &send_params(text));
     assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
     crate::remote::text(&task)
 }
@@ -58,10 +58,13 @@ fn the_examples_of_the_guide_delegate() {
     let examples = examples();
     assert_eq!(examples.iter().map(|(language, _)| *language).collect::<Vec<_>>(), ["sh", "python"]);
     for (language, code) in examples {
-        let home = Home::new(&clerk(&format!("{} ./example", if language == "sh" { "sh" } else { "python3" }), ""));
+        let home = ServerDirectory::new(&command_agent(
+            &format!("{} ./example", if language == "sh" { "sh" } else { "python3" }),
+            "",
+        ));
         std::fs::write(home.path("example"), code).unwrap();
-        let sabir = Sabir::at(&home);
-        let task = sabir.send("/", &saying("go"));
+        let sabir = TestServer::start_at(&home);
+        let task = sabir.send("/", &send_params("go"));
         if language == "sh" && task.to_string().contains("exit code 127") {
             // There is no curl on this machine; the other example shows the same.
             continue;
@@ -69,7 +72,7 @@ fn the_examples_of_the_guide_delegate() {
         assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
         let said = crate::remote::text(&task);
         assert!(said.contains("TASK_STATE_COMPLETED") && said.contains("3 invoices are due"), "{language}: {said}");
-        assert_eq!(sabir.count("/agents/ledger"), 1);
+        assert_eq!(sabir.task_count("/agents/ledger"), 1);
         let child = sabir.result("/agents/ledger", "ListTasks", &json!({"historyLength": 1}));
         assert_eq!(child["tasks"][0]["history"][0]["parts"][0]["text"], "what is due?", "{child}");
     }
@@ -92,7 +95,7 @@ print(os.environ["A2A_DELEGATE_TOKEN"], os.environ["A2A_DELEGATE_URL"])
 '"#;
 
 /// The answers to what a command posts, its token and the URL.
-fn posted(sabir: &Sabir, lines: &[Value]) -> (Vec<Value>, String, String) {
+fn posted(sabir: &TestServer, lines: &[Value]) -> (Vec<Value>, String, String) {
     let lines: Vec<String> = lines.iter().map(|line| format!("- {line}")).collect();
     let said = printed(sabir, &lines.join("\n"));
     let mut said: Vec<&str> = said.lines().collect();
@@ -102,7 +105,7 @@ fn posted(sabir: &Sabir, lines: &[Value]) -> (Vec<Value>, String, String) {
 
 #[test]
 fn a_command_asks_under_a_key_once_and_answers_questions() {
-    let sabir = Sabir::start(&clerk(POSTS, ""));
+    let sabir = TestServer::start(&command_agent(POSTS, ""));
     let ask = json!({"agent": "ledger", "text": "book a table", "key": "table"});
     let (answers, ..) = posted(
         &sabir,
@@ -111,12 +114,12 @@ fn a_command_asks_under_a_key_once_and_answers_questions() {
     assert_eq!(answers[0]["state"], "TASK_STATE_INPUT_REQUIRED", "{answers:?}");
     assert_eq!(answers[0]["task"]["id"], answers[1]["task"]["id"], "asked twice under one key is asked once");
     assert_eq!((&answers[2]["state"], &answers[2]["text"]), (&json!("TASK_STATE_COMPLETED"), &json!("booked")));
-    assert_eq!(sabir.count("/agents/ledger"), 1);
+    assert_eq!(sabir.task_count("/agents/ledger"), 1);
 }
 
 #[test]
 fn a_command_is_told_what_it_may_not_delegate() {
-    let sabir = Sabir::start(&clerk(POSTS, "[limits]\ncalls_per_root_max = 1\n"));
+    let sabir = TestServer::start(&command_agent(POSTS, "[limits]\ncalls_per_root_max = 1\n"));
     let (answers, ..) = posted(
         &sabir,
         &[
@@ -137,12 +140,12 @@ fn a_command_is_told_what_it_may_not_delegate() {
     // Counted with everything else that is done for the caller's task.
     assert_eq!(refused(5), (Some(409), Some("REFUSED")), "{answers:?}");
     assert!(answers[5]["error"]["message"].as_str().unwrap().contains("calls_per_root_max"), "{answers:?}");
-    assert_eq!((sabir.count("/agents/ledger"), sabir.count("/agents/secret")), (1, 0));
+    assert_eq!((sabir.task_count("/agents/ledger"), sabir.task_count("/agents/secret")), (1, 0));
 }
 
 #[test]
 fn a_token_ends_with_its_turn_and_is_in_no_log() {
-    let sabir = Sabir::start(&clerk(POSTS, ""));
+    let sabir = TestServer::start(&command_agent(POSTS, ""));
     let (_, token, url) = posted(&sabir, &[json!({"agent": "ledger", "text": "x"})]);
     assert!(token.len() >= 32 && url.starts_with("http://127.0.0.1:"), "{token} {url}");
     let (_, next, _) = posted(&sabir, &[]);
@@ -150,15 +153,15 @@ fn a_token_ends_with_its_turn_and_is_in_no_log() {
     let late = printed(&sabir, &format!("{token} {{\"agent\": \"ledger\", \"text\": \"x\"}}"));
     let late: Value = serde_json::from_str(late.lines().next().unwrap()).unwrap();
     assert_eq!((&late["status"], &late["error"]["code"]), (&json!(401), &json!("TOKEN_INVALID")), "{late}");
-    assert_eq!(sabir.count("/agents/ledger"), 1);
-    assert!(!sabir.said().contains(&token));
+    assert_eq!(sabir.task_count("/agents/ledger"), 1);
+    assert!(!sabir.log_text().contains(&token));
 }
 
 #[test]
 fn an_endpoint_delegates_while_it_answers() {
     let told: Arc<Mutex<Vec<Value>>> = Arc::default();
     let heard = told.clone();
-    let endpoint = stub::serve(move |asked| {
+    let endpoint = stub_agent::serve(move |asked| {
         let asked = asked.json();
         let answer = crate::delegation::post(
             asked["delegate"]["url"].as_str().unwrap(),
@@ -168,14 +171,14 @@ fn an_endpoint_delegates_while_it_answers() {
         heard.lock().unwrap().push(asked);
         (200, "application/json", json!({"text": answer["text"]}).to_string())
     });
-    let sabir = Sabir::start(&format!(
+    let sabir = TestServer::start(&format!(
         "[[agent]]\nname = \"clerk\"\nkind = \"http\"\ndefault = true\nurl = \"{endpoint}/ask\"\n\
          delegates_to = [\"ledger\"]\n{OTHERS}"
     ));
     let said = printed(&sabir, "go");
     assert!(said.contains("3 invoices are due"), "{said}");
     let token = told.lock().unwrap()[0]["delegate"]["token"].as_str().unwrap().to_owned();
-    assert!(!sabir.said().contains(&token));
+    assert!(!sabir.log_text().contains(&token));
 }
 
 /// Posts a delegation, as an endpoint does.
@@ -265,29 +268,29 @@ kind = "echo"
 
 #[test]
 fn an_agent_passes_on_no_more_than_its_own_scope() {
-    let sabir = Sabir::start(OFFICE);
+    let sabir = TestServer::start(OFFICE);
     let said = |task: &Value| task.to_string();
     // A mention is quoted with the refusal.
-    let quoted = sabir.send("/", &saying("@ledger refund 100"));
+    let quoted = sabir.send("/", &send_params("@ledger refund 100"));
     assert_eq!(state(&quoted), "TASK_STATE_COMPLETED", "{quoted}");
     let words = quoted["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
     assert!(words.contains("@ledger could not be asked: CAPABILITY_SCOPE_EXCEEDED"), "{words}");
     assert!(words.contains("required: billing.refund; allowed: nothing; missing: billing.refund"), "{words}");
     // A dispatcher fails with it, for people and for programs.
-    let failed = sabir.send("/agents/desk", &saying("refund 100"));
+    let failed = sabir.send("/agents/desk", &send_params("refund 100"));
     assert_eq!(state(&failed), "TASK_STATE_FAILED", "{failed}");
     let told = &failed["status"]["message"]["parts"][1]["data"];
     let expected = json!({"code": "CAPABILITY_SCOPE_EXCEEDED", "required": ["billing.refund"], "allowed": [],
         "missing": ["billing.refund"]});
     assert_eq!(told, &expected, "{failed}");
-    assert_eq!(sabir.count("/agents/ledger"), 0);
+    assert_eq!(sabir.task_count("/agents/ledger"), 0);
     // One without a scope is not limited.
-    let done = sabir.send("/agents/open", &saying("refund 100"));
+    let done = sabir.send("/agents/open", &send_params("refund 100"));
     assert_eq!(state(&done), "TASK_STATE_COMPLETED", "{done}");
     // What was granted holds further on: the next agent has no scope of its own and cannot pass on more either.
-    let chained = sabir.send("/", &saying("@sender refund 100"));
+    let chained = sabir.send("/", &send_params("@sender refund 100"));
     assert!(said(&chained).contains("CAPABILITY_SCOPE_EXCEEDED"), "{chained}");
-    assert_eq!((sabir.count("/agents/post"), sabir.count("/agents/ledger")), (1, 1));
+    assert_eq!((sabir.task_count("/agents/post"), sabir.task_count("/agents/ledger")), (1, 1));
     let children = sabir.result("/agents/post", "ListTasks", &json!({"historyLength": 1}));
     let scope = &children["tasks"][0]["history"][0]["metadata"]["urn:sabir:ext:scope:v1"];
     assert_eq!(scope, &json!(["mail.send"]), "{children}");
@@ -295,22 +298,22 @@ fn an_agent_passes_on_no_more_than_its_own_scope() {
 
 #[test]
 fn a_command_is_refused_what_its_agent_may_not_pass_on() {
-    let config =
-        clerk(POSTS, "").replace("delegates_to", "handoff = { scope = [\"clerk\"], accept = false }\ndelegates_to");
-    let sabir = Sabir::start(&config);
+    let config = command_agent(POSTS, "")
+        .replace("delegates_to", "handoff = { scope = [\"clerk\"], accept = false }\ndelegates_to");
+    let sabir = TestServer::start(&config);
     let (answers, ..) = posted(&sabir, &[json!({"agent": "ledger", "text": "x"})]);
     let error = &answers[0]["error"];
     assert_eq!((&answers[0]["status"], &error["code"]), (&json!(403), &json!("CAPABILITY_SCOPE_EXCEEDED")));
     assert_eq!((&error["required"], &error["missing"]), (&json!(["ledger"]), &json!(["ledger"])), "{answers:?}");
-    assert_eq!(sabir.count("/agents/ledger"), 0);
+    assert_eq!(sabir.task_count("/agents/ledger"), 0);
 }
 
 #[test]
 fn work_that_is_delegated_ends_with_its_task() {
-    let sabir = Sabir::start(&clerk(POSTS, ""));
+    let sabir = TestServer::start(&command_agent(POSTS, ""));
     let body = json!({"agent": "ledger", "text": "something slow"});
-    let task = sabir.begin("/", &format!("- {body}"));
-    eventually("it is delegated", || sabir.count("/agents/ledger") == 1);
+    let task = sabir.send_async("/", &format!("- {body}"));
+    eventually("it is delegated", || sabir.task_count("/agents/ledger") == 1);
     sabir.result("/", "CancelTask", &json!({"id": task["id"]}));
     let child = || sabir.result("/agents/ledger", "ListTasks", &json!({}))["tasks"][0].clone();
     eventually("the child is canceled", || state(&child()) == "TASK_STATE_CANCELED");

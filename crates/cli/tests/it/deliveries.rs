@@ -1,10 +1,10 @@
 //! Webhooks: called in order, signed, in the dialect of their registration; and what operators do about those that fail.
 
-use crate::ask::{message, saying};
-use crate::http::{PATIENCE, Request};
-use crate::sabir::{Home, Sabir};
-use crate::stub::{self, Asked};
-use crate::tool::{Desk, Ran};
+use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::http_client::{Request, TEST_TIMEOUT};
+use crate::rpc_client::{message, send_params};
+use crate::stub_agent::{self, StubRequest};
+use crate::test_server::{ServerDirectory, TestServer};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,45 +18,46 @@ const AGENT: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = tr
 const INSIDE: &str = "[egress]\nallow = [\"127.0.0.0/8\"]\n";
 
 /// A webhook that keeps its requests, and answers with a status that a test sets.
-struct Hook {
+struct TestWebhook {
     url: String,
-    heard: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<StubRequest>>>,
     status: Arc<AtomicU16>,
 }
 
-impl Hook {
-    fn answering(status: u16) -> Self {
-        let (heard, status): (Arc<Mutex<Vec<Asked>>>, _) = (Arc::default(), Arc::new(AtomicU16::new(status)));
-        let (kept, says) = (heard.clone(), status.clone());
-        let url = stub::serve(move |asked| {
-            let copy = Asked { path: asked.path.clone(), headers: asked.headers.clone(), body: asked.body.clone() };
+impl TestWebhook {
+    fn with_status(status: u16) -> Self {
+        let (requests, status): (Arc<Mutex<Vec<StubRequest>>>, _) = (Arc::default(), Arc::new(AtomicU16::new(status)));
+        let (kept, says) = (requests.clone(), status.clone());
+        let url = stub_agent::serve(move |asked| {
+            let copy =
+                StubRequest { path: asked.path.clone(), headers: asked.headers.clone(), body: asked.body.clone() };
             kept.lock().unwrap().push(copy);
             (says.load(Ordering::SeqCst), "text/plain", "thanks".into())
         });
-        Self { url: format!("{url}/hook?key=SECRET-IN-URL"), heard, status }
+        Self { url: format!("{url}/hook?key=SECRET-IN-URL"), requests, status }
     }
 
     /// Its requests, once one of them reports the end of the task.
     #[track_caller]
-    fn heard_to_the_end(&self) -> Vec<Asked> {
-        let ended = |asked: &Asked| asked.body.to_ascii_lowercase().contains("completed");
-        until("the webhook hears the end", || self.heard.lock().unwrap().last().is_some_and(ended));
-        self.heard(3)
+    fn wait_for_last_request(&self) -> Vec<StubRequest> {
+        let ended = |asked: &StubRequest| asked.body.to_ascii_lowercase().contains("completed");
+        wait_until("the webhook hears the end", || self.requests.lock().unwrap().last().is_some_and(ended));
+        self.wait_for_requests(3)
     }
 
     /// Its requests, once there are so many.
     #[track_caller]
-    fn heard(&self, count: usize) -> Vec<Asked> {
-        until("the webhook is called", || self.heard.lock().unwrap().len() >= count);
-        std::mem::take(&mut self.heard.lock().unwrap())
+    fn wait_for_requests(&self, count: usize) -> Vec<StubRequest> {
+        wait_until("the webhook is called", || self.requests.lock().unwrap().len() >= count);
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 }
 
 #[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not in time");
+        assert!(begun.elapsed() < TEST_TIMEOUT, "{what}: not in time");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -66,15 +67,15 @@ fn with_hook(url: &str) -> Value {
         "id": "c1", "url": url, "token": "tok-42", "authentication": {"scheme": "Bearer", "credentials": "s3cret"}}}})
 }
 
-fn push(home: &Home, arguments: &[&str]) -> Ran {
+fn push(home: &ServerDirectory, arguments: &[&str]) -> CommandOutput {
     let (config, data) = (home.path("sabir.toml"), home.data());
     let place = ["--config", config.to_str().unwrap(), "--data", data.to_str().unwrap(), "-o", "json"];
-    Desk::new().run(&[&["push"], arguments, &place].concat())
+    CommandDirectory::new().run(&[&["push"], arguments, &place].concat())
 }
 
-fn deliveries(home: &Home) -> Vec<Value> {
+fn deliveries(home: &ServerDirectory) -> Vec<Value> {
     let ran = push(home, &["list"]);
-    ran.ok();
+    ran.expect_success();
     assert!(!ran.stdout.contains("SECRET-IN-URL") && !ran.stdout.contains("s3cret"), "{}", ran.stdout);
     ran.json()["deliveries"].as_array().unwrap().clone()
 }
@@ -86,12 +87,12 @@ fn number(delivery: &Value) -> String {
 #[test]
 fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
     let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-    let home = Home::new(&format!("{INSIDE}[push]\nwebhook_secret = \"file:hook\"\n{AGENT}"));
+    let home = ServerDirectory::new(&format!("{INSIDE}[push]\nwebhook_secret = \"file:hook\"\n{AGENT}"));
     std::fs::write(home.path("hook"), secret).unwrap();
-    let sabir = Sabir::at(&home);
-    let hook = Hook::answering(200);
+    let sabir = TestServer::start_at(&home);
+    let hook = TestWebhook::with_status(200);
     let task = sabir.send("/", &with_hook(&hook.url));
-    let heard = hook.heard_to_the_end();
+    let heard = hook.wait_for_last_request();
     let last = heard.last().unwrap().json();
     assert_eq!(last["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED", "{last}");
     let (mut ids, mut numbers) = (Vec::new(), Vec::new());
@@ -109,22 +110,26 @@ fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
     ids.dedup();
     assert_eq!(ids.len(), heard.len());
-    until("nothing is owed", || deliveries(&home).is_empty());
-    assert!(!sabir.said().contains("s3cret") && !sabir.said().contains("SECRET-IN-URL"), "{}", sabir.said());
+    wait_until("nothing is owed", || deliveries(&home).is_empty());
+    assert!(
+        !sabir.log_text().contains("s3cret") && !sabir.log_text().contains("SECRET-IN-URL"),
+        "{}",
+        sabir.log_text()
+    );
 }
 
 #[test]
 fn a_scheme_in_capitals_is_the_same_scheme() {
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
-    let hook = Hook::answering(204);
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
+    let hook = TestWebhook::with_status(204);
     sabir.send("/", &with_hook(&hook.url.replace("http://", "HTTP://")));
-    assert!(hook.heard_to_the_end().iter().all(|asked| asked.path.starts_with("/hook?")));
+    assert!(hook.wait_for_last_request().iter().all(|asked| asked.path.starts_with("/hook?")));
 }
 
 #[test]
 fn a_webhook_that_was_registered_in_0_3_gets_the_task() {
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
-    let hook = Hook::answering(200);
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
+    let hook = TestWebhook::with_status(200);
     let params = json!({
         "message": {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "x"}]},
         "configuration": {"pushNotificationConfig": {"id": "c1", "url": hook.url}},
@@ -133,7 +138,7 @@ fn a_webhook_that_was_registered_in_0_3_gets_the_task() {
     let reply = sabir.ask(&Request::post("/", request.to_string()).without("A2A-Version"));
     let task = reply.json()["result"].clone();
     assert_eq!(task["kind"], "task", "{task}");
-    let heard = hook.heard_to_the_end();
+    let heard = hook.wait_for_last_request();
     for asked in &heard {
         let told = asked.json();
         assert_eq!((&told["kind"], &told["id"]), (&json!("task"), &task["id"]), "{told}");
@@ -146,91 +151,91 @@ fn a_webhook_that_was_registered_in_0_3_gets_the_task() {
 
 #[test]
 fn who_names_its_tasks_is_told_by_its_own_name() {
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
-    let hook = Hook::answering(200);
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
+    let hook = TestWebhook::with_status(200);
     let message = json!({"role": "user", "parts": [{"type": "text", "text": "x"}]});
     let params = json!({"id": "my-own-name", "message": message, "pushNotification": {"url": hook.url}});
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params});
     let reply = sabir.ask(&Request::post("/", request.to_string()).without("A2A-Version")).json();
     assert_eq!(reply["result"]["id"], "my-own-name", "{reply}");
-    let told = hook.heard_to_the_end().pop().unwrap().json();
+    let told = hook.wait_for_last_request().pop().unwrap().json();
     assert_eq!((&told["id"], &told["status"]["state"]), (&json!("my-own-name"), &json!("completed")), "{told}");
     assert_eq!(told["artifacts"][0]["parts"][0]["type"], "text", "{told}");
 }
 
 #[test]
 fn an_inner_address_is_a_dead_letter_that_says_what_to_do() {
-    let sabir = Sabir::start(AGENT);
-    let hook = Hook::answering(200);
+    let sabir = TestServer::start(AGENT);
+    let hook = TestWebhook::with_status(200);
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&sabir.home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
     let events = |one: &Value| one["lastEvent"].as_u64().unwrap() + 1 - one["firstEvent"].as_u64().unwrap();
-    until("it is given up", || dead().iter().map(events).sum::<u64>() >= 3);
+    wait_until("it is given up", || dead().iter().map(events).sum::<u64>() >= 3);
     let reason = dead()[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("loopback") && reason.contains("[egress]"), "{reason}");
-    assert!(hook.heard.lock().unwrap().is_empty());
+    assert!(hook.requests.lock().unwrap().is_empty());
 }
 
 #[test]
 fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() {
-    let hook = Hook::answering(500);
-    let sabir = Sabir::start(&format!("{INSIDE}[push]\nattempts = 1\n{AGENT}"));
+    let hook = TestWebhook::with_status(500);
+    let sabir = TestServer::start(&format!("{INSIDE}[push]\nattempts = 1\n{AGENT}"));
     let home = sabir.home.clone();
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
-    until("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
+    wait_until("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
     let numbers: Vec<String> = dead().iter().map(number).collect();
     let shown = push(&home, &["show", &numbers[0]]).json();
     assert_eq!((&shown["attempts"], &shown["tries"][0]["status"]), (&json!(1), &json!(500)), "{shown}");
     assert!(shown["tries"][0]["at"].is_string() && shown["tries"][0]["tookMs"].is_u64(), "{shown}");
     assert_eq!(shown["receiver"], hook.url[..hook.url.find("/hook").unwrap()]);
     // Forgotten by a running server.
-    push(&home, &["drop", &numbers[0]]).ok();
+    push(&home, &["drop", &numbers[0]]).expect_success();
     let again = push(&home, &["show", &numbers[0]]);
     assert!(again.code != 0 && again.stdout.contains("SABIR_ERR_NO_DELIVERY"), "{again:#?}");
     // Tried again by a running server.
     hook.status.store(204, Ordering::SeqCst);
-    hook.heard.lock().unwrap().clear();
-    push(&home, &["retry", &numbers[1]]).ok();
-    assert_eq!(hook.heard(1).len(), 1);
-    until("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
+    hook.requests.lock().unwrap().clear();
+    push(&home, &["retry", &numbers[1]]).expect_success();
+    assert_eq!(hook.wait_for_requests(1).len(), 1);
+    wait_until("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
     // And ordered while no server runs, for the next start.
     let home = sabir.stop();
     let left = deliveries(&home);
     assert!(!left.is_empty());
     assert_eq!(push(&home, &["retry", "--all-dead"]).json()["deliveries"].as_array().unwrap().len(), left.len());
-    assert!(hook.heard.lock().unwrap().is_empty());
-    let sabir = Sabir::at(&home);
-    assert_eq!(hook.heard(left.len()).len(), left.len());
-    until("nothing is owed", || deliveries(&home).is_empty());
+    assert!(hook.requests.lock().unwrap().is_empty());
+    let sabir = TestServer::start_at(&home);
+    assert_eq!(hook.wait_for_requests(left.len()).len(), left.len());
+    wait_until("nothing is owed", || deliveries(&home).is_empty());
     drop(sabir);
 }
 
 #[test]
 fn what_is_owed_survives_a_crash() {
-    let hook = Hook::answering(503);
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let hook = TestWebhook::with_status(503);
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
     sabir.send("/", &with_hook(&hook.url));
-    let first = hook.heard(1).remove(0).header("webhook-id").unwrap().to_owned();
+    let first = hook.wait_for_requests(1).remove(0).header("webhook-id").unwrap().to_owned();
     let home = sabir.kill();
     hook.status.store(200, Ordering::SeqCst);
-    let sabir = Sabir::at(&home);
-    let heard = hook.heard_to_the_end();
+    let sabir = TestServer::start_at(&home);
+    let heard = hook.wait_for_last_request();
     assert_eq!(heard[0].header("webhook-id"), Some(&*first), "the same delivery once more");
-    until("nothing is owed", || deliveries(&home).is_empty());
+    wait_until("nothing is owed", || deliveries(&home).is_empty());
     drop(sabir);
 }
 
 #[test]
 fn a_webhook_can_be_tried_before_anybody_registers_it() {
-    let home = Home::new(INSIDE);
-    let hook = Hook::answering(200);
+    let home = ServerDirectory::new(INSIDE);
+    let hook = TestWebhook::with_status(200);
     let test = |arguments: &[&str]| push(&home, &[&["test"], arguments].concat());
     std::fs::write(home.path("token"), "s3cret\n").unwrap();
     let token = format!("file:{}", home.path("token").display());
     let ran = test(&[&hook.url, "--scheme", "Bearer", "--credentials", &token]);
     assert_eq!(ran.json()["accepted"], true, "{ran:#?}");
-    let heard = hook.heard(1).remove(0);
+    let heard = hook.wait_for_requests(1).remove(0);
     assert_eq!(heard.header("authorization"), Some("Bearer s3cret"));
     assert_eq!(heard.header("webhook-id"), ran.json()["id"].as_str());
     hook.status.store(500, Ordering::SeqCst);
@@ -253,47 +258,47 @@ fn what_cannot_be_meant_in_push_is_refused_at_start() {
         ("[push]\nwebhook_secret = \"env:NOT_SET_ANYWHERE\"", "NOT_SET_ANYWHERE"),
         ("[egress]\nallow = [\"everything\"]", "10.0.0.0/8"),
     ] {
-        let home = Home::new(&format!("{config}\n{AGENT}"));
-        let said = home.refuses(home.command());
+        let home = ServerDirectory::new(&format!("{config}\n{AGENT}"));
+        let said = home.expect_start_refused(home.command());
         assert!(said.contains(word) && !said.contains("c2VjcmV0"), "{config}: {said}");
     }
 }
 
 #[test]
 fn a_server_without_webhooks_has_nothing_to_deliver() {
-    let sabir = Sabir::start(AGENT);
-    sabir.send("/", &saying("x"));
+    let sabir = TestServer::start(AGENT);
+    sabir.send("/", &send_params("x"));
     assert!(deliveries(&sabir.home).is_empty());
-    let nowhere = Desk::new().run(&["push", "list"]);
+    let nowhere = CommandDirectory::new().run(&["push", "list"]);
     assert!(nowhere.code != 0 && nowhere.stderr.contains("SABIR_ERR_NO_STORE"), "{nowhere:#?}");
 }
 
 #[test]
 fn a_registration_that_cannot_be_read_is_found_listed_and_stops_no_other() {
-    let hook = Hook::answering(503);
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let hook = TestWebhook::with_status(503);
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
     let damaged = sabir.send("/", &with_hook(&hook.url));
     let whole = sabir.send("/", &with_hook(&hook.url));
-    hook.heard(2);
+    hook.wait_for_requests(2);
     let home = sabir.kill();
     let database = home.open_database();
     let sql = "UPDATE push_config SET json = X'7b' WHERE k = (SELECT min(k) FROM task)";
     assert_eq!(database.execute(sql, []).unwrap(), 1);
     drop(database);
     let data = home.data();
-    let checked = Desk::new().run(&["db", "check", "--data", data.to_str().unwrap()]);
+    let checked = CommandDirectory::new().run(&["db", "check", "--data", data.to_str().unwrap()]);
     let said = format!("{}{}", checked.stdout, checked.stderr);
     assert!(checked.code == 1 && said.contains(damaged["id"].as_str().unwrap()), "{checked:#?}");
     assert!(deliveries(&home).len() >= 2, "they are listed all the same");
     hook.status.store(200, Ordering::SeqCst);
-    hook.heard.lock().unwrap().clear();
-    let sabir = Sabir::at(&home);
-    assert!(hook.heard_to_the_end().iter().all(|asked| asked.body.contains(whole["id"].as_str().unwrap())));
-    until("it is given up", || deliveries(&home).iter().any(|one| one["state"] == "dead"));
+    hook.requests.lock().unwrap().clear();
+    let sabir = TestServer::start_at(&home);
+    assert!(hook.wait_for_last_request().iter().all(|asked| asked.body.contains(whole["id"].as_str().unwrap())));
+    wait_until("it is given up", || deliveries(&home).iter().any(|one| one["state"] == "dead"));
     let dead = deliveries(&home);
     assert!(dead.iter().all(|one| one["taskId"] == damaged["id"] && one["receiver"].is_null()), "{dead:?}");
     for one in &dead {
-        push(&home, &["drop", &number(one)]).ok();
+        push(&home, &["drop", &number(one)]).expect_success();
     }
     assert!(deliveries(&home).is_empty());
     drop(sabir);
@@ -301,7 +306,7 @@ fn a_registration_that_cannot_be_read_is_found_listed_and_stops_no_other() {
 
 #[test]
 fn a_webhook_that_is_never_called_is_refused_when_it_is_registered() {
-    let sabir = Sabir::start(&format!("{INSIDE}{AGENT}"));
+    let sabir = TestServer::start(&format!("{INSIDE}{AGENT}"));
     for url in ["http://user:s3cret@hooks.example/", "http://hooks.example:25/", "http://hooks.example:99999/"] {
         let reply = sabir.rpc("/", "SendMessage", &with_hook(url));
         let told = reply.to_string();

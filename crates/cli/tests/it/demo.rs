@@ -1,9 +1,9 @@
 //! `sabir demo-server`: every scenario does what the card says, over the binding where it could go wrong.
 
-use crate::ask::{answering, envelope, numbers, saying, state, told};
-use crate::http::{Reply, Request};
+use crate::http_client::{HttpResponse, Request};
 use crate::protocols::Http2;
-use crate::sabir::{Home, Sabir, eventually};
+use crate::rpc_client::{answer_params, artifact_text, envelope, event_ids, send_params, state};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -12,10 +12,10 @@ use std::time::Instant;
 const CARD: &str = "/.well-known/agent-card.json";
 const RST_STREAM: u8 = 3;
 
-fn demo(flags: &[&str]) -> Sabir {
-    let home = Home::new("");
+fn demo(flags: &[&str]) -> TestServer {
+    let home = ServerDirectory::new("");
     let command = home.demo(flags);
-    Sabir::run(&home, command)
+    TestServer::run(&home, command)
 }
 
 fn texts(task: &Value) -> Vec<&str> {
@@ -50,7 +50,7 @@ fn the_card_lists_every_scenario_with_an_example() {
         .collect();
     assert_eq!(bindings, ["JSONRPC", "HTTP+JSON", "GRPC"]);
     assert!(card.get("securityRequirements").is_none(), "nothing is demanded: {card}");
-    assert!(demo.said().contains("Test token: demo-token"), "{}", demo.said());
+    assert!(demo.log_text().contains("Test token: demo-token"), "{}", demo.log_text());
 }
 
 #[test]
@@ -67,32 +67,32 @@ fn tasks_end_as_they_were_asked_to() {
         ("slow soon", "TASK_STATE_FAILED"),
         ("big 999999", "TASK_STATE_FAILED"),
     ] {
-        assert_eq!(state(&demo.send("/", &saying(text))), expected, "{text}");
+        assert_eq!(state(&demo.send("/", &send_params(text))), expected, "{text}");
     }
-    assert_eq!(texts(&demo.send("/", &saying("echo hello"))), ["echo hello"]);
-    assert_eq!(texts(&demo.send("/", &saying("anything else"))), ["anything else"]);
-    assert!(words(&demo.send("/", &saying("slow soon"))).contains("\"soon\""));
+    assert_eq!(texts(&demo.send("/", &send_params("echo hello"))), ["echo hello"]);
+    assert_eq!(texts(&demo.send("/", &send_params("anything else"))), ["anything else"]);
+    assert!(words(&demo.send("/", &send_params("slow soon"))).contains("\"soon\""));
 }
 
 #[test]
 fn a_message_leaves_no_task() {
     let demo = demo(&[]);
-    let result = demo.result("/", "SendMessage", &saying("message"));
+    let result = demo.result("/", "SendMessage", &send_params("message"));
     assert_eq!(result["message"]["role"], "ROLE_AGENT");
-    assert_eq!(demo.count("/"), 0);
+    assert_eq!(demo.task_count("/"), 0);
 }
 
 #[test]
 fn slow_takes_its_time_in_pieces_and_can_be_cancelled() {
     let demo = demo(&[]);
     let begun = Instant::now();
-    let frames = demo.stream("/", "SendStreamingMessage", &saying("slow 1")).rest();
+    let frames = demo.stream("/", "SendStreamingMessage", &send_params("slow 1")).rest();
     let took = begun.elapsed().as_secs_f64();
     assert!((1.0..10.0).contains(&took), "{took}");
-    assert_eq!(told(&frames), "1 of 2\n2 of 2\n");
+    assert_eq!(artifact_text(&frames), "1 of 2\n2 of 2\n");
     assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
     for text in ["slow 600", "hold"] {
-        let task = demo.begin("/", text);
+        let task = demo.send_async("/", text);
         assert_eq!(state(&task), "TASK_STATE_WORKING");
         let canceled = demo.result("/", "CancelTask", &json!({"id": task["id"]}));
         assert_eq!(state(&canceled), "TASK_STATE_CANCELED");
@@ -103,9 +103,9 @@ fn slow_takes_its_time_in_pieces_and_can_be_cancelled() {
 fn a_reply_completes_what_was_asked() {
     let demo = demo(&[]);
     for text in ["ask", "auth"] {
-        let task = demo.send("/", &saying(text));
+        let task = demo.send("/", &send_params(text));
         assert!(!words(&task).is_empty());
-        let done = demo.send("/", &answering(&task, "blue"));
+        let done = demo.send("/", &answer_params(&task, "blue"));
         assert_eq!((state(&done), texts(&done)), ("TASK_STATE_COMPLETED", vec!["blue"]));
     }
 }
@@ -113,7 +113,7 @@ fn a_reply_completes_what_was_asked() {
 #[test]
 fn what_is_authorised_elsewhere_goes_on_by_itself() {
     let demo = demo(&[]);
-    let mut params = saying("auth 1");
+    let mut params = send_params("auth 1");
     params["tenant"] = json!("acme");
     let task = demo.send("/", &params);
     assert_eq!(state(&task), "TASK_STATE_AUTH_REQUIRED");
@@ -121,7 +121,7 @@ fn what_is_authorised_elsewhere_goes_on_by_itself() {
     eventually("it goes on", || state(&get()) == "TASK_STATE_COMPLETED");
     // A stream sees both.
     let states: Vec<String> = demo
-        .stream("/", "SendStreamingMessage", &saying("auth 1"))
+        .stream("/", "SendStreamingMessage", &send_params("auth 1"))
         .rest()
         .iter()
         .filter_map(|f| f.state().map(str::to_owned))
@@ -133,7 +133,7 @@ fn what_is_authorised_elsewhere_goes_on_by_itself() {
 #[test]
 fn an_unspecified_state_is_shown_and_never_kept() {
     let demo = demo(&[]);
-    let task = demo.begin("/", "unspecified 2");
+    let task = demo.send_async("/", "unspecified 2");
     assert_eq!(state(&task), "TASK_STATE_UNSPECIFIED");
     assert_eq!(state(&demo.get("/", &task["id"])), "TASK_STATE_UNSPECIFIED");
     let id = task["id"].as_str().unwrap();
@@ -152,7 +152,7 @@ fn an_unspecified_state_is_shown_and_never_kept() {
 #[test]
 fn an_unspecified_state_over_grpc_is_the_number_zero() {
     let demo = demo(&[]);
-    let id = demo.begin("/", "unspecified 60")["id"].as_str().unwrap().to_owned();
+    let id = demo.send_async("/", "unspecified 60")["id"].as_str().unwrap().to_owned();
     let task = Http2::open(&demo).grpc(&demo.address.to_string(), "/lf.a2a.v1.A2AService/GetTask", &field(2, &id));
     // Id, context, then the status with a length of two bytes, whose first member is the state.
     let status = 2 * (2 + 36);
@@ -162,7 +162,7 @@ fn an_unspecified_state_over_grpc_is_the_number_zero() {
 #[test]
 fn files_have_every_kind_of_part() {
     let demo = demo(&[]);
-    let task = demo.send("/", &saying("files"));
+    let task = demo.send("/", &send_params("files"));
     let artifacts = task["artifacts"].as_array().unwrap();
     assert!(artifacts.len() > 1);
     let parts: Vec<&Value> = artifacts.iter().flat_map(|a| a["parts"].as_array().unwrap()).collect();
@@ -172,7 +172,7 @@ fn files_have_every_kind_of_part() {
     // The link leads somewhere.
     let url = parts.iter().find_map(|p| p["url"].as_str()).unwrap();
     assert_eq!(url, format!("http://{}{CARD}", demo.address));
-    let hostile = demo.send("/", &saying("files hostile"));
+    let hostile = demo.send("/", &send_params("files hostile"));
     let names: Vec<&str> =
         hostile["artifacts"].as_array().unwrap().iter().map(|a| a["parts"][0]["filename"].as_str().unwrap()).collect();
     for name in ["../../etc/passwd", "CON", "bell\u{7}and\nline\u{1b}[31m.txt"] {
@@ -183,7 +183,7 @@ fn files_have_every_kind_of_part() {
 #[test]
 fn a_dropped_stream_breaks_once_and_is_taken_up_again() {
     let demo = demo(&[]);
-    let mut stream = demo.stream("/", "SendStreamingMessage", &saying("drop"));
+    let mut stream = demo.stream("/", "SendStreamingMessage", &send_params("drop"));
     let before = stream.rest();
     assert!(stream.broken, "it should have broken off");
     let id = before[0].event()["task"]["id"].clone();
@@ -193,12 +193,12 @@ fn a_dropped_stream_breaks_once_and_is_taken_up_again() {
     assert!(!stream.broken, "once is enough");
     assert_eq!(after[0].id, Some(last + 1));
     let all: Vec<_> = before.into_iter().chain(after).collect();
-    assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>());
+    assert_eq!(event_ids(&all), (1..=all.len() as u64).collect::<Vec<_>>());
     let expected: String = (1..=8).map(|n| format!("{n} of 8\n")).collect();
-    assert_eq!(told(&all), expected);
+    assert_eq!(artifact_text(&all), expected);
     assert_eq!(all.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
     // What does not stream does not break.
-    assert_eq!(state(&demo.send("/", &saying("drop"))), "TASK_STATE_COMPLETED");
+    assert_eq!(state(&demo.send("/", &send_params("drop"))), "TASK_STATE_COMPLETED");
 }
 
 #[test]
@@ -224,18 +224,18 @@ fn a_dropped_stream_is_reset_over_grpc() {
 #[test]
 fn a_request_is_refused_when_it_asks_for_it() {
     let demo = demo(&[]);
-    let refused = |reply: &Reply| {
+    let refused = |reply: &HttpResponse| {
         assert_eq!(reply.status, 401, "{}", reply.text());
         assert!(reply.header("WWW-Authenticate").unwrap().starts_with("Bearer "));
         reply.json()["error"].clone()
     };
     for method in ["SendMessage", "SendStreamingMessage"] {
-        let reply = demo.ask(&Request::post("/", envelope(method, &saying("401"))));
+        let reply = demo.ask(&Request::post("/", envelope(method, &send_params("401"))));
         assert_eq!(refused(&reply)["data"][0]["reason"], "UNAUTHENTICATED");
         assert_eq!(reply.json()["id"], "r1");
     }
     for path in ["/message:send", "/message:stream"] {
-        let error = refused(&demo.ask(&Request::post(path, saying("401").to_string())));
+        let error = refused(&demo.ask(&Request::post(path, send_params("401").to_string())));
         assert_eq!((&error["code"], &error["status"]), (&json!(401), &json!("UNAUTHENTICATED")));
     }
     // Over gRPC an error has no message, and whatever is no error has one.
@@ -244,32 +244,32 @@ fn a_request_is_refused_when_it_asks_for_it() {
         Http2::open(&demo).grpc(&demo.address.to_string(), path, &spoken(text))
     };
     assert!(grpc("401").is_empty() && !grpc("hello").is_empty());
-    assert_eq!(demo.count("/"), 1, "a refused request makes no task");
+    assert_eq!(demo.task_count("/"), 1, "a refused request makes no task");
 }
 
 #[test]
 fn the_tenant_is_told() {
     let demo = demo(&[]);
-    assert_eq!(texts(&demo.send("/", &saying("tenant"))), ["no tenant"]);
-    let mut params = saying("tenant");
+    assert_eq!(texts(&demo.send("/", &send_params("tenant"))), ["no tenant"]);
+    let mut params = send_params("tenant");
     params["tenant"] = json!("acme");
     assert_eq!(texts(&demo.send("/", &params)), ["tenant: acme"]);
-    let rest = demo.ask(&Request::post("/acme/message:send", saying("tenant").to_string()));
+    let rest = demo.ask(&Request::post("/acme/message:send", send_params("tenant").to_string()));
     assert_eq!(texts(&rest.json()["task"]), ["tenant: acme"]);
 }
 
 #[test]
 fn text_may_be_wild_or_large() {
     let demo = demo(&[]);
-    let task = demo.send("/", &saying("escape"));
+    let task = demo.send("/", &send_params("escape"));
     assert!(texts(&task)[0].contains("\u{1b}[31m") && words(&task).contains('\u{9b}'), "{task}");
-    assert_eq!(texts(&demo.send("/", &saying("big 100")))[0].len(), 100 << 10);
+    assert_eq!(texts(&demo.send("/", &send_params("big 100")))[0].len(), 100 << 10);
 }
 
 #[test]
 fn push_configurations_are_kept() {
     let demo = demo(&[]);
-    let task = demo.begin("/", "hold");
+    let task = demo.send_async("/", "hold");
     let config = json!({"taskId": task["id"], "id": "c1", "url": "http://127.0.0.1:8009/hook"});
     let created = demo.result("/", "CreateTaskPushNotificationConfig", &config);
     assert_eq!(created["id"], "c1");
@@ -284,7 +284,7 @@ fn push_configurations_are_kept() {
 fn without_streaming_nothing_streams() {
     let demo = demo(&["--no-streaming"]);
     assert_eq!(demo.ask(&Request::get(CARD)).json()["capabilities"]["streaming"], false);
-    let problem = demo.problem("/", "SendStreamingMessage", &saying("slow 1"));
+    let problem = demo.rpc_error("/", "SendStreamingMessage", &send_params("slow 1"));
     assert_eq!(problem.reason, "UNSUPPORTED_OPERATION");
 }
 
@@ -313,16 +313,16 @@ fn the_extended_card_wants_the_token() {
 fn a_demanded_token_is_demanded_in_every_binding() {
     for (flag, token) in [("--bearer-required", "demo-token"), ("--bearer-required=mine", "mine")] {
         let demo = demo(&[flag]);
-        assert!(demo.said().contains(&format!("Test token: {token}")), "{}", demo.said());
+        assert!(demo.log_text().contains(&format!("Test token: {token}")), "{}", demo.log_text());
         let card = demo.ask(&Request::get(CARD));
         assert_eq!(card.status, 200, "the public card is for everybody");
         let card = card.json();
         assert_eq!(card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"], "Bearer");
         assert_eq!(card["securityRequirements"], json!([{"schemes": {"bearer": {}}}]));
         let requests = [
-            Request::post("/", envelope("SendMessage", &saying("x"))),
-            Request::post("/", envelope("SendStreamingMessage", &saying("x"))),
-            Request::post("/message:send", saying("x").to_string()),
+            Request::post("/", envelope("SendMessage", &send_params("x"))),
+            Request::post("/", envelope("SendStreamingMessage", &send_params("x"))),
+            Request::post("/message:send", send_params("x").to_string()),
             Request::get("/tasks"),
             Request::get("/v1/tasks/x").with("A2A-Version", "0.3"),
             Request::get("/metrics"),
@@ -363,16 +363,16 @@ fn a_demanded_token_is_demanded_in_every_binding() {
 
 #[test]
 fn a_port_that_others_reach_needs_a_token_of_its_own() {
-    let home = Home::new("");
+    let home = ServerDirectory::new("");
     for flags in [&["--host", "0.0.0.0"][..], &["--host", "0.0.0.0", "--bearer-required"]] {
-        let said = home.refuses(home.demo(flags));
+        let said = home.expect_start_refused(home.demo(flags));
         assert!(said.contains("--bearer-required=TOKEN"), "{said}");
     }
 }
 
 #[test]
 fn json_output_is_the_card_and_an_interrupt_is_no_failure() {
-    let home = Home::new("");
+    let home = ServerDirectory::new("");
     let mut command = home.demo(&["-o", "json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -8,25 +8,25 @@
 //! | `recognised` | which dialect a request is taken for |
 //! | `refused` | what none of them takes |
 
-mod again;
-mod ends;
-mod names;
+mod cancellation;
+mod detection;
+pub(crate) mod dialect_client;
+mod invalid_requests;
 mod push;
-mod recognised;
-mod refused;
+mod retries;
 mod send;
+mod shared_tasks;
 mod stream;
-mod together;
-pub(crate) mod tongue;
+mod task_names;
 
-use crate::sabir::Sabir;
+use crate::test_server::TestServer;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The path of the scripted agent.
-pub(crate) const DESK: &str = "/agents/desk";
+pub(crate) const DESK_PATH: &str = "/agents/desk";
 
 /// The agents of these tests: `demo` echoes, `desk` follows a script and takes webhooks.
-pub(crate) const OFFICE: &str = r#"
+pub(crate) const OFFICE_CONFIG: &str = r#"
 [limits]
 cancel_grace_seconds = 1
 
@@ -93,11 +93,11 @@ do = [{ reject = "No." }]
 "#;
 
 /// One server for all tests here that neither list nor count nor restart.
-pub(crate) fn office() -> Arc<Sabir> {
-    static SHARED: Mutex<Weak<Sabir>> = Mutex::new(Weak::new());
+pub(crate) fn office_server() -> Arc<TestServer> {
+    static SHARED: Mutex<Weak<TestServer>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let sabir = Arc::new(Sabir::start(OFFICE));
+        let sabir = Arc::new(TestServer::start(OFFICE_CONFIG));
         *shared = Arc::downgrade(&sabir);
         sabir
     })

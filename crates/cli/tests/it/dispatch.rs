@@ -1,9 +1,9 @@
 //! The agents that a dispatcher may choose for a caller.
 
-use crate::ask::saying;
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::rpc_client::send_params;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 
 const HOUSE: &str = r#"
@@ -33,8 +33,8 @@ tags = ["salary"]
 do = [{ complete = "ana earns 1000" }]
 "#;
 
-fn ask(sabir: &Sabir, at: &str, key: &str) -> (u16, Value) {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": saying("the salary of ana")});
+fn ask(sabir: &TestServer, at: &str, key: &str) -> (u16, Value) {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": send_params("the salary of ana")});
     let request = Request::post(&format!("/agents/{at}"), body.to_string())
         .with("content-type", "application/json")
         .with("a2a-version", "1.0")
@@ -45,12 +45,12 @@ fn ask(sabir: &Sabir, at: &str, key: &str) -> (u16, Value) {
 
 #[test]
 fn a_key_reaches_no_agent_through_a_dispatcher_that_it_does_not_reach_itself() {
-    let home = Home::new(HOUSE);
-    let (desk, sabir) = (Desk::new(), Sabir::at(&home));
+    let home = ServerDirectory::new(HOUSE);
+    let (desk, sabir) = (CommandDirectory::new(), TestServer::start_at(&home));
     let data = home.data().display().to_string();
     let key = |flags: &[&str]| {
         let made = desk.run(&[&["key", "create", "-o", "json", "--data", &data], flags].concat());
-        made.ok();
+        made.expect_success();
         made.json()["key"].as_str().unwrap().to_owned()
     };
     let (both, name, limited) = (key(&[]), key(&["--agent", "named"]), key(&["--agent", "desk"]));

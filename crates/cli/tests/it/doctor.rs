@@ -1,15 +1,15 @@
 //! `sabir doctor`: what is broken is named by its line, what is well is left in peace, and what cannot be known is said
 //! to be so.
 
-use crate::stub::{self, card};
-use crate::tool::{Desk, Ran, demo, read};
+use crate::command_runner::{CommandDirectory, CommandOutput, demo, read_text};
+use crate::stub_agent::{self, card};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The lines with one of these statuses, without repetition.
-fn lines(ran: &Ran, wanted: &[&str]) -> Vec<String> {
+fn lines(ran: &CommandOutput, wanted: &[&str]) -> Vec<String> {
     let report = ran.json();
     let found = report["checks"].as_array().unwrap().iter().filter(|c| wanted.contains(&c["status"].as_str().unwrap()));
     let mut ids: Vec<String> = found.map(|check| check["id"].as_str().unwrap().to_owned()).collect();
@@ -17,18 +17,18 @@ fn lines(ran: &Ran, wanted: &[&str]) -> Vec<String> {
     ids
 }
 
-fn complaints(ran: &Ran) -> Vec<String> {
+fn complaints(ran: &CommandOutput) -> Vec<String> {
     lines(ran, &["warn", "fail"])
 }
 
-fn examined(url: &str, more: &[&str]) -> Ran {
-    Desk::new().run(&[&["doctor", url, "--json", "--gap", "1s"], more].concat())
+fn examined(url: &str, more: &[&str]) -> CommandOutput {
+    CommandDirectory::new().run(&[&["doctor", url, "--json", "--gap", "1s"], more].concat())
 }
 
 /// An agent whose answers to JSON-RPC are made by `answer`, from the request.
 fn agent(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> String {
     let at: &'static OnceLock<String> = Box::leak(Box::default());
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         if asked.path.starts_with("/.well-known/") {
             return (200, "application/json", card(at.get().unwrap()));
         }
@@ -67,7 +67,7 @@ fn the_demo_server_is_well() {
 
 #[test]
 fn our_server_is_well() {
-    let server = crate::sabir::Sabir::start("");
+    let server = crate::test_server::TestServer::start("");
     let ran = examined(&format!("http://{}", server.address), &[]);
     assert_eq!(lines(&ran, &["fail"]), Vec::<String>::new(), "{ran:#?}");
     assert_eq!(ran.code, 0);
@@ -88,7 +88,7 @@ fn a_closed_port_is_one_failure_and_every_line_is_there() {
         assert_eq!(check["fix"].is_string(), complains, "{check}");
         assert!(!check["detail"].as_str().unwrap().is_empty(), "{check}");
     }
-    let text = Desk::new().run(&["doctor", &url]);
+    let text = CommandDirectory::new().run(&["doctor", &url]);
     let shown: Vec<&str> = text.stdout.lines().collect();
     assert_eq!(shown.len(), 4, "{text:#?}");
     assert!(shown[1].starts_with("fail  connections taken     port ") && shown[1].contains(". Fix: start the agent"));
@@ -106,7 +106,7 @@ fn what_is_in_the_place_of_a_card_is_named() {
         (401, "text/plain", "who are you", "card.missing"),
         (503, "text/html", "<h1>Service unavailable</h1>", "http.answer"),
     ] {
-        let ran = examined(&stub::serve(move |_| (status, media_type, body.to_owned())), &[]);
+        let ran = examined(&stub_agent::serve(move |_| (status, media_type, body.to_owned())), &[]);
         assert_eq!((complaints(&ran), ran.code), (vec![line.to_owned()], 1), "{ran:#?}");
     }
 }
@@ -144,7 +144,7 @@ fn a_healthy_agent_and_its_broken_twins() {
     let ran = examined(&unknown, &[]);
     assert_eq!(complaints(&ran), with("rpc.version"));
     // What an agent says does not steer the terminal of its reader.
-    let text = Desk::new().run(&["doctor", &unknown]).stdout;
+    let text = CommandDirectory::new().run(&["doctor", &unknown]).stdout;
     assert!(!ran.stdout.contains(['\u{1b}', '\u{202e}']) && !text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
 }
 
@@ -166,15 +166,15 @@ fn credentials_are_asked_for_refused_and_accepted() {
 #[test]
 fn a_report_to_share_names_no_host_and_overwrites_nothing() {
     let (_demo, url) = demo(&[]);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     desk.run(&["doctor", &url, "--gap", "1s", "--share", "report.json"]);
-    let shared = read(&desk.path("report.json"));
+    let shared = read_text(&desk.path("report.json"));
     let report: Value = serde_json::from_str(&shared).unwrap();
     assert!(report["checks"].as_array().unwrap().len() > 45);
     assert!(!shared.contains("127.0.0.1"), "{shared}");
     let again = desk.run(&["doctor", &url, "--share", "report.json"]);
     assert!(again.code == 1 && again.stderr.contains("SABIR_ERR_EXISTS"), "{again:#?}");
-    assert_eq!(read(&desk.path("report.json")), shared);
+    assert_eq!(read_text(&desk.path("report.json")), shared);
 }
 
 #[test]
@@ -184,14 +184,14 @@ fn silence_ends_with_the_gap_and_everything_with_the_timeout() {
     let begun = Instant::now();
     assert_eq!(complaints(&examined(&url, &[])), ["http.answer"]);
     // What there was no time for is not known, and so no failure.
-    let hurried = Desk::new().run(&["doctor", &url, "--json", "--gap", "20s", "--timeout", "500ms"]);
+    let hurried = CommandDirectory::new().run(&["doctor", &url, "--json", "--gap", "20s", "--timeout", "500ms"]);
     assert_eq!((complaints(&hurried), hurried.code), (vec![], 0), "{hurried:#?}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
 fn an_agent_is_needed() {
-    let ran = Desk::new().run(&["doctor"]);
+    let ran = CommandDirectory::new().run(&["doctor"]);
     assert!(ran.code == 2 && ran.stderr.contains("no agent was given"), "{ran:#?}");
-    assert_eq!(Desk::new().run(&["doctor", "ftp://h/"]).code, 2);
+    assert_eq!(CommandDirectory::new().run(&["doctor", "ftp://h/"]).code, 2);
 }

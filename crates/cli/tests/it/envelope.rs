@@ -1,7 +1,7 @@
 //! `sabir envelope send`: what is sent, what is shown, and what is kept secret.
 
-use crate::stub;
-use crate::tool::{Desk, Ran, finished};
+use crate::command_runner::{CommandDirectory, CommandOutput, wait_for_exit};
+use crate::stub_agent;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::Stdio;
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 const KEY: &str = "agnt_test_0123456789abcdef0123456789abcdef";
 const SIGN: &str = "a-signing-key-of-at-least-thirty-two-bytes";
 
-type Heard = Arc<Mutex<Vec<(String, Option<String>, Value)>>>;
+type ReceivedEnvelopes = Arc<Mutex<Vec<(String, Option<String>, Value)>>>;
 
 /// A network that answers with what the test says for its nth envelope.
-fn network(tell: impl Fn(usize, &Value) -> (u16, Value) + Send + Sync + 'static) -> (String, Heard) {
-    let heard = Heard::default();
+fn network(tell: impl Fn(usize, &Value) -> (u16, Value) + Send + Sync + 'static) -> (String, ReceivedEnvelopes) {
+    let heard = ReceivedEnvelopes::default();
     let log = heard.clone();
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         let envelope = asked.json();
         let mut log = log.lock().unwrap();
         let (status, payload) = tell(log.len(), &envelope);
@@ -31,13 +31,13 @@ fn network(tell: impl Fn(usize, &Value) -> (u16, Value) + Send + Sync + 'static)
     (url, heard)
 }
 
-fn send(desk: &Desk, arguments: &[&str], payload: &str) -> Ran {
+fn send(desk: &CommandDirectory, arguments: &[&str], payload: &str) -> CommandOutput {
     let mut command = desk.command(&[&["envelope", "send"], arguments].concat());
     command.env("NET_KEY", KEY).env("NET_SIGN", SIGN).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // A command that needs no input may have ended before it is written.
     drop(child.stdin.take().unwrap().write_all(payload.as_bytes()));
-    finished(child)
+    wait_for_exit(child)
 }
 
 fn refusal(code: &str, retryable: bool) -> Value {
@@ -46,10 +46,13 @@ fn refusal(code: &str, retryable: bool) -> Value {
 
 #[test]
 fn a_ping_needs_no_payload_and_prints_the_result() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = network(|_, _| (200, json!({"active_venues": 3, "tier": "free"})));
     let ran = send(&desk, &["network.ping", "-a", &url, "--key", "env:NET_KEY", "--from", "my_agent_001"], "");
-    assert_eq!(serde_json::from_str::<Value>(ran.ok()).unwrap(), json!({"active_venues": 3, "tier": "free"}));
+    assert_eq!(
+        serde_json::from_str::<Value>(ran.expect_success()).unwrap(),
+        json!({"active_venues": 3, "tier": "free"})
+    );
     let (path, key, envelope) = heard.lock().unwrap()[0].clone();
     assert_eq!((path.as_str(), key), ("/a2a/v1", Some(format!("Bearer {KEY}"))));
     let fields = ["protocol", "from", "to", "intent", "ttl_ms"].map(|name| envelope[name].clone());
@@ -62,14 +65,14 @@ fn a_ping_needs_no_payload_and_prints_the_result() {
 
 #[test]
 fn a_booking_is_signed_and_repeated_with_its_timestamp() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = network(|number, _| match number {
         0 => (503, refusal("circuit_open", true)),
         _ => (200, json!({"booking_id": "b-1", "status": "pending"})),
     });
     let arguments = ["booking.confirm", "-a", &url, "--key", "env:NET_KEY", "--sign-key", "env:NET_SIGN", "--debug"];
     let ran = send(&desk, &[&arguments[..], &["--to", "venue:la-brisa"]].concat(), r#"{"venue_id": "la-brisa"}"#);
-    assert!(ran.ok().contains("b-1"));
+    assert!(ran.expect_success().contains("b-1"));
     let heard = heard.lock().unwrap();
     assert_eq!(heard.len(), 2);
     let (first, second) = (&heard[0].2, &heard[1].2);
@@ -86,7 +89,7 @@ fn a_booking_is_signed_and_repeated_with_its_timestamp() {
 
 #[test]
 fn what_may_have_been_booked_can_be_repeated() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = network(|_, _| (504, refusal("ttl_exceeded", true)));
     let arguments = ["booking.confirm", "-a", &url, "--key", "env:NET_KEY", "-o", "json", "-d", r#"{"venue_id":"x"}"#];
     let ran = send(&desk, &arguments, "");
@@ -101,7 +104,7 @@ fn what_may_have_been_booked_can_be_repeated() {
 
 #[test]
 fn what_cannot_be_meant_is_not_sent() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = network(|_, _| (200, json!({})));
     for (arguments, payload, says) in [
         (&["booking.cancel"][..], "", "there is no intent"),
@@ -123,7 +126,7 @@ fn what_cannot_be_meant_is_not_sent() {
 
 #[test]
 fn who_is_not_let_in_is_told_what_is_missing() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, _) = network(|_, _| (401, refusal("unauthorized", false)));
     let without = send(&desk, &["network.ping", "-a", &url, "-o", "json"], "");
     assert_eq!((without.code, &without.json()["error"]["code"]), (4, &json!("A2ACLI_ERR_CREDENTIALS_MISSING")));

@@ -1,14 +1,14 @@
 //! The endpoint of the booking network: `POST /a2a/v1`, with whatever may be sent to it.
 
-mod bad;
+mod access;
 mod booking;
-mod door;
-mod pay;
-mod signed;
+mod invalid;
+mod payment;
+mod signatures;
 
-use crate::http::{Reply, Request};
-use crate::sabir::{Home, Sabir};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::{HttpResponse, Request};
+use crate::test_server::{ServerDirectory, TestServer};
 use sabir_proto::Timestamp;
 use serde_json::{Value, json};
 use std::fs;
@@ -19,8 +19,8 @@ const NETWORK: &str = "[network]\nvenues = \"venues.json\"\n[auth.agnt]\nsigning
 const SIGNING_KEY: &str = "a key of thirty-two bytes or more, for tests";
 
 /// A directory for a network with four venues.
-fn home(more: &str) -> Arc<Home> {
-    let home = Home::new(&format!("{NETWORK}{more}"));
+fn home(more: &str) -> Arc<ServerDirectory> {
+    let home = ServerDirectory::new(&format!("{NETWORK}{more}"));
     let venue = |slug: &str, category: &str, slots: Value| {
         json!({"slug": slug, "name": slug.to_uppercase(), "category": category, "description": "by the sea", "area": "Canggu",
                "city": "Bali", "tags": [], "agent_id": format!("venue_{slug}"), "slots": slots})
@@ -40,20 +40,20 @@ fn home(more: &str) -> Arc<Home> {
 
 /// A key of this home, made with these flags.
 #[track_caller]
-fn key(home: &Home, flags: &[&str]) -> String {
+fn key(home: &ServerDirectory, flags: &[&str]) -> String {
     let data = home.data().display().to_string();
     let config = home.path("sabir.toml").display().to_string();
-    let ran =
-        Desk::new().run(&[&["key", "create", "-o", "json", "--config", &config, "--data", &data], flags].concat());
-    ran.ok();
+    let ran = CommandDirectory::new()
+        .run(&[&["key", "create", "-o", "json", "--config", &config, "--data", &data], flags].concat());
+    ran.expect_success();
     ran.json()["key"].as_str().unwrap().to_owned()
 }
 
 /// A server with a key of the tier `pro`.
-fn network() -> (Sabir, String) {
+fn network() -> (TestServer, String) {
     let home = home("");
     let key = key(&home, &["--tier", "pro"]);
-    (Sabir::at(&home), key)
+    (TestServer::start_at(&home), key)
 }
 
 /// Now and so many microseconds later, as envelopes have it.
@@ -69,7 +69,7 @@ fn envelope(intent: &str, payload: &Value) -> Value {
            "payload": payload, "ttl_ms": 5000, "timestamp": stamp(0)})
 }
 
-fn post(sabir: &Sabir, key: &str, body: &Value) -> Reply {
+fn post(sabir: &TestServer, key: &str, body: &Value) -> HttpResponse {
     sabir.ask(&request(key, body.to_string()))
 }
 
@@ -78,13 +78,13 @@ fn request(key: &str, body: impl Into<Vec<u8>>) -> Request {
 }
 
 /// The status of a refusal and its code; "ok" for what is none.
-fn verdict(reply: &Reply) -> (u16, String) {
+fn verdict(reply: &HttpResponse) -> (u16, String) {
     let body = reply.json();
     let code = body["payload"]["error"]["code"].as_str().unwrap_or("ok");
     (reply.status, code.to_owned())
 }
 
 #[track_caller]
-fn expect(reply: &Reply, status: u16, code: &str) {
+fn expect(reply: &HttpResponse, status: u16, code: &str) {
     assert_eq!(verdict(reply), (status, code.to_owned()), "{}", reply.text());
 }

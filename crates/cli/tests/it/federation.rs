@@ -1,9 +1,9 @@
 //! Networks beside each other: three servers in a row, what is asked of all of them, and what is passed on.
 
-use crate::http::{Reply, Request, Wire};
-use crate::sabir::{Home, Sabir, eventually};
-use crate::stub;
-use crate::tool::{Ran, finished};
+use crate::command_runner::{CommandOutput, wait_for_exit};
+use crate::http_client::{HttpConnection, HttpResponse, Request};
+use crate::stub_agent;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use sabir_proto::Timestamp;
 use serde_json::{Value, json};
 use std::fs;
@@ -15,29 +15,29 @@ use std::sync::{Arc, Mutex};
 pub(crate) const SIGNING_KEY: &str = "the-signing-key-of-all-three-networks";
 
 /// One of the networks.
-pub(crate) struct Town {
-    home: Arc<Home>,
+pub(crate) struct TestNetwork {
+    home: Arc<ServerDirectory>,
     port: u16,
     /// The key of a caller of its own.
     caller: String,
 }
 
-impl Town {
+impl TestNetwork {
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn start(&self) -> Sabir {
-        Sabir::run(&self.home, self.home.command_at(&format!("127.0.0.1:{}", self.port)))
+    pub(crate) fn start(&self) -> TestServer {
+        TestServer::run(&self.home, self.home.command_at(&format!("127.0.0.1:{}", self.port)))
     }
 
     /// Sends an envelope to it, as a caller of its own.
-    fn send(&self, arguments: &[&str], payload: &Value) -> Ran {
+    fn send(&self, arguments: &[&str], payload: &Value) -> CommandOutput {
         let payload = payload.to_string();
         let url = self.url();
         let mut command = self.tool(&[&["envelope", "send"], arguments, &["-a", &url, "-d", &payload]].concat());
         command.args(["--key", "env:CALLER", "-o", "json"]).env("CALLER", &self.caller);
-        finished(command.spawn().unwrap())
+        wait_for_exit(command.spawn().unwrap())
     }
 
     fn tool(&self, arguments: &[&str]) -> Command {
@@ -51,18 +51,18 @@ impl Town {
     pub(crate) fn issue(&self, owner: &str, more: &[&str]) -> String {
         let data = self.home.data().display().to_string();
         let arguments = [&["key", "create", "--owner", owner, "--tier", "pro", "--scope", "booking"], more].concat();
-        let ran = finished(self.tool(&arguments).args(["--data", &data, "-o", "json"]).spawn().unwrap());
-        serde_json::from_str::<Value>(ran.ok()).unwrap()["key"].as_str().unwrap().to_owned()
+        let ran = wait_for_exit(self.tool(&arguments).args(["--data", &data, "-o", "json"]).spawn().unwrap());
+        serde_json::from_str::<Value>(ran.expect_success()).unwrap()["key"].as_str().unwrap().to_owned()
     }
 
     fn get(&self, path: &str) -> Value {
         self.ask(&Request::get(path)).json()
     }
 
-    fn ask(&self, request: &Request) -> Reply {
-        let mut wire = Wire::open(([127, 0, 0, 1], self.port).into());
+    fn ask(&self, request: &Request) -> HttpResponse {
+        let mut wire = HttpConnection::open(([127, 0, 0, 1], self.port).into());
         wire.send(request);
-        wire.reply()
+        wire.response()
     }
 }
 
@@ -75,7 +75,7 @@ fn venue(slug: &str, area: &str, rank: i64) -> Value {
 }
 
 /// Networks in a row, each a neighbour of those beside it.
-pub(crate) fn row(names: &[&str]) -> Vec<Town> {
+pub(crate) fn networks_in_row(names: &[&str]) -> Vec<TestNetwork> {
     // All at the same time, or the same port would be free twice.
     let free: Vec<TcpListener> = names.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = free.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
@@ -96,14 +96,14 @@ pub(crate) fn row(names: &[&str]) -> Vec<Town> {
              [egress]\nallow = [\"127.0.0.0/8\"]\n[network]\nid = \"network:{name}\"\nvenues = \"venues.json\"\n\
              [network.coverage]\ncategories = [\"restaurant\"]\nareas = [\"Canggu\"]\ncities = [\"Bali\"]\n{peers}"
         );
-        let home = Home::new(&config);
+        let home = ServerDirectory::new(&config);
         let venues = json!([venue(&format!("{name}-one"), "Canggu", 10), venue(&format!("{name}-two"), "Ubud", 5)]);
         fs::write(home.path("venues.json"), venues.to_string()).unwrap();
         fs::write(home.path("sign.key"), SIGNING_KEY).unwrap();
-        towns.push(Town { home, port: ports[at], caller: String::new() });
+        towns.push(TestNetwork { home, port: ports[at], caller: String::new() });
     }
     for town in &mut towns {
-        let made = finished(town.tool(&["card", "keys", "--new", "card.pem"]).spawn().unwrap());
+        let made = wait_for_exit(town.tool(&["card", "keys", "--new", "card.pem"]).spawn().unwrap());
         assert_eq!(made.code, 0, "{made:#?}");
         town.caller = town.issue("caller", &[]);
     }
@@ -124,13 +124,13 @@ fn networks(answer: &Value) -> Vec<(String, String)> {
     list.iter().map(|said| (word(said, "network"), word(said, "status"))).collect()
 }
 
-fn told(list: &[(&str, &str)]) -> Vec<(String, String)> {
+fn outcomes(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(id, status)| ((*id).to_owned(), (*status).to_owned())).collect()
 }
 
 #[test]
 fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() {
-    let towns = row(&["a", "b", "c"]);
+    let towns = networks_in_row(&["a", "b", "c"]);
     let [a, b, c] = &towns[..] else { unreachable!() };
     let (first, second, third) = (a.start(), b.start(), c.start());
     eventually("a has heard of c through b", || {
@@ -138,8 +138,8 @@ fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() 
     });
 
     let found = a.send(&["booking.search", "--to", "network:*"], &json!({"query": "seafood"}));
-    let found: Value = serde_json::from_str(found.ok()).unwrap();
-    assert_eq!(networks(&found), told(&[("network:a", "ok"), ("network:b", "ok"), ("network:c", "ok")]), "{found}");
+    let found: Value = serde_json::from_str(found.expect_success()).unwrap();
+    assert_eq!(networks(&found), outcomes(&[("network:a", "ok"), ("network:b", "ok"), ("network:c", "ok")]), "{found}");
     assert_eq!((&found["partial"], &found["count"]), (&json!(false), &json!(6)));
     let best: Vec<&Value> = found["venues"].as_array().unwrap().iter().take(3).map(|venue| &venue["slug"]).collect();
     assert_eq!(best, ["a-one", "b-one", "c-one"]);
@@ -155,7 +155,7 @@ fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() 
     assert_eq!(stale.json()["error"]["code"], "stale_timestamp");
     let now = now();
     let confirm = || a.send(&["booking.confirm", "--to", "network:c", "--timestamp", &now], &order);
-    let booked: Value = serde_json::from_str(confirm().ok()).unwrap();
+    let booked: Value = serde_json::from_str(confirm().expect_success()).unwrap();
     assert_eq!((&booked["venue"]["slug"], &booked["status"]), (&json!("c-one"), &json!("pending")), "{booked}");
     assert_eq!(confirm().json()["booking_id"], booked["booking_id"]);
     let nobody = a.send(&["booking.confirm", "--to", "network:nowhere"], &order);
@@ -165,10 +165,10 @@ fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() 
 
     third.kill();
     let found = a.send(&["booking.search", "--to", "network:*", "--ttl-ms", "4000"], &json!({"query": "seafood"}));
-    let found: Value = serde_json::from_str(found.ok()).unwrap();
+    let found: Value = serde_json::from_str(found.expect_success()).unwrap();
     assert_eq!(
         networks(&found),
-        told(&[("network:a", "ok"), ("network:b", "ok"), ("network:c", "missing")]),
+        outcomes(&[("network:a", "ok"), ("network:b", "ok"), ("network:c", "missing")]),
         "{found}"
     );
     assert_eq!((&found["partial"], &found["count"]), (&json!(true), &json!(4)));
@@ -179,7 +179,7 @@ fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() 
     // The bookings are where they were made.
     first.stop();
     second.stop();
-    let rows = |town: &Town, table: &str| -> i64 {
+    let rows = |town: &TestNetwork, table: &str| -> i64 {
         let database = town.home.open_database();
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
@@ -189,7 +189,7 @@ fn three_networks_are_asked_at_once_two_hops_far_and_whoever_is_down_is_named() 
 
 #[test]
 fn a_registry_says_who_covers_restaurants_in_canggu_and_believes_signatures() {
-    let towns = row(&["a", "b"]);
+    let towns = networks_in_row(&["a", "b"]);
     let [a, b] = &towns[..] else { unreachable!() };
     let (_a, _b) = (a.start(), b.start());
     eventually("b has heard of a", || {
@@ -233,12 +233,12 @@ fn now() -> String {
 }
 
 /// A venue's own agent: it books whatever is asked, once, and remembers what it heard.
-fn own_agent(
+fn venue_agent(
     answers: impl Fn(usize, &Value) -> (u16, Value) + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<Value>>>) {
     let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
     let log = heard.clone();
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         let envelope = asked.json();
         let mut log = log.lock().unwrap();
         let (status, payload) = answers(log.len(), &envelope);
@@ -253,8 +253,8 @@ fn own_agent(
 }
 
 /// A network with one venue that has an agent of its own.
-fn town_with(endpoint: &str) -> Town {
-    let town = row(&["a"]).remove(0);
+fn network_with_agent(endpoint: &str) -> TestNetwork {
+    let town = networks_in_row(&["a"]).remove(0);
     let mut venue = venue("own", "Canggu", 1);
     venue["endpoint"] = format!("{endpoint}/a2a/v1").into();
     fs::write(town.home.path("venues.json"), json!([venue]).to_string()).unwrap();
@@ -263,18 +263,18 @@ fn town_with(endpoint: &str) -> Town {
 
 #[test]
 fn a_venue_with_an_agent_of_its_own_is_asked_first_and_booked_here_once() {
-    let (endpoint, heard) = own_agent(|number, envelope| match (number, &envelope["intent"]) {
+    let (endpoint, heard) = venue_agent(|number, envelope| match (number, &envelope["intent"]) {
         (_, intent) if intent == "network.ping" => (200, json!({"open": true})),
         (0, _) => (500, json!({"error": {"code": "internal", "message": "oops", "retryable": true}})),
         _ => (200, json!({"booking_id": "theirs-1", "status": "confirmed"})),
     });
-    let town = town_with(&endpoint);
+    let town = network_with_agent(&endpoint);
     let server = town.start();
     let order = json!({"venue_id": "own", "slot_id": "s1"});
     let moment = now();
     let confirm = || town.send(&["booking.confirm", "--to", "venue_own", "--timestamp", &moment], &order);
     // The first answer is a failure that may pass; the envelope is sent again and meets the same timestamp there.
-    let booked: Value = serde_json::from_str(confirm().ok()).unwrap();
+    let booked: Value = serde_json::from_str(confirm().expect_success()).unwrap();
     assert_eq!((&booked["venue_booking_id"], &booked["venue_status"]), (&json!("theirs-1"), &json!("confirmed")));
     assert_eq!(confirm().json()["booking_id"], booked["booking_id"]);
     let sent = heard.lock().unwrap().clone();
@@ -297,8 +297,8 @@ fn a_venue_with_an_agent_of_its_own_is_asked_first_and_booked_here_once() {
 
 #[test]
 fn a_venue_that_fails_again_and_again_is_left_alone_and_nothing_is_booked() {
-    let (endpoint, heard) = own_agent(|_, _| (200, json!("not an object")));
-    let town = town_with(&endpoint);
+    let (endpoint, heard) = venue_agent(|_, _| (200, json!("not an object")));
+    let town = network_with_agent(&endpoint);
     let server = town.start();
     let order = json!({"venue_id": "own", "slot_id": "s1"});
     let confirm = || {
@@ -321,10 +321,10 @@ fn a_venue_that_fails_again_and_again_is_left_alone_and_nothing_is_booked() {
 
 #[test]
 fn networks_are_listed_published_added_and_taken_out_by_command() {
-    let towns = [row(&["a"]).remove(0), row(&["z"]).remove(0)];
+    let towns = [networks_in_row(&["a"]).remove(0), networks_in_row(&["z"]).remove(0)];
     let [a, z] = &towns;
     let (_a, _z) = (a.start(), z.start());
-    let run = |arguments: &[&str]| finished(a.tool(arguments).spawn().unwrap());
+    let run = |arguments: &[&str]| wait_for_exit(a.tool(arguments).spawn().unwrap());
     eventually("both have published themselves", || {
         [a, z].iter().all(|town| !town.get("/registry/v1/search")["networks"].as_array().unwrap().is_empty())
     });
@@ -352,19 +352,19 @@ fn networks_are_listed_published_added_and_taken_out_by_command() {
 
 #[test]
 fn a_network_elsewhere_stands_behind_a_hub_and_is_booked_in_a2a() {
-    let network = row(&["a"]).remove(0);
+    let network = networks_in_row(&["a"]).remove(0);
     let _network = network.start();
-    let home = Home::new(&format!(
+    let home = ServerDirectory::new(&format!(
         "[[agent]]\nname = \"bali\"\nkind = \"a2a\"\nurl = \"{}/a2a/v1?from=hub\"\nbearer = \"file:bali.key\"\ndefault = true\n",
         network.url()
     ));
     fs::write(home.path("bali.key"), &network.caller).unwrap();
-    let hub = Sabir::at(&home);
+    let hub = TestServer::start_at(&home);
     let call = |method: &str, params: &Value| -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let mut wire = hub.wire();
+        let mut wire = hub.connect();
         wire.send(&Request::post("/", request.to_string()));
-        wire.reply().json()
+        wire.response().json()
     };
     let message = |id: &str, skill: &str, payload: &Value| {
         json!({"message": {
@@ -393,8 +393,8 @@ fn a_network_elsewhere_stands_behind_a_hub_and_is_booked_in_a2a() {
         "kind": "message", "messageId": "m-5", "role": "user", "metadata": {"skillId": "booking.confirm"},
         "parts": [{"kind": "data", "data": order}]
     }}});
-    let mut wire = hub.wire();
+    let mut wire = hub.connect();
     wire.send(&Request::post("/", older.to_string()).without("A2A-Version"));
-    let older = wire.reply().json();
+    let older = wire.response().json();
     assert_eq!(older["result"]["status"]["state"], "completed", "{older}");
 }

@@ -1,9 +1,9 @@
 //! Handing a task to another server, seen from outside: two real servers, and every kind of caller.
 
-use crate::ask::{answering, envelope, saying, state};
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::rpc_client::{answer_params, envelope, send_params, state};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -31,7 +31,7 @@ do = [{ complete = "refunded" }]
 "#;
 
 /// Hands refunds to billing.
-fn triage(billing: &Sabir, more: &str) -> String {
+fn triage(billing: &TestServer, more: &str) -> String {
     format!(
         r#"
 [[agent]]
@@ -64,19 +64,19 @@ url = "http://{}"
     )
 }
 
-fn pair(more: &str) -> (Sabir, Sabir) {
-    let billing = Sabir::start(BILLING);
-    let triage = Sabir::start(&triage(&billing, more));
+fn pair(more: &str) -> (TestServer, TestServer) {
+    let billing = TestServer::start(BILLING);
+    let triage = TestServer::start(&triage(&billing, more));
     (triage, billing)
 }
 
 fn send(text: &str) -> Request {
-    Request::post("/", envelope("SendMessage", &saying(text)))
+    Request::post("/", envelope("SendMessage", &send_params(text)))
 }
 
 /// The task there, once it rests.
 #[track_caller]
-fn theirs(billing: &Sabir, transfer: &Value, wanted: &str) -> Value {
+fn theirs(billing: &TestServer, transfer: &Value, wanted: &str) -> Value {
     let mut task = Value::Null;
     eventually(wanted, || {
         task = billing.get("/", &transfer["task_id"]);
@@ -105,7 +105,7 @@ fn a_caller_that_follows_is_sent_on_and_the_task_goes_on_there() {
     assert_eq!(there["metadata"][HANDOFF]["transferred_from"]["task_id"], task["id"]);
 
     // It is theirs now.
-    let more = triage.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "hello?")))).json();
+    let more = triage.ask(&Request::post("/", envelope("SendMessage", &answer_params(&task, "hello?")))).json();
     assert_eq!(more["error"]["code"], -32004, "{more}");
     let about = &more["error"]["data"][0]["metadata"];
     assert_eq!(
@@ -145,7 +145,7 @@ fn lists_by_state_have_it_where_they_show_it() {
 fn a_stream_ends_with_the_handoff_in_the_form_that_was_asked_for() {
     let (triage, _billing) = pair("");
     for (uri, wanted) in [(HANDOFF, "TASK_STATE_COMPLETED"), (LITERAL, "TRANSFERRED")] {
-        let request = Request::post("/", envelope("SendStreamingMessage", &saying("my money")));
+        let request = Request::post("/", envelope("SendStreamingMessage", &send_params("my money")));
         let mut stream = triage.open(&request.with("A2A-Extensions", uri));
         let frames = stream.rest();
         let last = frames.last().unwrap().event()["statusUpdate"]["status"].clone();
@@ -163,7 +163,7 @@ fn a_caller_that_does_not_follow_gets_the_work_or_a_name() {
     let (relaying, _one) = pair("");
     let task = relaying.ask(&send("which")).json()["result"]["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "the question comes up: {task}");
-    let done = relaying.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "the last")))).json();
+    let done = relaying.ask(&Request::post("/", envelope("SendMessage", &answer_params(&task, "the last")))).json();
     let done = &done["result"]["task"];
     assert_eq!((state(done), &done["id"]), ("TASK_STATE_COMPLETED", &task["id"]), "{done}");
     assert_eq!(done["status"]["message"]["parts"][0]["text"], "refunded that one");
@@ -175,9 +175,9 @@ fn a_caller_that_does_not_follow_gets_the_work_or_a_name() {
 }
 
 /// A hub that knows the first of two agents and nothing of the second.
-fn hub(triage: &Sabir, allow: &str) -> Sabir {
+fn hub(triage: &TestServer, allow: &str) -> TestServer {
     let address = triage.address;
-    Sabir::start(&format!(
+    TestServer::start(&format!(
         "[egress]\nallow = [{allow}]\n[[agent]]\nname = \"triage\"\nkind = \"a2a\"\ndefault = true\nurl = \"http://{address}\"\n"
     ))
 }
@@ -189,15 +189,15 @@ fn a_hub_follows_for_a_caller_who_knows_nothing_of_it_and_sees_one_task() {
     let task = hub.ask(&send("which")).json()["result"]["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "the question comes up: {task}");
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "Which order?");
-    let at = |server: &Sabir| {
+    let at = |server: &TestServer| {
         let tasks = Request::post("/", envelope("ListTasks", &json!({"historyLength": 100})));
         server.ask(&tasks.with("A2A-Extensions", HANDOFF)).json()["result"]["tasks"].clone()
     };
     assert_eq!(at(&triage)[0]["metadata"][HANDOFF]["state"], "TRANSFERRED", "it was handed over, and not relayed");
     assert_eq!(at(&triage).as_array().unwrap().len(), 1);
     // The hub is killed in between: who has the task stands in its log.
-    let hub = Sabir::at(&hub.kill());
-    let done = hub.ask(&Request::post("/", envelope("SendMessage", &answering(&task, "the last")))).json();
+    let hub = TestServer::start_at(&hub.kill());
+    let done = hub.ask(&Request::post("/", envelope("SendMessage", &answer_params(&task, "the last")))).json();
     let done = &done["result"]["task"];
     assert_eq!((state(done), &done["id"]), ("TASK_STATE_COMPLETED", &task["id"]), "{done}");
     assert_eq!(done["status"]["message"]["parts"][0]["text"], "refunded that one");
@@ -214,7 +214,7 @@ fn a_hub_follows_for_a_caller_who_knows_nothing_of_it_and_sees_one_task() {
 fn a_hub_follows_in_streams_and_goes_nowhere_that_its_operator_did_not_open() {
     let (triage, billing) = pair("");
     let follows = hub(&triage, "\"127.0.0.1\"");
-    let request = Request::post("/", envelope("SendStreamingMessage", &saying("my money")));
+    let request = Request::post("/", envelope("SendStreamingMessage", &send_params("my money")));
     let frames = follows.open(&request).rest();
     let last = frames.last().unwrap().event()["statusUpdate"]["status"].clone();
     assert_eq!(
@@ -237,15 +237,15 @@ fn a_hub_follows_in_streams_and_goes_nowhere_that_its_operator_did_not_open() {
 
 #[test]
 fn a_hub_follows_by_an_agent_of_its_own_for_callers_who_may_use_that() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
     let [desk, front] = ["desk", "front"].map(|name| key(&home, name));
-    let billing = Sabir::at(&home);
+    let billing = TestServer::start_at(&home);
     // Billing knows triage and the hub by different keys, so the task belongs to the key `desk` until the hub presents
     // its claim.
     let with_key = |config: &str, key: &str| {
-        let home = Home::new(config);
+        let home = ServerDirectory::new(config);
         std::fs::write(home.path("key"), key).unwrap();
-        Sabir::at(&home)
+        TestServer::start_at(&home)
     };
     let triage = with_key(&format!("{}api_key = \"file:key\"\n", triage(&billing, "")), &desk);
     for (auth, wanted, words) in [
@@ -280,7 +280,7 @@ fn what_may_not_go_stays_and_says_why() {
 
 /// The parameters of a message to a server that receives a task.
 fn creation(hold: bool, context: &Value) -> Value {
-    let mut params = saying("go");
+    let mut params = send_params("go");
     params["configuration"] = json!({"returnImmediately": true});
     params["message"]["metadata"] = json!({ HANDOFF: { "transfer_context": context, "hold": hold } });
     params
@@ -288,7 +288,7 @@ fn creation(hold: bool, context: &Value) -> Value {
 
 #[test]
 fn a_task_that_comes_is_held_made_once_and_judged_first() {
-    let billing = Sabir::start(&format!("[limits]\nhold_seconds_max = 1\n{BILLING}"));
+    let billing = TestServer::start(&format!("[limits]\nhold_seconds_max = 1\n{BILLING}"));
     let ask = |params: &Value| billing.ask(&Request::post("/", envelope("SendMessage", params))).json();
     let context = |required: &str, scope: Value, chain: Value| {
         json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000001", "originating_agent": "https://a.example",
@@ -323,16 +323,16 @@ fn a_task_that_comes_is_held_made_once_and_judged_first() {
 
 #[test]
 fn a_kill_in_the_middle_loses_nothing_and_doubles_nothing() {
-    let billing = Sabir::start(BILLING);
-    let home = Home::new(&triage(&billing, ""));
-    let triage = Sabir::at(&home);
-    let mut params = saying("my money");
+    let billing = TestServer::start(BILLING);
+    let home = ServerDirectory::new(&triage(&billing, ""));
+    let triage = TestServer::start_at(&home);
+    let mut params = send_params("my money");
     params["configuration"] = json!({"returnImmediately": true});
     let begun =
         triage.ask(&Request::post("/", envelope("SendMessage", &params)).with("A2A-Extensions", HANDOFF)).json();
     let id = begun["result"]["task"]["id"].clone();
     let home = triage.kill();
-    let triage = Sabir::at(&home);
+    let triage = TestServer::start_at(&home);
     let mut task = Value::Null;
     eventually("it settles", || {
         let get = Request::post("/", envelope("GetTask", &json!({"id": id}))).with("A2A-Extensions", HANDOFF);
@@ -347,7 +347,7 @@ fn a_kill_in_the_middle_loses_nothing_and_doubles_nothing() {
 #[test]
 fn the_command_line_follows() {
     let (triage, billing) = pair("");
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let agent = format!("http://{}", triage.address);
     let ran = desk.run(&["send", "-a", &agent, "--follow", "-o", "json", "my money"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -393,9 +393,9 @@ do = [{ complete = "refunded" }]
 
 #[test]
 fn on_one_server_a_task_goes_to_the_next_agent_for_the_same_caller() {
-    let home = Home::new(GUARDED);
-    let server = Sabir::at(&home);
-    let desk = Desk::new();
+    let home = ServerDirectory::new(GUARDED);
+    let server = TestServer::start_at(&home);
+    let desk = CommandDirectory::new();
     let data = home.data().display().to_string();
     let made = desk.run(&["key", "create", "-o", "json", "--data", &data, "--name", "ana"]).json();
     let shown = format!("Bearer {}", made["key"].as_str().unwrap());
@@ -416,21 +416,21 @@ fn on_one_server_a_task_goes_to_the_next_agent_for_the_same_caller() {
 }
 
 /// A key for a caller of a server that asks for one.
-fn key(home: &Home, name: &str) -> String {
+fn key(home: &ServerDirectory, name: &str) -> String {
     let data = home.data().display().to_string();
-    let made = Desk::new().run(&["key", "create", "-o", "json", "--data", &data, "--name", name]).json();
+    let made = CommandDirectory::new().run(&["key", "create", "-o", "json", "--data", &data, "--name", name]).json();
     made["key"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn elsewhere_the_task_is_whose_it_can_be_shown_to_be() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
     let [desk, ana, bob] = ["desk", "ana", "bob"].map(|name| key(&home, name));
-    let billing = Sabir::at(&home);
+    let billing = TestServer::start_at(&home);
     let shown = home.path("desk.key");
     std::fs::write(&shown, &desk).unwrap();
     let upstream = format!("{}api_key = \"file:{}\"\n", triage(&billing, ""), shown.display());
-    let triage = Sabir::start(&upstream);
+    let triage = TestServer::start(&upstream);
     let mut task = Value::Null;
     eventually("it is handed over", || {
         task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
@@ -455,8 +455,8 @@ fn elsewhere_the_task_is_whose_it_can_be_shown_to_be() {
     }
     let list = Request::post("/", envelope("ListTasks", &json!({}))).with("Authorization", format!("Bearer {ana}"));
     assert_eq!(billing.ask(&list).json()["result"]["totalSize"], 1, "and stands in her list");
-    assert!(!billing.said().contains(&claim) && !triage.said().contains(&claim));
-    let billing = Sabir::at(&billing.kill());
+    assert!(!billing.log_text().contains(&claim) && !triage.log_text().contains(&claim));
+    let billing = TestServer::start_at(&billing.kill());
     let get = Request::post("/", envelope("GetTask", &json!({"id": transfer["task_id"]})));
     let kept = billing.ask(&get.with("Authorization", format!("Bearer {ana}"))).json();
     assert_eq!(kept["result"]["id"], transfer["task_id"], "also after a crash: {kept}");
@@ -464,9 +464,9 @@ fn elsewhere_the_task_is_whose_it_can_be_shown_to_be() {
 
 #[test]
 fn whoever_shows_the_claim_first_has_the_task_and_nobody_after() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
     let [desk, ana] = ["desk", "ana"].map(|name| key(&home, name));
-    let billing = Sabir::at(&home);
+    let billing = TestServer::start_at(&home);
     let word = "0123456789abcdef0123456789abcdef";
     let digest: String = Sha256::digest(word).iter().map(|byte| format!("{byte:02x}")).collect();
     let made = |number: u8| {
@@ -486,7 +486,7 @@ fn whoever_shows_the_claim_first_has_the_task_and_nobody_after() {
     let mut listening = billing.open(&call("SendStreamingMessage", &made(1), &desk));
     let task = listening.next().unwrap().event()["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_SUBMITTED");
-    billing.ask(&claiming(call("SendMessage", &answering(&task, "and hurry"), &ana)));
+    billing.ask(&claiming(call("SendMessage", &answer_params(&task, "and hurry"), &ana)));
     let last = listening.rest().last().expect("the stream ends").data.clone();
     assert_eq!(last["error"]["code"], -32001, "it is not the sender's any more: {last}");
     let get = json!({"id": task["id"]});
@@ -505,12 +505,12 @@ fn whoever_shows_the_claim_first_has_the_task_and_nobody_after() {
 
 #[test]
 fn an_agent_that_takes_none_takes_none() {
-    let billing = Sabir::start(&BILLING.replace("[agent.handoff]", "[agent.handoff]\naccept = false"));
+    let billing = TestServer::start(&BILLING.replace("[agent.handoff]", "[agent.handoff]\naccept = false"));
     let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000002", "originating_agent": "https://a.example",
         "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": []});
     let refused = billing.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();
     assert_eq!(refused["error"]["code"], -32004, "{refused}");
-    let triage = Sabir::start(&triage(&billing, ""));
+    let triage = TestServer::start(&triage(&billing, ""));
     let task = triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)).json()["result"]["task"].clone();
     assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
 }
@@ -545,9 +545,9 @@ do = [{ complete = "refunded" }]
 
 #[test]
 fn what_is_done_for_a_task_is_done_for_whoever_has_it_when_it_begins() {
-    let home = Home::new(&format!("[auth]\naccept = [\"api_key\"]\n{DESK}"));
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{DESK}"));
     let [sender, ana, bob] = ["sender", "ana", "bob"].map(|name| key(&home, name));
-    let server = Sabir::at(&home);
+    let server = TestServer::start_at(&home);
     let word = "fedcba9876543210fedcba9876543210";
     let digest: String = Sha256::digest(word).iter().map(|byte| format!("{byte:02x}")).collect();
     let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000031", "originating_agent": "https://a.example",
@@ -570,7 +570,7 @@ fn what_is_done_for_a_task_is_done_for_whoever_has_it_when_it_begins() {
 
 #[test]
 fn a_task_that_was_held_is_not_held_again_where_it_is_passed_on() {
-    let server = Sabir::start(DESK);
+    let server = TestServer::start(DESK);
     let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000003", "originating_agent": "https://a.example",
         "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": []});
     let made = server.ask(&Request::post("/", envelope("SendMessage", &creation(true, &context)))).json();
@@ -581,7 +581,7 @@ fn a_task_that_was_held_is_not_held_again_where_it_is_passed_on() {
 
 #[test]
 fn what_a_task_may_be_used_for_holds_for_whoever_works_on_it() {
-    let server = Sabir::start(
+    let server = TestServer::start(
         r#"
 [[agent]]
 name = "desk"
@@ -640,12 +640,12 @@ do = [{ complete = "refunded" }]
 
 #[test]
 fn the_books_say_that_a_card_is_signed_where_its_signature_holds() {
-    let home = Home::new(&format!("[server.signing]\nkeys = [\"file:key.pem\"]\n{BILLING}"));
-    Desk::new().run(&["card", "keys", "--new", home.path("key.pem").to_str().unwrap()]).ok();
-    let billing = Sabir::at(&home);
-    let triage = Sabir::start(&triage(&billing, ""));
+    let home = ServerDirectory::new(&format!("[server.signing]\nkeys = [\"file:key.pem\"]\n{BILLING}"));
+    CommandDirectory::new().run(&["card", "keys", "--new", home.path("key.pem").to_str().unwrap()]).expect_success();
+    let billing = TestServer::start_at(&home);
+    let triage = TestServer::start(&triage(&billing, ""));
     drop(triage.ask(&send("my money").with("A2A-Extensions", HANDOFF)));
-    eventually("it is booked", || triage.said().contains("a handoff was attempted"));
-    let said = triage.said().replace("\u{1b}[0m", "").replace("\u{1b}[2m", "");
+    eventually("it is booked", || triage.log_text().contains("a handoff was attempted"));
+    let said = triage.log_text().replace("\u{1b}[0m", "").replace("\u{1b}[2m", "");
     assert!(said.contains("signed=true"), "{said}");
 }

@@ -1,30 +1,30 @@
 //! Waiting tasks are found and answered in one place, runaway tasks are stopped, and calls do not go in circles.
 
-use crate::ask::{DESK, saying, state};
+use crate::command_runner::{CommandDirectory, CommandOutput};
 use crate::remote::words;
-use crate::sabir::{AGENTS, Home, Sabir, eventually};
-use crate::tool::{Desk, Ran};
+use crate::rpc_client::{DESK_PATH, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 
-struct World {
-    sabir: Sabir,
-    desk: Desk,
+struct InboxFixture {
+    sabir: TestServer,
+    desk: CommandDirectory,
 }
 
-impl World {
+impl InboxFixture {
     fn new(config: &str) -> Self {
-        Self { sabir: Sabir::start(config), desk: Desk::new() }
+        Self { sabir: TestServer::start(config), desk: CommandDirectory::new() }
     }
 
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&self.desk, &self.sabir.home, arguments)
     }
 }
 
 #[track_caller]
-fn run(desk: &Desk, home: &Home, arguments: &[&str]) -> Ran {
+fn run(desk: &CommandDirectory, home: &ServerDirectory, arguments: &[&str]) -> CommandOutput {
     let data = home.data();
     desk.run(&[arguments, &["--data", data.to_str().unwrap()]].concat())
 }
@@ -35,11 +35,11 @@ fn id(task: &Value) -> &str {
 
 #[test]
 fn everything_that_asks_is_in_the_inbox_and_is_answered_there() {
-    let world = World::new(AGENTS);
+    let world = InboxFixture::new(AGENTS);
     assert_eq!(world.run(&["inbox", "list", "-o", "json"]).json(), json!({"questions": []}));
-    let booking = world.sabir.send(DESK, &saying("book"));
-    let signing = world.sabir.send(DESK, &saying("sign"));
-    world.sabir.send("/", &saying("nothing to ask"));
+    let booking = world.sabir.send(DESK_PATH, &send_params("book"));
+    let signing = world.sabir.send(DESK_PATH, &send_params("sign"));
+    world.sabir.send("/", &send_params("nothing to ask"));
     let listed = world.run(&["inbox", "list", "-o", "json"]).json();
     let asked = listed["questions"].as_array().unwrap();
     assert_eq!(asked.len(), 2, "{listed}");
@@ -55,9 +55,9 @@ fn everything_that_asks_is_in_the_inbox_and_is_answered_there() {
         let again = world.run(&["inbox", "show", id(&booking)]);
         again.fields("Question") == ["How many?"]
     });
-    world.run(&["inbox", "reply", id(&booking), "two"]).ok();
-    eventually("the end", || state(&world.sabir.get(DESK, &booking["id"])) == "TASK_STATE_COMPLETED");
-    let task = world.sabir.get(DESK, &booking["id"]);
+    world.run(&["inbox", "reply", id(&booking), "two"]).expect_success();
+    eventually("the end", || state(&world.sabir.get(DESK_PATH, &booking["id"])) == "TASK_STATE_COMPLETED");
+    let task = world.sabir.get(DESK_PATH, &booking["id"]);
     let told = task["history"].as_array().unwrap().iter().find(|m| m["parts"][0]["text"] == "Friday").unwrap();
     assert!(told["metadata"]["urn:sabir:ext:inbox:v1"]["by"].as_str().unwrap().starts_with("operator:"), "{told}");
     let late = world.run(&["inbox", "reply", id(&booking), "three"]);
@@ -73,18 +73,18 @@ fn everything_that_asks_is_in_the_inbox_and_is_answered_there() {
 
 #[test]
 fn the_kill_switch_works_with_a_server_and_without() {
-    let world = World::new(AGENTS);
-    let (first, second) = (world.sabir.begin(DESK, "forever"), world.sabir.begin(DESK, "forever"));
+    let world = InboxFixture::new(AGENTS);
+    let (first, second) = (world.sabir.send_async(DESK_PATH, "forever"), world.sabir.send_async(DESK_PATH, "forever"));
     let ended = world.run(&["task", "cancel", id(&first), "--tree", "-o", "json"]).json();
     assert_eq!(ended, json!({"canceled": [{"taskId": first["id"], "agent": "desk"}]}));
-    assert_eq!(state(&world.sabir.get(DESK, &first["id"])), "TASK_STATE_CANCELED");
+    assert_eq!(state(&world.sabir.get(DESK_PATH, &first["id"])), "TASK_STATE_CANCELED");
     assert_eq!(world.run(&["task", "cancel", id(&first), "--tree"]).fields("Canceled"), ["0"]);
     let misplaced = world.run(&["task", "cancel", id(&second)]);
     assert!(misplaced.code == 2 && misplaced.stderr.contains("--tree"), "{misplaced:?}");
     let home = world.sabir.kill();
     assert_eq!(run(&world.desk, &home, &["task", "cancel", id(&second), "--tree"]).fields("Canceled"), ["1"]);
-    let sabir = Sabir::at(&home);
-    assert_eq!(state(&sabir.get(DESK, &second["id"])), "TASK_STATE_CANCELED");
+    let sabir = TestServer::start_at(&home);
+    assert_eq!(state(&sabir.get(DESK_PATH, &second["id"])), "TASK_STATE_CANCELED");
 }
 
 fn free_port() -> u16 {
@@ -92,24 +92,24 @@ fn free_port() -> u16 {
 }
 
 /// A server whose one agent is a remote agent.
-fn passing_on(name: &str, port: u16, to: &str) -> Sabir {
+fn forwarding_server(name: &str, port: u16, to: &str) -> TestServer {
     let config = format!(
         "[egress]\nallow = [\"127.0.0.0/8\"]\n\
          [[agent]]\nname = \"{name}\"\nkind = \"a2a\"\ndefault = true\nurl = \"{to}\"\n"
     );
-    let home = Home::new(&config);
-    Sabir::run(&home, home.command_at(&format!("127.0.0.1:{port}")))
+    let home = ServerDirectory::new(&config);
+    TestServer::run(&home, home.command_at(&format!("127.0.0.1:{port}")))
 }
 
 /// Two servers that each forward to the other: the call comes back, is refused, and fails with the reason.
 #[test]
 fn a_call_that_comes_back_to_us_is_refused() {
     let (here, there) = (free_port(), free_port());
-    let other = passing_on("back", there, &format!("http://127.0.0.1:{here}/agents/forth"));
-    let sabir = passing_on("forth", here, &format!("http://127.0.0.1:{there}/agents/back"));
-    let task = sabir.begin("/", "round and round");
+    let other = forwarding_server("back", there, &format!("http://127.0.0.1:{here}/agents/forth"));
+    let sabir = forwarding_server("forth", here, &format!("http://127.0.0.1:{there}/agents/back"));
+    let task = sabir.send_async("/", "round and round");
     eventually("the end", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_FAILED");
     let task = sabir.get("/", &task["id"]);
-    assert!(words(&task).contains("go round in a circle"), "{task}\n{}", other.said());
-    assert_eq!(sabir.count("/"), 1, "nothing was opened on the way back");
+    assert!(words(&task).contains("go round in a circle"), "{task}\n{}", other.log_text());
+    assert_eq!(sabir.task_count("/"), 1, "nothing was opened on the way back");
 }

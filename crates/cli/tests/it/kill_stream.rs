@@ -1,6 +1,6 @@
 //! `sabir send --stream` while the server dies: every event once, or a plain word about what is missing.
 
-use crate::sabir::{Home, Sabir};
+use crate::test_server::{ServerDirectory, TestServer};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -16,13 +16,13 @@ fn config() -> String {
     )
 }
 
-struct Sending {
+struct RunningSend {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Sending {
-    fn start(sabir: &Sabir, transport: &str) -> Self {
+impl RunningSend {
+    fn start(sabir: &TestServer, transport: &str) -> Self {
         let url = format!("http://{}", sabir.address);
         let mut child = Command::new(env!("CARGO_BIN_EXE_sabir"))
             .args(["send", "-a", &url, "-o", "json", "--stream", "--transport", transport, "count"])
@@ -60,16 +60,16 @@ fn chunk(event: &Value) -> Option<String> {
 #[test]
 fn a_stream_outlives_its_server_and_tells_every_event_once() {
     for transport in ["JSONRPC", "HTTP+JSON"] {
-        let home = Home::new(&config());
-        let sabir = Sabir::at(&home);
-        let mut sending = Sending::start(&sabir, transport);
+        let home = ServerDirectory::new(&config());
+        let sabir = TestServer::start_at(&home);
+        let mut sending = RunningSend::start(&sabir, transport);
         let mut events = Vec::new();
         while events.iter().filter_map(chunk).count() < 4 {
             events.push(sending.next().expect("the stream ended before the kill"));
         }
         let address = sabir.address.to_string();
         sabir.kill();
-        let _again = Sabir::run(&home, home.command_at(&address));
+        let _again = TestServer::run(&home, home.command_at(&address));
         let (rest, said, code) = sending.rest();
         events.extend(rest);
         assert_eq!(code, Some(0), "{transport}: {said}");
@@ -85,16 +85,16 @@ fn a_stream_outlives_its_server_and_tells_every_event_once() {
 
 #[test]
 fn over_grpc_the_task_is_taken_up_by_a_snapshot_and_reaches_its_end() {
-    let home = Home::new(&config());
-    let sabir = Sabir::at(&home);
-    let mut sending = Sending::start(&sabir, "GRPC");
+    let home = ServerDirectory::new(&config());
+    let sabir = TestServer::start_at(&home);
+    let mut sending = RunningSend::start(&sabir, "GRPC");
     let mut seen = 0;
     while seen < 4 {
         seen += usize::from(sending.next().expect("the stream ended before the kill").get("artifactUpdate").is_some());
     }
     let address = sabir.address.to_string();
     sabir.kill();
-    let _again = Sabir::run(&home, home.command_at(&address));
+    let _again = TestServer::run(&home, home.command_at(&address));
     let (rest, said, code) = sending.rest();
     assert_eq!(code, Some(0), "{said}");
     let snapshot = rest.iter().find_map(|e| e.get("task")).unwrap_or_else(|| panic!("no snapshot: {said}"));
@@ -106,8 +106,8 @@ fn over_grpc_the_task_is_taken_up_by_a_snapshot_and_reaches_its_end() {
 
 #[test]
 fn a_server_that_does_not_come_back_is_said_to_be_gone_with_the_way_on() {
-    let sabir = Sabir::start(&config());
-    let mut sending = Sending::start(&sabir, "JSONRPC");
+    let sabir = TestServer::start(&config());
+    let mut sending = RunningSend::start(&sabir, "JSONRPC");
     let first = sending.next().unwrap();
     let task = first["task"]["id"].as_str().unwrap().to_owned();
     sabir.kill();

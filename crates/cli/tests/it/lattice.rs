@@ -1,6 +1,6 @@
 //! `sabir lattice check`: what a workflow can come to, for people, for scripts and for CI.
 
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn example() -> PathBuf {
 /// Runs the check on a workflow and gives the report.
 #[track_caller]
 fn checked(workflow: &str, more: &[&str], code: i32) -> Value {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     std::fs::write(desk.path("workflow.toml"), workflow).unwrap();
     let mut arguments = vec!["lattice", "check", "workflow.toml", "-o", "json"];
     arguments.extend(more);
@@ -23,7 +23,7 @@ fn checked(workflow: &str, more: &[&str], code: i32) -> Value {
 #[test]
 fn the_example_of_the_guide_is_clean() {
     let path = example();
-    let ran = Desk::new().run(&["lattice", "check", path.to_str().unwrap(), "-o", "json"]);
+    let ran = CommandDirectory::new().run(&["lattice", "check", path.to_str().unwrap(), "-o", "json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(report["clean"], true);
@@ -55,7 +55,7 @@ fn a_violation_is_shown_with_its_way_and_ends_with_one() {
     let report = checked(LEAKY, &[], 1);
     assert_eq!(report["violations"], json!([{"agent": "s", "disallowed": ["write"], "paths": {"write": ["o", "s"]}}]));
     assert_eq!((&report["clean"], &report["unreachable"]), (&json!(false), &json!(["alone"])));
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     std::fs::write(desk.path("w.toml"), LEAKY).unwrap();
     let ran = desk.run(&["lattice", "check", "w.toml"]);
     assert_eq!(ran.code, 1);
@@ -98,7 +98,7 @@ fn cycles_dead_edges_and_unsigned_cards_are_wrong() {
 
 #[test]
 fn a_file_that_is_no_workflow_is_refused_by_name() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for (text, said) in [
         ("entry = 1", "invalid type"),
         ("entry = \"x\"\nscope = []\n[agents.a]\n", "names the agent \"x\""),

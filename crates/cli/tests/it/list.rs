@@ -1,8 +1,8 @@
 //! Lists: newest status first, in pages that fit together, with filters that are all applied.
 
-use crate::ask::{DESK, PARAMS, Problem, answering, message, saying, state};
-use crate::http::Request;
-use crate::sabir::{AGENTS, Sabir, shared};
+use crate::http_client::Request;
+use crate::rpc_client::{DESK_PATH, PARAMS, ProtocolError, answer_params, message, send_params, state};
+use crate::test_server::{AGENTS, TestServer, shared_server};
 use serde_json::{Value, json};
 
 fn ids(list: &Value) -> Vec<String> {
@@ -10,7 +10,7 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 /// All pages of a walk.
-fn walk(sabir: &Sabir, at: &str, mut params: Value) -> Vec<Value> {
+fn walk(sabir: &TestServer, at: &str, mut params: Value) -> Vec<Value> {
     let mut pages = Vec::new();
     loop {
         let page = sabir.result(at, "ListTasks", &params);
@@ -23,17 +23,17 @@ fn walk(sabir: &Sabir, at: &str, mut params: Value) -> Vec<Value> {
     }
 }
 
-fn walked(sabir: &Sabir, at: &str, params: Value) -> Vec<String> {
+fn walked(sabir: &TestServer, at: &str, params: Value) -> Vec<String> {
     walk(sabir, at, params).iter().flat_map(ids).collect()
 }
 
 #[test]
 fn an_empty_list_has_all_its_members() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let expected = json!({"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0});
     assert_eq!(sabir.result("/", "ListTasks", &json!({})), expected);
     assert_eq!(sabir.ask(&Request::get("/tasks")).json(), expected);
-    sabir.send("/", &saying("x"));
+    sabir.send("/", &send_params("x"));
     let expected = json!({"tasks": [], "nextPageToken": "", "pageSize": 7, "totalSize": 0});
     let list = sabir.result("/", "ListTasks", &json!({"contextId": "nobody's", "pageSize": 7}));
     assert_eq!(list, expected);
@@ -41,9 +41,9 @@ fn an_empty_list_has_all_its_members() {
 
 #[test]
 fn pages_fit_together_newest_first() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let mut sent: Vec<String> =
-        (0..23).map(|n| sabir.send("/", &saying(&n.to_string()))["id"].as_str().unwrap().to_owned()).collect();
+        (0..23).map(|n| sabir.send("/", &send_params(&n.to_string()))["id"].as_str().unwrap().to_owned()).collect();
     sent.reverse();
     for size in [1, 2, 5, 22, 23, 24, 100] {
         let pages = walk(&sabir, "/", json!({"pageSize": size}));
@@ -70,14 +70,14 @@ fn pages_fit_together_newest_first() {
 
 #[test]
 fn the_order_is_that_of_the_last_status() {
-    let sabir = Sabir::start(AGENTS);
-    let first = sabir.send(DESK, &saying("book"));
-    let second = sabir.send(DESK, &saying("quick"));
-    let order = |sabir: &Sabir| ids(&sabir.result(DESK, "ListTasks", &json!({})));
+    let sabir = TestServer::start(AGENTS);
+    let first = sabir.send(DESK_PATH, &send_params("book"));
+    let second = sabir.send(DESK_PATH, &send_params("quick"));
+    let order = |sabir: &TestServer| ids(&sabir.result(DESK_PATH, "ListTasks", &json!({})));
     assert_eq!(order(&sabir), [second["id"].as_str().unwrap(), first["id"].as_str().unwrap()]);
-    sabir.send(DESK, &answering(&first, "Monday"));
+    sabir.send(DESK_PATH, &answer_params(&first, "Monday"));
     assert_eq!(order(&sabir), [first["id"].as_str().unwrap(), second["id"].as_str().unwrap()]);
-    let list = sabir.result(DESK, "ListTasks", &json!({}));
+    let list = sabir.result(DESK_PATH, "ListTasks", &json!({}));
     let stamps: Vec<&str> =
         list["tasks"].as_array().unwrap().iter().map(|t| t["status"]["timestamp"].as_str().unwrap()).collect();
     assert!(stamps[0] >= stamps[1] && stamps.iter().all(|s| s.len() == 24 && s.ends_with('Z')), "{stamps:?}");
@@ -85,22 +85,22 @@ fn the_order_is_that_of_the_last_status() {
 
 #[test]
 fn a_walk_sees_every_task_once_while_tasks_come_and_move() {
-    let sabir = Sabir::start(AGENTS);
-    let tasks: Vec<Value> = (0..20).map(|_| sabir.send(DESK, &saying("book"))).collect();
+    let sabir = TestServer::start(AGENTS);
+    let tasks: Vec<Value> = (0..20).map(|_| sabir.send(DESK_PATH, &send_params("book"))).collect();
     let mut expected: Vec<String> = tasks.iter().map(|t| t["id"].as_str().unwrap().to_owned()).collect();
     expected.reverse();
     let (mut seen, mut token, mut n) = (Vec::new(), json!(""), 0);
     loop {
-        let page = sabir.result(DESK, "ListTasks", &json!({"pageSize": 3, "pageToken": token}));
+        let page = sabir.result(DESK_PATH, "ListTasks", &json!({"pageSize": 3, "pageToken": token}));
         seen.extend(ids(&page));
         token = page["nextPageToken"].clone();
         if token == "" {
             break;
         }
         // One that was seen and one that was not go to the front; one is new.
-        sabir.send(DESK, &answering(&tasks[n], "Monday"));
-        sabir.send(DESK, &answering(&tasks[19 - n], "Monday"));
-        sabir.send(DESK, &saying("book"));
+        sabir.send(DESK_PATH, &answer_params(&tasks[n], "Monday"));
+        sabir.send(DESK_PATH, &answer_params(&tasks[19 - n], "Monday"));
+        sabir.send(DESK_PATH, &send_params("book"));
         n += 1;
     }
     assert_eq!(seen, expected);
@@ -108,17 +108,17 @@ fn a_walk_sees_every_task_once_while_tasks_come_and_move() {
 
 #[test]
 fn filters_are_all_applied() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let in_context = |text: &str, context: &str| {
         let mut params = json!({"message": message(text)});
         params["message"]["contextId"] = json!(context);
-        sabir.send(DESK, &params)
+        sabir.send(DESK_PATH, &params)
     };
     let a_done = in_context("quick", "a");
     let a_open = in_context("book", "a");
     let b_open = in_context("book", "b");
     let check = |params: Value, expected: &[&Value]| {
-        let list = sabir.result(DESK, "ListTasks", &params);
+        let list = sabir.result(DESK_PATH, "ListTasks", &params);
         let expected: Vec<&str> = expected.iter().map(|t| t["id"].as_str().unwrap()).collect();
         assert_eq!(ids(&list), expected, "{params}");
         assert_eq!(list["totalSize"], expected.len(), "{params}");
@@ -139,20 +139,20 @@ fn filters_are_all_applied() {
     check(json!({"statusTimestampAfter": "2999-01-01T00:00:00.123456789Z"}), &[]);
     // "After" is inclusive: a task with exactly this time is one of them.
     let stamp = b_open["status"]["timestamp"].as_str().unwrap();
-    let list = sabir.result(DESK, "ListTasks", &json!({"statusTimestampAfter": stamp}));
+    let list = sabir.result(DESK_PATH, "ListTasks", &json!({"statusTimestampAfter": stamp}));
     assert!(ids(&list).contains(&b_open["id"].as_str().unwrap().to_owned()), "{list}");
     check(json!({"contextId": "b", "statusTimestampAfter": stamp}), &[&b_open]);
 }
 
 #[test]
 fn filters_hold_on_every_page() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     for n in 0..30 {
-        let mut params = saying(if n % 2 == 0 { "quick" } else { "book" });
+        let mut params = send_params(if n % 2 == 0 { "quick" } else { "book" });
         params["message"]["contextId"] = json!(format!("c{}", n % 3));
-        sabir.send(DESK, &params);
+        sabir.send(DESK_PATH, &params);
     }
-    let all = walk(&sabir, DESK, json!({"pageSize": 100}));
+    let all = walk(&sabir, DESK_PATH, json!({"pageSize": 100}));
     let of = |context: &str, wanted: &str| -> Vec<String> {
         let tasks = all[0]["tasks"].as_array().unwrap();
         let fits = tasks.iter().filter(|t| t["contextId"] == context && state(t) == wanted);
@@ -160,7 +160,7 @@ fn filters_hold_on_every_page() {
     };
     for context in ["c0", "c1", "c2"] {
         for wanted in ["TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED"] {
-            let got = walked(&sabir, DESK, json!({"pageSize": 2, "contextId": context, "status": wanted}));
+            let got = walked(&sabir, DESK_PATH, json!({"pageSize": 2, "contextId": context, "status": wanted}));
             assert_eq!((got.len(), got), (5, of(context, wanted)));
         }
     }
@@ -168,8 +168,8 @@ fn filters_hold_on_every_page() {
 
 #[test]
 fn artifacts_come_only_when_asked_for() {
-    let sabir = Sabir::start(AGENTS);
-    sabir.send("/", &saying("x"));
+    let sabir = TestServer::start(AGENTS);
+    sabir.send("/", &send_params("x"));
     for (params, wanted) in
         [(json!({}), false), (json!({"includeArtifacts": false}), false), (json!({"includeArtifacts": true}), true)]
     {
@@ -180,29 +180,29 @@ fn artifacts_come_only_when_asked_for() {
         let list = sabir.ask(&Request::get(&format!("/tasks{query}"))).json();
         assert_eq!(list["tasks"][0].get("artifacts").is_some(), wanted, "{query}");
     }
-    sabir.rest_refuses(&Request::get("/tasks?includeArtifacts=yes"), PARAMS);
+    sabir.expect_rest_error(&Request::get("/tasks?includeArtifacts=yes"), PARAMS);
 }
 
 #[test]
 fn a_token_nobody_gave_is_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     let tokens = ["x", "0", "-1", &"f".repeat(32), &"0".repeat(31), &"g".repeat(32), &"7".repeat(10_000), "\u{e9}"];
     for token in tokens {
-        let problem = sabir.problem("/", "ListTasks", &json!({"pageToken": token}));
+        let problem = sabir.rpc_error("/", "ListTasks", &json!({"pageToken": token}));
         assert_eq!(
-            (problem.brief(), &problem.fields[..]),
+            (problem.code_and_reason(), &problem.fields[..]),
             ((PARAMS.0, PARAMS.2), &["pageToken".to_owned()][..]),
             "{token}"
         );
     }
     let reply = sabir.ask(&Request::get("/tasks?pageToken=x"));
-    assert_eq!(Problem::of_rest(&reply).fields, ["pageToken"]);
+    assert_eq!(ProtocolError::from_rest(&reply).fields, ["pageToken"]);
     sabir.still_serves();
 }
 
 #[test]
 fn a_filter_that_cannot_be_read_is_refused() {
-    let sabir = shared();
+    let sabir = shared_server();
     for stamp in [
         "yesterday",
         "2026-01-31",
@@ -212,15 +212,15 @@ fn a_filter_that_cannot_be_read_is_refused() {
         "",
         "1e9",
     ] {
-        let problem = sabir.problem("/", "ListTasks", &json!({"statusTimestampAfter": stamp}));
+        let problem = sabir.rpc_error("/", "ListTasks", &json!({"statusTimestampAfter": stamp}));
         assert_eq!(problem.fields, ["statusTimestampAfter"], "{stamp}");
     }
     let reply = sabir.ask(&Request::get("/tasks?statusTimestampAfter=yesterday"));
-    assert_eq!(Problem::of_rest(&reply).fields, ["statusTimestampAfter"]);
+    assert_eq!(ProtocolError::from_rest(&reply).fields, ["statusTimestampAfter"]);
     for query in ["pageSize=1&pageSize=2", "contextId=%zz", "contextId=%ff"] {
-        sabir.rest_refuses(&Request::get(&format!("/tasks?{query}")), PARAMS);
+        sabir.expect_rest_error(&Request::get(&format!("/tasks?{query}")), PARAMS);
     }
-    sabir.rest_refuses(
+    sabir.expect_rest_error(
         &Request::get(&format!("/tasks?{}", (0..100).map(|n| format!("p{n}=1&")).collect::<String>())),
         PARAMS,
     );
@@ -228,15 +228,15 @@ fn a_filter_that_cannot_be_read_is_refused() {
 
 #[test]
 fn everybody_sees_their_own_tasks_only() {
-    let sabir = Sabir::start(AGENTS);
-    let mut of_acme = saying("x");
+    let sabir = TestServer::start(AGENTS);
+    let mut of_acme = send_params("x");
     of_acme["tenant"] = json!("acme");
-    let (mine, theirs) = (sabir.send("/", &saying("x")), sabir.send("/", &of_acme));
-    sabir.send("/agents/mute", &saying("x"));
+    let (mine, theirs) = (sabir.send("/", &send_params("x")), sabir.send("/", &of_acme));
+    sabir.send("/agents/mute", &send_params("x"));
     assert_eq!(ids(&sabir.result("/", "ListTasks", &json!({}))), [mine["id"].as_str().unwrap()]);
     assert_eq!(ids(&sabir.result("/", "ListTasks", &json!({"tenant": "acme"}))), [theirs["id"].as_str().unwrap()]);
     assert_eq!(ids(&sabir.ask(&Request::get("/acme/tasks")).json()), [theirs["id"].as_str().unwrap()]);
     assert_eq!(ids(&sabir.ask(&Request::get("/tasks?tenant=acme")).json()), [theirs["id"].as_str().unwrap()]);
     assert_eq!(sabir.result("/", "ListTasks", &json!({"tenant": "umbrella"}))["totalSize"], 0);
-    assert_eq!(sabir.count(DESK), 0);
+    assert_eq!(sabir.task_count(DESK_PATH), 0);
 }

@@ -1,7 +1,7 @@
 //! `sabir mcp`: where a model may call, and what it is told of agents of XPR Network.
 
-use crate::stub::{self, Asked, Told};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::stub_agent::{self, StubRequest, StubResponse};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -18,7 +18,7 @@ fn tool(words: &[&str], name: &str, arguments: &Value) -> Value {
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         call(2, "tools/call", json!({"name": name, "arguments": arguments})),
     ];
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let mut child = desk.command(&[&["mcp"], words].concat()).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
@@ -33,8 +33,8 @@ fn tool(words: &[&str], name: &str, arguments: &Value) -> Value {
 fn agent() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let card = stub::card(&url);
-    stub::serve_at(listener, move |asked: &Asked| -> Told {
+    let card = stub_agent::card(&url);
+    stub_agent::serve_at(listener, move |asked: &StubRequest| -> StubResponse {
         if asked.path.contains("/.well-known/") {
             return (200, "application/json", card.clone());
         }
@@ -66,7 +66,7 @@ fn a_model_calls_the_port_of_the_agent_and_no_other_of_its_address() {
 fn an_account_is_shown_with_what_the_chain_says_of_it() {
     let agent = agent();
     let endpoint = agent.clone();
-    let chain = stub::serve(move |asked: &Asked| -> Told {
+    let chain = stub_agent::serve(move |asked: &StubRequest| -> StubResponse {
         let rows = match asked.json()["table"].as_str().unwrap_or_default() {
             "agents" => json!([{"account": "alice", "owner": "carol", "name": "Alice", "description": "d",
                 "endpoint": endpoint, "protocol": "https", "capabilities": [], "active": true,

@@ -1,8 +1,8 @@
 //! Hostile requests by the hundred: whatever they cost while they are served, none of it is kept.
 
-use crate::ask::{envelope, message, saying};
-use crate::http::{Request, Wire};
-use crate::sabir::Sabir;
+use crate::http_client::{HttpConnection, Request};
+use crate::rpc_client::{envelope, message, send_params};
+use crate::test_server::TestServer;
 use serde_json::json;
 use std::thread;
 
@@ -23,9 +23,9 @@ default = true
 "#;
 
 /// A kind of request with the status it is answered with, if it is answered.
-type Kind = (&'static str, Vec<u8>, Option<u16>);
+type HostileRequest = (&'static str, Vec<u8>, Option<u16>);
 
-fn kinds(sabir: &Sabir) -> Vec<Kind> {
+fn hostile_requests(sabir: &TestServer) -> Vec<HostileRequest> {
     let rpc = |body: Vec<u8>| Request::post("/", body).bytes(sabir.address);
     let send = |part: &str| {
         let params = format!(r#"{{"message":{{"messageId":"m","role":"ROLE_USER","parts":[{part}]}}}}"#);
@@ -38,7 +38,7 @@ fn kinds(sabir: &Sabir) -> Vec<Kind> {
     many["message"]["parts"] = json!(vec![json!({"text": ""}); 10_000]);
     let mut named = json!({"message": message("x")});
     named["message"]["contextId"] = json!("x".repeat(10_000));
-    let mut not_utf8 = envelope("SendMessage", &saying(&"x".repeat(LARGE - 1000))).into_bytes();
+    let mut not_utf8 = envelope("SendMessage", &send_params(&"x".repeat(LARGE - 1000))).into_bytes();
     let middle = not_utf8.len() / 2;
     not_utf8[middle] = 0xff;
     let chunked = Request::post("/", "").with("Transfer-Encoding", "chunked").head(sabir.address);
@@ -72,14 +72,14 @@ fn mib(bytes: u64) -> u64 {
 
 #[test]
 fn hundreds_of_hostile_requests_leave_no_memory_behind() {
-    let sabir = Sabir::start(CONFIG);
-    let kinds = kinds(&sabir);
+    let sabir = TestServer::start(CONFIG);
+    let kinds = hostile_requests(&sabir);
     let volley = |bytes: &[u8], status: Option<u16>, times: usize| {
         for _ in 0..times {
-            let mut wire = Wire::open(sabir.address);
+            let mut wire = HttpConnection::open(sabir.address);
             let _ = wire.try_write(bytes);
             if let Some(status) = status {
-                assert_eq!(wire.reply().status, status);
+                assert_eq!(wire.response().status, status);
             }
         }
     };

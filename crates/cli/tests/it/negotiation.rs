@@ -1,10 +1,10 @@
 //! What a client says about itself in headers, and the answer it gets for it: media types, errors of streams, cards.
 
-use crate::ask::envelope;
-use crate::dialects::office;
-use crate::http::{Reply, Request};
-use crate::sabir::Sabir;
-use crate::stub;
+use crate::dialects::office_server;
+use crate::http_client::{HttpResponse, Request};
+use crate::rpc_client::envelope;
+use crate::stub_agent;
+use crate::test_server::TestServer;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ fn send_v1(words: &str) -> Value {
 
 #[test]
 fn accept_says_which_name_json_has() {
-    let sabir = office();
+    let sabir = office_server();
     let asked = |path: &str, body: &str, accept: &str| {
         let request = if body.is_empty() { Request::get(path) } else { Request::post(path, body) };
         let request = if accept.is_empty() { request } else { request.with("Accept", accept) };
@@ -40,7 +40,7 @@ fn accept_says_which_name_json_has() {
 
 #[test]
 fn a_stream_that_fails_is_an_event_for_clients_that_read_nothing_else() {
-    let sabir = office();
+    let sabir = office_server();
     let missing = json!({"id": "00000000-0000-7000-8000-000000000000"});
     let asked = |method: &str, version: &str, accept: &str| {
         let request = Request::post("/", envelope(method, &missing)).with("A2A-Version", version);
@@ -73,7 +73,7 @@ fn a_stream_that_fails_is_an_event_for_clients_that_read_nothing_else() {
 
 #[test]
 fn endpoints_of_json_rpc_answer_in_json_rpc_whatever_was_wrong() {
-    let sabir = office();
+    let sabir = office_server();
     let body = envelope("SendMessage", &send_v1("hello"));
     for path in ["/", "/a2a", "/_agent-native/a2a", "/agents/desk", "/agents/desk/a2a"] {
         let post = || Request::post(path, body.clone());
@@ -99,7 +99,7 @@ fn endpoints_of_json_rpc_answer_in_json_rpc_whatever_was_wrong() {
 
 #[test]
 fn a_slash_too_many_leads_to_the_same_place() {
-    let sabir = office();
+    let sabir = office_server();
     let body = json!({"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hello"}]}}).to_string();
     for path in
         ["//v1/message:send", "/agents/desk//v1/message:send", "//agents/desk//v1/message:send", "///v1/message:send"]
@@ -118,7 +118,7 @@ fn a_slash_too_many_leads_to_the_same_place() {
 const OPEN: &str = "[auth]\nopen = true\n";
 const BOOKS: &str = "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = true\n";
 
-fn card(sabir: &Sabir, path: &str, headers: &[(&str, &str)]) -> Reply {
+fn card(sabir: &TestServer, path: &str, headers: &[(&str, &str)]) -> HttpResponse {
     let request =
         headers.iter().fold(Request::get(path).without("A2A-Version"), |r, (name, value)| r.with(name, *value));
     let reply = sabir.ask(&request);
@@ -131,7 +131,7 @@ fn an_address_without_a_slash_stays_without_one() {
     for (public, url) in
         [("https://books.example", "https://books.example"), ("https://books.example/", "https://books.example/")]
     {
-        let sabir = Sabir::start(&format!("[server]\npublic_url = \"{public}\"\n{OPEN}{BOOKS}"));
+        let sabir = TestServer::start(&format!("[server]\npublic_url = \"{public}\"\n{OPEN}{BOOKS}"));
         let shown = card(&sabir, CARD, &[]).json();
         assert_eq!((&shown["url"], &shown["supportedInterfaces"][0]["url"]), (&json!(url), &json!(url)), "{shown}");
         let older = card(&sabir, OLDER, &[]).json();
@@ -145,7 +145,8 @@ const ACCOUNT: &str = "[agent.card]\ndescription = \"Processes data analysis job
 
 #[test]
 fn an_agent_with_an_account_shows_its_card_as_xpr_has_it() {
-    let sabir = Sabir::start(&format!("[server]\npublic_url = \"https://agent.example.com\"\n{OPEN}{BOOKS}{ACCOUNT}"));
+    let sabir =
+        TestServer::start(&format!("[server]\npublic_url = \"https://agent.example.com\"\n{OPEN}{BOOKS}{ACCOUNT}"));
     let expected = json!({
         "name": "books", "description": "Processes data analysis jobs", "url": "https://agent.example.com",
         "version": "1.0.0",
@@ -173,7 +174,7 @@ fn an_agent_with_an_account_shows_its_card_as_xpr_has_it() {
 
 #[test]
 fn each_form_at_the_older_path_has_its_own_validator() {
-    let sabir = Sabir::start(&format!("{BOOKS}{ACCOUNT}"));
+    let sabir = TestServer::start(&format!("{BOOKS}{ACCOUNT}"));
     let forms: [&[(&str, &str)]; 3] = [&[], &[("A2A-Version", "0.3")], &[("A2A-Version", "0.1")]];
     let tags: Vec<String> = forms.iter().map(|f| card(&sabir, OLDER, f).header("ETag").unwrap().to_owned()).collect();
     for (n, form) in forms.iter().enumerate() {
@@ -193,10 +194,10 @@ fn an_agent_that_stands_in_for_agent_native_shows_its_card_as_that_has_it() {
         name = \"Analytics Agent\"\ndescription = \"Runs analytics queries\"\nlegacy_form = \"agent-native\"\n\
         [[agent.card.skills]]\nid = \"run-query\"\nname = \"Run Query\"\ndescription = \"Execute a SQL query\"\n\
         tags = [\"analytics\", \"sql\"]\nexamples = [\"Show me signups\"]\n";
-    let home = crate::sabir::Home::new(config);
+    let home = crate::test_server::ServerDirectory::new(config);
     let mut command = home.command();
     command.env("TEST_LEGACY_KEY", "hunter2-hunter2-hunter2");
-    let sabir = Sabir::run(&home, command);
+    let sabir = TestServer::run(&home, command);
     let expected = json!({
         "name": "Analytics Agent", "description": "Runs analytics queries",
         "url": "https://analytics.example.com/_agent-native/a2a", "version": "1.0.0", "protocolVersion": "0.3",
@@ -228,7 +229,7 @@ fn a_file_reaches_an_agent_whose_modes_are_words() {
         ("\"text\"", &picture, false),
         ("\"data\"", &note, false),
     ] {
-        let sabir = Sabir::start(&format!("{BOOKS}[agent.card]\ninput_modes = [{modes}]\n"));
+        let sabir = TestServer::start(&format!("{BOOKS}[agent.card]\ninput_modes = [{modes}]\n"));
         let mut params = params.clone();
         params["id"] = json!("task-abc-123");
         let reply = sabir.ask(&Request::post("/", envelope("tasks/send", &params)).without("A2A-Version")).json();
@@ -239,7 +240,7 @@ fn a_file_reaches_an_agent_whose_modes_are_words() {
 
 #[test]
 fn a_message_names_no_account_that_did_not_sign_it() {
-    let sabir = office();
+    let sabir = office_server();
     let claims =
         [r#"{"xpr:callerAccount": "bob", "xpr:jobId": 42}"#, r#"{"xpr:caller\u0041ccount": "bob", "xpr:jobId": 42}"#];
     for claim in claims {
@@ -262,7 +263,7 @@ fn a_message_names_no_account_that_did_not_sign_it() {
 
 #[test]
 fn a_task_that_is_not_there_is_named_as_the_first_tutorials_have_it() {
-    let sabir = office();
+    let sabir = office_server();
     for path in ["/", "/a2a"] {
         let body = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks/get","params":{"id":"task-unknown"}}"#;
         let told = sabir.ask(&Request::post(path, body).without("A2A-Version")).json();
@@ -276,7 +277,7 @@ fn a_task_that_is_not_there_is_named_as_the_first_tutorials_have_it() {
 
 #[test]
 fn no_history_is_what_a_query_of_zero_asks_for_in_0_3() {
-    let sabir = office();
+    let sabir = office_server();
     let body = json!({"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "words"}]}}).to_string();
     let sent = sabir.ask(&Request::post("/agents/desk/v1/message:send", body).without("A2A-Version")).json();
     let id = sent["task"]["id"].as_str().unwrap_or_else(|| panic!("{sent}"));
@@ -294,7 +295,7 @@ const TWICE: &str = "QUFFQy93PT0=";
 
 #[test]
 fn real_bytes_come_through_the_rest_of_0_3_for_every_sdk() {
-    let sabir = Sabir::start(BOOKS);
+    let sabir = TestServer::start(BOOKS);
     for (user_agent, written) in [
         ("Go-http-client/1.1", TWICE),
         ("Java-http-client/21.0.8", TWICE),
@@ -320,7 +321,7 @@ fn real_bytes_come_through_the_rest_of_0_3_for_every_sdk() {
 fn java_agent(status: u16) -> String {
     let at = Arc::new(Mutex::new(String::new()));
     let place = at.clone();
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         if asked.path.contains("/.well-known/") {
             let card = json!({"protocolVersion": "0.3.0", "name": "Java", "description": "d", "version": "1",
                 "url": *place.lock().unwrap(), "preferredTransport": "HTTP+JSON", "capabilities": {},
@@ -348,8 +349,9 @@ fn java_agent(status: u16) -> String {
 fn refusals_of_one_callers_input_leave_the_agent_to_the_others() {
     for status in [200, 422, 500] {
         let url = java_agent(status);
-        let sabir =
-            Sabir::start(&format!("[[agent]]\nname = \"java\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\n"));
+        let sabir = TestServer::start(&format!(
+            "[[agent]]\nname = \"java\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\n"
+        ));
         let send = |words: &str| {
             let task = sabir.rpc("/", "SendMessage", &send_v1(words))["result"]["task"]["status"].take();
             (task["state"].as_str().unwrap_or_default().to_owned(), task.to_string())
@@ -369,7 +371,8 @@ fn refusals_of_one_callers_input_leave_the_agent_to_the_others() {
 #[test]
 fn a_file_with_a_name_goes_to_a_java_agent_and_comes_back_whole() {
     let url = java_agent(422);
-    let sabir = Sabir::start(&format!("[[agent]]\nname = \"java\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\n"));
+    let sabir =
+        TestServer::start(&format!("[[agent]]\nname = \"java\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\n"));
     let message = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts":
         [{"raw": REAL_BYTES, "filename": "a.bin", "mediaType": "application/octet-stream"}]}});
     let told = sabir.rpc("/", "SendMessage", &message);

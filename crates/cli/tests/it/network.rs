@@ -1,9 +1,9 @@
 //! The booking network for its operators: venues, bookings, webhooks; and for agents that do not know envelopes.
 
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::stub::{self, Asked};
-use crate::tool::{Desk, Ran};
+use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::http_client::Request;
+use crate::stub_agent::{self, StubRequest};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -14,20 +14,20 @@ const CONFIG: &str = "[network]\n[egress]\nallow = [\"127.0.0.0/8\"]\n[auth]\nac
 
 /// A command of an operator, in the home of a server.
 #[track_caller]
-fn operate(home: &Home, arguments: &[&str]) -> Ran {
+fn operate(home: &ServerDirectory, arguments: &[&str]) -> CommandOutput {
     let (data, config) = (home.data().display().to_string(), home.path("sabir.toml").display().to_string());
-    Desk::new().run(&[arguments, &["-o", "json", "--config", &config, "--data", &data]].concat())
+    CommandDirectory::new().run(&[arguments, &["-o", "json", "--config", &config, "--data", &data]].concat())
 }
 
 #[track_caller]
-fn done(home: &Home, arguments: &[&str]) -> Value {
+fn done(home: &ServerDirectory, arguments: &[&str]) -> Value {
     let ran = operate(home, arguments);
-    ran.ok();
+    ran.expect_success();
     ran.json()
 }
 
 #[track_caller]
-fn refused(ran: &Ran, words: &str) {
+fn refused(ran: &CommandOutput, words: &str) {
     let said = serde_json::from_str::<Value>(&ran.stdout).unwrap_or_default();
     let message = said["error"]["message"].as_str().unwrap_or_default();
     assert!(ran.code != 0 && message.contains(words), "{ran:?}");
@@ -42,25 +42,25 @@ fn venue(slug: &str, more: &Value) -> Value {
 }
 
 #[track_caller]
-fn import(home: &Home, rows: &Value) -> Ran {
+fn import(home: &ServerDirectory, rows: &Value) -> CommandOutput {
     fs::write(home.path("venues.json"), rows.to_string()).unwrap();
     operate(home, &["venue", "import", &home.path("venues.json").display().to_string()])
 }
 
-fn slugs(home: &Home) -> Vec<String> {
+fn slugs(home: &ServerDirectory) -> Vec<String> {
     let listed = done(home, &["venue", "list"]);
     listed["venues"].as_array().unwrap().iter().map(|venue| venue["slug"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A key of the tier `pro`, and its id.
 #[track_caller]
-fn key(home: &Home, flags: &[&str]) -> (String, String) {
+fn key(home: &ServerDirectory, flags: &[&str]) -> (String, String) {
     let made = done(home, &[&["key", "create", "--tier", "pro"], flags].concat());
     let id = made.get("keyId").or_else(|| made.get("id")).and_then(Value::as_str).unwrap();
     (made["key"].as_str().unwrap().to_owned(), id.to_owned())
 }
 
-fn said(sabir: &Sabir, key: &str, at: &str, body: &Value) -> Value {
+fn post_json(sabir: &TestServer, key: &str, at: &str, body: &Value) -> Value {
     let request = Request::post(at, body.to_string()).with("Authorization", format!("Bearer {key}"));
     let reply = sabir.ask(&request);
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -68,13 +68,13 @@ fn said(sabir: &Sabir, key: &str, at: &str, body: &Value) -> Value {
 }
 
 /// A message of 1.0 to the network.
-fn v1(sabir: &Sabir, key: &str, params: &Value) -> Value {
+fn v1(sabir: &TestServer, key: &str, params: &Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
-    said(sabir, key, "/agents/network", &body)
+    post_json(sabir, key, "/agents/network", &body)
 }
 
 fn message(skill: Option<&str>, part: &Value) -> Value {
-    let mut message = json!({"messageId": crate::ask::uuid(), "role": "ROLE_USER", "parts": [part]});
+    let mut message = json!({"messageId": crate::rpc_client::uuid(), "role": "ROLE_USER", "parts": [part]});
     if let Some(skill) = skill {
         message["metadata"] = json!({"skillId": skill});
     }
@@ -82,29 +82,30 @@ fn message(skill: Option<&str>, part: &Value) -> Value {
 }
 
 /// A webhook that keeps its requests, and answers with a status that a test sets.
-struct Receiver {
+struct WebhookStub {
     url: String,
-    heard: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<StubRequest>>>,
     status: Arc<AtomicU16>,
 }
 
-impl Receiver {
+impl WebhookStub {
     fn new() -> Self {
-        let (heard, status): (Arc<Mutex<Vec<Asked>>>, _) = (Arc::default(), Arc::new(AtomicU16::new(204)));
-        let (kept, says) = (heard.clone(), status.clone());
-        let url = stub::serve(move |asked| {
-            let copy = Asked { path: asked.path.clone(), headers: asked.headers.clone(), body: asked.body.clone() };
+        let (requests, status): (Arc<Mutex<Vec<StubRequest>>>, _) = (Arc::default(), Arc::new(AtomicU16::new(204)));
+        let (kept, says) = (requests.clone(), status.clone());
+        let url = stub_agent::serve(move |asked| {
+            let copy =
+                StubRequest { path: asked.path.clone(), headers: asked.headers.clone(), body: asked.body.clone() };
             kept.lock().unwrap().push(copy);
             (says.load(Ordering::SeqCst), "text/plain", String::new())
         });
-        Self { url: format!("{url}/bookings"), heard, status }
+        Self { url: format!("{url}/bookings"), requests, status }
     }
 
     /// Its requests, once there are so many.
     #[track_caller]
-    fn heard(&self, count: usize) -> Vec<Asked> {
-        eventually("the receiver is told", || self.heard.lock().unwrap().len() >= count);
-        std::mem::take(&mut self.heard.lock().unwrap())
+    fn wait_for_requests(&self, count: usize) -> Vec<StubRequest> {
+        eventually("the receiver is told", || self.requests.lock().unwrap().len() >= count);
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 }
 
@@ -121,7 +122,7 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
 }
 
 /// Whether a delivery carries the network's own signature by this secret.
-fn is_signed(asked: &Asked, secret: &str) -> bool {
+fn is_signed(asked: &StubRequest, secret: &str) -> bool {
     let text = format!("{}.{}", asked.header("x-agnt-timestamp").unwrap(), asked.body);
     let hex: String = hmac(secret.as_bytes(), text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
     asked.header("x-agnt-signature") == Some(&hex)
@@ -129,7 +130,7 @@ fn is_signed(asked: &Asked, secret: &str) -> bool {
 
 #[test]
 fn a_file_of_venues_is_taken_whole_or_not_at_all() {
-    let home = Home::new(CONFIG);
+    let home = ServerDirectory::new(CONFIG);
     let good = json!([venue("a", &json!({})), venue("b", &json!({"priority_rank": 5}))]);
     assert_eq!(import(&home, &good).json(), json!({"added": 2, "replaced": 0}));
     let ids = done(&home, &["venue", "list"]);
@@ -154,12 +155,12 @@ fn a_file_of_venues_is_taken_whole_or_not_at_all() {
 
 #[test]
 fn venues_are_added_listed_and_taken_out_with_or_without_a_server() {
-    let home = Home::new(CONFIG);
+    let home = ServerDirectory::new(CONFIG);
     let add = ["venue", "add", "la-brisa", "--name", "La Brisa", "--category", "restaurant", "--slot", "s1=tonight=2"];
     let made = done(&home, &add);
     assert_eq!((&made["agent_id"], &made["slots"][0]["capacity"]), (&json!("venue:la-brisa"), &json!(2)));
     let (key, _) = key(&home, &[]);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     done(&home, &["venue", "add", "warung", "--name", "Warung", "--category", "restaurant", "--priority-rank", "3"]);
     assert_eq!(slugs(&home), ["warung", "la-brisa"], "ranked ones come first");
     let order = message(Some("booking.confirm"), &json!({"data": {"venue_id": "warung"}}));
@@ -176,11 +177,11 @@ fn venues_are_added_listed_and_taken_out_with_or_without_a_server() {
 
 #[test]
 fn whoever_speaks_a2a_finds_venues_in_the_catalog_and_books_them_by_message() {
-    let home = Home::new(CONFIG);
+    let home = ServerDirectory::new(CONFIG);
     import(&home, &json!([venue("la-brisa", &json!({})), venue("warung", &json!({"area": "Ubud", "tags": ["rice"]}))]))
-        .ok();
+        .expect_success();
     let (key, _) = key(&home, &[]);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let catalog = |query: &str| {
         let found = sabir.ask(&Request::get(&format!("/catalog?{query}"))).json();
         found["agents"].as_array().unwrap().clone()
@@ -205,7 +206,7 @@ fn whoever_speaks_a2a_finds_venues_in_the_catalog_and_books_them_by_message() {
     assert_eq!(task["artifacts"][0]["parts"][0]["data"]["party_size"], 2);
     // 0.3, with a data part.
     let order = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {"kind": "message",
-        "messageId": crate::ask::uuid(), "role": "user", "metadata": {"skillId": "booking.confirm"},
+        "messageId": crate::rpc_client::uuid(), "role": "user", "metadata": {"skillId": "booking.confirm"},
         "parts": [{"kind": "data", "data": {"venue_id": "la-brisa", "slot_id": "s1"}}]}}});
     let request = Request::post("/agents/network", order.to_string());
     let reply = sabir.ask(&request.with("Authorization", format!("Bearer {key}")).without("A2A-Version")).json();
@@ -226,9 +227,9 @@ fn an_envelope_reaches_an_agent_of_the_hub_that_declares_the_skill() {
         [[agent.card.skills]]\nid = \"booking.search\"\nname = \"Search\"\ndescription = \"Knows a place\"\ntags = []\n\
         [[agent.rule]]\ndo = [{ complete = \"try the harbour\" }]\n\
         [[agent]]\nname = \"clerk\"\nkind = \"echo\"\n";
-    let home = Home::new(&format!("{CONFIG}{agent}"));
+    let home = ServerDirectory::new(&format!("{CONFIG}{agent}"));
     let (key, _) = key(&home, &[]);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let ask = |to: &str| {
         let body = json!({"from": "me", "to": to, "intent": "booking.search", "payload": {"query": "fish"}});
         let request = Request::post("/a2a/v1", body.to_string()).with("Authorization", format!("Bearer {key}"));
@@ -242,11 +243,11 @@ fn an_envelope_reaches_an_agent_of_the_hub_that_declares_the_skill() {
 
 #[test]
 fn subscribers_are_told_of_every_move_under_their_own_secret() {
-    let home = Home::new(CONFIG);
-    import(&home, &json!([venue("la-brisa", &json!({}))])).ok();
+    let home = ServerDirectory::new(CONFIG);
+    import(&home, &json!([venue("la-brisa", &json!({}))])).expect_success();
     let (key, id) = key(&home, &[]);
-    let sabir = Sabir::at(&home);
-    let (all, some) = (Receiver::new(), Receiver::new());
+    let sabir = TestServer::start_at(&home);
+    let (all, some) = (WebhookStub::new(), WebhookStub::new());
     let hook = done(&home, &["webhook", "add", "--key", &id, "--url", &all.url]);
     let secret = hook["secret"].as_str().unwrap().to_owned();
     done(&home, &["webhook", "add", "--key", &id, "--url", &some.url, "--event", "booking.cancelled"]);
@@ -259,7 +260,7 @@ fn subscribers_are_told_of_every_move_under_their_own_secret() {
     assert!(!listed.contains("whsec_"), "{listed}");
     let order = message(Some("booking.confirm"), &json!({"data": {"venue_id": "la-brisa", "slot_id": "s1"}}));
     let booking = v1(&sabir, &key, &order)["task"]["id"].as_str().unwrap().to_owned();
-    let told = all.heard(1).remove(0);
+    let told = all.wait_for_requests(1).remove(0);
     let body = told.json();
     assert_eq!((&body["type"], &body["data"]["status"]), (&json!("booking.confirmed"), &json!("pending")));
     assert_eq!((&body["data"]["booking_id"], &body["data"]["api_key_prefix"]), (&json!(booking), &json!(&key[..14])));
@@ -268,17 +269,17 @@ fn subscribers_are_told_of_every_move_under_their_own_secret() {
     let rotated = done(&home, &["webhook", "rotate", hook["id"].as_str().unwrap()]);
     let fresh = rotated["secret"].as_str().unwrap();
     assert_eq!(done(&home, &["booking", "transition", &booking, "confirmed"])["status"], "confirmed");
-    let told = all.heard(1).remove(0);
+    let told = all.wait_for_requests(1).remove(0);
     assert_eq!(told.json()["type"], "booking.status_changed");
     assert!(is_signed(&told, fresh) && !is_signed(&told, &secret));
     assert_eq!(told.header("webhook-signature").unwrap().split(' ').count(), 2);
     refused(&operate(&home, &["booking", "transition", &booking, "pending"]), "cannot become pending");
     // What cancels it gives the slot back, and both are told.
     done(&home, &["booking", "transition", &booking, "cancelled"]);
-    let mut types: Vec<Value> = all.heard(2).iter().map(|told| told.json()["type"].clone()).collect();
+    let mut types: Vec<Value> = all.wait_for_requests(2).iter().map(|told| told.json()["type"].clone()).collect();
     types.sort_by_key(ToString::to_string);
     assert_eq!(types, [json!("booking.cancelled"), json!("booking.status_changed")]);
-    assert_eq!(some.heard(1)[0].json()["type"], "booking.cancelled");
+    assert_eq!(some.wait_for_requests(1)[0].json()["type"], "booking.cancelled");
     assert_eq!(done(&home, &["venue", "list"])["venues"][0]["slots"][0]["taken"], 0);
     let moves = done(&home, &["booking", "show", &booking])["moves"].clone();
     assert_eq!(moves.as_array().unwrap().len(), 2);
@@ -291,16 +292,16 @@ fn subscribers_are_told_of_every_move_under_their_own_secret() {
     eventually("the subscription ends", || {
         done(&home, &["webhook", "list"])["webhooks"][0]["ended"].as_str().is_some_and(|why| why.contains("410"))
     });
-    assert!(all.heard.lock().unwrap().is_empty());
+    assert!(all.requests.lock().unwrap().is_empty());
 }
 
 #[test]
 fn holders_of_full_keys_see_to_their_own_webhooks() {
-    let home = Home::new(CONFIG);
+    let home = ServerDirectory::new(CONFIG);
     let (full, _) = key(&home, &["--scope", "full"]);
     let (other, _) = key(&home, &[]);
     let (query, _) = key(&home, &["--scope", "query"]);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let ask = |key: &str, method: &str, path: &str, body: &Value| {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         let request = if method == "POST" { Request::post(path, text) } else { Request::new(method, path) };
@@ -335,8 +336,8 @@ fn holders_of_full_keys_see_to_their_own_webhooks() {
 #[test]
 fn a_configuration_that_cannot_be_meant_does_not_start() {
     let with = |config: &str| {
-        let home = Home::new(config);
-        home.refuses(home.command())
+        let home = ServerDirectory::new(config);
+        home.expect_start_refused(home.command())
     };
     assert!(with("[network]\nid = \"agnt\"").contains("network.id"));
     assert!(with("[network]\n[[agent]]\nname = \"network\"\nkind = \"echo\"").contains("[network]"));

@@ -1,78 +1,78 @@
 //! One port: HTTP/1.1 in all its ways, and HTTP/2 without asking first.
 
-use crate::ask::{DESK, envelope, saying, state};
-use crate::http::{Request, Wire};
-use crate::sabir::{AGENTS, Sabir, shared};
+use crate::http_client::{HttpConnection, Request};
+use crate::rpc_client::{DESK_PATH, envelope, send_params, state};
+use crate::test_server::{AGENTS, TestServer, shared_server};
 use serde_json::{Value, json};
 
 fn send(text: &str) -> Request {
-    Request::post("/", envelope("SendMessage", &saying(text)))
+    Request::post("/", envelope("SendMessage", &send_params(text)))
 }
 
 #[test]
 fn a_connection_is_used_again_and_again() {
-    let sabir = shared();
-    let mut wire = Wire::open(sabir.address);
+    let sabir = shared_server();
+    let mut wire = HttpConnection::open(sabir.address);
     for n in 0..50 {
         wire.send(&send(&n.to_string()));
-        let reply = wire.reply().json();
+        let reply = wire.response().json();
         assert_eq!(reply["result"]["task"]["artifacts"][0]["parts"][0]["text"], n.to_string());
         // An error is no reason to hang up.
         wire.send(&Request::post("/", "{"));
-        assert_eq!(wire.reply().json()["error"]["code"], -32700);
+        assert_eq!(wire.response().json()["error"]["code"], -32700);
         wire.send(&Request::get("/nothing"));
-        assert_eq!(wire.reply().status, 404);
+        assert_eq!(wire.response().status, 404);
     }
     // After a stream, too.
-    wire.send(&Request::post(DESK, envelope("SendStreamingMessage", &saying("quick"))));
-    let text = wire.reply().text();
+    wire.send(&Request::post(DESK_PATH, envelope("SendStreamingMessage", &send_params("quick"))));
+    let text = wire.response().text();
     assert!(text.contains("TASK_STATE_COMPLETED"), "{text}");
     wire.send(&Request::get("/healthz"));
-    assert_eq!(wire.reply().text(), "ok\n");
+    assert_eq!(wire.response().text(), "ok\n");
 }
 
 #[test]
 fn requests_sent_ahead_are_answered_in_order() {
-    let sabir = shared();
-    let mut wire = Wire::open(sabir.address);
+    let sabir = shared_server();
+    let mut wire = HttpConnection::open(sabir.address);
     let ahead: Vec<u8> = (0..20).flat_map(|n| send(&n.to_string()).bytes(sabir.address)).collect();
     wire.write(&ahead);
     for n in 0..20 {
-        assert_eq!(wire.reply().json()["result"]["task"]["artifacts"][0]["parts"][0]["text"], n.to_string());
+        assert_eq!(wire.response().json()["result"]["task"]["artifacts"][0]["parts"][0]["text"], n.to_string());
     }
 }
 
 #[test]
 fn a_body_may_come_in_chunks() {
-    let sabir = shared();
-    let body = envelope("SendMessage", &saying("in pieces"));
-    let mut wire = Wire::open(sabir.address);
+    let sabir = shared_server();
+    let body = envelope("SendMessage", &send_params("in pieces"));
+    let mut wire = HttpConnection::open(sabir.address);
     wire.write(&Request::post("/", "").with("Transfer-Encoding", "chunked").head(sabir.address));
     for byte in body.bytes() {
         wire.write(&[b"1\r\n", &[byte][..], b"\r\n"].concat());
     }
     wire.write(b"0\r\n\r\n");
-    assert_eq!(state(&wire.reply().json()["result"]["task"]), "TASK_STATE_COMPLETED");
+    assert_eq!(state(&wire.response().json()["result"]["task"]), "TASK_STATE_COMPLETED");
 }
 
 #[test]
 fn a_client_may_ask_before_it_sends_the_body() {
-    let sabir = shared();
+    let sabir = shared_server();
     let request = send("expected").with("Expect", "100-continue");
-    let mut wire = Wire::open(sabir.address);
+    let mut wire = HttpConnection::open(sabir.address);
     wire.write(&request.head(sabir.address));
-    assert_eq!(wire.reply().status, 100);
+    assert_eq!(wire.response().status, 100);
     wire.write(&request.bytes(sabir.address)[request.head(sabir.address).len()..]);
-    assert_eq!(wire.reply().status, 200);
+    assert_eq!(wire.response().status, 200);
     // And is not told to go on with one that is too large.
-    let mut wire = Wire::open(sabir.address);
+    let mut wire = HttpConnection::open(sabir.address);
     wire.write(&send("").with("Expect", "100-continue").with("Content-Length", "99999999999").head(sabir.address));
-    assert_eq!(wire.reply().status, 413);
+    assert_eq!(wire.response().status, 413);
 }
 
 #[test]
 fn what_could_be_read_in_two_ways_is_not_read_at_all() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let host = sabir.address;
     let smuggled = [
         format!(
@@ -88,21 +88,21 @@ fn what_could_be_read_in_two_ways_is_not_read_at_all() {
         format!("POST / HTTP/1.1\r\nHost: {host}\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n"),
     ];
     for text in smuggled {
-        let mut wire = Wire::open(sabir.address);
+        let mut wire = HttpConnection::open(sabir.address);
         wire.write(text.as_bytes());
         wire.half_close();
-        if let Some(reply) = wire.try_reply() {
+        if let Some(reply) = wire.try_response() {
             let told_off = (400..500).contains(&reply.status) || reply.text().contains("\"error\"");
             assert!(told_off, "{text:?} gave {}", reply.status);
         }
     }
-    assert_eq!(sabir.count("/"), 0);
+    assert_eq!(sabir.task_count("/"), 0);
     sabir.still_serves();
 }
 
 /// HTTP/2 by hand: frames, and headers that are never compressed.
 pub(crate) struct Http2 {
-    pub(crate) wire: Wire,
+    pub(crate) wire: HttpConnection,
     stream: u32,
 }
 
@@ -116,8 +116,8 @@ const END_HEADERS: u8 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 impl Http2 {
-    pub(crate) fn open(sabir: &Sabir) -> Self {
-        let mut wire = sabir.wire();
+    pub(crate) fn open(sabir: &TestServer) -> Self {
+        let mut wire = sabir.connect();
         wire.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         let mut client = Self { wire, stream: 1 };
         client.frame(SETTINGS, 0, 0, &[]);
@@ -220,7 +220,7 @@ impl Http2 {
 
 #[test]
 fn http2_is_spoken_on_the_same_port_without_asking_first() {
-    let sabir = Sabir::start(&AGENTS.replace("[limits]", "[limits]\nhttp2_streams_max = 17"));
+    let sabir = TestServer::start(&AGENTS.replace("[limits]", "[limits]\nhttp2_streams_max = 17"));
     let mut client = Http2::open(&sabir);
     let (kind, _, _, settings) = client.next();
     assert_eq!(kind, SETTINGS);
@@ -228,9 +228,10 @@ fn http2_is_spoken_on_the_same_port_without_asking_first() {
     assert_eq!(u32::from_be_bytes([limit[2], limit[3], limit[4], limit[5]]), 17);
     let host = sabir.address.to_string();
     // A slow one, then quick ones: they overtake it on the same connection.
-    let slow = client.send("POST", &host, DESK, &envelope("SendMessage", &saying("tick")));
-    let quick: Vec<u32> =
-        (0..5).map(|n| client.send("POST", &host, "/", &envelope("SendMessage", &saying(&n.to_string())))).collect();
+    let slow = client.send("POST", &host, DESK_PATH, &envelope("SendMessage", &send_params("tick")));
+    let quick: Vec<u32> = (0..5)
+        .map(|n| client.send("POST", &host, "/", &envelope("SendMessage", &send_params(&n.to_string()))))
+        .collect();
     let health = client.send("GET", &host, "/healthz", "");
     let all: Vec<u32> = [slow].into_iter().chain(quick.iter().copied()).chain([health]).collect();
     let bodies = client.bodies(&all);
@@ -244,7 +245,7 @@ fn http2_is_spoken_on_the_same_port_without_asking_first() {
         assert_eq!(state(&reply["result"]["task"]), "TASK_STATE_COMPLETED");
     }
     // Streams of events work here, too.
-    let events = client.send("POST", &host, DESK, &envelope("SendStreamingMessage", &saying("quick")));
+    let events = client.send("POST", &host, DESK_PATH, &envelope("SendStreamingMessage", &send_params("quick")));
     let body = client.bodies(&[events]).remove(0).1;
     assert!(body.starts_with("id: 1\ndata: {") && body.contains("TASK_STATE_COMPLETED"), "{body}");
     sabir.still_serves();
@@ -252,9 +253,9 @@ fn http2_is_spoken_on_the_same_port_without_asking_first() {
 
 #[test]
 fn the_door_is_the_same_for_http2() {
-    let sabir = shared();
+    let sabir = shared_server();
     let mut client = Http2::open(&sabir);
-    let foreign = client.send("POST", "evil.example", "/", &envelope("SendMessage", &saying("x")));
+    let foreign = client.send("POST", "evil.example", "/", &envelope("SendMessage", &send_params("x")));
     let body = client.bodies(&[foreign]).remove(0).1;
     assert!(serde_json::from_str::<Value>(&body).unwrap()["error"].is_object(), "{body}");
     client.frame(PING, 0, 0, b"12345678");
@@ -263,7 +264,7 @@ fn the_door_is_the_same_for_http2() {
 
 #[test]
 fn broken_http2_is_the_clients_own_problem() {
-    let sabir = shared();
+    let sabir = shared_server();
     for garbage in [&[0xff; 64][..], &[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0xff], &[0, 0, 0, DATA, 0, 0, 0, 0, 0]] {
         let mut client = Http2::open(&sabir);
         client.wire.write(garbage);
@@ -279,8 +280,8 @@ fn broken_http2_is_the_clients_own_problem() {
 
 #[test]
 fn the_code_of_an_error_is_its_http_status() {
-    let sabir = Sabir::start(&AGENTS.replace("[limits]", "[limits]\nbody_bytes_max = 1000\nlive_tasks_max = 0"));
-    let send = Request::post("/message:send", saying("x").to_string());
+    let sabir = TestServer::start(&AGENTS.replace("[limits]", "[limits]\nbody_bytes_max = 1000\nlive_tasks_max = 0"));
+    let send = Request::post("/message:send", send_params("x").to_string());
     let requests = [
         (400, Request::post("/message:send", "{")),
         (403, send.clone().with("Origin", "https://evil.example")),
@@ -306,8 +307,8 @@ fn the_code_of_an_error_is_its_http_status() {
 
 #[test]
 fn replies_have_the_type_of_their_binding() {
-    let sabir = shared();
-    let rest = sabir.ask(&Request::post("/message:send", saying("x").to_string()));
+    let sabir = shared_server();
+    let rest = sabir.ask(&Request::post("/message:send", send_params("x").to_string()));
     assert_eq!(rest.header("Content-Type"), Some("application/a2a+json"));
     let id = rest.json()["task"]["id"].as_str().unwrap().to_owned();
     assert_eq!(sabir.ask(&Request::get(&format!("/tasks/{id}"))).header("Content-Type"), Some("application/a2a+json"));

@@ -1,16 +1,16 @@
 //! A remote agent behind our server: what it says is said here, what it asks is asked here, what is cancelled here is
 //! cancelled there.
 
-use crate::ask::{answering, saying, state, told};
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::stub;
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::rpc_client::{answer_params, artifact_text, send_params, state};
+use crate::stub_agent;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-const ALL: [crate::upstream::Manner; 5] = [STREAMS, NUMBERED, POLLED, POLLED_V03, STREAMS_V03];
+const ALL: [crate::upstream::UpstreamFeatures; 5] = [STREAMS, NUMBERED, POLLED, POLLED_V03, STREAMS_V03];
 
 pub(crate) fn words(task: &Value) -> &str {
     task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default()
@@ -23,7 +23,7 @@ pub(crate) fn text(task: &Value) -> String {
 
 /// The task, once it is in a state.
 #[track_caller]
-pub(crate) fn settles(sabir: &Sabir, task: &Value, wanted: &str) -> Value {
+pub(crate) fn settles(sabir: &TestServer, task: &Value, wanted: &str) -> Value {
     let mut now = Value::Null;
     eventually(wanted, || {
         now = sabir.get("/", &task["id"]);
@@ -36,18 +36,18 @@ pub(crate) fn settles(sabir: &Sabir, task: &Value, wanted: &str) -> Value {
 fn what_an_agent_elsewhere_says_is_said_here_whatever_it_speaks() {
     for manner in ALL {
         let upstream = Upstream::start(manner);
-        let sabir = Sabir::start(&upstream.config(""));
-        let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+        let sabir = TestServer::start(&upstream.config(""));
+        let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
         let first = stream.next().unwrap();
         assert_eq!(first.state(), Some("TASK_STATE_SUBMITTED"));
-        upstream.heard(1);
-        upstream.status("working", "at it");
-        upstream.chunk("one ");
-        upstream.chunk("two");
-        upstream.status("completed", "that is all");
+        upstream.wait_for_messages(1);
+        upstream.send_status("working", "at it");
+        upstream.send_chunk("one ");
+        upstream.send_chunk("two");
+        upstream.send_status("completed", "that is all");
         let frames = stream.rest();
         if manner.streams {
-            assert_eq!(told(&frames), "one two", "{frames:?}");
+            assert_eq!(artifact_text(&frames), "one two", "{frames:?}");
         }
         assert_eq!(frames.last().unwrap().state(), Some("TASK_STATE_COMPLETED"));
         let task = sabir.get("/", &first.event()["task"]["id"]);
@@ -66,21 +66,21 @@ fn what_an_agent_elsewhere_says_is_said_here_whatever_it_speaks() {
 fn questions_are_asked_here_and_answers_go_to_the_task_there() {
     for manner in ALL {
         let upstream = Upstream::start(manner);
-        let sabir = Sabir::start(&upstream.config(""));
-        let task = sabir.begin("/", "book");
-        upstream.heard(1);
-        upstream.status("input-required", "Which day?");
+        let sabir = TestServer::start(&upstream.config(""));
+        let task = sabir.send_async("/", "book");
+        upstream.wait_for_messages(1);
+        upstream.send_status("input-required", "Which day?");
         let question = settles(&sabir, &task, "TASK_STATE_INPUT_REQUIRED");
         assert_eq!(words(&question), "Which day?");
-        let mut answer = answering(&task, "Friday");
+        let mut answer = answer_params(&task, "Friday");
         answer["configuration"] = json!({"returnImmediately": true});
         sabir.send("/", &answer);
-        upstream.heard(2);
+        upstream.wait_for_messages(2);
         let heard = &upstream.messages()[1];
         assert_eq!((&heard["taskId"], &heard["contextId"]), (&json!("theirs"), &json!("their-context")));
         assert_eq!(heard["parts"][0]["text"], "Friday");
-        upstream.chunk("booked");
-        upstream.status("completed", "Done.");
+        upstream.send_chunk("booked");
+        upstream.send_status("completed", "Done.");
         let done = settles(&sabir, &task, "TASK_STATE_COMPLETED");
         assert_eq!((text(&done).as_str(), words(&done)), ("booked", "Done."));
         assert_eq!(upstream.messages().len(), 2);
@@ -93,17 +93,17 @@ fn a_webhook_hears_of_agents_that_know_of_none() {
         let upstream = Upstream::start(manner);
         let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
         let kept = heard.clone();
-        let hook = stub::serve(move |asked| {
+        let hook = stub_agent::serve(move |asked| {
             kept.lock().unwrap().push(asked.json());
             (200, "text/plain", String::new())
         });
         let agent = upstream.config("[agent.card.capabilities]\npush_notifications = true");
-        let sabir = Sabir::start(&format!("[egress]\nallow = [\"127.0.0.0/8\"]\n{agent}"));
+        let sabir = TestServer::start(&format!("[egress]\nallow = [\"127.0.0.0/8\"]\n{agent}"));
         let config = json!({"returnImmediately": true, "taskPushNotificationConfig": {"id": "h", "url": hook}});
-        sabir.send("/", &json!({"message": crate::ask::message("go"), "configuration": config}));
-        upstream.heard(1);
-        upstream.chunk("far away");
-        upstream.status("completed", "done");
+        sabir.send("/", &json!({"message": crate::rpc_client::message("go"), "configuration": config}));
+        upstream.wait_for_messages(1);
+        upstream.send_chunk("far away");
+        upstream.send_status("completed", "done");
         let last = || heard.lock().unwrap().last().cloned().unwrap_or_default();
         eventually("the end is delivered", || last().to_string().contains("TASK_STATE_COMPLETED"));
         let all = json!(*heard.lock().unwrap()).to_string();
@@ -121,10 +121,10 @@ fn every_end_there_is_an_end_here() {
     ] {
         for manner in [STREAMS, POLLED_V03] {
             let upstream = Upstream::start(manner);
-            let sabir = Sabir::start(&upstream.config(""));
-            let task = sabir.begin("/", "go");
-            upstream.heard(1);
-            upstream.status(name, "because");
+            let sabir = TestServer::start(&upstream.config(""));
+            let task = sabir.send_async("/", "go");
+            upstream.wait_for_messages(1);
+            upstream.send_status(name, "because");
             assert_eq!(words(&settles(&sabir, &task, end)), "because", "{name}");
         }
     }
@@ -135,10 +135,10 @@ fn a_cancel_here_is_a_cancel_there_at_work_and_at_rest() {
     for manner in [NUMBERED, POLLED_V03] {
         for at_rest in [false, true] {
             let upstream = Upstream::start(manner);
-            let sabir = Sabir::start(&upstream.config(""));
-            let task = sabir.begin("/", "go");
-            upstream.heard(1);
-            upstream.status(if at_rest { "input-required" } else { "working" }, "now");
+            let sabir = TestServer::start(&upstream.config(""));
+            let task = sabir.send_async("/", "go");
+            upstream.wait_for_messages(1);
+            upstream.send_status(if at_rest { "input-required" } else { "working" }, "now");
             settles(&sabir, &task, if at_rest { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_WORKING" });
             let canceled = sabir.result("/", "CancelTask", &json!({"id": task["id"]}));
             assert_eq!(state(&canceled), "TASK_STATE_CANCELED");
@@ -151,14 +151,14 @@ fn a_cancel_here_is_a_cancel_there_at_work_and_at_rest() {
 #[test]
 fn an_orderly_stop_cancels_nothing_there() {
     let upstream = Upstream::start(NUMBERED);
-    let sabir = Sabir::start(&upstream.config(""));
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.status("working", "now");
+    let sabir = TestServer::start(&upstream.config(""));
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.send_status("working", "now");
     settles(&sabir, &task, "TASK_STATE_WORKING");
-    let sabir = Sabir::at(&sabir.stop());
-    upstream.chunk("x");
-    upstream.status("completed", "");
+    let sabir = TestServer::start_at(&sabir.stop());
+    upstream.send_chunk("x");
+    upstream.send_status("completed", "");
     assert_eq!(text(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "x");
     assert_eq!((upstream.calls("CancelTask"), upstream.messages().len()), (0, 1));
 }
@@ -166,29 +166,29 @@ fn an_orderly_stop_cancels_nothing_there() {
 #[test]
 fn the_agent_sees_its_own_credentials_and_never_the_callers() {
     let upstream = Upstream::start(STREAMS);
-    let home = Home::new(&upstream.config("bearer = \"env:FAR_TOKEN\""));
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&upstream.config("bearer = \"env:FAR_TOKEN\""));
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("FAR_TOKEN"), "{said}");
     let mut command = home.command();
     command.env("FAR_TOKEN", "for-far-alone");
-    let sabir = Sabir::run(&home, command);
-    let task = saying("go");
-    let body = crate::ask::envelope(
+    let sabir = TestServer::run(&home, command);
+    let task = send_params("go");
+    let body = crate::rpc_client::envelope(
         "SendMessage",
         &json!({"message": task["message"],
         "configuration": {"returnImmediately": true}}),
     );
     let reply = sabir.ask(&Request::post("/", body).with("Authorization", "Bearer of-the-caller"));
     assert_eq!(reply.status, 200, "{}", reply.text());
-    upstream.heard(1);
-    assert_eq!(upstream.shown(), [Some("Bearer for-far-alone".to_owned())]);
-    assert!(!sabir.said().contains("for-far-alone"));
+    upstream.wait_for_messages(1);
+    assert_eq!(upstream.shown_credentials(), [Some("Bearer for-far-alone".to_owned())]);
+    assert!(!sabir.log_text().contains("for-far-alone"));
 }
 
 #[test]
 fn the_card_has_their_words_where_ours_has_none() {
     let upstream = Upstream::start(STREAMS);
-    let sabir = Sabir::start(&upstream.config("[agent.card]\ndescription = \"Ours\""));
+    let sabir = TestServer::start(&upstream.config("[agent.card]\ndescription = \"Ours\""));
     let card = || sabir.ask(&Request::get("/.well-known/agent-card.json")).json();
     eventually("their name is shown", || card()["name"] == "Upstream");
     let card = card();
@@ -199,13 +199,13 @@ fn the_card_has_their_words_where_ours_has_none() {
 #[test]
 fn a_server_starts_although_the_agent_elsewhere_is_away() {
     let upstream = Upstream::start(STREAMS);
-    upstream.away(true);
-    let sabir = Sabir::start(&upstream.config(""));
+    upstream.set_offline(true);
+    let sabir = TestServer::start(&upstream.config(""));
     assert_eq!(sabir.ask(&Request::get("/.well-known/agent-card.json")).json()["name"], "far");
-    let task = sabir.begin("/", "go");
-    upstream.away(false);
-    upstream.heard(1);
-    upstream.status("completed", "there you are");
+    let task = sabir.send_async("/", "go");
+    upstream.set_offline(false);
+    upstream.wait_for_messages(1);
+    upstream.send_status("completed", "there you are");
     assert_eq!(words(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "there you are");
     assert_eq!(upstream.messages().len(), 1);
 }
@@ -219,15 +219,15 @@ fn what_belongs_to_another_kind_is_refused_at_the_start() {
         ("kind = \"a2a\"\nurl = \"http://127.0.0.1:1\"\nbearer = \"plain-text\"", "bearer"),
         ("kind = \"a2a\"\nurl = \"http://127.0.0.1:1\"\n[agent.continuation]\nattempts = 0", "attempts"),
     ] {
-        let home = Home::new(&format!("[[agent]]\nname = \"x\"\n{config}\n"));
-        let said = home.refuses(home.command());
+        let home = ServerDirectory::new(&format!("[[agent]]\nname = \"x\"\n{config}\n"));
+        let said = home.expect_start_refused(home.command());
         assert!(said.contains(named) && !said.contains("plain-text"), "{config}: {said}");
     }
 }
 
 #[test]
 fn what_an_agent_really_said_is_kept_where_it_went_wrong() {
-    let url = stub::serve(|asked| match asked.path.as_str() {
+    let url = stub_agent::serve(|asked| match asked.path.as_str() {
         "/rpc" if asked.body.contains("fine") => {
             let id = asked.json()["id"].clone();
             let task = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}});
@@ -236,19 +236,19 @@ fn what_an_agent_really_said_is_kept_where_it_went_wrong() {
         "/rpc" => (400, "application/json", r#"{"oops":"no such thing","access_token":"hush-hush-hush"}"#.into()),
         _ => {
             let host = asked.header("host").unwrap_or_default().to_owned();
-            (200, "application/json", stub::card(&format!("http://{host}")))
+            (200, "application/json", stub_agent::card(&format!("http://{host}")))
         }
     });
     let section = format!(
         "[[agent]]\nname = \"far\"\nkind = \"a2a\"\ndefault = true\nurl = \"{url}\"\nbearer = \"file:token\"\n\
          [egress]\nallow = [\"127.0.0.0/8\"]\n"
     );
-    let home = Home::new(&section);
+    let home = ServerDirectory::new(&section);
     std::fs::write(home.path("token"), "ours-and-nobody-elses").unwrap();
-    let sabir = Sabir::at(&home);
-    let fine = sabir.send("/", &saying("fine"));
+    let sabir = TestServer::start_at(&home);
+    let fine = sabir.send("/", &send_params("fine"));
     assert_eq!(state(&fine), "TASK_STATE_COMPLETED");
-    let failed = sabir.send("/", &saying("go"));
+    let failed = sabir.send("/", &send_params("go"));
     assert_eq!(state(&failed), "TASK_STATE_FAILED");
     let wire = |task: &Value| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sabir"));
@@ -272,8 +272,8 @@ fn what_an_agent_really_said_is_kept_where_it_went_wrong() {
 
     // The same over gRPC, as JSON.
     let agent = format!("http://{}", sabir.address);
-    let body = saying("go by frame").to_string();
-    let ran = Desk::new().run(&["call", &agent, "SendMessage", "--transport", "grpc", "-d", &body]);
+    let body = send_params("go by frame").to_string();
+    let ran = CommandDirectory::new().run(&["call", &agent, "SendMessage", "--transport", "grpc", "-d", &body]);
     let failed = ran.json()["task"].clone();
     assert_eq!(state(&failed), "TASK_STATE_FAILED", "{ran:?}");
     eventually("both legs are kept", || {

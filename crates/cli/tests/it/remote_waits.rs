@@ -1,14 +1,14 @@
 //! Waiting for a remote agent: through crashes of ours, breaks on the way, and for a limited time.
 
-use crate::ask::{envelope, message, numbers, saying, state, told};
-use crate::http::{Request, Wire};
+use crate::http_client::{HttpConnection, Request};
 use crate::remote::{settles, text, words};
-use crate::sabir::{Home, Sabir, eventually};
+use crate::rpc_client::{artifact_text, envelope, event_ids, message, send_params, state};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
 
 /// The one row of the view, as the columns of these names.
-fn wait_row(home: &Home, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
+fn wait_row(home: &ServerDirectory, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = rusqlite::Connection::open_with_flags(home.database(), flags).unwrap();
     let mut query = database.prepare(&format!("SELECT {columns} FROM a2a_continuations")).unwrap();
@@ -20,7 +20,7 @@ fn wait_row(home: &Home, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
 
 /// Waits until their task is in our store: from then on a crash of ours loses nothing.
 #[track_caller]
-fn knows_theirs(home: &Home) {
+fn wait_for_remote_task(home: &ServerDirectory) {
     eventually("their task is known", || wait_row(home, "a2a_task_id") == Some(vec![text_of("theirs")]));
 }
 
@@ -32,33 +32,33 @@ fn text_of(value: &str) -> rusqlite::types::Value {
 fn an_answer_that_takes_longer_than_connections_and_servers_live_arrives_exactly_once() {
     for manner in [STREAMS, NUMBERED, POLLED, POLLED_V03, STREAMS_V03] {
         let upstream = Upstream::start(manner);
-        let home = Home::new(&upstream.config(""));
-        let sabir = Sabir::at(&home);
+        let home = ServerDirectory::new(&upstream.config(""));
+        let sabir = TestServer::start_at(&home);
         // A caller who waits, and is cut off.
-        let mut caller = Wire::open(sabir.address);
-        caller.send(&Request::post("/", envelope("SendMessage", &saying("take your time"))));
-        upstream.heard(1);
+        let mut caller = HttpConnection::open(sabir.address);
+        caller.send(&Request::post("/", envelope("SendMessage", &send_params("take your time"))));
+        upstream.wait_for_messages(1);
         drop(caller);
-        upstream.chunk("one ");
+        upstream.send_chunk("one ");
         let only = || sabir.result("/", "ListTasks", &json!({"includeArtifacts": true}))["tasks"][0].clone();
         eventually("the first chunk is here", || text(&only()) == "one ");
         let task = only();
         sabir.kill();
-        upstream.chunk("two ");
-        let sabir = Sabir::at(&home);
+        upstream.send_chunk("two ");
+        let sabir = TestServer::start_at(&home);
         eventually("the second is here", || text(&sabir.get("/", &task["id"])) == "one two ");
         sabir.kill();
-        upstream.cut();
-        let sabir = Sabir::at(&home);
-        upstream.chunk("three");
-        upstream.status("completed", "done");
+        upstream.cut_streams();
+        let sabir = TestServer::start_at(&home);
+        upstream.send_chunk("three");
+        upstream.send_status("completed", "done");
         let done = settles(&sabir, &task, "TASK_STATE_COMPLETED");
         assert_eq!((text(&done).as_str(), words(&done)), ("one two three", "done"), "{done}");
         assert_eq!(upstream.messages().len(), 1, "the message was sent once");
         // Every event of the log, from the first: numbered without gaps, each chunk once, one end.
         let follow = json!({"id": task["id"]});
         let frames = sabir.stream_after("/", "SubscribeToTask", &follow, Some(0)).rest();
-        assert_eq!(numbers(&frames), (1..=frames.len() as u64).collect::<Vec<_>>());
+        assert_eq!(event_ids(&frames), (1..=frames.len() as u64).collect::<Vec<_>>());
         let chunks: Vec<&str> = frames.iter().filter_map(|frame| frame.chunk()).collect();
         assert_eq!(chunks, ["one ", "two ", "three"]);
         let ends = frames.iter().filter(|frame| frame.state() == Some("TASK_STATE_COMPLETED")).count();
@@ -69,43 +69,43 @@ fn an_answer_that_takes_longer_than_connections_and_servers_live_arrives_exactly
 #[test]
 fn a_caller_that_repeats_its_message_after_the_crash_finds_the_same_task() {
     let upstream = Upstream::start(POLLED);
-    let home = Home::new(&upstream.config(""));
-    let sabir = Sabir::at(&home);
-    let mut params = saying("once");
-    params["message"]["messageId"] = json!(crate::ask::uuid());
+    let home = ServerDirectory::new(&upstream.config(""));
+    let sabir = TestServer::start_at(&home);
+    let mut params = send_params("once");
+    params["message"]["messageId"] = json!(crate::rpc_client::uuid());
     params["configuration"] = json!({"returnImmediately": true});
     let task = sabir.send("/", &params);
-    upstream.heard(1);
-    knows_theirs(&home);
+    upstream.wait_for_messages(1);
+    wait_for_remote_task(&home);
     sabir.kill();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     assert_eq!(sabir.send("/", &params)["id"], task["id"]);
-    upstream.status("completed", "done");
+    upstream.send_status("completed", "done");
     params["configuration"] = json!({});
     assert_eq!(words(&sabir.send("/", &params)), "done");
-    assert_eq!((upstream.messages().len(), sabir.count("/")), (1, 1));
+    assert_eq!((upstream.messages().len(), sabir.task_count("/")), (1, 1));
 }
 
 #[test]
 fn async_work_of_agent_native_survives_a_crash() {
     let upstream = Upstream::start(STREAMS_V03);
-    let home = Home::new(&upstream.config(""));
-    let sabir = Sabir::at(&home);
+    let home = ServerDirectory::new(&upstream.config(""));
+    let sabir = TestServer::start_at(&home);
     let said = json!({"role": "user", "parts": [{"type": "text", "text": "later"}]});
     let params = json!({"message": said, "async": true, "idempotencyKey": "k-1"});
     let native = "/_agent-native/a2a";
-    let ask = |sabir: &Sabir, method: &str, params: &Value| {
+    let ask = |sabir: &TestServer, method: &str, params: &Value| {
         let reply = sabir.ask(&Request::post(native, envelope(method, params)).without("A2A-Version"));
         reply.json()["result"].clone()
     };
     let task = ask(&sabir, "message/send", &params);
     let id = task["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
     assert!(["submitted", "working", "processing"].contains(&task["status"]["state"].as_str().unwrap()), "{task}");
-    upstream.heard(1);
-    knows_theirs(&home);
+    upstream.wait_for_messages(1);
+    wait_for_remote_task(&home);
     sabir.kill();
-    upstream.status("completed", "here it is");
-    let sabir = Sabir::at(&home);
+    upstream.send_status("completed", "here it is");
+    let sabir = TestServer::start_at(&home);
     eventually("the answer is there", || {
         ask(&sabir, "tasks/get", &json!({ "id": id }))["status"]["state"] == "completed"
     });
@@ -119,34 +119,34 @@ fn async_work_of_agent_native_survives_a_crash() {
 fn a_stream_that_breaks_goes_on_without_a_gap_or_a_repetition() {
     for manner in [STREAMS, NUMBERED, STREAMS_V03] {
         let upstream = Upstream::start(manner);
-        let sabir = Sabir::start(&upstream.config(""));
-        let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
-        upstream.heard(1);
+        let sabir = TestServer::start(&upstream.config(""));
+        let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
+        upstream.wait_for_messages(1);
         for chunk in ["a", "b"] {
-            upstream.chunk(chunk);
+            upstream.send_chunk(chunk);
             while stream.next().unwrap().chunk() != Some(chunk) {}
         }
-        upstream.cut();
-        upstream.chunk("c");
-        upstream.chunk("d");
-        upstream.status("completed", "");
+        upstream.cut_streams();
+        upstream.send_chunk("c");
+        upstream.send_chunk("d");
+        upstream.send_status("completed", "");
         let frames = stream.rest();
         let id = frames.last().unwrap().event()["statusUpdate"]["taskId"].clone();
         assert_eq!(text(&sabir.get("/", &id)), "abcd");
-        assert!(told(&frames).starts_with('c'), "what was told is not told again: {}", told(&frames));
+        assert!(artifact_text(&frames).starts_with('c'), "what was told is not told again: {}", artifact_text(&frames));
     }
 }
 
 #[test]
 fn a_message_whose_fate_is_unknown_is_looked_for_and_not_sent_again() {
     let upstream = Upstream::start(NUMBERED);
-    let sabir = Sabir::start(&upstream.config(""));
-    upstream.deaf(true);
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.deaf(false);
-    upstream.chunk("found");
-    upstream.status("completed", "");
+    let sabir = TestServer::start(&upstream.config(""));
+    upstream.set_hangs_up_on_send(true);
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.set_hangs_up_on_send(false);
+    upstream.send_chunk("found");
+    upstream.send_status("completed", "");
     assert_eq!(text(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "found");
     assert_eq!(upstream.messages().len(), 1);
     assert!(upstream.calls("ListTasks") > 0);
@@ -155,21 +155,21 @@ fn a_message_whose_fate_is_unknown_is_looked_for_and_not_sent_again() {
 #[test]
 fn where_nobody_can_look_the_caller_is_told_unless_a_repeat_does_no_harm() {
     let upstream = Upstream::start(POLLED_V03);
-    let sabir = Sabir::start(&upstream.config(""));
-    upstream.deaf(true);
-    let task = sabir.begin("/", "go");
+    let sabir = TestServer::start(&upstream.config(""));
+    upstream.set_hangs_up_on_send(true);
+    let task = sabir.send_async("/", "go");
     let failed = settles(&sabir, &task, "TASK_STATE_FAILED");
     assert!(words(&failed).contains("not known whether"), "{failed}");
     assert_eq!(upstream.messages().len(), 1);
 
     let upstream = Upstream::start(POLLED_V03);
-    let sabir = Sabir::start(&upstream.config("idempotent = true"));
-    upstream.deaf(true);
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.deaf(false);
-    upstream.heard(2);
-    upstream.status("completed", "twice heard, once done");
+    let sabir = TestServer::start(&upstream.config("idempotent = true"));
+    upstream.set_hangs_up_on_send(true);
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.set_hangs_up_on_send(false);
+    upstream.wait_for_messages(2);
+    upstream.send_status("completed", "twice heard, once done");
     settles(&sabir, &task, "TASK_STATE_COMPLETED");
     let messages = upstream.messages();
     assert_eq!(messages[0]["messageId"], messages[1]["messageId"], "by which it is recognised");
@@ -178,11 +178,11 @@ fn where_nobody_can_look_the_caller_is_told_unless_a_repeat_does_no_harm() {
 #[test]
 fn an_agent_that_does_not_answer_is_given_up() {
     let upstream = Upstream::start(POLLED);
-    let home = Home::new(&upstream.config("").replace("poll_ms = 50", "poll_ms = 20\nattempts = 3"));
-    let sabir = Sabir::at(&home);
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.away(true);
+    let home = ServerDirectory::new(&upstream.config("").replace("poll_ms = 50", "poll_ms = 20\nattempts = 3"));
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.set_offline(true);
     let failed = settles(&sabir, &task, "TASK_STATE_FAILED");
     assert!(words(&failed).contains("did not respond in time"), "{failed}");
     let row = wait_row(&home, "status, terminal_delivery_kind").unwrap();
@@ -193,11 +193,11 @@ fn an_agent_that_does_not_answer_is_given_up() {
 fn an_agent_without_news_is_given_up_and_told_so() {
     let upstream = Upstream::start(NUMBERED);
     let config = upstream.config("").replace("poll_ms = 50", "poll_ms = 50\nminutes = 1");
-    let home = Home::new(&config);
-    let sabir = Sabir::at(&home);
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.status("working", "slowly");
+    let home = ServerDirectory::new(&config);
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.send_status("working", "slowly");
     settles(&sabir, &task, "TASK_STATE_WORKING");
     sabir.kill();
     // As if that had been two minutes ago: what was heard, and when, is in the checkpoint.
@@ -207,7 +207,7 @@ fn an_agent_without_news_is_given_up_and_told_so() {
     known["heard"] = json!(known["heard"].as_i64().unwrap() - 120_000);
     database.execute("UPDATE checkpoint SET data = ?1", [known.to_string().into_bytes()]).unwrap();
     drop(database);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let failed = settles(&sabir, &task, "TASK_STATE_FAILED");
     assert!(words(&failed).contains("did not respond in time"), "{failed}");
     assert!(upstream.calls("SubscribeToTask") > 0, "it was asked before it was given up");
@@ -217,10 +217,10 @@ fn an_agent_without_news_is_given_up_and_told_so() {
 #[test]
 fn a_wait_is_a_row_while_it_lasts_and_says_how_it_ended() {
     let upstream = Upstream::start(POLLED);
-    let home = Home::new(&upstream.config(""));
-    let sabir = Sabir::at(&home);
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
+    let home = ServerDirectory::new(&upstream.config(""));
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
     let columns = "integration_task_id, agent_name, agent_url, a2a_task_id, external_thread_id, terminal_delivery_kind";
     let expected = || {
         let mut row: Vec<_> =
@@ -235,9 +235,9 @@ fn a_wait_is_a_row_while_it_lasts_and_says_how_it_ended() {
         panic!("not texts")
     };
     assert!(id.starts_with("a2a-cont-") && ["pending", "processing"].contains(&&**status), "{id} {status}");
-    let sabir = Sabir::at(&sabir.kill());
+    let sabir = TestServer::start_at(&sabir.kill());
     assert_eq!(wait_row(&home, "id").unwrap(), [text_of(id)], "a restart makes no second row");
-    upstream.status("completed", "");
+    upstream.send_status("completed", "");
     settles(&sabir, &task, "TASK_STATE_COMPLETED");
     assert_eq!(wait_row(&home, "status, a2a_task_id").unwrap(), [text_of("completed"), text_of("theirs")]);
 }
@@ -245,7 +245,7 @@ fn a_wait_is_a_row_while_it_lasts_and_says_how_it_ended() {
 #[test]
 fn two_callers_with_one_name_for_a_conversation_have_two_there() {
     let upstream = Upstream::start(POLLED);
-    let sabir = Sabir::start(&upstream.config(""));
+    let sabir = TestServer::start(&upstream.config(""));
     let send = |tenant: &str| {
         let mut said = message("go");
         said["contextId"] = json!("mine");
@@ -254,7 +254,7 @@ fn two_callers_with_one_name_for_a_conversation_have_two_there() {
     };
     send("a");
     send("b");
-    upstream.heard(2);
+    upstream.wait_for_messages(2);
     let messages = upstream.messages();
     assert_ne!(messages[0]["contextId"], messages[1]["contextId"]);
 }

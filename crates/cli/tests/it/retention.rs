@@ -1,8 +1,8 @@
 //! Retention: settled tasks are forgotten by age and by number, and clients notice only that they are gone.
 
-use crate::ask::{DESK, NOT_FOUND, saying, state};
-use crate::sabir::{AGENTS, Home, Sabir, eventually};
-use crate::tool::{Desk, Ran};
+use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::rpc_client::{DESK_PATH, NOT_FOUND, send_params, state};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,76 +13,76 @@ fn config(retention: &str) -> String {
     format!("[retention]\n{retention}\nevery_seconds = 1\n{}", AGENTS.replacen("default = true\n", own, 1))
 }
 
-fn at(desk: &Desk, home: &Home, verb: &[&str]) -> Ran {
+fn at(desk: &CommandDirectory, home: &ServerDirectory, verb: &[&str]) -> CommandOutput {
     let data = home.data();
     desk.run(&[verb, &["--data", data.to_str().unwrap(), "-o", "json"]].concat())
 }
 
 /// Makes all tasks of a store older. Their ids are their keys, so it is their last status that is moved.
-fn age(home: &Home, days: i64) {
+fn make_older(home: &ServerDirectory, days: i64) {
     let database = home.open_database();
     let shift = (days * 86_400_000) << 15;
     database.execute("UPDATE task SET position = position - ?1", [shift]).unwrap();
 }
 
 #[track_caller]
-fn check_whole(desk: &Desk, home: &Home) {
+fn check_whole(desk: &CommandDirectory, home: &ServerDirectory) {
     let ran = at(desk, home, &["db", "check"]);
     assert_eq!((ran.code, &ran.json()["whole"]), (0, &Value::Bool(true)), "{ran:#?}");
 }
 
 #[test]
 fn the_latest_are_kept_and_the_others_forgotten() {
-    let (desk, sabir) = (Desk::new(), Sabir::start(&config("grace_seconds = 0")));
-    let tasks: Vec<Value> = (0..8).map(|n| sabir.send("/", &saying(&n.to_string()))).collect();
-    let open = sabir.send(DESK, &saying("book"));
-    let done = sabir.send(DESK, &saying("quick"));
-    eventually("three are left", || sabir.count("/") == 3);
+    let (desk, sabir) = (CommandDirectory::new(), TestServer::start(&config("grace_seconds = 0")));
+    let tasks: Vec<Value> = (0..8).map(|n| sabir.send("/", &send_params(&n.to_string()))).collect();
+    let open = sabir.send(DESK_PATH, &send_params("book"));
+    let done = sabir.send(DESK_PATH, &send_params("quick"));
+    eventually("three are left", || sabir.task_count("/") == 3);
     for task in &tasks[..5] {
-        sabir.refuses("/", "GetTask", &json!({"id": task["id"]}), NOT_FOUND);
+        sabir.expect_error("/", "GetTask", &json!({"id": task["id"]}), NOT_FOUND);
     }
     for task in &tasks[5..] {
         assert_eq!(sabir.get("/", &task["id"]), *task);
     }
     // An agent that says nothing keeps everything, settled or not.
-    assert_eq!((sabir.get(DESK, &open["id"]), sabir.get(DESK, &done["id"])), (open, done));
+    assert_eq!((sabir.get(DESK_PATH, &open["id"]), sabir.get(DESK_PATH, &done["id"])), (open, done));
     assert_eq!(sabir.metric("sabir_tasks_forgotten_total"), 5.0);
-    assert!(sabir.said().contains("forgot old tasks"), "{}", sabir.said());
+    assert!(sabir.log_text().contains("forgot old tasks"), "{}", sabir.log_text());
     check_whole(&desk, &sabir.home);
-    let sabir = Sabir::at(&sabir.kill());
-    assert_eq!(sabir.count("/"), 3);
+    let sabir = TestServer::start_at(&sabir.kill());
+    assert_eq!(sabir.task_count("/"), 3);
 }
 
 #[test]
 fn what_is_too_old_is_forgotten_and_what_is_open_stays() {
-    let desk = Desk::new();
-    let sabir = Sabir::start(&config("days = 30"));
-    let old: Vec<Value> = ["quick", "break", "no"].map(|words| sabir.send(DESK, &saying(words))).into();
-    let open = sabir.send(DESK, &saying("book"));
+    let desk = CommandDirectory::new();
+    let sabir = TestServer::start(&config("days = 30"));
+    let old: Vec<Value> = ["quick", "break", "no"].map(|words| sabir.send(DESK_PATH, &send_params(words))).into();
+    let open = sabir.send(DESK_PATH, &send_params("book"));
     let home = sabir.stop();
-    age(&home, 31);
-    let sabir = Sabir::at(&home);
-    let new = sabir.send(DESK, &saying("quick"));
-    eventually("the old ones are gone", || sabir.count(DESK) == 2);
+    make_older(&home, 31);
+    let sabir = TestServer::start_at(&home);
+    let new = sabir.send(DESK_PATH, &send_params("quick"));
+    eventually("the old ones are gone", || sabir.task_count(DESK_PATH) == 2);
     for task in &old {
-        sabir.refuses(DESK, "GetTask", &json!({"id": task["id"]}), NOT_FOUND);
-        sabir.refuses(DESK, "SubscribeToTask", &json!({"id": task["id"]}), NOT_FOUND);
+        sabir.expect_error(DESK_PATH, "GetTask", &json!({"id": task["id"]}), NOT_FOUND);
+        sabir.expect_error(DESK_PATH, "SubscribeToTask", &json!({"id": task["id"]}), NOT_FOUND);
     }
-    assert_eq!(sabir.get(DESK, &new["id"]), new);
-    assert_eq!(state(&sabir.get(DESK, &open["id"])), "TASK_STATE_INPUT_REQUIRED");
-    let answer = sabir.send(DESK, &crate::ask::answering(&open, "never"));
+    assert_eq!(sabir.get(DESK_PATH, &new["id"]), new);
+    assert_eq!(state(&sabir.get(DESK_PATH, &open["id"])), "TASK_STATE_INPUT_REQUIRED");
+    let answer = sabir.send(DESK_PATH, &crate::rpc_client::answer_params(&open, "never"));
     assert_eq!(state(&answer), "TASK_STATE_REJECTED", "an old task goes on");
     check_whole(&desk, &sabir.stop());
 }
 
 #[test]
 fn a_page_token_outlives_what_it_points_at() {
-    let sabir = Sabir::start(&config("grace_seconds = 3"));
-    let tasks: Vec<Value> = (0..9).map(|n| sabir.send("/", &saying(&n.to_string()))).collect();
+    let sabir = TestServer::start(&config("grace_seconds = 3"));
+    let tasks: Vec<Value> = (0..9).map(|n| sabir.send("/", &send_params(&n.to_string()))).collect();
     let mut page = sabir.result("/", "ListTasks", &json!({"pageSize": 2}));
     let mut seen: Vec<Value> = page["tasks"].as_array().unwrap().clone();
     assert_eq!(page["totalSize"], 9);
-    eventually("three are left", || sabir.count("/") == 3);
+    eventually("three are left", || sabir.task_count("/") == 3);
     while let Some(token) = page["nextPageToken"].as_str().filter(|token| !token.is_empty()) {
         page = sabir.result("/", "ListTasks", &json!({"pageSize": 2, "pageToken": token}));
         assert_eq!(page["totalSize"], 3);
@@ -94,29 +94,29 @@ fn a_page_token_outlives_what_it_points_at() {
 
 #[test]
 fn sends_go_on_while_thousands_are_forgotten() {
-    let (desk, home) = (Desk::new(), many(3_000));
-    let sabir = Sabir::at(&home);
+    let (desk, home) = (CommandDirectory::new(), old_tasks(3_000));
+    let sabir = TestServer::start_at(&home);
     let (mut slowest, mut sent) = (Duration::ZERO, 0);
     let began = Instant::now();
     while sabir.metric("sabir_tasks_forgotten_total") < 3_000.0 {
         let asked = Instant::now();
-        sabir.send("/", &saying("meanwhile"));
+        sabir.send("/", &send_params("meanwhile"));
         slowest = slowest.max(asked.elapsed());
         sent += 1;
         assert!(began.elapsed() < Duration::from_secs(60), "forgetting does not come to its end");
     }
     assert!(slowest < Duration::from_secs(2), "a send took {slowest:?} while tasks were forgotten");
     // The rest is younger than the grace.
-    assert_eq!(sabir.count("/"), sent);
+    assert_eq!(sabir.task_count("/"), sent);
     check_whole(&desk, &sabir.home);
 }
 
 /// A home with this many old tasks: one is sent, and the others are made like it.
-fn many(count: i64) -> Arc<Home> {
-    let sabir = Sabir::start(&config("days = 30\ngrace_seconds = 60"));
-    sabir.send("/", &saying("one of many"));
+fn old_tasks(count: i64) -> Arc<ServerDirectory> {
+    let sabir = TestServer::start(&config("days = 30\ngrace_seconds = 60"));
+    sabir.send("/", &send_params("one of many"));
     let home = sabir.stop();
-    age(&home, 40);
+    make_older(&home, 40);
     let mut database = home.open_database();
     let transaction = database.transaction().unwrap();
     let (k, salt, id): (i64, i64, String) = transaction
@@ -146,16 +146,16 @@ fn many(count: i64) -> Arc<Home> {
 
 #[test]
 fn an_operator_forgets_by_hand() {
-    let desk = Desk::new();
-    let sabir = Sabir::start(AGENTS);
+    let desk = CommandDirectory::new();
+    let sabir = TestServer::start(AGENTS);
     for words in ["quick", "break", "book"] {
-        sabir.send(DESK, &saying(words));
+        sabir.send(DESK_PATH, &send_params(words));
     }
-    sabir.send("/", &saying("hello"));
+    sabir.send("/", &send_params("hello"));
     let home = sabir.stop();
-    age(&home, 40);
-    let sabir = Sabir::at(&home);
-    let new = sabir.send("/", &saying("new"));
+    make_older(&home, 40);
+    let sabir = TestServer::start_at(&home);
+    let new = sabir.send("/", &send_params("new"));
     // A server may run while it is only counted, and not while it is done.
     let counted = at(&desk, &home, &["db", "prune", "--older-than", "30d", "--dry-run"]);
     assert_eq!(counted.json(), json!({"dryRun": true, "tasks": 3, "agents": {"demo": 1, "desk": 2}}));
@@ -172,7 +172,7 @@ fn an_operator_forgets_by_hand() {
     for bad in [&["--older-than", "soon"][..], &["--older-than", "30d", "--agent", "a b"], &[]] {
         assert_eq!(at(&desk, &home, &[&["db", "prune"], bad].concat()).code, 2, "{bad:?}");
     }
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     assert_eq!(sabir.get("/", &new["id"]), new);
-    assert_eq!((sabir.count("/"), sabir.count(DESK)), (1, 1), "what is open stays");
+    assert_eq!((sabir.task_count("/"), sabir.task_count(DESK_PATH)), (1, 1), "what is open stays");
 }

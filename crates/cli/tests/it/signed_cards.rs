@@ -1,8 +1,8 @@
 //! Signed cards: signed by a server or by hand, and verified by their readers.
 
-use crate::http::Request;
-use crate::sabir::{Home, Sabir, eventually};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::fs;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ const AGENT: &str = "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = tru
     [[agent]]\nname = \"xpr\"\nkind = \"echo\"\n[agent.xpr]\naccount = \"myagent\"\n";
 
 /// A home whose server signs with a key of its own.
-fn home(more: &str) -> (Arc<Home>, Desk) {
-    let home = Home::new(&format!(
+fn home(more: &str) -> (Arc<ServerDirectory>, CommandDirectory) {
+    let home = ServerDirectory::new(&format!(
         "[server]\n{more}[server.signing]\nkeys = [\"file:new.pem\"]\nretired = [\"file:old.pem\"]\n{AGENT}"
     ));
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for name in ["new.pem", "old.pem"] {
-        desk.run(&["card", "keys", "--new", home.path(name).to_str().unwrap()]).ok();
+        desk.run(&["card", "keys", "--new", home.path(name).to_str().unwrap()]).expect_success();
     }
     (home, desk)
 }
 
-fn kid(desk: &Desk, home: &Home, name: &str) -> String {
+fn kid(desk: &CommandDirectory, home: &ServerDirectory, name: &str) -> String {
     let ran = desk.run(&["card", "keys", "--key", home.path(name).to_str().unwrap()]);
     ran.json()["keys"][0]["kid"].as_str().unwrap().to_owned()
 }
@@ -35,7 +35,7 @@ fn kid(desk: &Desk, home: &Home, name: &str) -> String {
 #[test]
 fn every_form_of_a_card_is_verified_with_the_published_keys() {
     let (home, desk) = home("");
-    let server = Sabir::at(&home);
+    let server = TestServer::start_at(&home);
     let keys = server.ask(&Request::get(KEYS));
     assert_eq!((keys.status, keys.header("Content-Type")), (200, Some("application/json")));
     let set = keys.json();
@@ -53,7 +53,7 @@ fn every_form_of_a_card_is_verified_with_the_published_keys() {
             let card = server.ask(&request);
             fs::write(desk.path("card.json"), card.text()).unwrap();
             let ran = desk.run(&["card", "verify", "card.json", "--jwks", "jwks.json"]);
-            ran.ok();
+            ran.expect_success();
             assert_eq!(ran.fields("Key ID"), [names[0]], "{path} {version}");
             assert!(!card.text().contains("Not for everybody"), "what is not public is in no public form");
             // Any change shows.
@@ -77,21 +77,21 @@ fn every_form_of_a_card_is_verified_with_the_published_keys() {
 #[test]
 fn a_host_vouches_for_itself_unless_only_roots_count() {
     let (home, desk) = home("");
-    let server = Sabir::at(&home);
+    let server = TestServer::start_at(&home);
     fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
     let url = format!("http://{}", server.address);
     let send = |more: &[&str]| desk.run(&[&["send", "hi", "-a", &url, "--card-trust", "require"], more].concat());
-    send(&[]).ok();
+    send(&[]).expect_success();
     let refused = send(&["--card-roots-only"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("not among the configured roots"), "{refused:?}");
-    send(&["--card-roots-only", "--trusted-keys", "jwks.json"]).ok();
+    send(&["--card-roots-only", "--trusted-keys", "jwks.json"]).expect_success();
 }
 
 #[test]
 fn a_card_of_a_server_cannot_be_pointed_elsewhere() {
     let (home, desk) = home("");
-    let server = Sabir::at(&home);
+    let server = TestServer::start_at(&home);
     fs::write(desk.path("jwks.json"), server.ask(&Request::get(KEYS)).text()).unwrap();
     for agent in ["", "/agents/xpr"] {
         let request = Request::get(&format!("{agent}/.well-known/agent.json")).without("A2A-Version");
@@ -126,7 +126,7 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
         1,
     );
     fs::write(home.path("sabir.toml"), closed).unwrap();
-    let server = Sabir::at(&home);
+    let server = TestServer::start_at(&home);
     let data = home.data().display().to_string();
     let key = |flags: &[&str]| {
         let ran = desk.run(&[&["key", "create", "-o", "json", "--data", &data], flags].concat());
@@ -166,7 +166,7 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
             fs::write(desk.path("other.json"), r#"{"keys":[]}"#).unwrap();
             let mut command = desk.command(&["card", "get", "--extended", "-a", &url, "-o", "json"]);
             command.args(["--card-trust", "require", "--trusted-keys", keys, "--a2a-version", version]);
-            let ran = crate::tool::finished(command.env("A2ACLI_API_KEY", &all).spawn().unwrap());
+            let ran = crate::command_runner::wait_for_exit(command.env("A2ACLI_API_KEY", &all).spawn().unwrap());
             assert_eq!(ran.code, code, "{version}: {ran:?}");
             assert_eq!(ran.stderr.contains("Signature: verified"), code == 0, "{version}: {ran:?}");
         }
@@ -176,18 +176,18 @@ fn callers_who_say_who_they_are_see_what_they_may_use_and_who_vouches_for_it() {
 #[test]
 fn a_restart_with_the_same_key_is_no_news() {
     let (home, _) = home("public_url = \"https://books.example\"\n");
-    let tag = |server: &Sabir, path: &str| server.ask(&Request::get(path)).header("ETag").unwrap().to_owned();
+    let tag = |server: &TestServer, path: &str| server.ask(&Request::get(path)).header("ETag").unwrap().to_owned();
     let open = || {
         let mut command = home.command();
         command.env("SABIR_AUTH__OPEN", "true");
         command
     };
-    let server = Sabir::run(&home, open());
+    let server = TestServer::run(&home, open());
     let paths = ["/.well-known/agent-card.json", "/.well-known/agent.json", KEYS];
     let before = paths.map(|path| tag(&server, path));
     assert!(before[0].starts_with("W/\"") && !before[2].starts_with("W/"), "{before:?}");
     server.stop();
-    let server = Sabir::run(&home, open());
+    let server = TestServer::run(&home, open());
     assert_eq!(paths.map(|path| tag(&server, path)), before);
     let known = Request::get(paths[0]).with("If-None-Match", &*before[0]);
     assert_eq!(server.ask(&known).status, 304);
@@ -197,19 +197,19 @@ fn a_restart_with_the_same_key_is_no_news() {
 fn a_key_that_cannot_be_used_is_named_at_the_start() {
     let (home, _) = home("");
     fs::write(home.path("new.pem"), "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n").unwrap();
-    let said = home.refuses(home.command());
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("server.signing.keys") && said.contains("new.pem"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
     fs::remove_file(home.path("new.pem")).unwrap();
-    let said = home.refuses(home.command());
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("new.pem") && said.contains("No such file"), "{said}");
 }
 
 #[test]
 fn where_nothing_is_signed_there_are_no_keys() {
-    let server = Sabir::start(AGENT);
+    let server = TestServer::start(AGENT);
     assert_eq!(server.ask(&Request::get(KEYS)).status, 404);
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let ran = desk.run(&["card", "verify", &format!("http://{}", server.address)]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("SABIR_ERR_CARD_UNVERIFIED") && ran.stderr.contains("absent"), "{ran:?}");
@@ -226,35 +226,35 @@ fn plain_card() -> Value {
 
 #[test]
 fn a_card_is_signed_by_hand() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     for name in ["a.pem", "b.pem"] {
-        desk.run(&["card", "keys", "--new", name]).ok();
+        desk.run(&["card", "keys", "--new", name]).expect_success();
     }
     fs::write(desk.path("card.json"), plain_card().to_string()).unwrap();
     let signed = desk.run(&["card", "sign", "card.json", "--key", "a.pem", "--jku", "https://ledger.example/keys"]);
     let mut card = signed.json();
-    fs::write(desk.path("signed.json"), signed.ok()).unwrap();
+    fs::write(desk.path("signed.json"), signed.expect_success()).unwrap();
     let signatures = card.as_object_mut().unwrap().remove("signatures").unwrap();
     assert_eq!(card, plain_card());
     assert_eq!(signatures.as_array().unwrap().len(), 2, "with what 1.0 does not know, and without");
-    fs::write(desk.path("a.json"), desk.run(&["card", "keys", "--key", "a.pem"]).ok()).unwrap();
-    fs::write(desk.path("b.json"), desk.run(&["card", "keys", "--key", "b.pem"]).ok()).unwrap();
-    desk.run(&["card", "verify", "signed.json", "--jwks", "a.json"]).ok();
+    fs::write(desk.path("a.json"), desk.run(&["card", "keys", "--key", "a.pem"]).expect_success()).unwrap();
+    fs::write(desk.path("b.json"), desk.run(&["card", "keys", "--key", "b.pem"]).expect_success()).unwrap();
+    desk.run(&["card", "verify", "signed.json", "--jwks", "a.json"]).expect_success();
     assert_eq!(desk.run(&["card", "verify", "signed.json", "--jwks", "b.json"]).code, 1);
     // A file has no host of its own, so the keys that it names itself count for nothing.
     assert_eq!(desk.run(&["card", "verify", "signed.json"]).code, 1);
     // Another key signs as well, from standard input, and the first signature stays.
-    let both = desk.feed(&["card", "sign", "-", "--key", "file:b.pem"], signed.ok());
-    fs::write(desk.path("both.json"), both.ok()).unwrap();
+    let both = desk.run_with_input(&["card", "sign", "-", "--key", "file:b.pem"], signed.expect_success());
+    fs::write(desk.path("both.json"), both.expect_success()).unwrap();
     for set in ["a.json", "b.json"] {
-        desk.run(&["card", "verify", "both.json", "--jwks", set]).ok();
+        desk.run(&["card", "verify", "both.json", "--jwks", set]).expect_success();
     }
 }
 
 #[test]
 fn what_cannot_be_signed_is_explained() {
-    let desk = Desk::new();
-    desk.run(&["card", "keys", "--new", "a.pem"]).ok();
+    let desk = CommandDirectory::new();
+    desk.run(&["card", "keys", "--new", "a.pem"]).expect_success();
     assert_eq!(desk.run(&["card", "keys", "--new", "a.pem"]).code, 2, "a key is never written over");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(desk.path("a.pem")).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);

@@ -1,14 +1,14 @@
 //! The views for people with SQL: what the guide promises, run beside a server that works.
 
-use crate::ask::saying;
-use crate::sabir::{AGENTS, Sabir};
+use crate::rpc_client::send_params;
+use crate::test_server::{AGENTS, TestServer};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const GUIDE: &str = include_str!("../../../../docs/guides/sql.md");
 
-fn open(sabir: &Sabir) -> Connection {
+fn open(sabir: &TestServer) -> Connection {
     Connection::open_with_flags(sabir.home.database(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
 }
 
@@ -26,11 +26,11 @@ fn row(database: &Connection, id: &Value) -> Value {
 
 #[test]
 fn a_settled_task_is_seen_whole() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let database = open(&sabir);
     for (at, agent, text) in [("/", "demo", "hello"), ("/agents/desk", "desk", "quick"), ("/agents/desk", "desk", "no")]
     {
-        let task = sabir.send(at, &saying(text));
+        let task = sabir.send(at, &send_params(text));
         let seen = row(&database, &task["id"]);
         assert_eq!(seen["json"], task, "{text}");
         assert_eq!((&seen["context"], &seen["timestamp"]), (&task["contextId"], &task["status"]["timestamp"]));
@@ -47,15 +47,15 @@ fn a_settled_task_is_seen_whole() {
 
 #[test]
 fn a_task_that_waits_shows_its_question() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let database = open(&sabir);
-    let task = sabir.send("/agents/desk", &saying("book"));
+    let task = sabir.send("/agents/desk", &send_params("book"));
     let seen = row(&database, &task["id"]);
     assert_eq!((&seen["state"], &seen["message"]), (&json!("input-required"), &task["status"]["message"]));
     assert_eq!(seen["timestamp"], task["status"]["timestamp"]);
     assert_eq!(seen["context"], task["contextId"]);
     // A second turn: the latest question is the one that counts.
-    let mut answer = saying("Monday");
+    let mut answer = send_params("Monday");
     answer["message"]["taskId"] = task["id"].clone();
     let asked = sabir.send("/agents/desk", &answer);
     let seen = row(&database, &task["id"]);
@@ -65,15 +65,15 @@ fn a_task_that_waits_shows_its_question() {
 
 #[test]
 fn what_was_said_after_the_latest_snapshot_is_seen() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let database = open(&sabir);
     // Too large to be written again for two small messages.
-    let mut task = sabir.send("/agents/desk", &saying(&format!("book {}", "x".repeat(40_000))));
+    let mut task = sabir.send("/agents/desk", &send_params(&format!("book {}", "x".repeat(40_000))));
     for text in ["Monday", "four"] {
         let seen = row(&database, &task["id"]);
         assert_eq!(seen["history"], task["history"], "before {text}");
         assert_eq!(seen["json"], task, "before {text}");
-        let mut answer = saying(text);
+        let mut answer = send_params(text);
         answer["message"]["taskId"] = task["id"].clone();
         task = sabir.send("/agents/desk", &answer);
     }
@@ -82,9 +82,9 @@ fn what_was_said_after_the_latest_snapshot_is_seen() {
 
 #[test]
 fn the_queries_of_the_guide_run() {
-    let sabir = Sabir::start(AGENTS);
-    sabir.send("/", &saying("hello"));
-    let failed = sabir.send("/agents/desk", &saying("break"));
+    let sabir = TestServer::start(AGENTS);
+    sabir.send("/", &send_params("hello"));
+    let failed = sabir.send("/agents/desk", &send_params("break"));
     let database = open(&sabir);
     let queries: Vec<&str> = GUIDE.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(queries.len(), 4);
@@ -112,7 +112,7 @@ fn the_queries_of_the_guide_run() {
 
 #[test]
 fn the_guide_lists_every_column_and_no_other() {
-    let sabir = Sabir::start(AGENTS);
+    let sabir = TestServer::start(AGENTS);
     let database = open(&sabir);
     for view in ["a2a_tasks", "a2a_continuations"] {
         let statement = database.prepare(&format!("SELECT * FROM {view}")).unwrap();

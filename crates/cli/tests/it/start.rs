@@ -1,8 +1,8 @@
 //! What a server refuses to start with, and how it says so.
 
-use crate::ask::{envelope, saying};
-use crate::http::Request;
-use crate::sabir::{AGENTS, Home, Sabir, shared};
+use crate::http_client::Request;
+use crate::rpc_client::{envelope, send_params};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, shared_server};
 use serde_json::{Value, json};
 use std::net::{Ipv6Addr, TcpListener};
 
@@ -14,8 +14,8 @@ const ECHO: &str = "[[agent]]\nname = \"demo\"\nkind = \"echo\"\ndefault = true\
 /// A configuration that is refused, with what must be said about it.
 #[track_caller]
 fn check(config: &str, words: &[&str]) {
-    let home = Home::new(config);
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(config);
+    let said = home.expect_start_refused(home.command());
     for word in words {
         assert!(said.contains(word), "{word:?} is not in: {said}");
     }
@@ -23,15 +23,15 @@ fn check(config: &str, words: &[&str]) {
 
 #[test]
 fn a_listener_that_asks_nobody_for_credentials_stays_on_this_machine() {
-    let home = Home::new(ECHO);
+    let home = ServerDirectory::new(ECHO);
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
-        let said = home.refuses(home.command_at(address));
+        let said = home.expect_start_refused(home.command_at(address));
         assert!(said.contains(&address[..address.len() - 2]), "the address is named: {said}");
         assert!(said.contains("open = true") && said.contains("[auth]"), "the way out is named: {said}");
     }
     for server in ["public_url = \"https://agents.example.com\"", "proxies = [\"127.0.0.1\"]"] {
-        let behind_a_proxy = Home::new(&format!("[server]\n{server}\n{ECHO}"));
-        let said = behind_a_proxy.refuses(behind_a_proxy.command());
+        let behind_a_proxy = ServerDirectory::new(&format!("[server]\n{server}\n{ECHO}"));
+        let said = behind_a_proxy.expect_start_refused(behind_a_proxy.command());
         assert!(said.contains(server.split(' ').next().unwrap()), "what makes it reachable is named: {said}");
         assert!(said.contains("open = true") && said.contains("[auth]"), "the way out is named: {said}");
         assert!(!behind_a_proxy.data().exists());
@@ -41,14 +41,14 @@ fn a_listener_that_asks_nobody_for_credentials_stays_on_this_machine() {
 
 #[test]
 fn callers_without_a_credential_on_a_reachable_server_find_a_task_by_its_id_and_list_nothing() {
-    let home = Home::new(&format!("[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n{ASK}"));
-    let sabir = Sabir::at(&home);
+    let home = ServerDirectory::new(&format!("[server]\nproxies = [\"127.0.0.1\"]\n[auth]\nopen = true\n{ASK}"));
+    let sabir = TestServer::start_at(&home);
     let call = |address: &str, method: &str, params: &Value| {
         let request = Request::post("/", envelope(method, params)).with("X-Forwarded-For", address);
         sabir.ask(&request)
     };
     let (a, b) = ("198.51.100.1", "203.0.113.2");
-    let sent = call(a, "SendMessage", &saying("a secret of A")).json();
+    let sent = call(a, "SendMessage", &send_params("a secret of A")).json();
     let id = sent["result"]["task"]["id"].as_str().unwrap().to_owned();
     for address in [a, b] {
         let listed = call(address, "ListTasks", &json!({"includeArtifacts": true}));
@@ -62,39 +62,39 @@ fn callers_without_a_credential_on_a_reachable_server_find_a_task_by_its_id_and_
     assert_eq!(canceled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{canceled}");
     drop(sabir);
     // The one person at this machine lists all there is, as before.
-    let alone = Sabir::start(ASK);
-    alone.send("/", &saying("x"));
+    let alone = TestServer::start(ASK);
+    alone.send("/", &send_params("x"));
     let listed = alone.ask(&Request::post("/", envelope("ListTasks", &json!({})))).json();
     assert_eq!(listed["result"]["tasks"].as_array().unwrap().len(), 1, "{listed}");
 }
 
 #[test]
 fn who_says_so_listens_beyond_this_machine() {
-    let home = Home::new(&format!("[auth]\nopen = true\n{ECHO}"));
-    let mut sabir = Sabir::run(&home, home.command_at("0.0.0.0:0"));
+    let home = ServerDirectory::new(&format!("[auth]\nopen = true\n{ECHO}"));
+    let mut sabir = TestServer::run(&home, home.command_at("0.0.0.0:0"));
     sabir.address = ([127, 0, 0, 1], sabir.address.port()).into();
     sabir.still_serves();
     // Open to every caller is not open to every web page.
-    let request = Request::post("/", crate::ask::envelope("SendMessage", &saying("x")));
+    let request = Request::post("/", crate::rpc_client::envelope("SendMessage", &send_params("x")));
     assert_eq!(sabir.ask(&request.clone().with("Origin", "https://evil.example")).status, 403);
     assert_eq!(sabir.ask(&request.with("Content-Type", "text/plain")).status, 415);
 }
 
 #[test]
 fn other_loopback_addresses_are_fine() {
-    let home = Home::new(ECHO);
-    Sabir::run(&home, home.command_at("127.0.0.2:0")).still_serves();
+    let home = ServerDirectory::new(ECHO);
+    TestServer::run(&home, home.command_at("127.0.0.2:0")).still_serves();
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
-        let home = Home::new(ECHO);
-        Sabir::run(&home, home.command_at("[::1]:0")).still_serves();
+        let home = ServerDirectory::new(ECHO);
+        TestServer::run(&home, home.command_at("[::1]:0")).still_serves();
     }
 }
 
 #[test]
 fn an_address_that_is_taken_is_named() {
-    let sabir = shared();
-    let home = Home::new(ECHO);
-    let said = home.refuses(home.command_at(&sabir.address.to_string()));
+    let sabir = shared_server();
+    let home = ServerDirectory::new(ECHO);
+    let said = home.expect_start_refused(home.command_at(&sabir.address.to_string()));
     assert!(said.contains(&sabir.address.to_string()), "{said}");
     sabir.still_serves();
 }
@@ -147,32 +147,32 @@ fn names_that_mean_something_else_cannot_be_agents() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let home = Home::new("");
+    let home = ServerDirectory::new("");
     std::fs::remove_file(home.path("sabir.toml")).unwrap();
-    let said = home.refuses(home.command());
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("sabir.toml"), "{said}");
 }
 
 #[test]
 fn variables_override_the_file_and_are_named_when_wrong() {
-    let home = Home::new(ECHO);
+    let home = ServerDirectory::new(ECHO);
     let mut command = home.command();
     command.env("SABIR_LIMITS__PARTS_MAX", "1");
-    let sabir = Sabir::run(&home, command);
-    let mut params = saying("x");
+    let sabir = TestServer::run(&home, command);
+    let mut params = send_params("x");
     params["message"]["parts"] = serde_json::json!([{"text": "a"}, {"text": "b"}]);
-    assert_eq!(sabir.problem("/", "SendMessage", &params).fields, ["message.parts"]);
+    assert_eq!(sabir.rpc_error("/", "SendMessage", &params).fields, ["message.parts"]);
     let home = sabir.stop();
     let mut command = home.command();
     command.env("SABIR_LIMITS__PARTS_MIN", "1");
-    assert!(home.refuses(command).contains("SABIR_LIMITS__PARTS_MIN"));
+    assert!(home.expect_start_refused(command).contains("SABIR_LIMITS__PARTS_MIN"));
 }
 
 #[test]
 fn without_a_configuration_there_are_agents_to_play_with() {
-    let home = Home::new("");
-    let sabir = Sabir::at(&home);
-    let task = sabir.send("/", &saying("hello"));
+    let home = ServerDirectory::new("");
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send("/", &send_params("hello"));
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "hello");
     for name in ["echo", "stream", "ask"] {
         assert_eq!(sabir.ask(&Request::get(&format!("/agents/{name}/.well-known/agent-card.json"))).status, 200);

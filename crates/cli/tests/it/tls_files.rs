@@ -1,8 +1,8 @@
 //! The files behind HTTPS: what is refused at the start, and what happens when they change under a running server.
 
-use crate::authority::{Authority, Pair, section};
-use crate::http::{Request, Wire};
-use crate::sabir::{AGENTS, Home, Sabir, eventually};
+use crate::certificate_authority::{CertificateAndKey, CertificateAuthority, tls_section};
+use crate::http_client::{HttpConnection, Request};
+use crate::test_server::{AGENTS, ServerDirectory, TestServer, eventually};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Puts a pair where the server looks, in the order of an operator who is not careful.
-fn install(pair: &Pair, home: &Home) -> (PathBuf, PathBuf) {
+fn install(pair: &CertificateAndKey, home: &ServerDirectory) -> (PathBuf, PathBuf) {
     let (cert, key) = (home.path("live.pem"), home.path("live.key"));
     fs::copy(&pair.cert, &cert).unwrap();
     put(&pair.key, &key);
@@ -23,29 +23,29 @@ fn put(from: &Path, to: &Path) {
 }
 
 /// A server whose files are its own, and the name of the first pair.
-fn running(authority: &Authority, first: &Pair) -> (Sabir, Arc<Home>) {
-    let home = Home::new(&(section(Path::new("live.pem"), Path::new("live.key"), "") + AGENTS));
+fn running(authority: &CertificateAuthority, first: &CertificateAndKey) -> (TestServer, Arc<ServerDirectory>) {
+    let home = ServerDirectory::new(&(tls_section(Path::new("live.pem"), Path::new("live.key"), "") + AGENTS));
     install(first, &home);
-    (Sabir::at(&home).called_by(&authority.trusted().config()), home)
+    (TestServer::start_at(&home).with_tls_client(&authority.trusting_client().config()), home)
 }
 
 /// Whether new connections get this certificate.
-fn shows(sabir: &Sabir, pair: &Pair) -> bool {
-    sabir.wire().session().peer_certificates().unwrap()[0] == pair.der()
+fn shows(sabir: &TestServer, pair: &CertificateAndKey) -> bool {
+    sabir.connect().session().peer_certificates().unwrap()[0] == pair.der()
 }
 
-fn healthy(wire: &mut Wire) -> bool {
+fn healthy(wire: &mut HttpConnection) -> bool {
     wire.send(&Request::get("/healthz"));
-    wire.reply().status == 200
+    wire.response().status == 200
 }
 
 #[test]
 fn a_renewed_certificate_is_taken_up_and_connections_go_on() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (first, second) = (authority.server("first"), authority.server("second"));
     let (sabir, home) = running(&authority, &first);
     assert!(shows(&sabir, &first));
-    let mut older = sabir.wire();
+    let mut older = sabir.connect();
     assert!(healthy(&mut older));
     install(&second, &home);
     eventually("the new certificate is shown", || shows(&sabir, &second));
@@ -57,7 +57,7 @@ fn a_renewed_certificate_is_taken_up_and_connections_go_on() {
 
 #[test]
 fn a_signal_takes_it_up_at_once_and_ends_nothing() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (first, second) = (authority.server("first"), authority.server("second"));
     let (sabir, home) = running(&authority, &first);
     install(&second, &home);
@@ -69,7 +69,7 @@ fn a_signal_takes_it_up_at_once_and_ends_nothing() {
 
 #[test]
 fn broken_files_leave_the_old_certificate_in_place() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (first, second) = (authority.server("first"), authority.server("second"));
     let (sabir, home) = running(&authority, &first);
     let (cert, key) = (home.path("live.pem"), home.path("live.key"));
@@ -77,7 +77,7 @@ fn broken_files_leave_the_old_certificate_in_place() {
     // The certificate without its key; nothing at all; half a file.
     fs::copy(&second.cert, &cert).unwrap();
     eventually("the pair that does not fit is reported", || failures() >= 1.0);
-    assert!(sabir.said().contains("live.key") && sabir.said().contains("not the key"), "{}", sabir.said());
+    assert!(sabir.log_text().contains("live.key") && sabir.log_text().contains("not the key"), "{}", sabir.log_text());
     fs::remove_file(&cert).unwrap();
     eventually("the missing file is reported", || failures() >= 2.0);
     let text = fs::read_to_string(&second.cert).unwrap();
@@ -90,17 +90,18 @@ fn broken_files_leave_the_old_certificate_in_place() {
     put(&second.key, &key);
     eventually("the new certificate is shown", || shows(&sabir, &second));
     let secret: Vec<String> = fs::read_to_string(&second.key).unwrap().lines().skip(1).map(str::to_owned).collect();
-    assert!(!sabir.said().contains(&secret[0]), "the key is in the log");
+    assert!(!sabir.log_text().contains(&secret[0]), "the key is in the log");
 }
 
 #[test]
 fn other_clients_can_be_trusted_without_a_restart() {
-    let (authority, others) = (Authority::new(), Authority::new());
+    let (authority, others) = (CertificateAuthority::new(), CertificateAuthority::new());
     let (server, client) = (authority.server("server"), others.client("client"));
-    let home = Home::new(&(section(&server.cert, &server.key, "client_ca = \"file:clients.pem\"") + AGENTS));
+    let home =
+        ServerDirectory::new(&(tls_section(&server.cert, &server.key, "client_ca = \"file:clients.pem\"") + AGENTS));
     fs::copy(authority.root(), home.path("clients.pem")).unwrap();
-    let sabir = Sabir::at(&home).called_by(&authority.trusted().config());
-    let known = || Wire::secured(sabir.address, authority.trusted().known_as(&client).config());
+    let sabir = TestServer::start_at(&home).with_tls_client(&authority.trusting_client().config());
+    let known = || HttpConnection::open_tls(sabir.address, authority.trusting_client().with_identity(&client).config());
     let served =
         || known().is_ok_and(|mut wire| wire.try_write(b"GET / HTTP/1.0\r\n\r\n").is_ok() && wire.try_byte().is_ok());
     assert!(!served());
@@ -111,8 +112,8 @@ fn other_clients_can_be_trusted_without_a_restart() {
 /// What a server says that does not start with these files.
 #[track_caller]
 fn refused(cert: &Path, key: &Path, more: &str, words: &[&str]) {
-    let home = Home::new(&(section(cert, key, more) + AGENTS));
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&(tls_section(cert, key, more) + AGENTS));
+    let said = home.expect_start_refused(home.command());
     for word in words {
         assert!(said.contains(word), "{word:?} is not in: {said}");
     }
@@ -121,9 +122,9 @@ fn refused(cert: &Path, key: &Path, more: &str, words: &[&str]) {
 
 #[test]
 fn files_that_cannot_be_used_are_named_with_the_remedy() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (pair, other) = (authority.server("server"), authority.server("other"));
-    let Pair { cert, key } = &pair;
+    let CertificateAndKey { cert, key } = &pair;
     refused(Path::new("nowhere.pem"), key, "", &["server.tls.cert", "nowhere.pem", "path"]);
     refused(cert, Path::new("nowhere.key"), "", &["server.tls.key", "nowhere.key"]);
     refused(cert, &other.key, "", &["server.tls.key", "other.key", "not the key", "server.pem"]);
@@ -163,13 +164,13 @@ fn files_that_cannot_be_used_are_named_with_the_remedy() {
         refused(cert, key, "", &["server.key", "chmod 600"]);
     }
     fs::set_permissions(key, Permissions::from_mode(0o640)).unwrap();
-    let home = Home::new(&(section(cert, key, "") + AGENTS));
-    Sabir::at(&home).called_by(&authority.trusted().config()).still_serves();
+    let home = ServerDirectory::new(&(tls_section(cert, key, "") + AGENTS));
+    TestServer::start_at(&home).with_tls_client(&authority.trusting_client().config()).still_serves();
 }
 
 #[test]
 fn every_usual_kind_of_key_is_taken() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let kinds: [(&str, &[&str]); 3] = [
         ("rsa", &["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]),
         ("p384", &["EC", "-pkeyopt", "ec_paramgen_curve:P-384"]),
@@ -185,30 +186,31 @@ fn every_usual_kind_of_key_is_taken() {
             keys.push(authority.path(&older));
         }
         for key in keys {
-            let home = Home::new(&(section(&pair.cert, &key, "") + AGENTS));
-            Sabir::at(&home).called_by(&authority.trusted().config()).still_serves();
+            let home = ServerDirectory::new(&(tls_section(&pair.cert, &key, "") + AGENTS));
+            TestServer::start_at(&home).with_tls_client(&authority.trusting_client().config()).still_serves();
         }
     }
 }
 
 #[test]
 fn a_key_where_a_file_belongs_is_not_repeated() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let pair = authority.server("server");
     let text = fs::read_to_string(&pair.key).unwrap().replace('\n', "\\n");
     let config = format!("[server.tls]\ncert = \"file:{}\"\nkey = \"{text}\"\n{AGENTS}", pair.cert.display());
-    let home = Home::new(&config);
-    let said = home.refuses(home.command());
+    let home = ServerDirectory::new(&config);
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("server.tls.key") && !said.contains("BEGIN"), "{said}");
 }
 
 #[test]
 fn an_expired_certificate_is_reported_and_served() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let pair = authority.expired("server", "serverAuth");
-    let home = Home::new(&(section(&pair.cert, &pair.key, "") + AGENTS));
-    let sabir = Sabir::at(&home);
-    assert!(sabir.said().contains("expired"), "{}", sabir.said());
-    let refusal = Wire::secured(sabir.address, authority.trusted().config()).err().unwrap().to_string();
+    let home = ServerDirectory::new(&(tls_section(&pair.cert, &pair.key, "") + AGENTS));
+    let sabir = TestServer::start_at(&home);
+    assert!(sabir.log_text().contains("expired"), "{}", sabir.log_text());
+    let refusal =
+        HttpConnection::open_tls(sabir.address, authority.trusting_client().config()).err().unwrap().to_string();
     assert!(refusal.contains("expired"), "{refusal}");
 }

@@ -1,11 +1,11 @@
 //! A remote agent or endpoint that cannot be reached: each failed attempt is reported, and a message that never left
 //! fails soon.
 
-use crate::ask::{saying, state};
-use crate::http::{Frame, Request};
+use crate::http_client::{Request, SseEvent};
 use crate::remote::{settles, text, words};
-use crate::sabir::{Home, Sabir, eventually};
-use crate::stub;
+use crate::rpc_client::{send_params, state};
+use crate::stub_agent;
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use crate::upstream::{NUMBERED, POLLED, STREAMS, Upstream};
 use serde_json::{Value, json};
 use std::net::TcpListener;
@@ -28,7 +28,7 @@ fn far(url: &str, agent: &str, continuation: &str) -> String {
 }
 
 /// The words of the statuses in a stream that put the task to work.
-fn progress(frames: &[Frame]) -> Vec<String> {
+fn progress(frames: &[SseEvent]) -> Vec<String> {
     let working = frames.iter().filter(|frame| frame.state() == Some("TASK_STATE_WORKING"));
     let said = working.filter_map(|frame| {
         let event = frame.event();
@@ -38,11 +38,11 @@ fn progress(frames: &[Frame]) -> Vec<String> {
     said.collect()
 }
 
-fn end(frames: &[Frame]) -> &Value {
+fn end(frames: &[SseEvent]) -> &Value {
     frames.last().map(|frame| &frame.event()["statusUpdate"]).unwrap_or(&Value::Null)
 }
 
-fn task_id(frames: &[Frame]) -> &str {
+fn task_id(frames: &[SseEvent]) -> &str {
     end(frames)["taskId"].as_str().unwrap()
 }
 
@@ -55,9 +55,9 @@ fn holds_no_address(words: &str) {
 fn a_stream_tells_each_refused_connection_and_then_the_failure() {
     let unresolved = "http://nowhere.invalid:9";
     for (url, reason) in [(&*nowhere(), "connection refused"), (unresolved, "its host name does not resolve")] {
-        let sabir = Sabir::start(&far(url, "", "connect_give_up_seconds = 1"));
+        let sabir = TestServer::start(&far(url, "", "connect_give_up_seconds = 1"));
         let begun = Instant::now();
-        let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+        let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
         let mut frames = vec![stream.next().unwrap(), stream.next().unwrap()];
         let first = begun.elapsed();
         frames.extend(stream.rest());
@@ -75,7 +75,7 @@ fn a_stream_tells_each_refused_connection_and_then_the_failure() {
         // After 0, 100, 300 and 700 ms, and at the end.
         assert!(told.len() <= 4 && why.contains(&format!(": {} attempts in", told.len() + 1)), "{told:?} {why}");
         assert!(begun.elapsed() >= Duration::from_secs(1));
-        let said = sabir.said();
+        let said = sabir.log_text();
         let line = said.lines().find(|line| line.contains("a call to an agent elsewhere failed")).unwrap();
         assert!(line.contains("far") && line.contains(&url[7..12]) && line.contains(task_id(&frames)), "{line}");
         assert!(!said.contains("hush-hush"), "{said}");
@@ -85,9 +85,9 @@ fn a_stream_tells_each_refused_connection_and_then_the_failure() {
 #[test]
 fn a_caller_who_waits_gets_the_failed_task() {
     for agent in ["", "idempotent = true"] {
-        let sabir = Sabir::start(&far(&nowhere(), agent, "connect_give_up_seconds = 1"));
+        let sabir = TestServer::start(&far(&nowhere(), agent, "connect_give_up_seconds = 1"));
         let begun = Instant::now();
-        let task = sabir.send("/", &saying("go"));
+        let task = sabir.send("/", &send_params("go"));
         assert_eq!(state(&task), "TASK_STATE_FAILED", "{task}");
         assert!(words(&task).contains("(connection refused)"), "{task}");
         assert!((1..15).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
@@ -97,9 +97,9 @@ fn a_caller_who_waits_gets_the_failed_task() {
 #[test]
 fn with_zero_the_attempts_alone_decide() {
     let config = far(&nowhere(), "", "connect_give_up_seconds = 0").replace("attempts = 20", "attempts = 4");
-    let sabir = Sabir::start(&config);
+    let sabir = TestServer::start(&config);
     let begun = Instant::now();
-    let task = sabir.send("/", &saying("go"));
+    let task = sabir.send("/", &send_params("go"));
     assert!(words(&task).contains("(connection refused): 4 attempts in"), "{task}");
     assert!(begun.elapsed() >= Duration::from_millis(700), "{:?}", begun.elapsed());
 }
@@ -109,15 +109,15 @@ fn an_agent_that_comes_up_meanwhile_does_the_work() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let sabir = Sabir::start(&far(&format!("http://{address}"), "", ""));
-    let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+    let sabir = TestServer::start(&far(&format!("http://{address}"), "", ""));
+    let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
     let mut frames = vec![stream.next().unwrap(), stream.next().unwrap()];
     assert_eq!(progress(&frames).len(), 1);
     let upstream = Upstream::start_at(TcpListener::bind(address).unwrap(), STREAMS);
-    upstream.heard(1);
-    upstream.chunk("there ");
-    upstream.chunk("you are");
-    upstream.status("completed", "");
+    upstream.wait_for_messages(1);
+    upstream.send_chunk("there ");
+    upstream.send_chunk("you are");
+    upstream.send_status("completed", "");
     frames.extend(stream.rest());
     assert_eq!(end(&frames)["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(upstream.messages().len(), 1);
@@ -130,9 +130,9 @@ fn an_agent_that_comes_up_meanwhile_does_the_work() {
 
 #[test]
 fn who_answers_that_it_is_away_is_waited_for_and_a_cancel_does_not_wait() {
-    let url = stub::serve(|_| (503, "text/plain", "later".into()));
-    let sabir = Sabir::start(&far(&url, "", "connect_give_up_seconds = 1"));
-    let task = sabir.begin("/", "go");
+    let url = stub_agent::serve(|_| (503, "text/plain", "later".into()));
+    let sabir = TestServer::start(&far(&url, "", "connect_give_up_seconds = 1"));
+    let task = sabir.send_async("/", "go");
     let told = || words(&sabir.get("/", &task["id"])).to_owned();
     eventually("the caller hears of it", || {
         told().starts_with("cannot reach the agent behind this one (it is not available)")
@@ -150,13 +150,13 @@ fn who_answers_that_it_is_away_is_waited_for_and_a_cancel_does_not_wait() {
 fn what_may_have_arrived_is_said_to_be_unknown() {
     let upstream = Upstream::start(NUMBERED);
     let config = far(&upstream.url, "", "connect_give_up_seconds = 1").replace("poll_ms = 100", "poll_ms = 500");
-    let sabir = Sabir::start(&config);
-    upstream.deaf(true);
-    let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
-    upstream.heard(1);
-    upstream.deaf(false);
-    upstream.chunk("found");
-    upstream.status("completed", "");
+    let sabir = TestServer::start(&config);
+    upstream.set_hangs_up_on_send(true);
+    let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
+    upstream.wait_for_messages(1);
+    upstream.set_hangs_up_on_send(false);
+    upstream.send_chunk("found");
+    upstream.send_status("completed", "");
     let frames = stream.rest();
     let told = progress(&frames);
     let expected = "it is not known whether the agent received the message (the connection broke off); \
@@ -169,29 +169,29 @@ fn what_may_have_arrived_is_said_to_be_unknown() {
 #[test]
 fn work_that_goes_on_there_is_told_as_such_and_then_as_it_stands() {
     let upstream = Upstream::start(POLLED);
-    let sabir = Sabir::start(&far(&upstream.url, "", ""));
-    let task = sabir.begin("/", "go");
-    upstream.heard(1);
-    upstream.status("working", "half way");
+    let sabir = TestServer::start(&far(&upstream.url, "", ""));
+    let task = sabir.send_async("/", "go");
+    upstream.wait_for_messages(1);
+    upstream.send_status("working", "half way");
     let told = || words(&sabir.get("/", &task["id"])).to_owned();
     eventually("it is at work", || told() == "half way");
-    upstream.away(true);
+    upstream.set_offline(true);
     eventually("it is away", || told().contains("the task may go on there; next attempt in"));
-    upstream.away(false);
+    upstream.set_offline(false);
     eventually("it is back, with nothing new", || told() == "half way");
-    upstream.status("completed", "done");
+    upstream.send_status("completed", "done");
     assert_eq!(words(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "done");
 }
 
 #[test]
 fn the_time_to_connect_counts_from_the_first_attempt_across_a_crash() {
-    let home = Home::new(&far(&nowhere(), "", "connect_give_up_seconds = 3"));
-    let sabir = Sabir::at(&home);
-    let task = sabir.begin("/", "go");
+    let home = ServerDirectory::new(&far(&nowhere(), "", "connect_give_up_seconds = 3"));
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send_async("/", "go");
     eventually("it was tried", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_WORKING");
     sabir.kill();
     thread::sleep(Duration::from_secs(3));
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let begun = Instant::now();
     let failed = settles(&sabir, &task, "TASK_STATE_FAILED");
     assert!(words(&failed).contains("(connection refused)"), "{failed}");
@@ -203,15 +203,15 @@ fn a_server_that_was_stopped_meanwhile_goes_on() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let home = Home::new(&far(&format!("http://{address}"), "", ""));
-    let sabir = Sabir::at(&home);
-    let task = sabir.begin("/", "go");
+    let home = ServerDirectory::new(&far(&format!("http://{address}"), "", ""));
+    let sabir = TestServer::start_at(&home);
+    let task = sabir.send_async("/", "go");
     eventually("it was tried", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_WORKING");
     let home = sabir.stop();
     let upstream = Upstream::start_at(TcpListener::bind(address).unwrap(), POLLED);
-    let sabir = Sabir::at(&home);
-    upstream.heard(1);
-    upstream.status("completed", "done");
+    let sabir = TestServer::start_at(&home);
+    upstream.wait_for_messages(1);
+    upstream.send_status("completed", "done");
     assert_eq!(words(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "done");
 }
 
@@ -221,28 +221,29 @@ fn an_open_breaker_says_when_it_lets_a_call_through() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let rules = "[agent.breaker]\nfailures = 2\ncooldown_seconds = 2";
-    let sabir = Sabir::start(&far(&format!("http://{address}"), "", &format!("connect_give_up_seconds = 30\n{rules}")));
-    let task = sabir.begin("/", "go");
+    let sabir =
+        TestServer::start(&far(&format!("http://{address}"), "", &format!("connect_give_up_seconds = 30\n{rules}")));
+    let task = sabir.send_async("/", "go");
     let told = || words(&sabir.get("/", &task["id"])).to_owned();
     eventually("the breaker is open", || {
         told() == "the agent behind this one failed again and again; next attempt in 2 s"
     });
-    let refused = sabir.ask(&Request::post("/message:send", saying("go").to_string()));
+    let refused = sabir.ask(&Request::post("/message:send", send_params("go").to_string()));
     assert_eq!(refused.status, 503);
     let after: u64 = refused.header("Retry-After").unwrap().parse().unwrap();
     let said = refused.text();
     assert!((1..=2).contains(&after) && said.contains(&format!("try again in {after} s")), "{said}");
     let upstream = Upstream::start_at(TcpListener::bind(address).unwrap(), POLLED);
-    upstream.heard(1);
-    upstream.status("completed", "done");
+    upstream.wait_for_messages(1);
+    upstream.send_status("completed", "done");
     assert_eq!(words(&settles(&sabir, &task, "TASK_STATE_COMPLETED")), "done");
 }
 
 #[test]
 fn a_task_that_meets_an_open_breaker_fails_as_soon_as_the_one_that_opened_it() {
     let rules = "[agent.breaker]\nfailures = 1";
-    let sabir = Sabir::start(&far(&nowhere(), "", &format!("connect_give_up_seconds = 1\n{rules}")));
-    let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+    let sabir = TestServer::start(&far(&nowhere(), "", &format!("connect_give_up_seconds = 1\n{rules}")));
+    let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
     let frames = stream.rest();
     let told = progress(&frames);
     assert_eq!(told.len(), 2, "{told:?}");
@@ -254,7 +255,7 @@ fn a_task_that_meets_an_open_breaker_fails_as_soon_as_the_one_that_opened_it() {
 #[test]
 fn another_place_or_another_agent_does_what_one_cannot() {
     let upstream = Upstream::start(POLLED);
-    upstream.status("completed", "done elsewhere");
+    upstream.send_status("completed", "done elsewhere");
     let places = |other: &str| {
         format!(
             "[[agent]]\nname = \"far\"\nkind = \"a2a\"\ndefault = true\n\
@@ -263,15 +264,15 @@ fn another_place_or_another_agent_does_what_one_cannot() {
             nowhere()
         )
     };
-    let sabir = Sabir::start(&places(&upstream.url));
-    assert_eq!(words(&sabir.send("/", &saying("go"))), "done elsewhere");
-    let sabir = Sabir::start(&places(&nowhere()));
-    let failed = sabir.send("/", &saying("go"));
+    let sabir = TestServer::start(&places(&upstream.url));
+    assert_eq!(words(&sabir.send("/", &send_params("go"))), "done elsewhere");
+    let sabir = TestServer::start(&places(&nowhere()));
+    let failed = sabir.send("/", &send_params("go"));
     assert!(words(&failed).contains("(connection refused)"), "{failed}");
 
     let spare = "[[agent]]\nname = \"spare\"\nkind = \"echo\"\n";
-    let sabir = Sabir::start(&(far(&nowhere(), "fallback = \"spare\"", "") + spare));
-    assert_eq!(text(&sabir.send("/", &saying("anyone"))), "anyone");
+    let sabir = TestServer::start(&(far(&nowhere(), "fallback = \"spare\"", "") + spare));
+    assert_eq!(text(&sabir.send("/", &send_params("anyone"))), "anyone");
 }
 
 #[test]
@@ -281,19 +282,19 @@ fn endpoints_are_tried_a_few_times_and_each_is_told() {
         let config = |url: &str| {
             format!("[[agent]]\nname = \"desk\"\nkind = \"{kind}\"\ndefault = true\nurl = \"{url}\"\n{more}\n")
         };
-        let sabir = Sabir::start(&config(&nowhere()));
-        let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+        let sabir = TestServer::start(&config(&nowhere()));
+        let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
         let frames = stream.rest();
         let told = progress(&frames);
         let expected = "cannot reach the endpoint behind this agent (connection refused); next attempt in 1 s";
         assert_eq!(told, [expected, expected], "{kind}");
         let why = words(end(&frames));
         assert_eq!(why, "the endpoint behind this agent cannot be reached (connection refused)", "{kind}");
-        let said = sabir.said();
+        let said = sabir.log_text();
         let line = said.lines().find(|line| line.contains("did not answer as it should")).unwrap();
         assert!(line.contains("desk") && line.contains("127.0.0.1") && line.contains(task_id(&frames)), "{line}");
         assert!(!said.contains("hush-hush"), "{said}");
-        assert_eq!(words(&sabir.send("/", &saying("go"))), why, "{kind}");
+        assert_eq!(words(&sabir.send("/", &send_params("go"))), why, "{kind}");
     }
 }
 
@@ -303,14 +304,14 @@ fn an_endpoint_that_comes_up_meanwhile_answers() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let config = format!("[[agent]]\nname = \"desk\"\nkind = \"http\"\ndefault = true\nurl = \"http://{address}/\"\n");
-    let sabir = Arc::new(Sabir::start(&config));
-    let mut stream = sabir.stream("/", "SendStreamingMessage", &saying("go"));
+    let sabir = Arc::new(TestServer::start(&config));
+    let mut stream = sabir.stream("/", "SendStreamingMessage", &send_params("go"));
     let mut frames = vec![stream.next().unwrap(), stream.next().unwrap()];
-    stub::serve_at(TcpListener::bind(address).unwrap(), |_| (200, "text/plain", "here".into()));
+    stub_agent::serve_at(TcpListener::bind(address).unwrap(), |_| (200, "text/plain", "here".into()));
     frames.extend(stream.rest());
     assert_eq!(end(&frames)["status"]["state"], "TASK_STATE_COMPLETED");
     assert!(end(&frames)["status"].get("message").is_none(), "{:?}", end(&frames));
-    assert_eq!(frames.iter().filter_map(Frame::chunk).collect::<String>(), "here");
+    assert_eq!(frames.iter().filter_map(SseEvent::chunk).collect::<String>(), "here");
 }
 
 #[test]
@@ -321,9 +322,9 @@ fn an_endpoint_that_never_answers_has_perhaps_heard_and_is_not_asked_again() {
     let config = format!(
         "[[agent]]\nname = \"desk\"\nkind = \"http\"\ndefault = true\nurl = \"{url}\"\n[agent.http]\nanswer_seconds_max = 1\n"
     );
-    let sabir = Sabir::start(&config);
+    let sabir = TestServer::start(&config);
     let begun = Instant::now();
-    let task = sabir.send("/", &saying("go"));
+    let task = sabir.send("/", &send_params("go"));
     assert_eq!(words(&task), "the endpoint behind this agent took too long");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     drop(listener);
@@ -335,20 +336,20 @@ fn silence_is_told_while_the_answer_is_waited_for() {
     let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs_at = format!("http://{}", hangs.local_addr().unwrap());
     let at = hangs_at.clone();
-    let has_a_card = stub::serve(move |_| (200, "application/json", stub::card(&at)));
+    let has_a_card = stub_agent::serve(move |_| (200, "application/json", stub_agent::card(&at)));
     let config = format!(
         "{}[[agent]]\nname = \"cardless\"\nkind = \"a2a\"\nurl = \"{hangs_at}\"\n\
          [[agent]]\nname = \"desk\"\nkind = \"http\"\nurl = \"{hangs_at}\"\n\
          [egress]\nallow = [\"127.0.0.0/8\"]\n",
         far(&has_a_card, "", "")
     );
-    let sabir = Sabir::start(&config);
+    let sabir = TestServer::start(&config);
     let expected = [
         ("/agents/far", "no answer from the agent behind this one for 10 s; it may have the message; still waiting"),
         ("/agents/cardless", "cannot reach the agent behind this one (no answer in time); next attempt in 2 s"),
         ("/agents/desk", "no answer from the endpoint behind this agent for 10 s; still waiting"),
     ];
-    let tasks = expected.map(|(at, said)| (at, said, sabir.begin(at, "go")));
+    let tasks = expected.map(|(at, said)| (at, said, sabir.send_async(at, "go")));
     for (at, said, task) in tasks {
         eventually(said, || words(&sabir.get(at, &task["id"])) == said);
     }

@@ -1,8 +1,8 @@
 //! A remote agent that a test controls: one task at a time, told by streams, by answers to questions, or by both, in
 //! 1.0 or 0.3. It lives in the test's own process, so it outlives the servers that stand before it.
 
-use crate::sabir::eventually;
-use crate::stub::{self, Asked};
+use crate::stub_agent::{self, StubRequest};
+use crate::test_server::eventually;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The features of an upstream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct UpstreamFeatures {
     /// It speaks 1.0, and otherwise 0.3.
     pub(crate) v1: bool,
     /// Its card declares streaming.
@@ -25,58 +25,60 @@ pub(crate) struct Manner {
     pub(crate) lists: bool,
 }
 
-pub(crate) const STREAMS: Manner = Manner { v1: true, streams: true, gets: false, numbered: false, lists: false };
-pub(crate) const NUMBERED: Manner = Manner { gets: true, numbered: true, lists: true, ..STREAMS };
-pub(crate) const POLLED: Manner = Manner { v1: true, streams: false, gets: true, numbered: false, lists: false };
-pub(crate) const POLLED_V03: Manner = Manner { v1: false, ..POLLED };
-pub(crate) const STREAMS_V03: Manner = Manner { v1: false, streams: true, ..POLLED };
+pub(crate) const STREAMS: UpstreamFeatures =
+    UpstreamFeatures { v1: true, streams: true, gets: false, numbered: false, lists: false };
+pub(crate) const NUMBERED: UpstreamFeatures = UpstreamFeatures { gets: true, numbered: true, lists: true, ..STREAMS };
+pub(crate) const POLLED: UpstreamFeatures =
+    UpstreamFeatures { v1: true, streams: false, gets: true, numbered: false, lists: false };
+pub(crate) const POLLED_V03: UpstreamFeatures = UpstreamFeatures { v1: false, ..POLLED };
+pub(crate) const STREAMS_V03: UpstreamFeatures = UpstreamFeatures { v1: false, streams: true, ..POLLED };
 
 #[derive(Clone)]
-enum Said {
+enum UpstreamEvent {
     /// The state by its name in 0.3, and a text.
     Status(&'static str, String),
     Chunk(String),
 }
 
 #[derive(Default)]
-struct State {
+struct UpstreamState {
     /// The messages that it received.
     messages: Vec<Value>,
     /// The events of its task.
-    said: Vec<Said>,
+    events: Vec<UpstreamEvent>,
     /// The methods it was called with.
     calls: Vec<String>,
     /// The `Authorization` header of each request.
-    shown: Vec<Option<String>>,
+    credentials: Vec<Option<String>>,
     /// How often all streams were cut off.
     cuts: u32,
     /// Hangs up on sends after it has taken the message.
-    deaf: bool,
+    hangs_up_on_send: bool,
     /// Hangs up on every connection, as if it were not running.
-    away: bool,
+    offline: bool,
 }
 
-struct Shared {
-    manner: Manner,
-    state: Mutex<State>,
-    news: Condvar,
+struct SharedUpstream {
+    features: UpstreamFeatures,
+    state: Mutex<UpstreamState>,
+    changed: Condvar,
 }
 
 /// A remote agent inside the test process.
 pub(crate) struct Upstream {
     pub(crate) url: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedUpstream>,
 }
 
 impl Upstream {
-    pub(crate) fn start(manner: Manner) -> Self {
+    pub(crate) fn start(manner: UpstreamFeatures) -> Self {
         Self::start_at(TcpListener::bind("127.0.0.1:0").unwrap(), manner)
     }
 
     /// The same where a test has reserved an address for it.
-    pub(crate) fn start_at(listener: TcpListener, manner: Manner) -> Self {
+    pub(crate) fn start_at(listener: TcpListener, manner: UpstreamFeatures) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shared = Arc::new(Shared { manner, state: Mutex::default(), news: Condvar::new() });
+        let shared = Arc::new(SharedUpstream { features: manner, state: Mutex::default(), changed: Condvar::new() });
         let (ours, at) = (shared.clone(), url.clone());
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -97,34 +99,34 @@ impl Upstream {
         )
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut UpstreamState)) {
         change(&mut self.shared.lock());
-        self.shared.news.notify_all();
+        self.shared.changed.notify_all();
     }
 
-    pub(crate) fn chunk(&self, text: &str) {
-        self.change(|state| state.said.push(Said::Chunk(text.into())));
+    pub(crate) fn send_chunk(&self, text: &str) {
+        self.change(|state| state.events.push(UpstreamEvent::Chunk(text.into())));
     }
 
     /// A status: `working`, `completed`, `input-required` …
-    pub(crate) fn status(&self, name: &'static str, words: &str) {
-        self.change(|state| state.said.push(Said::Status(name, words.into())));
+    pub(crate) fn send_status(&self, name: &'static str, words: &str) {
+        self.change(|state| state.events.push(UpstreamEvent::Status(name, words.into())));
     }
 
     /// Cuts off all streams.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn cut_streams(&self) {
         self.change(|state| state.cuts += 1);
     }
 
     /// Sets whether it takes messages and hangs up.
-    pub(crate) fn deaf(&self, deaf: bool) {
-        self.change(|state| state.deaf = deaf);
+    pub(crate) fn set_hangs_up_on_send(&self, deaf: bool) {
+        self.change(|state| state.hangs_up_on_send = deaf);
     }
 
     /// Sets whether it hangs up on every connection.
-    pub(crate) fn away(&self, away: bool) {
+    pub(crate) fn set_offline(&self, away: bool) {
         self.change(|state| {
-            state.away = away;
+            state.offline = away;
             state.cuts += 1;
         });
     }
@@ -137,59 +139,60 @@ impl Upstream {
         self.shared.lock().calls.iter().filter(|call| *call == method).count()
     }
 
-    pub(crate) fn shown(&self) -> Vec<Option<String>> {
-        self.shared.lock().shown.clone()
+    pub(crate) fn shown_credentials(&self) -> Vec<Option<String>> {
+        self.shared.lock().credentials.clone()
     }
 
     /// Waits until it was sent this many messages.
     #[track_caller]
-    pub(crate) fn heard(&self, messages: usize) {
+    pub(crate) fn wait_for_messages(&self, messages: usize) {
         eventually("the upstream has heard it", || self.messages().len() >= messages);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedUpstream {
+    fn lock(&self) -> MutexGuard<'_, UpstreamState> {
         self.state.lock().unwrap()
     }
 
     fn serve(&self, stream: TcpStream, url: &str) -> std::io::Result<()> {
-        let asked = stub::read(&stream)?;
-        if self.lock().away {
+        let asked = stub_agent::read_request(&stream)?;
+        if self.lock().offline {
             return Ok(());
         }
         if asked.path.starts_with("/.well-known/") {
-            return stub::tell(stream, (200, "application/json", self.card(url)));
+            return stub_agent::respond(stream, (200, "application/json", self.card(url)));
         }
         let request = asked.json();
         let method = request["method"].as_str().unwrap_or_default().to_owned();
         {
             let mut state = self.lock();
             state.calls.push(method.clone());
-            state.shown.push(asked.header("authorization").map(str::to_owned));
+            state.credentials.push(asked.header("authorization").map(str::to_owned));
         }
         self.answer(stream, &asked, &request, &method)
     }
 
-    fn answer(&self, stream: TcpStream, asked: &Asked, request: &Value, method: &str) -> std::io::Result<()> {
+    fn answer(&self, stream: TcpStream, asked: &StubRequest, request: &Value, method: &str) -> std::io::Result<()> {
         let id = &request["id"];
-        let manner = self.manner;
+        let manner = self.features;
         match method {
             "SendMessage" | "message/send" | "SendStreamingMessage" | "message/stream" => {
                 let streamed = method.contains("tream");
                 let from = {
                     let mut state = self.lock();
                     state.messages.push(request["params"]["message"].clone());
-                    if state.deaf {
+                    if state.hangs_up_on_send {
                         return Ok(());
                     }
                     // The agent itself reports that the question is answered.
-                    if matches!(state.said.last(), Some(Said::Status("input-required" | "auth-required", _))) {
-                        state.said.push(Said::Status("working", String::new()));
+                    if matches!(state.events.last(), Some(UpstreamEvent::Status("input-required" | "auth-required", _)))
+                    {
+                        state.events.push(UpstreamEvent::Status("working", String::new()));
                     }
-                    state.said.len()
+                    state.events.len()
                 };
-                self.news.notify_all();
+                self.changed.notify_all();
                 if streamed && manner.streams {
                     return self.stream(stream, id, from, true);
                 }
@@ -203,7 +206,7 @@ impl Shared {
                 match last.filter(|_| manner.numbered) {
                     Some(last) => self.stream(stream, id, last, false),
                     None => {
-                        let from = self.lock().said.len();
+                        let from = self.lock().events.len();
                         self.stream(stream, id, from, true)
                     }
                 }
@@ -217,23 +220,23 @@ impl Shared {
             }
             "CancelTask" | "tasks/cancel" => {
                 let mut state = self.lock();
-                state.said.push(Said::Status("canceled", String::new()));
+                state.events.push(UpstreamEvent::Status("canceled", String::new()));
                 let task = self.task(&state);
                 drop(state);
-                self.news.notify_all();
+                self.changed.notify_all();
                 Self::result(stream, id, &task)
             }
             _ => {
                 let error = json!({"code": -32601, "message": "Method not found"});
                 let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
-                stub::tell(stream, (200, "application/json", body))
+                stub_agent::respond(stream, (200, "application/json", body))
             }
         }
     }
 
     fn result(stream: TcpStream, id: &Value, result: &Value) -> std::io::Result<()> {
         let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        stub::tell(stream, (200, "application/json", body))
+        stub_agent::respond(stream, (200, "application/json", body))
     }
 
     /// Sends the task if asked to, then every event after `cursor`, until the task settles or asks, or the stream is
@@ -244,26 +247,28 @@ impl Shared {
         let cuts = state.cuts;
         if snapshot {
             let task = self.task(&state);
-            let task = if self.manner.v1 { json!({ "task": task }) } else { task };
+            let task = if self.features.v1 { json!({ "task": task }) } else { task };
             self.frame(&mut stream, id, cursor, &task)?;
-            if is_over(&state.said[..cursor]) {
+            if is_over(&state.events[..cursor]) {
                 return Ok(());
             }
         }
         loop {
-            while cursor < state.said.len() {
-                let event =
-                    self.event(&state.said[cursor], state.said[..cursor].iter().any(|s| matches!(s, Said::Chunk(_))));
+            while cursor < state.events.len() {
+                let event = self.event(
+                    &state.events[cursor],
+                    state.events[..cursor].iter().any(|s| matches!(s, UpstreamEvent::Chunk(_))),
+                );
                 cursor += 1;
                 self.frame(&mut stream, id, cursor, &event)?;
-                if is_over(&state.said[..cursor]) {
+                if is_over(&state.events[..cursor]) {
                     return Ok(());
                 }
             }
             if state.cuts != cuts {
                 return Ok(());
             }
-            let waited = self.news.wait_timeout(state, Duration::from_secs(2)).unwrap();
+            let waited = self.changed.wait_timeout(state, Duration::from_secs(2)).unwrap();
             state = waited.0;
             if waited.1.timed_out() {
                 write!(stream, ": still there\n\n")?;
@@ -273,28 +278,28 @@ impl Shared {
     }
 
     fn frame(&self, stream: &mut TcpStream, id: &Value, number: usize, result: &Value) -> std::io::Result<()> {
-        if self.manner.numbered {
+        if self.features.numbered {
             writeln!(stream, "id: {number}")?;
         }
         write!(stream, "data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
         stream.flush()
     }
 
-    fn name(&self, state: &str) -> String {
-        if self.manner.v1 { format!("TASK_STATE_{}", state.to_uppercase().replace('-', "_")) } else { state.into() }
+    fn state_name(&self, state: &str) -> String {
+        if self.features.v1 { format!("TASK_STATE_{}", state.to_uppercase().replace('-', "_")) } else { state.into() }
     }
 
     fn part(&self, text: &str) -> Value {
-        if self.manner.v1 { json!({ "text": text }) } else { json!({"kind": "text", "text": text}) }
+        if self.features.v1 { json!({ "text": text }) } else { json!({"kind": "text", "text": text}) }
     }
 
-    fn said_status(&self, name: &str, words: &str, number: usize) -> Value {
+    fn status_json(&self, name: &str, words: &str, number: usize) -> Value {
         let mut status =
-            json!({ "state": self.name(name), "timestamp": format!("2026-01-01T00:00:{:02}Z", number % 60) });
+            json!({ "state": self.state_name(name), "timestamp": format!("2026-01-01T00:00:{:02}Z", number % 60) });
         if !words.is_empty() {
             let mut message = json!({"messageId": format!("said-{number}"), "parts": [self.part(words)]});
-            message["role"] = json!(if self.manner.v1 { "ROLE_AGENT" } else { "agent" });
-            if !self.manner.v1 {
+            message["role"] = json!(if self.features.v1 { "ROLE_AGENT" } else { "agent" });
+            if !self.features.v1 {
                 message["kind"] = json!("message");
             }
             status["message"] = message;
@@ -302,21 +307,21 @@ impl Shared {
         status
     }
 
-    fn event(&self, said: &Said, append: bool) -> Value {
+    fn event(&self, said: &UpstreamEvent, append: bool) -> Value {
         let (task, context) = ("theirs", "their-context");
         match said {
-            Said::Status(name, words) => {
-                let status = self.said_status(name, words, words.len());
-                if self.manner.v1 {
+            UpstreamEvent::Status(name, words) => {
+                let status = self.status_json(name, words, words.len());
+                if self.features.v1 {
                     return json!({"statusUpdate": {"taskId": task, "contextId": context, "status": status}});
                 }
                 let last = is_over(std::slice::from_ref(said));
                 json!({"kind": "status-update", "taskId": task, "contextId": context, "status": status, "final": last})
             }
-            Said::Chunk(text) => {
+            UpstreamEvent::Chunk(text) => {
                 let artifact = json!({"artifactId": "answer", "parts": [self.part(text)]});
                 let mut update = json!({"taskId": task, "contextId": context, "artifact": artifact, "append": append});
-                if self.manner.v1 {
+                if self.features.v1 {
                     return json!({ "artifactUpdate": update });
                 }
                 update["kind"] = json!("artifact-update");
@@ -326,24 +331,24 @@ impl Shared {
     }
 
     /// The task as it stands.
-    fn task(&self, state: &State) -> Value {
-        let status = state.said.iter().rev().find_map(|said| match said {
-            Said::Status(name, words) => Some(self.said_status(name, words, words.len())),
-            Said::Chunk(_) => None,
+    fn task(&self, state: &UpstreamState) -> Value {
+        let status = state.events.iter().rev().find_map(|said| match said {
+            UpstreamEvent::Status(name, words) => Some(self.status_json(name, words, words.len())),
+            UpstreamEvent::Chunk(_) => None,
         });
-        let chunks = state.said.iter().filter_map(|said| match said {
-            Said::Chunk(text) => Some(self.part(text)),
-            Said::Status(..) => None,
+        let chunks = state.events.iter().filter_map(|said| match said {
+            UpstreamEvent::Chunk(text) => Some(self.part(text)),
+            UpstreamEvent::Status(..) => None,
         });
         let parts: Vec<Value> = chunks.collect();
         let mut task = json!({
             "id": "theirs", "contextId": "their-context", "history": state.messages,
-            "status": status.unwrap_or_else(|| self.said_status("submitted", "", 0)),
+            "status": status.unwrap_or_else(|| self.status_json("submitted", "", 0)),
         });
         if !parts.is_empty() {
             task["artifacts"] = json!([{"artifactId": "answer", "parts": parts}]);
         }
-        if !self.manner.v1 {
+        if !self.features.v1 {
             task["kind"] = json!("task");
         }
         task
@@ -353,10 +358,10 @@ impl Shared {
         let skills = json!([{"id": "afar", "name": "Afar", "description": "Does it elsewhere", "tags": ["far"]}]);
         let mut card = json!({
             "name": "Upstream", "description": "An agent elsewhere", "version": "1.0.0", "skills": skills,
-            "capabilities": {"streaming": self.manner.streams},
+            "capabilities": {"streaming": self.features.streams},
             "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
         });
-        if self.manner.v1 {
+        if self.features.v1 {
             let rpc = format!("{url}/rpc");
             card["supportedInterfaces"] = json!([{"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
         } else {
@@ -369,6 +374,6 @@ impl Shared {
 }
 
 /// Whether the last event ends a stream.
-fn is_over(said: &[Said]) -> bool {
-    matches!(said.last(), Some(Said::Status(name, _)) if !matches!(*name, "submitted" | "working"))
+fn is_over(said: &[UpstreamEvent]) -> bool {
+    matches!(said.last(), Some(UpstreamEvent::Status(name, _)) if !matches!(*name, "submitted" | "working"))
 }

@@ -1,9 +1,9 @@
 //! REST and gRPC of 0.3: every peer finds what it looks for.
 
-use crate::ask::uuid;
-use crate::http::Request;
+use crate::http_client::Request;
 use crate::protocols::Http2;
-use crate::sabir::{Sabir, shared};
+use crate::rpc_client::uuid;
+use crate::test_server::{TestServer, shared_server};
 use serde_json::{Value, json};
 
 const PYTHON_HTTP: &str = "python-httpx/0.28.1";
@@ -24,7 +24,7 @@ fn sending(content: &Value) -> Value {
 
 #[test]
 fn a_file_looks_over_rest_as_its_reader_expects_it() {
-    let sabir = shared();
+    let sabir = shared_server();
     // Bytes that are not text: `ff fe fd`, base64 once, and base64 of that text.
     let (once, twice) = ("//79", "Ly83OQ==");
     let file = |bytes: &str| sending(&json!([{"file": {"fileWithBytes": bytes, "name": "f"}}]));
@@ -47,7 +47,7 @@ fn a_file_looks_over_rest_as_its_reader_expects_it() {
 }
 
 /// One call over gRPC. What it is answered with, without looking into it.
-fn grpc(sabir: &Sabir, method: &str, user_agent: &str, message: &[u8]) -> Vec<u8> {
+fn grpc(sabir: &TestServer, method: &str, user_agent: &str, message: &[u8]) -> Vec<u8> {
     let mut client = Http2::open(sabir);
     let (host, path) = (sabir.address.to_string(), format!("/a2a.v1.A2AService/{method}"));
     let headers = [
@@ -66,7 +66,7 @@ fn grpc(sabir: &Sabir, method: &str, user_agent: &str, message: &[u8]) -> Vec<u8
 
 #[test]
 fn a_file_looks_over_grpc_as_its_reader_expects_it() {
-    let sabir = shared();
+    let sabir = shared_server();
     let file = b"\xff\xfe\xfd";
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat();
     let request = |written: &[u8]| {
@@ -98,7 +98,7 @@ fn a_file_looks_over_grpc_as_its_reader_expects_it() {
 
 #[test]
 fn who_polls_is_answered_at_once() {
-    let sabir = Sabir::start(crate::sabir::AGENTS);
+    let sabir = TestServer::start(crate::test_server::AGENTS);
     let mut send = sending(&json!([{"text": "forever"}]));
     send["configuration"] = json!({});
     let task = sabir.ask(&post("/agents/desk/v1/message:send", &send)).json()["task"].take();

@@ -1,9 +1,9 @@
 //! Apps that share one origin and one secret, and know nothing else of each other.
 
-use crate::ask::{envelope, message};
-use crate::http::{Request, Wire};
-use crate::sabir::{Home, Sabir};
-use crate::stub::{self, Asked};
+use crate::http_client::{HttpConnection, Request};
+use crate::rpc_client::{envelope, message};
+use crate::stub_agent::{self, StubRequest};
+use crate::test_server::{ServerDirectory, TestServer};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -47,20 +47,20 @@ fn claims(header: Option<&str>) -> Option<Value> {
 fn send(hub: SocketAddr, app: &str, token: &str) -> Value {
     let body = envelope("SendMessage", &json!({"message": message("hello")}));
     let request = Request::post(&format!("/apps/{app}"), body).with("authorization", format!("Bearer {token}"));
-    let mut wire = Wire::open(hub);
+    let mut wire = HttpConnection::open(hub);
     wire.send(&request);
-    wire.reply().json()
+    wire.response().json()
 }
 
-type Heard = Arc<Mutex<Vec<(String, Option<Value>)>>>;
+type ReceivedClaims = Arc<Mutex<Vec<(String, Option<Value>)>>>;
 
 /// An app that passes what it is asked on to another one, for the same user.
-fn app(id: &'static str, next: Option<&'static str>, hub: Arc<OnceLock<SocketAddr>>, heard: Heard) -> String {
+fn app(id: &'static str, next: Option<&'static str>, hub: Arc<OnceLock<SocketAddr>>, heard: ReceivedClaims) -> String {
     let own = Arc::new(OnceLock::<String>::new());
     let at = own.clone();
-    let url = stub::serve(move |asked: &Asked| {
+    let url = stub_agent::serve(move |asked: &StubRequest| {
         if asked.path.ends_with("/.well-known/agent-card.json") {
-            return (200, "application/json", stub::card(at.get().unwrap()));
+            return (200, "application/json", stub_agent::card(at.get().unwrap()));
         }
         let call = asked.json();
         let user = claims(asked.header("authorization"));
@@ -91,18 +91,19 @@ fn words(answer: &Value) -> String {
 
 #[test]
 fn three_apps_call_each_other_for_their_user_and_are_configured_for_nobody() {
-    let (hub, heard) = (Arc::new(OnceLock::new()), Heard::default());
+    let (hub, heard) = (Arc::new(OnceLock::new()), ReceivedClaims::default());
     let mail = app("mail", None, hub.clone(), heard.clone());
     let books = app("books", Some("mail"), hub.clone(), heard.clone());
     let desk = app("desk", Some("books"), hub.clone(), heard.clone());
-    let home = Home::new("[auth.jwt]\nsecret = \"file:secret\"\n[workspace]\nmanifest = \"workspace-apps.json\"\n");
+    let home =
+        ServerDirectory::new("[auth.jwt]\nsecret = \"file:secret\"\n[workspace]\nmanifest = \"workspace-apps.json\"\n");
     std::fs::write(home.path("secret"), SECRET).unwrap();
     let apps: Vec<Value> = [("Desk", &desk), ("books", &books), ("mail", &mail)]
         .iter()
         .map(|(id, url)| json!({"id": id, "path": format!("/{id}"), "url": url, "description": "An app"}))
         .collect();
     std::fs::write(home.path("workspace-apps.json"), json!({"apps": apps}).to_string()).unwrap();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     hub.set(sabir.address).unwrap();
     let answer = send(sabir.address, "desk", &token("ana@acme.test", "acme.test"));
     assert_eq!(words(&answer), "desk, books, mail");
@@ -125,14 +126,14 @@ fn three_apps_call_each_other_for_their_user_and_are_configured_for_nobody() {
 
 #[test]
 fn directories_are_apps_of_any_kind() {
-    let home = Home::new("[auth.jwt]\nsecret = \"file:secret\"\n[workspace]\napps = \"apps\"\n");
+    let home = ServerDirectory::new("[auth.jwt]\nsecret = \"file:secret\"\n[workspace]\napps = \"apps\"\n");
     std::fs::write(home.path("secret"), SECRET).unwrap();
     for id in ["one", "two"] {
         let at = home.path("apps").join(id);
         std::fs::create_dir_all(&at).unwrap();
         std::fs::write(at.join("agent.toml"), "kind = \"echo\"\n").unwrap();
     }
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     for id in ["one", "two"] {
         let answer = send(sabir.address, id, &token("ana@acme.test", "acme.test"));
         assert_eq!(answer["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer}");
@@ -141,6 +142,6 @@ fn directories_are_apps_of_any_kind() {
     assert_eq!(sabir.ask(&Request::get("/apps/three/.well-known/agent-card.json")).status, 404);
     drop(sabir);
     std::fs::write(home.path("apps/two/agent.toml"), "kind = \"nothing\"\n").unwrap();
-    let said = home.refuses(home.command());
+    let said = home.expect_start_refused(home.command());
     assert!(said.contains("agent.toml") && said.contains("nothing"), "{said}");
 }

@@ -1,28 +1,28 @@
 //! Calling as an account of XPR Network: what is signed, what is shown of it, and the jobs that messages belong to.
 
-use crate::stub::{self, card};
-use crate::tool::{Desk, Ran, demo, finished};
+use crate::command_runner::{CommandDirectory, CommandOutput, demo, wait_for_exit};
+use crate::stub_agent::{self, card};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
 /// A throwaway key.
 const KEY: &str = "5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU";
 
-fn signed(desk: &Desk, arguments: &[&str]) -> Ran {
+fn signed(desk: &CommandDirectory, arguments: &[&str]) -> CommandOutput {
     let mut command = desk.command(arguments);
-    finished(command.env("XPR_PRIVATE_KEY", format!("{KEY}\n")).spawn().unwrap())
+    wait_for_exit(command.env("XPR_PRIVATE_KEY", format!("{KEY}\n")).spawn().unwrap())
 }
 
 /// The requests that were received: the account, the signature, the body.
-type Heard = Arc<Mutex<Vec<(String, String, Value)>>>;
+type SignedRequests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 /// An agent that completes whatever it is asked.
-fn agent(card: fn(&str) -> String) -> (String, Heard) {
-    let heard = Heard::default();
+fn agent(card: fn(&str) -> String) -> (String, SignedRequests) {
+    let heard = SignedRequests::default();
     let log = heard.clone();
     let at = Arc::new(Mutex::new(String::new()));
     let place = at.clone();
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         if asked.path.contains("/.well-known/") {
             let found = asked.path.ends_with("agent-card.json");
             return (if found { 200 } else { 404 }, "application/json", card(&place.lock().unwrap()));
@@ -56,13 +56,13 @@ fn xpr_card(url: &str) -> String {
 
 #[test]
 fn a_call_is_signed_and_nothing_that_could_be_sent_again_is_shown() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = agent(card);
     let ran = signed(
         &desk,
         &["send", "hi", "-a", &url, "--xpr-account", "alice", "--job-id", "42", "--debug", "--curl", "--verbose"],
     );
-    ran.ok();
+    ran.expect_success();
     let heard = heard.lock().unwrap().clone();
     let (account, signature, body) = &heard[0];
     assert_eq!(account, "alice");
@@ -75,13 +75,13 @@ fn a_call_is_signed_and_nothing_that_could_be_sent_again_is_shown() {
 
 #[test]
 fn a_rehearsal_names_the_headers_and_signs_nothing() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = agent(card);
     let arguments = ["send", "hi", "-a", &url, "--xpr-account", "alice", "--job-id", "42", "--dry-run"];
     let text = signed(&desk, &arguments);
     let json = signed(&desk, &[&arguments[..], &["-o", "json"]].concat());
     assert!(heard.lock().unwrap().is_empty());
-    assert!(text.ok().contains("-H 'x-xpr-account: alice'"), "{}", text.stdout);
+    assert!(text.expect_success().contains("-H 'x-xpr-account: alice'"), "{}", text.stdout);
     assert!(text.stdout.contains("\"x-xpr-signature: $X_XPR_SIGNATURE\""), "{}", text.stdout);
     let headers = &json.json()["headers"];
     assert_eq!((&headers["x-xpr-account"], &headers["x-xpr-signature"]), (&json!("alice"), &json!("[redacted]")));
@@ -93,11 +93,11 @@ fn a_rehearsal_names_the_headers_and_signs_nothing() {
 
 #[test]
 fn in_xpr_the_job_stands_beside_the_message() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = agent(xpr_card);
     let account = ["--xpr-account", "alice", "--a2a-version", "xpr"];
     let ran = signed(&desk, &[&["send", "hi", "-a", &url, "--job-id", "18446744073709551615"], &account[..]].concat());
-    ran.ok();
+    ran.expect_success();
     assert!(!ran.stderr.contains("security scheme"), "signing is how these agents are called: {}", ran.stderr);
     let (_, signature, body) = heard.lock().unwrap()[0].clone();
     assert!(signature.starts_with("SIG_K1_"));
@@ -107,13 +107,13 @@ fn in_xpr_the_job_stands_beside_the_message() {
 
 #[test]
 fn an_account_needs_a_key_that_can_be_read_and_a_body_to_sign() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, heard) = agent(card);
     let wrong = |key: Option<&str>, more: &[&str]| {
         let mut command = desk.command(&[&["send", "hi", "-a", &url, "-o", "json"], more].concat());
         command.env_remove("XPR_PRIVATE_KEY");
         key.map(|key| command.env("XPR_PRIVATE_KEY", key));
-        let ran = finished(command.spawn().unwrap());
+        let ran = wait_for_exit(command.spawn().unwrap());
         assert_eq!(ran.code, 2, "{ran:#?}");
         assert!(!format!("{ran:?}").contains("5JMh46"), "{ran:#?}");
         format!("{}{}", ran.stdout, ran.stderr)
@@ -133,11 +133,11 @@ fn an_account_needs_a_key_that_can_be_read_and_a_body_to_sign() {
 
 #[test]
 fn the_tasks_of_a_job_are_found_on_every_page() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (_server, url) = demo(&[]);
     let send = |text: &str, more: &[&str]| {
         let ran = desk.run(&[&["send", text, "-a", &url, "-o", "json"], more].concat());
-        ran.ok();
+        ran.expect_success();
         ran.json()["task"]["id"].as_str().unwrap().to_owned()
     };
     let first = send("one", &["--job-id", "42"]);
@@ -146,7 +146,7 @@ fn the_tasks_of_a_job_are_found_on_every_page() {
     let last = send("four", &["--job-id", "42"]);
     let ids = |more: &[&str]| {
         let ran = desk.run(&[&["task", "list", "-a", &url, "-o", "json", "--job", "42"], more].concat());
-        ran.ok();
+        ran.expect_success();
         let list = ran.json();
         assert_eq!((&list["totalSize"], &list["nextPageToken"]), (&json!(2), &json!("")), "{list}");
         list["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -162,11 +162,11 @@ fn the_tasks_of_a_job_are_found_on_every_page() {
 
 #[test]
 fn a_search_without_end_ends_and_says_where_it_stopped() {
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let at = Arc::new(Mutex::new(String::new()));
     let place = at.clone();
     // Every page has a task of the job, and another page after it.
-    let url = stub::serve(move |asked| {
+    let url = stub_agent::serve(move |asked| {
         if asked.path.contains("/.well-known/") {
             return (200, "application/json", card(&place.lock().unwrap()));
         }
@@ -181,7 +181,7 @@ fn a_search_without_end_ends_and_says_where_it_stopped() {
     });
     at.lock().unwrap().clone_from(&url);
     let ran = desk.run(&["task", "list", "-a", &url, "-o", "json", "--job", "42"]);
-    ran.ok();
+    ran.expect_success();
     let list = ran.json();
     assert_eq!((list["tasks"].as_array().unwrap().len(), &list["nextPageToken"]), (100, &json!("100")));
     assert!(ran.stderr.contains("--page-token 100"), "{}", ran.stderr);
@@ -195,10 +195,10 @@ fn a_card_is_shown_with_the_account_of_its_agent_and_how_far_it_can_be_trusted()
         (card["xpr:trustScore"], card["xpr:kycLevel"], card["xpr:owner"]) = (json!(76), json!(2), json!("carol"));
         card.to_string()
     }
-    let desk = Desk::new();
+    let desk = CommandDirectory::new();
     let (url, _) = agent(trusted_card);
     let ran = desk.run(&["card", "get", "-a", &url, "-o", "text"]);
-    let lines: Vec<&str> = ran.ok().lines().skip_while(|line| !line.starts_with("XPR account")).collect();
+    let lines: Vec<&str> = ran.expect_success().lines().skip_while(|line| !line.starts_with("XPR account")).collect();
     assert_eq!(
         lines,
         [
@@ -220,9 +220,9 @@ fn a_card_is_shown_with_the_account_of_its_agent_and_how_far_it_can_be_trusted()
     assert!(card["supportedInterfaces"].is_array(), "{card}");
     // A card without an account is shown as ever.
     let (plain, _) = agent(card_without_account);
-    assert!(!desk.run(&["card", "get", "-a", &plain, "-o", "text"]).ok().contains("XPR"));
+    assert!(!desk.run(&["card", "get", "-a", &plain, "-o", "text"]).expect_success().contains("XPR"));
 }
 
 fn card_without_account(url: &str) -> String {
-    crate::stub::card(url)
+    crate::stub_agent::card(url)
 }

@@ -1,18 +1,18 @@
 //! The credential of a client that makes an agent-native token for each request.
 
-use super::{LIFE, NativeToken, NativeTokenFault};
-use crate::authorise::{Authorise, Leaving, Proof};
-use crate::door::sensitive;
+use super::{LIFETIME, NativeToken, NativeTokenFault};
+use crate::http_client::sensitive_header;
 use crate::oauth::{Clock as _, WallClock};
+use crate::request_credential::{AuthHeadersFuture, RequestCredential, UnsentRequest};
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderValue, header};
 use sabir_proto::card::SecurityScheme;
-use sabir_wire::card::{A2A, NATIVE};
+use sabir_wire::card::{A2A_PATH, NATIVE_PATH};
 use url::Url;
 
 /// Makes agent-native tokens on behalf of a user.
 #[derive(Debug, Clone)]
-pub struct Issuer {
+pub struct NativeTokenIssuer {
     /// The email address of the user.
     pub email: String,
     /// The organisation of the user.
@@ -22,7 +22,7 @@ pub struct Issuer {
     /// The address of this client, if it has one.
     pub address: Option<String>,
     /// The audience that the tokens name.
-    pub audience: Audience,
+    pub audience: TokenAudience,
 }
 
 /// The organisation of a user.
@@ -36,21 +36,21 @@ pub struct Organisation {
 
 /// The audience of a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Audience {
+pub enum TokenAudience {
     /// No audience: any peer with the secret accepts the token. This is the default of agent-native's own client,
     /// because peers that do not know their own address refuse tokens with an audience.
     #[default]
-    Anybody,
+    AnyPeer,
     /// The peer that the request goes to, by its address.
-    Peer,
+    CalledPeer,
     /// A fixed audience.
     Named(String),
 }
 
-impl Issuer {
+impl NativeTokenIssuer {
     /// Tokens on behalf of a user, with default values for everything else.
     pub fn new(email: impl Into<String>, shared: Option<Secret>) -> Self {
-        Self { email: email.into(), organisation: None, shared, address: None, audience: Audience::Anybody }
+        Self { email: email.into(), organisation: None, shared, address: None, audience: TokenAudience::AnyPeer }
     }
 
     /// A token for a call to this address. `now` is in Unix seconds.
@@ -58,44 +58,47 @@ impl Issuer {
         let own = self.organisation.as_ref().and_then(|organisation| organisation.secret.as_ref());
         let secret = own.or(self.shared.as_ref()).ok_or(NativeTokenFault::NoSecret)?;
         let audience = match &self.audience {
-            Audience::Anybody => None,
-            Audience::Peer => Some(audience(peer)),
-            Audience::Named(name) => Some(name.clone()),
+            TokenAudience::AnyPeer => None,
+            TokenAudience::CalledPeer => Some(peer_audience(peer)),
+            TokenAudience::Named(name) => Some(name.clone()),
         };
         let token = NativeToken {
             email: &self.email,
             org_domain: self.organisation.as_ref().map(|organisation| organisation.domain.as_str()),
             issuer: self.address.as_deref(),
             audience: audience.as_deref(),
-            life: LIFE,
+            lifetime: LIFETIME,
         };
         token.sign(secret, now)
     }
 }
 
 /// The address that a peer knows as its own: its URL without the path of the endpoint.
-fn audience(peer: &Url) -> String {
+fn peer_audience(peer: &Url) -> String {
     let path = peer.path().trim_end_matches('/');
-    let path = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);
+    let path = path.strip_suffix(NATIVE_PATH).or_else(|| path.strip_suffix(A2A_PATH)).unwrap_or(path);
     format!("{}{}", peer.origin().ascii_serialization(), path.trim_end_matches('/'))
 }
 
-impl Authorise for Issuer {
-    fn authorise<'a>(&'a self, request: Leaving<'a>) -> Proof<'a> {
+impl RequestCredential for NativeTokenIssuer {
+    fn authorise<'a>(&'a self, request: UnsentRequest<'a>) -> AuthHeadersFuture<'a> {
         Box::pin(async move {
             let token = self.token(request.url, WallClock.now()).map_err(|fault| Error::Usage(fault.to_string()))?;
-            crate::redact::process().learn_passing(token.expose());
-            Ok(HeaderMap::from_iter([(header::AUTHORIZATION, sensitive(&format!("Bearer {}", token.expose()))?)]))
+            crate::redact::process_redactor().learn_temporary(token.expose());
+            Ok(HeaderMap::from_iter([(
+                header::AUTHORIZATION,
+                sensitive_header(&format!("Bearer {}", token.expose()))?,
+            )]))
         })
     }
 
-    fn rehearse(&self) -> HeaderMap {
+    fn preview(&self) -> HeaderMap {
         let mut later = HeaderValue::from_static("Bearer made-when-it-is-sent");
         later.set_sensitive(true);
         HeaderMap::from_iter([(header::AUTHORIZATION, later)])
     }
 
-    fn fits(&self, scheme: &SecurityScheme) -> bool {
+    fn satisfies(&self, scheme: &SecurityScheme) -> bool {
         matches!(scheme, SecurityScheme::HttpAuth { scheme, .. } if scheme.eq_ignore_ascii_case("bearer"))
     }
 
@@ -110,7 +113,7 @@ mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-    fn claims(issuer: &Issuer, peer: &str) -> serde_json::Value {
+    fn claims(issuer: &NativeTokenIssuer, peer: &str) -> serde_json::Value {
         let token = issuer.token(&Url::parse(peer).unwrap(), 1000).unwrap();
         let claims = token.expose().split('.').nth(1).unwrap().to_owned();
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap()
@@ -118,11 +121,11 @@ mod tests {
 
     #[test]
     fn a_token_names_the_user_the_organisation_and_on_request_the_peer() {
-        let mut issuer = Issuer::new("ana@acme.test", Some(Secret::new("shared")));
+        let mut issuer = NativeTokenIssuer::new("ana@acme.test", Some(Secret::new("shared")));
         let plain = serde_json::json!({"sub":"ana@acme.test","iss":"http://localhost:3000","iat":1000,"exp":1900});
         assert_eq!(claims(&issuer, "https://peer.test/a2a"), plain);
         issuer.organisation = Some(Organisation { domain: "acme.test".into(), secret: None });
-        issuer.audience = Audience::Peer;
+        issuer.audience = TokenAudience::CalledPeer;
         for (peer, audience) in [
             ("https://peer.test/_agent-native/a2a", "https://peer.test"),
             ("https://peer.test:8443/app/a2a/", "https://peer.test:8443/app"),
@@ -137,11 +140,11 @@ mod tests {
     fn the_secret_of_the_organisation_goes_before_the_shared_one() {
         let peer = Url::parse("https://peer.test").unwrap();
         let own = Organisation { domain: "acme.test".into(), secret: Some(Secret::new("own")) };
-        let by = |organisation: Option<Organisation>, shared: Option<&str>| Issuer {
+        let by = |organisation: Option<Organisation>, shared: Option<&str>| NativeTokenIssuer {
             organisation,
-            ..Issuer::new("ana@acme.test", shared.map(Secret::new))
+            ..NativeTokenIssuer::new("ana@acme.test", shared.map(Secret::new))
         };
-        let token = |issuer: Issuer| issuer.token(&peer, 1000).map(|token| token.expose().to_owned());
+        let token = |issuer: NativeTokenIssuer| issuer.token(&peer, 1000).map(|token| token.expose().to_owned());
         let without = Organisation { secret: None, ..own.clone() };
         assert_eq!(token(by(Some(own.clone()), Some("shared"))), token(by(Some(own), None)));
         assert!(token(by(Some(without.clone()), Some("shared"))).is_ok());

@@ -4,9 +4,9 @@
 //! protect the login: `state` ties the answer to our request, the PKCE verifier makes an intercepted code worthless,
 //! and the nonce ties the id token to both.
 
-use super::exchange::Granted;
 use super::loopback::Loopback;
-use super::{Client, Clock, Error, Http, Prompt, Show, Token, check_endpoint, fit_to_show};
+use super::token_endpoint::TokenResponse;
+use super::{Clock, Http, OAuthClient, OAuthError, Prompt, ShowPrompt, Token, check_endpoint, printable};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -16,7 +16,7 @@ use url::Url;
 
 /// The parameters of the authorization code flow.
 #[derive(Debug)]
-pub struct AuthorizationCode<'a> {
+pub struct AuthorizationCodeFlow<'a> {
     /// The `authorizationUrl` of the card.
     pub authorization_url: &'a Url,
     /// The `tokenUrl` of the card.
@@ -33,21 +33,25 @@ pub struct AuthorizationCode<'a> {
     pub timeout: Duration,
 }
 
-impl<H: Http, C: Clock> Client<'_, H, C> {
+impl<H: Http, C: Clock> OAuthClient<'_, H, C> {
     /// Runs the flow: shows a URL for a browser on this machine, and waits for the redirect.
-    pub async fn authorization_code(&self, flow: &AuthorizationCode<'_>, show: Show<'_>) -> Result<Token, Error> {
-        self.code_grant(flow, None, show).await?.into_token(flow.scopes, self.clock.now())
+    pub async fn authorization_code(
+        &self,
+        flow: &AuthorizationCodeFlow<'_>,
+        show: ShowPrompt<'_>,
+    ) -> Result<Token, OAuthError> {
+        self.authorization_code_grant(flow, None, show).await?.into_token(flow.scopes, self.clock.now())
     }
 
-    pub(super) async fn code_grant(
+    pub(super) async fn authorization_code_grant(
         &self,
-        flow: &AuthorizationCode<'_>,
+        flow: &AuthorizationCodeFlow<'_>,
         nonce: Option<&str>,
-        show: Show<'_>,
-    ) -> Result<Granted, Error> {
+        show: ShowPrompt<'_>,
+    ) -> Result<TokenResponse, OAuthError> {
         check_endpoint(flow.authorization_url)?;
         check_endpoint(flow.token_url)?;
-        let (state, verifier) = (random(), random());
+        let (state, verifier) = (random_token(), random_token());
         let loopback = Loopback::bind(flow.port).await?;
         let redirect = loopback.redirect_uri();
         let scope = flow.scopes.join(" ");
@@ -66,44 +70,48 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
             url.query_pairs_mut().append_pair("nonce", nonce);
         }
         show(&Prompt::Browser { url: &url });
-        let code = loopback.wait(flow.timeout, |answer| code_from(answer, &state, flow)).await?;
+        let code = loopback.wait(flow.timeout, |answer| read_code(answer, &state, flow)).await?;
         let form = [
             ("grant_type", "authorization_code"),
             ("code", &code),
             ("redirect_uri", &redirect),
             ("code_verifier", &verifier),
         ];
-        self.ask_for_token(flow.token_url, &form).await
+        self.request_token(flow.token_url, &form).await
     }
 }
 
 /// Reads the code from an answer to our request. The state is checked first: without it not even a refusal counts.
-fn code_from(answer: &Url, state: &str, flow: &AuthorizationCode<'_>) -> Result<String, Error> {
+fn read_code(answer: &Url, state: &str, flow: &AuthorizationCodeFlow<'_>) -> Result<String, OAuthError> {
     let one = |name: &str| {
         let mut values = answer.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         let value = values.next();
-        if values.next().is_some() { Err(Error::Redirect("a parameter is given twice")) } else { Ok(value) }
+        if values.next().is_some() { Err(OAuthError::Redirect("a parameter is given twice")) } else { Ok(value) }
     };
     let returned = one("state")?.unwrap_or_default();
     verify_slices_are_equal(returned.as_bytes(), state.as_bytes())
-        .map_err(|_| Error::Redirect("it does not belong to this login"))?;
+        .map_err(|_| OAuthError::Redirect("it does not belong to this login"))?;
     match (one("iss")?, flow.issuer) {
         (Some(found), Some(expected)) if found != expected => {
-            return Err(Error::Issuer { expected: expected.to_owned(), found: fit_to_show(&found) });
+            return Err(OAuthError::Issuer { expected: expected.to_owned(), found: printable(&found) });
         }
-        (None, Some(_)) if flow.issuer_in_answer => return Err(Error::Redirect("it does not name its issuer")),
+        (None, Some(_)) if flow.issuer_in_answer => return Err(OAuthError::Redirect("it does not name its issuer")),
         _ => {}
     }
     if let Some(error) = one("error")? {
-        let description = one("error_description")?.map(|text| fit_to_show(&text));
+        let description = one("error_description")?.map(|text| printable(&text));
         let denied = error == "access_denied";
-        return Err(if denied { Error::Denied } else { Error::Refused { error: fit_to_show(&error), description } });
+        return Err(if denied {
+            OAuthError::Denied
+        } else {
+            OAuthError::Refused { error: printable(&error), description }
+        });
     }
-    one("code")?.filter(|code| !code.is_empty()).ok_or(Error::Redirect("it holds no code"))
+    one("code")?.filter(|code| !code.is_empty()).ok_or(OAuthError::Redirect("it holds no code"))
 }
 
 /// 256 random bits as text that fits in URLs and forms.
-pub(super) fn random() -> String {
+pub(super) fn random_token() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }
 
@@ -127,8 +135,8 @@ pub(super) mod tests {
             challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
             "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
         );
-        assert_eq!(random().len(), 43);
-        assert_ne!(random(), random());
+        assert_eq!(random_token().len(), 43);
+        assert_ne!(random_token(), random_token());
     }
 
     /// A browser that logs in as soon as it gets a URL, and returns with what `answer` makes of its query.
@@ -171,11 +179,11 @@ pub(super) mod tests {
         http: &FakeHttp,
         issuer: Option<&str>,
         answer: impl Fn(&HashMap<String, String>) -> String,
-    ) -> (Result<Token, Error>, HashMap<String, String>) {
+    ) -> (Result<Token, OAuthError>, HashMap<String, String>) {
         let (authorization_url, token_url) =
             (url("https://as.example/authorize?tenant=t"), url("https://as.example/token"));
         let scopes = ["read".to_owned()];
-        let flow = AuthorizationCode {
+        let flow = AuthorizationCodeFlow {
             authorization_url: &authorization_url,
             token_url: &token_url,
             scopes: &scopes,
@@ -185,7 +193,7 @@ pub(super) mod tests {
             timeout: Duration::from_secs(20),
         };
         let (browser, clock) = (Browser::new(), FakeClock::at(0));
-        let client = Client::new(http, &clock, "me", None);
+        let client = OAuthClient::new(http, &clock, "me", None);
         let show = |prompt: &Prompt<'_>| browser.show(prompt);
         let (result, ()) = tokio::join!(client.authorization_code(&flow, &show), browser.come_back(answer));
         (result, browser.asked().await)
@@ -211,17 +219,17 @@ pub(super) mod tests {
         let ours = |asked: &HashMap<String, String>| format!("state={}", asked["state"]);
         let http = FakeHttp::default();
         let (result, _) = run(&http, None, |_| "code=c&state=guess".to_owned()).await;
-        assert!(matches!(result, Err(Error::Redirect(_))));
+        assert!(matches!(result, Err(OAuthError::Redirect(_))));
         let (result, _) = run(&http, None, |_| "error=access_denied".to_owned()).await;
-        assert!(matches!(result, Err(Error::Redirect(_))), "a refusal without state is nobody's");
+        assert!(matches!(result, Err(OAuthError::Redirect(_))), "a refusal without state is nobody's");
         let (result, _) = run(&http, None, |asked| format!("code=c&{0}&{0}", ours(asked))).await;
-        assert!(matches!(result, Err(Error::Redirect(_))));
+        assert!(matches!(result, Err(OAuthError::Redirect(_))));
         let (result, _) = run(&http, None, ours).await;
-        assert!(matches!(result, Err(Error::Redirect(_))));
+        assert!(matches!(result, Err(OAuthError::Redirect(_))));
         let (result, _) = run(&http, issuer, |asked| format!("code=c&{}&iss=https://evil.example", ours(asked))).await;
-        assert!(matches!(result, Err(Error::Issuer { .. })));
+        assert!(matches!(result, Err(OAuthError::Issuer { .. })));
         let (result, _) = run(&http, issuer, |asked| format!("code=c&{}", ours(asked))).await;
-        assert!(matches!(result, Err(Error::Redirect(_))));
+        assert!(matches!(result, Err(OAuthError::Redirect(_))));
         assert!(http.requests().is_empty());
     }
 
@@ -229,8 +237,8 @@ pub(super) mod tests {
     async fn the_user_may_say_no() {
         let http = FakeHttp::default();
         let (result, _) = run(&http, None, |asked| format!("error=access_denied&state={}", asked["state"])).await;
-        assert!(matches!(result, Err(Error::Denied)));
+        assert!(matches!(result, Err(OAuthError::Denied)));
         let (result, _) = run(&http, None, |asked| format!("error=server_error&state={}", asked["state"])).await;
-        assert!(matches!(result, Err(Error::Refused { error, .. }) if error == "server_error"));
+        assert!(matches!(result, Err(OAuthError::Refused { error, .. }) if error == "server_error"));
     }
 }

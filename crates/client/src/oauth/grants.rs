@@ -1,18 +1,18 @@
 //! The grants that need no user: client credentials, refresh, and token exchange.
 
-use super::{Client, Clock, Error, Http, Token};
+use super::{Clock, Http, OAuthClient, OAuthError, Token};
 use crate::secret::Secret;
 use url::Url;
 
-impl<H: Http, C: Clock> Client<'_, H, C> {
+impl<H: Http, C: Clock> OAuthClient<'_, H, C> {
     /// Gets a token for the client itself (RFC 6749 §4.4).
-    pub async fn client_credentials(&self, token_url: &Url, scopes: &[String]) -> Result<Token, Error> {
+    pub async fn client_credentials(&self, token_url: &Url, scopes: &[String]) -> Result<Token, OAuthError> {
         let scope = scopes.join(" ");
         let mut form = vec![("grant_type", "client_credentials")];
         if !scope.is_empty() {
             form.push(("scope", &scope));
         }
-        self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
+        self.request_token(token_url, &form).await?.into_token(scopes, self.clock.now())
     }
 
     /// Exchanges a subject token for one that is valid at another audience (RFC 8693). The actor token is always sent
@@ -24,7 +24,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         actor: &Secret,
         audience: Option<&str>,
         scopes: &[String],
-    ) -> Result<Token, Error> {
+    ) -> Result<Token, OAuthError> {
         const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
         let scope = scopes.join(" ");
         let mut form = vec![
@@ -38,16 +38,16 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
         if !scope.is_empty() {
             form.push(("scope", &scope));
         }
-        self.ask_for_token(token_url, &form).await?.into_token(scopes, self.clock.now())
+        self.request_token(token_url, &form).await?.into_token(scopes, self.clock.now())
     }
 
     /// Renews a token that is about to expire (RFC 6749 §6), at `refreshUrl` if the card has one and at `tokenUrl`
     /// otherwise. Servers that rotate refresh tokens send a new one, and the old one is invalid then; other servers
     /// send none, and the old one stays valid.
-    pub async fn refresh(&self, url: &Url, token: &Token) -> Result<Token, Error> {
-        let refresh = token.refresh.as_ref().ok_or(Error::NotRenewable)?;
+    pub async fn refresh(&self, url: &Url, token: &Token) -> Result<Token, OAuthError> {
+        let refresh = token.refresh.as_ref().ok_or(OAuthError::NotRenewable)?;
         let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
-        let mut next = self.ask_for_token(url, &form).await?.into_token(&token.scopes, self.clock.now())?;
+        let mut next = self.request_token(url, &form).await?.into_token(&token.scopes, self.clock.now())?;
         next.refresh = next.refresh.or_else(|| token.refresh.clone());
         Ok(next)
     }
@@ -65,7 +65,7 @@ mod tests {
     async fn client_credentials_travel_in_a_header() {
         let http = FakeHttp::answers([(200, json!({"access_token": "at", "token_type": "Bearer", "expires_in": 60}))]);
         let (clock, secret) = (FakeClock::at(1000), Secret::new("hush"));
-        let client = Client::new(&http, &clock, "me", Some(&secret));
+        let client = OAuthClient::new(&http, &clock, "me", Some(&secret));
         let token = client.client_credentials(&url(TOKEN), &["a".to_owned(), "b".to_owned()]).await.unwrap();
         assert_eq!((token.access.expose(), token.expires), ("at", Some(1060)));
         assert_eq!(token.scopes, ["a", "b"]);
@@ -82,7 +82,7 @@ mod tests {
             "issued_token_type": "urn:ietf:params:oauth:token-type:access_token"});
         let http = FakeHttp::answers([(200, granted)]);
         let (clock, secret) = (FakeClock::at(0), Secret::new("hush"));
-        let client = Client::new(&http, &clock, "hub", Some(&secret));
+        let client = OAuthClient::new(&http, &clock, "hub", Some(&secret));
         let (subject, actor) = (Secret::new("whose"), Secret::new("ours"));
         let token =
             client.exchange_token(&url(TOKEN), &subject, &actor, Some("https://b"), &["x".into()]).await.unwrap();
@@ -106,7 +106,7 @@ mod tests {
         let refused = json!({"error": "invalid_client"});
         let http = FakeHttp::answers([(401, refused), (200, granted.clone()), (200, granted)]);
         let (clock, secret) = (FakeClock::at(0), Secret::new("hush"));
-        let client = Client::new(&http, &clock, "me", Some(&secret));
+        let client = OAuthClient::new(&http, &clock, "me", Some(&secret));
         client.client_credentials(&url(TOKEN), &[]).await.unwrap();
         client.client_credentials(&url(TOKEN), &[]).await.unwrap();
         let in_form = [("grant_type", "client_credentials"), ("client_id", "me"), ("client_secret", "hush")];
@@ -123,8 +123,10 @@ mod tests {
         let refused = json!({"error": "invalid_client", "error_description": "no\u{1b}[31m such"});
         let http = FakeHttp::answers([(401, refused.clone()), (401, refused)]);
         let (clock, secret) = (FakeClock::at(0), Secret::new("hush-hush"));
-        let error =
-            Client::new(&http, &clock, "me", Some(&secret)).client_credentials(&url(TOKEN), &[]).await.unwrap_err();
+        let error = OAuthClient::new(&http, &clock, "me", Some(&secret))
+            .client_credentials(&url(TOKEN), &[])
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), "the authorization server refused: invalid_client (no[31m such)");
         assert!(!format!("{error:?}").contains("hush"));
         assert_eq!(http.requests().len(), 2);
@@ -146,7 +148,7 @@ mod tests {
         ] {
             let http = FakeHttp::answers([(status, body.clone())]);
             let clock = FakeClock::at(0);
-            let result = Client::new(&http, &clock, "me", None).client_credentials(&url(TOKEN), &[]).await;
+            let result = OAuthClient::new(&http, &clock, "me", None).client_credentials(&url(TOKEN), &[]).await;
             let error = result.unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("s3cr3t"), "{error}");
         }
@@ -155,9 +157,9 @@ mod tests {
     #[tokio::test]
     async fn secrets_are_not_sent_in_the_clear() {
         let (http, clock) = (FakeHttp::default(), FakeClock::at(0));
-        let client = Client::new(&http, &clock, "me", None);
+        let client = OAuthClient::new(&http, &clock, "me", None);
         let result = client.client_credentials(&url("http://as.example/token"), &[]).await;
-        assert!(matches!(result, Err(Error::Insecure(_))));
+        assert!(matches!(result, Err(OAuthError::Insecure(_))));
         assert!(http.requests().is_empty());
     }
 
@@ -166,7 +168,7 @@ mod tests {
         let rotated = json!({"access_token": "a2", "refresh_token": "r2", "expires_in": 10, "scope": "a"});
         let http = FakeHttp::answers([(200, rotated), (200, json!({"access_token": "a3"}))]);
         let clock = FakeClock::at(100);
-        let client = Client::new(&http, &clock, "me", None);
+        let client = OAuthClient::new(&http, &clock, "me", None);
         let first = Token {
             access: Secret::new("a1"),
             refresh: Some(Secret::new("r1")),
@@ -187,11 +189,11 @@ mod tests {
     async fn a_refusal_to_renew_says_that_a_login_is_due() {
         let http = FakeHttp::answers([(400, json!({"error": "invalid_grant"}))]);
         let clock = FakeClock::at(0);
-        let client = Client::new(&http, &clock, "me", None);
+        let client = OAuthClient::new(&http, &clock, "me", None);
         let mut token = Token { access: Secret::new("a"), refresh: None, expires: None, scopes: vec![] };
         assert!(client.refresh(&url(TOKEN), &token).await.unwrap_err().needs_login());
         token.refresh = Some(Secret::new("r"));
         assert!(client.refresh(&url(TOKEN), &token).await.unwrap_err().needs_login());
-        assert!(matches!(client.refresh(&url(TOKEN), &token).await, Err(Error::NoAnswer { .. })));
+        assert!(matches!(client.refresh(&url(TOKEN), &token).await, Err(OAuthError::NoAnswer { .. })));
     }
 }

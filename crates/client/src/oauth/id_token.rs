@@ -4,7 +4,7 @@
 //! without `none` and the HMAC family, and each key accepts only algorithms of its own kind.
 
 use crate::signature::Jwks;
-use crate::signature::jwks::{KeyFault, Signed};
+use crate::signature::jwks::{KeyFault, SignedInput};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
@@ -74,7 +74,7 @@ pub enum IdTokenFault {
 }
 
 /// The claims that an id token must have.
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedClaims<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
     /// The nonce that we sent in the code flow; the device flow has none.
@@ -85,23 +85,29 @@ pub(super) struct Expected<'a> {
 }
 
 /// Checks the signature first and then the claims: the claims of a forger are not worth parsing.
-pub(super) fn check(token: &str, keys: &Jwks, expected: &Expected<'_>) -> Result<Identity, IdTokenFault> {
+pub(super) fn check_id_token(
+    token: &str,
+    keys: &Jwks,
+    expected: &ExpectedClaims<'_>,
+) -> Result<Identity, IdTokenFault> {
     let parts: Vec<&str> = token.split('.').collect();
     let [header, claims, signature] = parts[..] else { return Err(IdTokenFault::Malformed("not three parts")) };
     let (algorithm, key) = read_header(header, expected)?;
     URL_SAFE_NO_PAD.decode(signature).map_err(|_| IdTokenFault::Malformed("signature"))?;
     let input = &token.as_bytes()[..header.len() + 1 + claims.len()];
-    keys.check(key.as_deref(), &Signed { algorithm, input, signature }, expected.now).map_err(|fault| match fault {
-        KeyFault::Unknown | KeyFault::Mismatch | KeyFault::Expired => IdTokenFault::NoKey,
-        KeyFault::Wrong => IdTokenFault::Signature,
-    })?;
-    check_claims(&object(claims).ok_or(IdTokenFault::Malformed("claims"))?, expected)
+    keys.check(key.as_deref(), &SignedInput { algorithm, input, signature }, expected.now).map_err(
+        |fault| match fault {
+            KeyFault::Unknown | KeyFault::Mismatch | KeyFault::Expired => IdTokenFault::NoKey,
+            KeyFault::Wrong => IdTokenFault::Signature,
+        },
+    )?;
+    check_claims(&decode_part(claims).ok_or(IdTokenFault::Malformed("claims"))?, expected)
 }
 
-fn read_header(header: &str, expected: &Expected<'_>) -> Result<(Algorithm, Option<String>), IdTokenFault> {
-    let header = object(header).ok_or(IdTokenFault::Malformed("header"))?;
+fn read_header(header: &str, expected: &ExpectedClaims<'_>) -> Result<(Algorithm, Option<String>), IdTokenFault> {
+    let header = decode_part(header).ok_or(IdTokenFault::Malformed("header"))?;
     let named = header.get("alg").and_then(Value::as_str).ok_or(IdTokenFault::Malformed("no `alg`"))?;
-    let refused = || IdTokenFault::Algorithm(super::fit_to_show(named));
+    let refused = || IdTokenFault::Algorithm(super::printable(named));
     let (_, algorithm) = ALGORITHMS.into_iter().find(|(name, _)| *name == named).ok_or_else(refused)?;
     let listed = match expected.algorithms {
         Some(listed) => listed.iter().any(|name| name == named),
@@ -117,7 +123,7 @@ fn read_header(header: &str, expected: &Expected<'_>) -> Result<(Algorithm, Opti
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
-fn check_claims(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<Identity, IdTokenFault> {
+fn check_claims(claims: &Map<String, Value>, expected: &ExpectedClaims<'_>) -> Result<Identity, IdTokenFault> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if text("iss") != Some(expected.issuer) {
         return Err(IdTokenFault::Issuer);
@@ -154,7 +160,7 @@ fn check_claims(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<
 }
 
 /// Decodes a part of the token. Duplicate members are refused, as everywhere.
-fn object(part: &str) -> Option<Map<String, Value>> {
+fn decode_part(part: &str) -> Option<Map<String, Value>> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(part).ok()?).ok()?;
     Json::parse(&text).ok()?.read().ok()
 }
@@ -169,9 +175,9 @@ pub(super) mod tests {
     pub(crate) const NOW: u64 = 1_700_000_000;
 
     /// An issuer with its own key.
-    pub(crate) struct Issuer(Ed25519KeyPair);
+    pub(crate) struct TestIssuer(Ed25519KeyPair);
 
-    impl Issuer {
+    impl TestIssuer {
         pub(crate) fn new(seed: u8) -> Self {
             Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
         }
@@ -205,16 +211,16 @@ pub(super) mod tests {
     }
 
     fn judge_with(token: &str, algorithms: &[&str], nonce: Option<&str>) -> Result<Identity, IdTokenFault> {
-        let keys = Jwks::parse(Issuer::new(1).keys().to_string().as_bytes()).unwrap();
+        let keys = Jwks::parse(TestIssuer::new(1).keys().to_string().as_bytes()).unwrap();
         let algorithms: Vec<String> = algorithms.iter().map(|&name| name.to_owned()).collect();
         let algorithms = Some(algorithms.as_slice());
-        let expected = Expected { issuer: "https://as.example", client_id: "me", nonce, algorithms, now: NOW };
-        check(token, &keys, &expected)
+        let expected = ExpectedClaims { issuer: "https://as.example", client_id: "me", nonce, algorithms, now: NOW };
+        check_id_token(token, &keys, &expected)
     }
 
     #[test]
     fn a_good_token_proves_who_it_is() {
-        let identity = judge(&Issuer::new(1).sign(&claims())).unwrap();
+        let identity = judge(&TestIssuer::new(1).sign(&claims())).unwrap();
         assert_eq!(identity, Identity { issuer: "https://as.example".to_owned(), subject: "u".to_owned() });
     }
 
@@ -244,12 +250,16 @@ pub(super) mod tests {
         ] {
             let mut claims = claims();
             claims[member] = value.clone();
-            assert_eq!(judge(&super::tests::Issuer::new(1).sign(&claims)).map(|_| ()), expected, "{member} {value}");
+            assert_eq!(
+                judge(&super::tests::TestIssuer::new(1).sign(&claims)).map(|_| ()),
+                expected,
+                "{member} {value}"
+            );
         }
         for (member, expected) in [("exp", "no `exp`"), ("iat", "no `iat`"), ("sub", "no `sub`")] {
             let mut claims = claims();
             claims.as_object_mut().unwrap().remove(member);
-            assert_eq!(judge(&super::tests::Issuer::new(1).sign(&claims)), Err(Malformed(expected)));
+            assert_eq!(judge(&super::tests::TestIssuer::new(1).sign(&claims)), Err(Malformed(expected)));
         }
     }
 
@@ -258,12 +268,12 @@ pub(super) mod tests {
         let mut claims = claims();
         claims["aud"] = json!(["me", "other"]);
         claims["azp"] = json!("me");
-        assert!(judge(&Issuer::new(1).sign(&claims)).is_ok());
+        assert!(judge(&TestIssuer::new(1).sign(&claims)).is_ok());
     }
 
     #[test]
     fn the_device_flow_has_no_nonce_to_compare() {
-        assert!(judge_with(&Issuer::new(1).sign(&claims()), &["EdDSA"], None).is_ok());
+        assert!(judge_with(&TestIssuer::new(1).sign(&claims()), &["EdDSA"], None).is_ok());
     }
 
     #[test]
@@ -272,40 +282,40 @@ pub(super) mod tests {
         let none = format!("{}.", input(&json!({"alg": "none"}), &claims()));
         assert_eq!(judge(&none), refused("none"));
         // The public key as an HMAC secret, although the server lists HS256.
-        let public = Issuer::new(1).0.public_key().as_ref().to_vec();
+        let public = TestIssuer::new(1).0.public_key().as_ref().to_vec();
         let confused = input(&json!({"alg": "HS256", "kid": "k"}), &claims());
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &public), confused.as_bytes());
         assert_eq!(judge(&format!("{confused}.{}", URL_SAFE_NO_PAD.encode(tag))), refused("HS256"));
         // A valid signature with an algorithm that the server does not list.
-        let token = Issuer::new(1).sign(&claims());
+        let token = TestIssuer::new(1).sign(&claims());
         assert_eq!(judge_with(&token, &["ES256"], Some("n")), refused("EdDSA"));
         // The algorithm is listed, but the key is of another kind.
-        let mismatch = Issuer::new(1).sign_as(&json!({"alg": "ES256", "kid": "k"}), &claims());
+        let mismatch = TestIssuer::new(1).sign_as(&json!({"alg": "ES256", "kid": "k"}), &claims());
         assert_eq!(judge_with(&mismatch, &["ES256"], Some("n")), Err(IdTokenFault::NoKey));
     }
 
     #[test]
     fn a_wrong_signature_or_an_unknown_key_proves_nothing() {
-        assert_eq!(judge(&Issuer::new(2).sign(&claims())), Err(IdTokenFault::Signature));
-        let unknown = Issuer::new(1).sign_as(&json!({"alg": "EdDSA", "kid": "other"}), &claims());
+        assert_eq!(judge(&TestIssuer::new(2).sign(&claims())), Err(IdTokenFault::Signature));
+        let unknown = TestIssuer::new(1).sign_as(&json!({"alg": "EdDSA", "kid": "other"}), &claims());
         assert_eq!(judge(&unknown), Err(IdTokenFault::NoKey));
         // One key and no key id: there is no choice to make.
-        assert!(judge(&Issuer::new(1).sign_as(&json!({"alg": "EdDSA"}), &claims())).is_ok());
-        let token = Issuer::new(1).sign(&claims());
+        assert!(judge(&TestIssuer::new(1).sign_as(&json!({"alg": "EdDSA"}), &claims())).is_ok());
+        let token = TestIssuer::new(1).sign(&claims());
         let (rest, _) = token.rsplit_once('.').unwrap();
         for odd in ["", "a.b", "a.b.c.d", &format!("{rest}.=="), &format!("{token}."), rest] {
             assert!(matches!(judge(odd), Err(IdTokenFault::Malformed(_))), "{odd}");
         }
-        let critical = Issuer::new(1).sign_as(&json!({"alg": "EdDSA", "kid": "k", "crit": ["x"]}), &claims());
+        let critical = TestIssuer::new(1).sign_as(&json!({"alg": "EdDSA", "kid": "k", "crit": ["x"]}), &claims());
         assert!(matches!(judge(&critical), Err(IdTokenFault::Malformed(_))));
     }
 
     #[test]
     fn silence_about_algorithms_means_rs256() {
-        let keys = Jwks::parse(Issuer::new(1).keys().to_string().as_bytes()).unwrap();
+        let keys = Jwks::parse(TestIssuer::new(1).keys().to_string().as_bytes()).unwrap();
         let expected =
-            Expected { issuer: "https://as.example", client_id: "me", nonce: None, algorithms: None, now: NOW };
-        let refused = check(&Issuer::new(1).sign(&claims()), &keys, &expected);
+            ExpectedClaims { issuer: "https://as.example", client_id: "me", nonce: None, algorithms: None, now: NOW };
+        let refused = check_id_token(&TestIssuer::new(1).sign(&claims()), &keys, &expected);
         assert_eq!(refused, Err(IdTokenFault::Algorithm("EdDSA".to_owned())));
     }
 }

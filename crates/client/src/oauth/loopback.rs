@@ -4,7 +4,7 @@
 //! programs on this machine can connect too, and browsers ask for icons. So only the first request for our path counts,
 //! and its content counts only with the `state` that we sent.
 
-use super::Error;
+use super::OAuthError;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -28,9 +28,9 @@ pub(super) struct Loopback {
 
 impl Loopback {
     /// Starts to listen; port 0 lets the system choose, which RFC 8252 asks servers to allow.
-    pub(super) async fn bind(port: u16) -> Result<Self, Error> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(Error::Listen)?;
-        let port = listener.local_addr().map_err(Error::Listen)?.port();
+    pub(super) async fn bind(port: u16) -> Result<Self, OAuthError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(OAuthError::Listen)?;
+        let port = listener.local_addr().map_err(OAuthError::Listen)?.port();
         Ok(Self { listener, port })
     }
 
@@ -43,14 +43,14 @@ impl Loopback {
     pub(super) async fn wait<T>(
         self,
         patience: Duration,
-        check: impl Fn(&Url) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        timeout(patience, self.answer_one(check)).await.map_err(|_| Error::TimedOut(patience))?
+        check: impl Fn(&Url) -> Result<T, OAuthError>,
+    ) -> Result<T, OAuthError> {
+        timeout(patience, self.answer_one(check)).await.map_err(|_| OAuthError::TimedOut(patience))?
     }
 
-    async fn answer_one<T>(self, check: impl Fn(&Url) -> Result<T, Error>) -> Result<T, Error> {
+    async fn answer_one<T>(self, check: impl Fn(&Url) -> Result<T, OAuthError>) -> Result<T, OAuthError> {
         for _ in 0..CONNECTIONS_MAX {
-            let (mut stream, _) = self.listener.accept().await.map_err(Error::Listen)?;
+            let (mut stream, _) = self.listener.accept().await.map_err(OAuthError::Listen)?;
             // A connection that stalls or breaks is not the browser that we wait for.
             let Ok(Some(target)) = timeout(REQUEST_TIME_MAX, read_target(&mut stream)).await else { continue };
             match Url::parse(&format!("http://127.0.0.1{target}")) {
@@ -66,11 +66,11 @@ impl Loopback {
                 _ => respond(&mut stream, "404 Not Found", "Nothing here.").await,
             }
         }
-        Err(Error::Redirect("too many requests that were not the browser's return"))
+        Err(OAuthError::Redirect("too many requests that were not the browser's return"))
     }
 }
 
-/// The target of a GET request, after its head is read; `None` for anything else.
+/// The target of a GET request, after its head is read; `Unchanged` for anything else.
 async fn read_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
@@ -113,8 +113,8 @@ mod tests {
         answer
     }
 
-    fn query(url: &Url) -> Result<String, Error> {
-        url.query().map(str::to_owned).ok_or(Error::Redirect("no query"))
+    fn query(url: &Url) -> Result<String, OAuthError> {
+        url.query().map(str::to_owned).ok_or(OAuthError::Redirect("no query"))
     }
 
     #[tokio::test]
@@ -139,7 +139,7 @@ mod tests {
         let port = loopback.port;
         let browser = visit(port, "GET /callback HTTP/1.1\r\n\r\n");
         let (result, page) = tokio::join!(loopback.wait(Duration::from_secs(20), query), browser);
-        assert!(matches!(result, Err(Error::Redirect(_))));
+        assert!(matches!(result, Err(OAuthError::Redirect(_))));
         assert!(page.starts_with("HTTP/1.1 400"), "{page}");
     }
 
@@ -147,6 +147,6 @@ mod tests {
     async fn nobody_waits_for_ever() {
         let loopback = Loopback::bind(0).await.unwrap();
         let result = loopback.wait(Duration::from_millis(20), query).await;
-        assert!(matches!(result, Err(Error::TimedOut(_))));
+        assert!(matches!(result, Err(OAuthError::TimedOut(_))));
     }
 }

@@ -3,8 +3,8 @@
 //! The document is accepted only if it names the issuer whose address we asked (RFC 8414 §3.3). Otherwise anyone who
 //! can place a file on a server could impersonate another login page.
 
-use super::exchange::unreadable;
-use super::{Client, Clock, Error, Http, check_endpoint};
+use super::token_endpoint::unreadable_error;
+use super::{Clock, Http, OAuthClient, OAuthError, check_endpoint};
 use serde::Deserialize;
 use std::sync::atomic::Ordering;
 use url::Url;
@@ -37,49 +37,49 @@ pub struct Metadata {
 
 impl Metadata {
     /// The URL of the token endpoint.
-    pub fn token_url(&self) -> Result<Url, Error> {
-        endpoint(self.token_endpoint.as_deref(), "token endpoint")?.ok_or(Error::Missing("token endpoint"))
+    pub fn token_url(&self) -> Result<Url, OAuthError> {
+        endpoint(self.token_endpoint.as_deref(), "token endpoint")?.ok_or(OAuthError::Missing("token endpoint"))
     }
 
     /// The URL at which a browser logs in.
-    pub fn authorization_url(&self) -> Result<Url, Error> {
+    pub fn authorization_url(&self) -> Result<Url, OAuthError> {
         let url = endpoint(self.authorization_endpoint.as_deref(), "authorization endpoint")?;
-        url.ok_or(Error::Missing("authorization endpoint"))
+        url.ok_or(OAuthError::Missing("authorization endpoint"))
     }
 
     /// The URL at which the device flow starts, if the server supports it.
-    pub fn device_url(&self) -> Result<Option<Url>, Error> {
+    pub fn device_url(&self) -> Result<Option<Url>, OAuthError> {
         endpoint(self.device_authorization_endpoint.as_deref(), "device authorization endpoint")
     }
 
     /// The URL of the keys for id tokens.
-    pub fn keys_url(&self) -> Result<Url, Error> {
-        endpoint(self.jwks_uri.as_deref(), "jwks_uri")?.ok_or(Error::Missing("jwks_uri"))
+    pub fn keys_url(&self) -> Result<Url, OAuthError> {
+        endpoint(self.jwks_uri.as_deref(), "jwks_uri")?.ok_or(OAuthError::Missing("jwks_uri"))
     }
 }
 
 /// An endpoint from a card, or from the metadata where the card leaves it out. A card leaves a required member out by
 /// an empty string.
-pub fn endpoint_or(card: &str, document: Result<Url, Error>, what: &'static str) -> Result<Url, Error> {
+pub fn endpoint_or(card: &str, document: Result<Url, OAuthError>, what: &'static str) -> Result<Url, OAuthError> {
     match endpoint(Some(card), what)? {
         Some(url) => Ok(url),
         None => document,
     }
 }
 
-fn endpoint(value: Option<&str>, what: &'static str) -> Result<Option<Url>, Error> {
+fn endpoint(value: Option<&str>, what: &'static str) -> Result<Option<Url>, OAuthError> {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
-    let url = Url::parse(value).map_err(|_| Error::BadUrl { what, value: super::fit_to_show(value) })?;
+    let url = Url::parse(value).map_err(|_| OAuthError::BadUrl { what, value: super::printable(value) })?;
     check_endpoint(&url)?;
     Ok(Some(url))
 }
 
-impl<H: Http, C: Clock> Client<'_, H, C> {
+impl<H: Http, C: Clock> OAuthClient<'_, H, C> {
     /// Reads the document behind `oauth2MetadataUrl` or `openIdConnectUrl`.
-    pub async fn metadata(&self, url: &Url) -> Result<Metadata, Error> {
+    pub async fn metadata(&self, url: &Url) -> Result<Metadata, OAuthError> {
         let (status, body) = self.fetch(url).await?;
         let metadata: Metadata = serde_json::from_slice(&body)
-            .map_err(|e| unreadable(url, status, &format!("not a metadata document: {e}")))?;
+            .map_err(|e| unreadable_error(url, status, &format!("not a metadata document: {e}")))?;
         check_issuer(url, &metadata.issuer)?;
         let takes =
             |method| metadata.token_endpoint_auth_methods_supported.as_ref().map(|all| all.iter().any(|m| m == method));
@@ -92,7 +92,7 @@ impl<H: Http, C: Clock> Client<'_, H, C> {
 
 /// Checks that the issuer matches the URL of its document. A document without a well-known path belongs to the operator
 /// of its origin.
-fn check_issuer(asked: &Url, issuer: &str) -> Result<(), Error> {
+fn check_issuer(asked: &Url, issuer: &str) -> Result<(), OAuthError> {
     let path = asked.path();
     let of_path = WELL_KNOWN.iter().find_map(|known| {
         let below = path.strip_suffix(known);
@@ -104,7 +104,7 @@ fn check_issuer(asked: &Url, issuer: &str) -> Result<(), Error> {
         issuer.origin() == asked.origin() && same_path && issuer.query().is_none() && issuer.fragment().is_none()
     });
     let expected = || format!("{}{}", asked.origin().ascii_serialization(), bare(of_path.unwrap_or_default()));
-    if matches { Ok(()) } else { Err(Error::Issuer { expected: expected(), found: super::fit_to_show(issuer) }) }
+    if matches { Ok(()) } else { Err(OAuthError::Issuer { expected: expected(), found: super::printable(issuer) }) }
 }
 
 #[cfg(test)]
@@ -142,13 +142,16 @@ mod tests {
         let http = FakeHttp::default();
         http.serve(address, json!({"issuer": "https://as.example", "token_endpoint": "https://as.example/t"}));
         let clock = FakeClock::at(0);
-        let metadata = Client::new(&http, &clock, "me", None).metadata(&url(address)).await.unwrap();
+        let metadata = OAuthClient::new(&http, &clock, "me", None).metadata(&url(address)).await.unwrap();
         assert_eq!(endpoint_or("", metadata.token_url(), "token endpoint").unwrap(), url("https://as.example/t"));
         assert_eq!(endpoint_or("https://c.example/t", metadata.token_url(), "x").unwrap(), url("https://c.example/t"));
-        assert!(matches!(metadata.authorization_url(), Err(Error::Missing(_))));
+        assert!(matches!(metadata.authorization_url(), Err(OAuthError::Missing(_))));
         assert_eq!(metadata.device_url().unwrap(), None);
-        assert!(matches!(endpoint_or("not a url", metadata.token_url(), "token endpoint"), Err(Error::BadUrl { .. })));
-        assert!(matches!(endpoint_or("http://c.example/t", metadata.token_url(), "x"), Err(Error::Insecure(_))));
+        assert!(matches!(
+            endpoint_or("not a url", metadata.token_url(), "token endpoint"),
+            Err(OAuthError::BadUrl { .. })
+        ));
+        assert!(matches!(endpoint_or("http://c.example/t", metadata.token_url(), "x"), Err(OAuthError::Insecure(_))));
         assert!(!http.requests()[0].headers().contains_key("authorization"));
     }
 
@@ -159,7 +162,7 @@ mod tests {
         let methods = ["client_secret_post"];
         http.serve(address, json!({"issuer": "https://as.example", "token_endpoint_auth_methods_supported": methods}));
         let (clock, secret) = (FakeClock::at(0), Secret::new("hush"));
-        let client = Client::new(&http, &clock, "me", Some(&secret));
+        let client = OAuthClient::new(&http, &clock, "me", Some(&secret));
         client.metadata(&url(address)).await.unwrap();
         client.client_credentials(&url("https://as.example/t"), &[]).await.unwrap();
         assert!(form_of(&http.posts()[0]).contains(&("client_secret", "hush")));
@@ -171,11 +174,11 @@ mod tests {
         let clock = FakeClock::at(0);
         for (status, body) in [(404, json!({})), (200, json!([])), (200, json!({"issuer": 7})), (302, json!({}))] {
             let http = FakeHttp::answers([(status, body)]);
-            let result = Client::new(&http, &clock, "me", None).metadata(&address).await;
-            assert!(matches!(result, Err(Error::Unreadable { .. })), "{status}");
+            let result = OAuthClient::new(&http, &clock, "me", None).metadata(&address).await;
+            assert!(matches!(result, Err(OAuthError::Unreadable { .. })), "{status}");
         }
         let http = FakeHttp::answers([(200, json!({"issuer": "https://evil.example"}))]);
-        let result = Client::new(&http, &clock, "me", None).metadata(&address).await;
-        assert!(matches!(result, Err(Error::Issuer { found, .. }) if found == "https://evil.example"));
+        let result = OAuthClient::new(&http, &clock, "me", None).metadata(&address).await;
+        assert!(matches!(result, Err(OAuthError::Issuer { found, .. }) if found == "https://evil.example"));
     }
 }

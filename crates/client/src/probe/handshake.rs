@@ -27,7 +27,7 @@ pub struct Handshake {
     pub trust: Result<(), String>,
     /// Whether the certificate is for this host.
     pub name: Result<(), String>,
-    /// Seconds until the certificate expires, negative afterwards; `None` if its dates cannot be read.
+    /// Seconds until the certificate expires, negative afterwards; `Unchanged` if its dates cannot be read.
     pub expires_in: Option<i64>,
     /// Seconds until the certificate becomes valid, if it is not yet.
     pub begins_in: Option<i64>,
@@ -38,14 +38,14 @@ impl Probe {
     pub async fn handshake(&self, url: &Url, addresses: &[SocketAddr]) -> Result<Handshake, String> {
         let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be in a certificate"))?;
-        let rules = self.door.rules();
+        let rules = self.http_client.server_trust();
         let anyone = Tls { insecure: true, ..rules.clone() }.config(false).map_err(|e| e.to_string())?;
         let (stream, ..) = self.dial(addresses).await.map_err(|e| e.to_string())?;
         let begun = Instant::now();
         let made = TlsConnector::from(Arc::new(anyone)).connect(name.clone(), stream);
-        let stream = match tokio::time::timeout(self.door.timeouts().connect, made).await {
+        let stream = match tokio::time::timeout(self.http_client.timeouts().connect, made).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(explain(&error)),
+            Ok(Err(error)) => return Err(describe_handshake_error(&error)),
             Err(_) => return Err("the server does not answer to TLS".into()),
         };
         let elapsed = begun.elapsed();
@@ -58,13 +58,13 @@ impl Probe {
         let chain = session.peer_certificates().unwrap_or_default();
         let [first, others @ ..] = chain else { return Err("the server shows no certificate".into()) };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let judge = rules.judge(provider).map_err(|e| e.to_string())?;
-        Ok(Handshake::judged(version, elapsed, first, others, &name, &*judge))
+        let judge = rules.strict_verifier(provider).map_err(|e| e.to_string())?;
+        Ok(Handshake::from_certificates(version, elapsed, first, others, &name, &*judge))
     }
 }
 
 impl Handshake {
-    fn judged(
+    fn from_certificates(
         version: &'static str,
         elapsed: Duration,
         first: &CertificateDer<'_>,
@@ -112,7 +112,7 @@ impl Handshake {
 }
 
 /// Describes a failed handshake.
-fn explain(error: &std::io::Error) -> String {
+fn describe_handshake_error(error: &std::io::Error) -> String {
     let words = error.to_string();
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidMessage(_)) => "the port does not speak TLS".into(),

@@ -77,9 +77,9 @@ impl Authorities {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(now));
         verifier.verify_server_cert(signer, others, &name, &[], time).map_err(|error| error.to_string())?;
         let parsed = ParsedCertificate::try_from(signer).map_err(|error| error.to_string())?;
-        let opened = open(&parsed.subject_public_key_info());
+        let opened = parse_spki(&parsed.subject_public_key_info());
         let (kind, public) = opened.ok_or("its key is of a kind that signs no cards")?;
-        Ok(Jwks::certified(key, kind, &public))
+        Ok(Jwks::from_certificate_key(key, kind, &public))
     }
 }
 
@@ -92,17 +92,20 @@ impl fmt::Debug for Authorities {
 
 /// The kinds of keys that can sign cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum KeyKind {
     P256,
     Rsa,
     Ed25519,
 }
 
-/// Parses a `SubjectPublicKeyInfo` into the kind of key and the key in the encoding of its kind. `None` for a kind that
+/// Parses a `SubjectPublicKeyInfo` into the kind of key and the key in the encoding of its kind. `Unchanged` for a kind that
 /// cannot sign cards.
-fn open(spki: &[u8]) -> Option<(Kind, Vec<u8>)> {
-    const KINDS: [(AlgorithmIdentifier, Kind); 3] =
-        [(alg_id::ECDSA_P256, Kind::P256), (alg_id::RSA_ENCRYPTION, Kind::Rsa), (alg_id::ED25519, Kind::Ed25519)];
+fn parse_spki(spki: &[u8]) -> Option<(KeyKind, Vec<u8>)> {
+    const KINDS: [(AlgorithmIdentifier, KeyKind); 3] = [
+        (alg_id::ECDSA_P256, KeyKind::P256),
+        (alg_id::RSA_ENCRYPTION, KeyKind::Rsa),
+        (alg_id::ED25519, KeyKind::Ed25519),
+    ];
     const SEQUENCE: u8 = 0x30;
     const BIT_STRING: u8 = 0x03;
     let (whole, _) = element(SEQUENCE, spki)?;
@@ -135,19 +138,19 @@ mod tests {
     #[test]
     fn a_key_is_opened_whole_or_not_at_all() {
         for (pem, kind, length) in [
-            (include_str!("../../tests/vectors/x5c/p256.pem"), Kind::P256, 65),
-            (include_str!("../../tests/vectors/x5c/rsa.pem"), Kind::Rsa, 270),
-            (include_str!("../../tests/vectors/x5c/ed25519.pem"), Kind::Ed25519, 32),
+            (include_str!("../../tests/vectors/x5c/p256.pem"), KeyKind::P256, 65),
+            (include_str!("../../tests/vectors/x5c/rsa.pem"), KeyKind::Rsa, 270),
+            (include_str!("../../tests/vectors/x5c/ed25519.pem"), KeyKind::Ed25519, 32),
         ] {
             let certificate = CertificateDer::pem_slice_iter(pem.as_bytes()).next().unwrap().unwrap();
             let spki = ParsedCertificate::try_from(&certificate).unwrap().subject_public_key_info();
-            let (found, key) = open(&spki).unwrap();
+            let (found, key) = parse_spki(&spki).unwrap();
             assert_eq!((found, key.len()), (kind, length));
-            assert!((0..spki.len()).all(|end| open(&spki[..end]).is_none()), "a piece of a key is no key");
+            assert!((0..spki.len()).all(|end| parse_spki(&spki[..end]).is_none()), "a piece of a key is no key");
         }
         // A curve that cannot sign cards: P-384.
         let other = [&[0x30, 0x10][..], &alg_id::ECDSA_P384, &[0x03, 0x02, 0x00, 0x04]].concat();
         let other = [&[0x30, u8::try_from(other.len()).unwrap()][..], &other].concat();
-        assert_eq!(open(&other), None);
+        assert_eq!(parse_spki(&other), None);
     }
 }

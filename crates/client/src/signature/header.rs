@@ -1,6 +1,6 @@
 //! The protected header of a card signature: key id, algorithm and critical parameters.
 
-use super::{CERTIFICATES_MAX, PROTECTED_BYTES_MAX, Reason};
+use super::{CERTIFICATES_MAX, PROTECTED_BYTES_MAX, SignatureFault};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
@@ -25,8 +25,8 @@ pub(super) struct Header {
 
 impl Header {
     /// Parses a header. Duplicate members are refused (RFC 7515 §4): signer and verifier could read different ones.
-    pub(super) fn parse(protected: &str) -> Result<Self, Reason> {
-        let malformed = |why: String| Reason::Malformed(format!("protected header: {why}"));
+    pub(super) fn parse(protected: &str) -> Result<Self, SignatureFault> {
+        let malformed = |why: String| SignatureFault::Malformed(format!("protected header: {why}"));
         if protected.len() > PROTECTED_BYTES_MAX {
             return Err(malformed(format!("{} bytes, more than {PROTECTED_BYTES_MAX}", protected.len())));
         }
@@ -42,13 +42,13 @@ impl Header {
         };
         let named = text("alg")?.ok_or_else(|| malformed("no `alg`".to_owned()))?;
         let Some((_, algorithm)) = ALGORITHMS.into_iter().find(|(name, _)| *name == named) else {
-            return Err(Reason::AlgorithmRefused(named));
+            return Err(SignatureFault::AlgorithmRefused(named));
         };
         // We know no extension, so every critical parameter is one that we do not understand (RFC 7515 §4.1.11).
         if let Some(critical) = members.get("crit") {
-            return Err(Reason::Critical(critical.to_string()));
+            return Err(SignatureFault::Critical(critical.to_string()));
         }
-        let key = text("kid")?.filter(|id| !id.is_empty()).ok_or(Reason::NoKeyId)?;
+        let key = text("kid")?.filter(|id| !id.is_empty()).ok_or(SignatureFault::NoKeyId)?;
         let chain = certificates(members.get("x5c")).ok_or_else(|| malformed("`x5c` is no chain".to_owned()))?;
         Ok(Self { algorithm, key, keys_url: text("jku")?, issuer: text("iss")?, chain })
     }
@@ -69,7 +69,7 @@ fn certificates(chain: Option<&Value>) -> Option<Vec<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    fn parse(json: &str) -> Result<Header, Reason> {
+    fn parse(json: &str) -> Result<Header, SignatureFault> {
         Header::parse(&URL_SAFE_NO_PAD.encode(json))
     }
 
@@ -77,7 +77,7 @@ mod tests {
     fn only_listed_algorithms_pass() {
         for algorithm in ["none", "None", "HS256", "HS512", "ES512", "RS1", "es256", ""] {
             let refused = parse(&format!(r#"{{"alg":"{algorithm}","kid":"k"}}"#)).unwrap_err();
-            assert_eq!(refused, Reason::AlgorithmRefused(algorithm.to_owned()));
+            assert_eq!(refused, SignatureFault::AlgorithmRefused(algorithm.to_owned()));
         }
         for algorithm in ["ES256", "RS256", "EdDSA"] {
             assert!(parse(&format!(r#"{{"alg":"{algorithm}","kid":"k"}}"#)).is_ok());
@@ -88,7 +88,7 @@ mod tests {
     fn anything_critical_is_refused_even_an_empty_list() {
         for critical in ["[]", r#"["b64"]"#, "null", "7"] {
             let refused = parse(&format!(r#"{{"alg":"ES256","kid":"k","crit":{critical}}}"#));
-            assert!(matches!(refused, Err(Reason::Critical(_))), "{critical}");
+            assert!(matches!(refused, Err(SignatureFault::Critical(_))), "{critical}");
         }
     }
 
@@ -97,14 +97,14 @@ mod tests {
         let twice = r#"{"alg":"ES256","alg":"none","kid":"k"}"#;
         let chains = [r#"{"alg":"ES256","kid":"k","x5c":[]}"#, r#"{"alg":"ES256","kid":"k","x5c":["*"]}"#];
         for header in chains {
-            assert!(matches!(parse(header), Err(Reason::Malformed(_))), "{header}");
+            assert!(matches!(parse(header), Err(SignatureFault::Malformed(_))), "{header}");
         }
         for header in [twice, "[]", "7", r#"{"kid":"k"}"#, r#"{"alg":1,"kid":"k"}"#, r#"{"alg":"ES256","kid":7}"#, "x"]
         {
-            assert!(matches!(parse(header), Err(Reason::Malformed(_))), "{header}");
+            assert!(matches!(parse(header), Err(SignatureFault::Malformed(_))), "{header}");
         }
-        assert!(matches!(Header::parse("e30="), Err(Reason::Malformed(_))));
-        assert!(matches!(Header::parse(&"e".repeat(PROTECTED_BYTES_MAX + 1)), Err(Reason::Malformed(_))));
-        assert_eq!(parse(r#"{"alg":"ES256","kid":""}"#).unwrap_err(), Reason::NoKeyId);
+        assert!(matches!(Header::parse("e30="), Err(SignatureFault::Malformed(_))));
+        assert!(matches!(Header::parse(&"e".repeat(PROTECTED_BYTES_MAX + 1)), Err(SignatureFault::Malformed(_))));
+        assert_eq!(parse(r#"{"alg":"ES256","kid":""}"#).unwrap_err(), SignatureFault::NoKeyId);
     }
 }

@@ -4,7 +4,7 @@
 //! skipped. Symmetric keys are never used: a verifier that holds one could also sign with it. Each key accepts only the
 //! algorithms of its own kind, whatever a header claims.
 
-use super::chain::Kind;
+use super::chain::KeyKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ const SAME_NAME_MAX: usize = 4;
 /// A set of public keys.
 #[derive(Clone, Default)]
 pub struct Jwks {
-    keys: Vec<Key>,
+    keys: Vec<JwksKey>,
 }
 
 /// Why a text is not a key set.
@@ -52,18 +52,18 @@ pub(crate) enum KeyFault {
 }
 
 #[derive(Clone)]
-struct Key {
+struct JwksKey {
     id: Option<String>,
     /// The algorithms that this key may be used with; empty for a key that is not for signatures.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
-    life: Life,
+    validity: ValidityPeriod,
 }
 
 /// When a key may be used. RFC 7517 has no such members; OpenID Federation and several issuers use them, and A2A 1.0
 /// §8.4.3 forbids expired and revoked keys.
 #[derive(Clone, Default, Deserialize)]
-struct Life {
+struct ValidityPeriod {
     #[serde(default)]
     nbf: Option<f64>,
     #[serde(default)]
@@ -92,23 +92,23 @@ impl Jwks {
         if keys.len() > JWKS_KEYS_MAX {
             return Err(JwksFault::TooMany(keys.len()));
         }
-        Ok(Self { keys: keys.into_iter().filter_map(Key::read).collect() })
+        Ok(Self { keys: keys.into_iter().filter_map(JwksKey::read).collect() })
     }
 
     /// A set with the key of a certificate, under a key id.
-    pub(super) fn certified(id: &str, kind: Kind, public: &[u8]) -> Self {
+    pub(super) fn from_certificate_key(id: &str, kind: KeyKind, public: &[u8]) -> Self {
         let (algorithms, key) = match kind {
-            Kind::P256 => (vec![Algorithm::ES256], DecodingKey::from_ec_der(public)),
-            Kind::Rsa => (vec![Algorithm::RS256], DecodingKey::from_rsa_der(public)),
-            Kind::Ed25519 => (vec![Algorithm::EdDSA], DecodingKey::from_ed_der(public)),
+            KeyKind::P256 => (vec![Algorithm::ES256], DecodingKey::from_ec_der(public)),
+            KeyKind::Rsa => (vec![Algorithm::RS256], DecodingKey::from_rsa_der(public)),
+            KeyKind::Ed25519 => (vec![Algorithm::EdDSA], DecodingKey::from_ed_der(public)),
         };
         // The certificate limits the validity.
-        Self { keys: vec![Key { id: Some(id.to_owned()), algorithms, key, life: Life::default() }] }
+        Self { keys: vec![JwksKey { id: Some(id.to_owned()), algorithms, key, validity: ValidityPeriod::default() }] }
     }
 
     /// The set with the keys of both sets.
     #[must_use]
-    pub fn and(mut self, others: Self) -> Self {
+    pub fn with(mut self, others: Self) -> Self {
         self.keys.extend(others.keys);
         self
     }
@@ -123,15 +123,15 @@ impl Jwks {
         self.keys.is_empty()
     }
 
-    pub(crate) fn knows(&self, id: &str) -> bool {
+    pub(crate) fn contains(&self, id: &str) -> bool {
         self.keys.iter().any(|key| key.id.as_deref() == Some(id))
     }
 
     /// Checks a signature, which is base64url, with the keys of this id. Without an id the set must have exactly one
     /// key that fits the algorithm.
-    pub(crate) fn check(&self, id: Option<&str>, signed: &Signed<'_>, now: u64) -> Result<(), KeyFault> {
-        let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
-        let mut candidates: Vec<&Key> = self.keys.iter().filter(named).collect();
+    pub(crate) fn check(&self, id: Option<&str>, signed: &SignedInput<'_>, now: u64) -> Result<(), KeyFault> {
+        let named = |key: &&JwksKey| id.is_none() || key.id.as_deref() == id;
+        let mut candidates: Vec<&JwksKey> = self.keys.iter().filter(named).collect();
         if candidates.is_empty() {
             return Err(KeyFault::Unknown);
         }
@@ -142,11 +142,11 @@ impl Jwks {
         if id.is_none() && candidates.len() > 1 {
             return Err(KeyFault::Unknown);
         }
-        candidates.retain(|key| key.life.includes(now));
+        candidates.retain(|key| key.validity.includes(now));
         if candidates.is_empty() {
             return Err(KeyFault::Expired);
         }
-        let good = |key: &&Key| {
+        let good = |key: &&JwksKey| {
             // An unusable key (not a point of the curve, too short) has not made the signature.
             jsonwebtoken::crypto::verify(signed.signature, signed.input, &key.key, signed.algorithm).unwrap_or(false)
         };
@@ -155,7 +155,7 @@ impl Jwks {
 }
 
 /// A signature and the bytes that it signs.
-pub(crate) struct Signed<'a> {
+pub(crate) struct SignedInput<'a> {
     pub(crate) algorithm: Algorithm,
     pub(crate) input: &'a [u8],
     /// The signature in base64url, as in the JWS.
@@ -169,9 +169,9 @@ impl fmt::Debug for Jwks {
     }
 }
 
-impl Key {
+impl JwksKey {
     fn read(value: Value) -> Option<Self> {
-        let life = Life::deserialize(&value).ok()?;
+        let life = ValidityPeriod::deserialize(&value).ok()?;
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let fit: &[Algorithm] = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => &[
@@ -197,11 +197,11 @@ impl Key {
         // A key that names its algorithm is only for that algorithm, even if we do not know it.
         let pinned = |algorithm: &&Algorithm| common.key_algorithm.is_none_or(|only| only == (**algorithm).into());
         let algorithms = if signs { fit.iter().filter(pinned).copied().collect() } else { Vec::new() };
-        Some(Self { id: common.key_id, algorithms, key, life })
+        Some(Self { id: common.key_id, algorithms, key, validity: life })
     }
 }
 
-impl Life {
+impl ValidityPeriod {
     #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
     fn includes(&self, now: u64) -> bool {
         let now = now as f64;
@@ -234,13 +234,13 @@ mod tests {
         ]});
         let keys = parse(&odd).unwrap();
         assert_eq!(keys.len(), 1);
-        assert!(keys.knows("good") && !keys.knows("shared"));
+        assert!(keys.contains("good") && !keys.contains("shared"));
         assert_eq!(format!("{keys:?}"), r#"["good"]"#);
     }
 
     #[test]
     fn a_single_key_is_a_set_too() {
-        assert!(parse(&elliptic("one")).unwrap().knows("one"));
+        assert!(parse(&elliptic("one")).unwrap().contains("one"));
         assert!(parse(&json!({"keys": []})).unwrap().is_empty());
     }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_for_this_is_a_mismatch_and_one_out_of_its_time_has_expired() {
-        let signed = Signed { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
+        let signed = SignedInput { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
         let check = |member: &str, value: Value| {
             let mut key = elliptic("k");
             key[member] = value;
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn without_a_name_the_set_must_leave_no_choice() {
-        let signed = Signed { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
+        let signed = SignedInput { algorithm: Algorithm::ES256, input: b"x", signature: "AA" };
         let check = |keys: Value| parse(&json!({"keys": keys})).unwrap().check(None, &signed, 0);
         assert_eq!(check(json!([])), Err(KeyFault::Unknown));
         assert_eq!(check(json!([elliptic("a"), elliptic("b")])), Err(KeyFault::Unknown));

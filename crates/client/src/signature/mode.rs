@@ -1,13 +1,13 @@
 //! The signature mode: what a client requires of the signatures of a card.
 
-use super::{FetchKeys, Reason, Trust, vouched};
-use crate::discover::Found;
+use super::{FetchKeys, SignatureFault, TrustPolicy, verified_card};
+use crate::discover::DiscoveredCard;
 use std::fmt;
 use std::str::FromStr;
 
 /// The requirement on the signatures of a card before its agent is called. Later variants require more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Mode {
+pub enum SignatureMode {
     /// Signatures are not checked.
     #[default]
     Off,
@@ -19,19 +19,19 @@ pub enum Mode {
 
 /// Why a card is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
+pub enum UntrustedReason {
     /// The card has no signature.
     #[error("it is not signed")]
     Unsigned,
     /// The card is signed, and the signature proves nothing.
     #[error("its signature does not verify: {0}")]
-    Unverifiable(Reason),
+    Unverifiable(SignatureFault),
     /// The signature is valid, but does not cover addresses or security requirements.
     #[error("its signature holds, but does not cover {0}")]
     Uncovered(&'static str),
 }
 
-impl Mode {
+impl SignatureMode {
     /// Every mode, from the weakest to the strongest.
     pub const ALL: [Self; 3] = [Self::Off, Self::IfPresent, Self::Require];
 
@@ -44,21 +44,26 @@ impl Mode {
         }
     }
 
-    /// Returns the usable part of a card: with mode [`Mode::Off`] or an accepted unsigned card all of it, otherwise
-    /// only what is signed ([`vouched`]).
-    pub async fn admit(self, found: Found, trust: &Trust, fetch: &impl FetchKeys) -> Result<Found, Distrust> {
+    /// Returns the usable part of a card: with mode [`SignatureMode::Off`] or an accepted unsigned card all of it, otherwise
+    /// only what is signed ([`verified_card`]).
+    pub async fn check_card(
+        self,
+        found: DiscoveredCard,
+        trust: &TrustPolicy,
+        fetch: &impl FetchKeys,
+    ) -> Result<DiscoveredCard, UntrustedReason> {
         if self == Self::Off {
             return Ok(found);
         }
-        match (self, vouched(&found, trust, fetch).await) {
-            (_, Ok(vouched)) => Ok(vouched.found),
-            (Self::IfPresent, Err(Distrust::Unsigned)) => Ok(found),
+        match (self, verified_card(&found, trust, fetch).await) {
+            (_, Ok(vouched)) => Ok(vouched.discovered_card),
+            (Self::IfPresent, Err(UntrustedReason::Unsigned)) => Ok(found),
             (_, Err(distrust)) => Err(distrust),
         }
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for SignatureMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -67,13 +72,13 @@ impl fmt::Display for Mode {
 /// There is no mode of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no mode; there are off, if-present and require")]
-pub struct UnknownMode(pub String);
+pub struct UnknownSignatureMode(pub String);
 
-impl FromStr for Mode {
-    type Err = UnknownMode;
+impl FromStr for SignatureMode {
+    type Err = UnknownSignatureMode;
 
-    fn from_str(text: &str) -> Result<Self, UnknownMode> {
-        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| UnknownMode(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, UnknownSignatureMode> {
+        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| UnknownSignatureMode(text.to_owned()))
     }
 }
 
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_mode_is_written_as_it_is_read() {
-        assert!(Mode::ALL.iter().all(|mode| mode.to_string().parse() == Ok(*mode)));
-        assert!("Require".parse::<Mode>().is_err());
+        assert!(SignatureMode::ALL.iter().all(|mode| mode.to_string().parse() == Ok(*mode)));
+        assert!("Require".parse::<SignatureMode>().is_err());
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::discover::Found;
+use crate::discover::DiscoveredCard;
 use aws_lc_rs::digest::{SHA256, digest as hash};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::engine::general_purpose::STANDARD;
@@ -10,13 +10,13 @@ use serde_json::json;
 use std::sync::Mutex;
 
 #[derive(Deserialize)]
-struct Vectors {
+struct CardVectors {
     jwks: Value,
-    cases: Vec<Case>,
+    cases: Vec<CardCase>,
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct CardCase {
     id: String,
     card: Value,
     valid: bool,
@@ -27,15 +27,15 @@ struct Case {
     canonical_sha256: HashMap<String, String>,
 }
 
-fn vectors() -> Vectors {
+fn vectors() -> CardVectors {
     serde_json::from_str(include_str!("../../tests/vectors/card-jws.json")).unwrap()
 }
 
-fn name(form: Form) -> &'static str {
+fn name(form: CanonicalForm) -> &'static str {
     match form {
-        Form::Specification => "spec",
-        Form::Sdk => "sdk",
-        Form::AsReceived => "raw",
+        CanonicalForm::Specification => "spec",
+        CanonicalForm::Sdk => "sdk",
+        CanonicalForm::AsReceived => "raw",
     }
 }
 
@@ -45,15 +45,15 @@ fn hex(bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn every_vector_has_its_stated_verdict() {
-    let Vectors { jwks, cases } = vectors();
+    let CardVectors { jwks, cases } = vectors();
     assert_eq!(cases.len(), 31);
     let keys = Jwks::parse(jwks.to_string().as_bytes()).unwrap();
     assert_eq!(keys.len(), 4);
     let card_url = Some(Url::parse("https://agent.example.com/.well-known/agent-card.json").unwrap());
-    let trust = Trust { card_url, keys, ..Trust::default() };
+    let trust = TrustPolicy { card_url, keys, ..TrustPolicy::default() };
     for case in cases {
         let id = &case.id;
-        for form in Form::ALL {
+        for form in CanonicalForm::ALL {
             let bytes = digest::card(&case.card, form).unwrap();
             assert_eq!(hex(hash(&SHA256, &bytes).as_ref()), case.canonical_sha256[name(form)], "{id} as {form:?}");
         }
@@ -61,9 +61,10 @@ async fn every_vector_has_its_stated_verdict() {
             Verdict::Verified { kid, source, form, covered } => {
                 assert!(case.valid, "{id} is accepted");
                 // The first valid form, in the order in which we try them.
-                let first = Form::ALL.into_iter().find(|form| case.valid_forms.iter().any(|v| v == name(*form)));
+                let first =
+                    CanonicalForm::ALL.into_iter().find(|form| case.valid_forms.iter().any(|v| v == name(*form)));
                 assert_eq!(Some(form), first, "{id}");
-                assert_eq!(source, Source::Given, "{id}");
+                assert_eq!(source, CardKeySource::Given, "{id}");
                 let good = case.per_signature.iter().position(|forms| forms[name(form)] == "ok").unwrap();
                 let protected = case.card["signatures"][good]["protected"].as_str().unwrap();
                 assert_eq!(kid, Header::parse(protected).unwrap().key, "{id}");
@@ -72,7 +73,7 @@ async fn every_vector_has_its_stated_verdict() {
             Verdict::Unverifiable { reason } => {
                 assert!(!case.valid, "{id} is refused: {reason}");
                 assert_eq!(reason.code(), case.reason, "{id}");
-                assert_eq!(reason.is_wrong(), case.reason == "bad_signature", "{id}");
+                assert_eq!(reason.is_bad_signature(), case.reason == "bad_signature", "{id}");
             }
             Verdict::Absent => assert_eq!(case.reason, "no_signature", "{id}"),
         }
@@ -84,17 +85,17 @@ async fn every_vector_has_its_stated_verdict() {
 #[tokio::test]
 async fn of_every_vector_the_client_uses_what_was_covered() {
     const STRICTER: [&str; 0] = [];
-    let Vectors { jwks, cases } = vectors();
+    let CardVectors { jwks, cases } = vectors();
     let keys = Jwks::parse(jwks.to_string().as_bytes()).unwrap();
     let card_url = Some(Url::parse("https://agent.example.com/.well-known/agent-card.json").unwrap());
-    let trust = Trust { card_url: card_url.clone(), keys, ..Trust::default() };
+    let trust = TrustPolicy { card_url: card_url.clone(), keys, ..TrustPolicy::default() };
     let mut stricter = Vec::new();
-    for Case { id, card, valid, reason, .. } in cases {
-        let found = Found::read(card.to_string().as_bytes(), card_url.clone(), "here").unwrap();
-        match vouched(&found, &trust, &NoFetch).await {
+    for CardCase { id, card, valid, reason, .. } in cases {
+        let found = DiscoveredCard::read(card.to_string().as_bytes(), card_url.clone(), "here").unwrap();
+        match verified_card(&found, &trust, &NoFetch).await {
             Ok(vouched) => {
                 assert!(valid, "{id} is accepted");
-                let mut used: Value = serde_json::from_str(vouched.found.as_found()).unwrap();
+                let mut used: Value = serde_json::from_str(vouched.discovered_card.source_json()).unwrap();
                 let kept = used.as_object_mut().unwrap().remove("signatures").unwrap();
                 assert_eq!(used, serde_json::from_str::<Value>(&vouched.covered).unwrap(), "{id}");
                 // Only the valid signature stays, and of it only what is signed.
@@ -105,18 +106,18 @@ async fn of_every_vector_the_client_uses_what_was_covered() {
                 assert_eq!(kept.as_object().unwrap().len(), 2, "{id}");
                 assert!(used.get("futureField").is_none(), "{id}");
             }
-            Err(Distrust::Uncovered(_)) => stricter.push(id),
-            Err(Distrust::Unverifiable(found)) => assert_eq!((valid, found.code()), (false, &*reason), "{id}"),
-            Err(Distrust::Unsigned) => assert_eq!(reason, "no_signature", "{id}"),
+            Err(UntrustedReason::Uncovered(_)) => stricter.push(id),
+            Err(UntrustedReason::Unverifiable(found)) => assert_eq!((valid, found.code()), (false, &*reason), "{id}"),
+            Err(UntrustedReason::Unsigned) => assert_eq!(reason, "no_signature", "{id}"),
         }
     }
     assert_eq!(stricter, STRICTER);
 }
 
 /// A signer with its own key, for cases beyond the vectors.
-struct Signer(Ed25519KeyPair);
+struct TestSigner(Ed25519KeyPair);
 
-impl Signer {
+impl TestSigner {
     fn new(seed: u8) -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
     }
@@ -128,7 +129,7 @@ impl Signer {
 
     fn sign(&self, card: &Value, header: &Value) -> Value {
         let protected = URL_SAFE_NO_PAD.encode(header.to_string());
-        let payload = digest::card_agreed(card).unwrap().unwrap();
+        let payload = digest::unambiguous_card(card).unwrap().unwrap();
         let signature = self.0.sign(&digest::signing_input(&protected, &payload));
         json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)})
     }
@@ -150,12 +151,12 @@ fn signed_by(signatures: Vec<Value>) -> String {
 
 /// A fake server of key sets that records the requested URLs.
 #[derive(Default)]
-struct Web {
+struct KeyServer {
     sets: HashMap<String, Vec<u8>>,
     asked: Mutex<Vec<String>>,
 }
 
-impl Web {
+impl KeyServer {
     fn with(url: &str, keys: &Value) -> Self {
         Self { sets: HashMap::from([(url.to_owned(), keys.to_string().into_bytes())]), ..Self::default() }
     }
@@ -165,18 +166,18 @@ impl Web {
     }
 }
 
-impl FetchKeys for Web {
+impl FetchKeys for KeyServer {
     async fn fetch(&self, url: &Url) -> Result<Vec<u8>, String> {
         self.asked.lock().unwrap().push(url.to_string());
         self.sets.get(url.as_str()).cloned().ok_or_else(|| "404".to_owned())
     }
 }
 
-fn from(url: &str) -> Trust {
-    Trust { card_url: Some(Url::parse(url).unwrap()), now: 1_700_000_000, ..Trust::default() }
+fn from(url: &str) -> TrustPolicy {
+    TrustPolicy { card_url: Some(Url::parse(url).unwrap()), now: 1_700_000_000, ..TrustPolicy::default() }
 }
 
-fn reason(verdict: Verdict) -> Reason {
+fn reason(verdict: Verdict) -> SignatureFault {
     match verdict {
         Verdict::Unverifiable { reason } => reason,
         other => panic!("expected a reason, found {other:?}"),
@@ -188,19 +189,19 @@ const KEYS: &str = "https://agent.example/keys.json";
 
 #[tokio::test]
 async fn keys_are_fetched_from_the_cards_own_host_once_for_all_its_signatures() {
-    let signer = Signer::new(1);
-    let web = Web::with(KEYS, &signer.keys("k"));
-    let stranger = Signer::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
+    let signer = TestSigner::new(1);
+    let web = KeyServer::with(KEYS, &signer.keys("k"));
+    let stranger = TestSigner::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
     let own = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
     let verdict = verify(&signed_by(vec![stranger, own]), &from(HOME), &web).await;
     let Verdict::Verified { kid, source, .. } = verdict else { panic!("{verdict:?}") };
-    assert_eq!((kid.as_str(), source), ("k", Source::Fetched(Url::parse(KEYS).unwrap())));
+    assert_eq!((kid.as_str(), source), ("k", CardKeySource::Fetched(Url::parse(KEYS).unwrap())));
     assert_eq!(web.asked(), [KEYS]);
 }
 
 #[tokio::test]
 async fn a_jku_that_leads_astray_is_not_followed() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     for (place, jku) in [
         (HOME, "https://evil.example/keys.json"),
         (HOME, "https://agent.example.evil.example/keys.json"),
@@ -215,7 +216,7 @@ async fn a_jku_that_leads_astray_is_not_followed() {
         ("http://agent.example/card.json", KEYS),
         ("http://127.0.0.1:8080/card.json", "http://127.0.0.1:8080/keys.json"),
     ] {
-        let web = Web::with(jku, &signer.keys("k"));
+        let web = KeyServer::with(jku, &signer.keys("k"));
         let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku}));
         let reason = reason(verify(&card, &from(place), &web).await);
         assert_eq!(reason.code(), "jku_refused", "{jku}");
@@ -225,11 +226,11 @@ async fn a_jku_that_leads_astray_is_not_followed() {
 
 #[tokio::test]
 async fn plain_http_is_for_loopback_and_only_when_asked_for() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     for (host, fine) in [("127.0.0.1:8080", true), ("localhost", true), ("[::1]:9", true), ("agent.example", false)] {
         let (place, jku) = (format!("http://{host}/card.json"), format!("http://{host}/keys.json"));
-        let web = Web::with(&jku, &signer.keys("k"));
-        let trust = Trust { plain_loopback: true, ..from(&place) };
+        let web = KeyServer::with(&jku, &signer.keys("k"));
+        let trust = TrustPolicy { plain_loopback: true, ..from(&place) };
         let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
         assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{host}: {verdict:?}");
     }
@@ -237,8 +238,9 @@ async fn plain_http_is_for_loopback_and_only_when_asked_for() {
 
 #[tokio::test]
 async fn a_place_named_by_the_user_is_trusted_by_origin_and_path() {
-    let signer = Signer::new(1);
-    let trust = Trust { roots: vec![Url::parse("https://keys.example/agents").unwrap()], ..Trust::default() };
+    let signer = TestSigner::new(1);
+    let trust =
+        TrustPolicy { roots: vec![Url::parse("https://keys.example/agents").unwrap()], ..TrustPolicy::default() };
     for (jku, fine) in [
         ("https://keys.example/agents/a.json", true),
         ("https://keys.example/agents", true),
@@ -246,7 +248,7 @@ async fn a_place_named_by_the_user_is_trusted_by_origin_and_path() {
         ("https://keys.example/agents/../others.json", false),
         ("https://keys.example:444/agents/a.json", false),
     ] {
-        let web = Web::with(jku, &signer.keys("k"));
+        let web = KeyServer::with(jku, &signer.keys("k"));
         let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
         assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{jku}: {verdict:?}");
     }
@@ -254,18 +256,18 @@ async fn a_place_named_by_the_user_is_trusted_by_origin_and_path() {
 
 #[tokio::test]
 async fn a_key_given_by_the_user_is_not_looked_up_anywhere_else() {
-    let (pinned, other) = (Signer::new(1), Signer::new(2));
-    let web = Web::with(KEYS, &other.keys("k"));
+    let (pinned, other) = (TestSigner::new(1), TestSigner::new(2));
+    let web = KeyServer::with(KEYS, &other.keys("k"));
     let keys = Jwks::parse(pinned.keys("k").to_string().as_bytes()).unwrap();
-    let trust = Trust { keys, ..from(HOME) };
+    let trust = TrustPolicy { keys, ..from(HOME) };
     let card = other.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
-    assert_eq!(reason(verify(&card, &trust, &web).await), Reason::Wrong);
+    assert_eq!(reason(verify(&card, &trust, &web).await), SignatureFault::BadSignature);
     assert!(web.asked().is_empty());
 }
 
 #[tokio::test]
 async fn key_sets_that_cannot_be_read_leave_a_card_unverifiable() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": KEYS}));
     let huge = vec![b' '; JWKS_BYTES_MAX + 1];
     for (body, code) in [
@@ -274,28 +276,28 @@ async fn key_sets_that_cannot_be_read_leave_a_card_unverifiable() {
         (br#"{"keys":[]}"#, "unknown_key"),
         (br#"{"keys":[{"kty":"oct","kid":"k","k":"AAAA"}]}"#, "unknown_key"),
     ] {
-        let web = Web { sets: HashMap::from([(KEYS.to_owned(), body.to_vec())]), ..Web::default() };
+        let web = KeyServer { sets: HashMap::from([(KEYS.to_owned(), body.to_vec())]), ..KeyServer::default() };
         assert_eq!(reason(verify(&card, &from(HOME), &web).await).code(), code);
     }
-    assert_eq!(reason(verify(&card, &from(HOME), &Web::default()).await).code(), "keys_unavailable");
+    assert_eq!(reason(verify(&card, &from(HOME), &KeyServer::default()).await).code(), "keys_unavailable");
     assert_eq!(reason(verify(&card, &from(HOME), &NoFetch).await).code(), "keys_unavailable");
 }
 
 #[tokio::test]
 async fn an_expired_key_vouches_for_nothing() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     let mut keys = signer.keys("k");
     keys["keys"][0]["exp"] = json!(1_699_999_999);
-    let trust = Trust { keys: Jwks::parse(keys.to_string().as_bytes()).unwrap(), ..from(HOME) };
+    let trust = TrustPolicy { keys: Jwks::parse(keys.to_string().as_bytes()).unwrap(), ..from(HOME) };
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k"}));
-    assert_eq!(reason(verify(&card, &trust, &NoFetch).await), Reason::KeyExpired("k".to_owned()));
+    assert_eq!(reason(verify(&card, &trust, &NoFetch).await), SignatureFault::KeyExpired("k".to_owned()));
 }
 
 #[tokio::test]
 async fn an_issuer_must_be_the_cards_host() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     let keys = Jwks::parse(signer.keys("k").to_string().as_bytes()).unwrap();
-    let trust = Trust { keys: keys.clone(), ..from(HOME) };
+    let trust = TrustPolicy { keys: keys.clone(), ..from(HOME) };
     for (issuer, fine) in [
         ("agent.example", true),
         ("Agent.Example", true),
@@ -314,27 +316,27 @@ async fn an_issuer_must_be_the_cards_host() {
         }
     }
     // A file has no host, and this card does not name the agent's URL.
-    let from_file = Trust { keys, ..Trust::default() };
+    let from_file = TrustPolicy { keys, ..TrustPolicy::default() };
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k", "iss": "agent.example"}));
     assert_eq!(reason(verify(&card, &from_file, &NoFetch).await).code(), "foreign_issuer");
 }
 
 #[tokio::test]
 async fn of_several_bad_signatures_the_wrong_one_is_reported() {
-    let signer = Signer::new(1);
-    let trust = Trust { keys: Jwks::parse(signer.keys("k").to_string().as_bytes()).unwrap(), ..from(HOME) };
+    let signer = TestSigner::new(1);
+    let trust = TrustPolicy { keys: Jwks::parse(signer.keys("k").to_string().as_bytes()).unwrap(), ..from(HOME) };
     let unknown = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "other"}));
-    let wrong = Signer::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k"}));
+    let wrong = TestSigner::new(2).sign(&card(), &json!({"alg": "EdDSA", "kid": "k"}));
     let both = signed_by(vec![unknown.clone(), wrong]);
-    assert_eq!(reason(verify(&both, &trust, &NoFetch).await), Reason::Wrong);
+    assert_eq!(reason(verify(&both, &trust, &NoFetch).await), SignatureFault::BadSignature);
     let first = signed_by(vec![unknown, json!({"protected": 7, "signature": ""})]);
-    assert_eq!(reason(verify(&first, &trust, &NoFetch).await), Reason::UnknownKey("other".to_owned()));
+    assert_eq!(reason(verify(&first, &trust, &NoFetch).await), SignatureFault::UnknownKey("other".to_owned()));
 }
 
 #[tokio::test]
 async fn limits_hold_and_odd_shapes_are_malformed() {
     let trust = from(HOME);
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     let one = signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k"}));
     let crowd = signed_by(vec![one; SIGNATURES_MAX + 1]);
     assert_eq!(reason(verify(&crowd, &trust, &NoFetch).await).code(), "malformed");
@@ -355,19 +357,19 @@ async fn limits_hold_and_odd_shapes_are_malformed() {
     let jku = |n: usize| format!("https://agent.example/keys-{n}.json");
     let places =
         (0..=KEY_FETCHES_MAX).map(|n| signer.sign(&card(), &json!({"alg": "EdDSA", "kid": "k", "jku": jku(n)})));
-    let web = Web::with(&jku(KEY_FETCHES_MAX), &signer.keys("k"));
+    let web = KeyServer::with(&jku(KEY_FETCHES_MAX), &signer.keys("k"));
     assert!(matches!(verify(&signed_by(places.collect()), &trust, &web).await, Verdict::Unverifiable { .. }));
     assert_eq!(web.asked().len(), KEY_FETCHES_MAX);
 }
 
 /// A signer with a certificate: its key, its algorithm and its chain.
-struct Certified {
+struct CertificateSigner {
     key: jsonwebtoken::EncodingKey,
     algorithm: jsonwebtoken::Algorithm,
     chain: Vec<String>,
 }
 
-impl Certified {
+impl CertificateSigner {
     fn new(chain: &str, key: jsonwebtoken::EncodingKey, algorithm: jsonwebtoken::Algorithm) -> Self {
         let ders = CertificateDer::pem_slice_iter(chain.as_bytes()).map(|der| STANDARD.encode(der.unwrap())).collect();
         Self { key, algorithm, chain: ders }
@@ -389,7 +391,7 @@ impl Certified {
         let mut header = json!({"alg": format!("{:?}", self.algorithm), "kid": "k", "x5c": self.chain});
         header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let protected = URL_SAFE_NO_PAD.encode(header.to_string());
-        let input = digest::signing_input(&protected, &digest::card_agreed(&card()).unwrap().unwrap());
+        let input = digest::signing_input(&protected, &digest::unambiguous_card(&card()).unwrap().unwrap());
         let signature = jsonwebtoken::crypto::sign(&input, &self.key, self.algorithm).unwrap();
         signed_by(vec![json!({"protected": protected, "signature": signature})])
     }
@@ -398,17 +400,17 @@ impl Certified {
 /// A time at which the certificates of the tests are valid.
 const LATER: u64 = 1_900_000_000;
 
-fn certified(url: &str) -> Trust {
+fn certified(url: &str) -> TrustPolicy {
     let authorities = Authorities::parse(include_bytes!("../../tests/vectors/x5c/root.pem")).unwrap();
-    Trust { authorities, now: LATER, ..from(url) }
+    TrustPolicy { authorities, now: LATER, ..from(url) }
 }
 
 #[tokio::test]
 async fn a_certificate_for_the_cards_host_vouches_for_every_kind_of_key() {
-    for signer in Certified::all() {
+    for signer in CertificateSigner::all() {
         let verdict = verify(&signer.signed(&json!({})), &certified(HOME), &NoFetch).await;
         assert!(
-            matches!(&verdict, Verdict::Verified { kid, source: Source::Certified, .. } if kid == "k"),
+            matches!(&verdict, Verdict::Verified { kid, source: CardKeySource::Certified, .. } if kid == "k"),
             "{verdict:?}"
         );
     }
@@ -416,19 +418,19 @@ async fn a_certificate_for_the_cards_host_vouches_for_every_kind_of_key() {
 
 #[tokio::test]
 async fn a_certificate_that_does_not_hold_is_no_reason() {
-    let [signer, other, _] = Certified::all();
-    let why = async |card: &str, trust: &Trust| reason(verify(card, trust, &NoFetch).await);
+    let [signer, other, _] = CertificateSigner::all();
+    let why = async |card: &str, trust: &TrustPolicy| reason(verify(card, trust, &NoFetch).await);
     let good = signer.signed(&json!({}));
     let lone =
         include_str!("../../tests/vectors/x5c/rsa.pem").split_inclusive("-----END CERTIFICATE-----").next().unwrap();
     for trust in [
         certified("https://other.example/.well-known/agent-card.json"),
         certified("https://sub.agent.example/card.json"),
-        Trust { now: 1_000_000_000, ..certified(HOME) },
-        Trust { now: 1_000_000_000_000, ..certified(HOME) },
-        Trust { card_url: None, ..certified(HOME) },
+        TrustPolicy { now: 1_000_000_000, ..certified(HOME) },
+        TrustPolicy { now: 1_000_000_000_000, ..certified(HOME) },
+        TrustPolicy { card_url: None, ..certified(HOME) },
         // A signer's own certificate is no authority for another signer.
-        Trust { authorities: Authorities::parse(lone.as_bytes()).unwrap(), ..certified(HOME) },
+        TrustPolicy { authorities: Authorities::parse(lone.as_bytes()).unwrap(), ..certified(HOME) },
     ] {
         assert_eq!(why(&good, &trust).await.code(), "x5c_refused", "{trust:?}");
     }
@@ -441,7 +443,7 @@ async fn a_certificate_that_does_not_hold_is_no_reason() {
     let garbage = signer.signed(&json!({"x5c": ["AAAA"]}));
     assert_eq!(why(&garbage, &certified(HOME)).await.code(), "x5c_refused");
     let tampered = good.replace("\"Agent\"", "\"Agnet\"");
-    assert_eq!(why(&tampered, &certified(HOME)).await, Reason::Wrong);
+    assert_eq!(why(&tampered, &certified(HOME)).await, SignatureFault::BadSignature);
     let foreign = signer.signed(&json!({"iss": "evil.example"}));
     assert_eq!(why(&foreign, &certified(HOME)).await.code(), "foreign_issuer");
 }
@@ -459,37 +461,37 @@ fn a_bundle_of_authorities_is_pem_with_certificates() {
 
 #[tokio::test]
 async fn a_registry_has_keys_by_host() {
-    let signer = Signer::new(1);
-    let registry = |url: &str| Trust { registry: Some(Url::parse(url).unwrap()), roots_only: true, ..from(HOME) };
+    let signer = TestSigner::new(1);
+    let registry = |url: &str| TrustPolicy { registry: Some(Url::parse(url).unwrap()), roots_only: true, ..from(HOME) };
     let entry = "https://keys.example/agents/agent.example";
     let card = signer.signed(&json!({"alg": "EdDSA", "kid": "k"}));
     for place in ["https://keys.example/agents", "https://keys.example/agents/"] {
-        let web = Web::with(entry, &signer.keys("k"));
+        let web = KeyServer::with(entry, &signer.keys("k"));
         let verdict = verify(&card, &registry(place), &web).await;
         assert!(
-            matches!(&verdict, Verdict::Verified { source: Source::Registered(url), .. } if url.as_str() == entry),
+            matches!(&verdict, Verdict::Verified { source: CardKeySource::Registered(url), .. } if url.as_str() == entry),
             "{verdict:?}"
         );
         assert_eq!(web.asked(), [entry]);
     }
-    let why = async |trust: &Trust, web: &Web| reason(verify(&card, trust, web).await).code();
+    let why = async |trust: &TrustPolicy, web: &KeyServer| reason(verify(&card, trust, web).await).code();
     let there = registry("https://keys.example/agents");
-    assert_eq!(why(&there, &Web::with(entry, &signer.keys("another"))).await, "unknown_key");
-    assert_eq!(why(&there, &Web::default()).await, "keys_unavailable");
-    assert_eq!(why(&registry("http://keys.example/agents"), &Web::default()).await, "jku_refused");
+    assert_eq!(why(&there, &KeyServer::with(entry, &signer.keys("another"))).await, "unknown_key");
+    assert_eq!(why(&there, &KeyServer::default()).await, "keys_unavailable");
+    assert_eq!(why(&registry("http://keys.example/agents"), &KeyServer::default()).await, "jku_refused");
     // A registry on this machine is allowed, and a file has no entry.
     let local = "http://127.0.0.1:9/agent.example";
-    let verdict = verify(&card, &registry("http://127.0.0.1:9"), &Web::with(local, &signer.keys("k"))).await;
+    let verdict = verify(&card, &registry("http://127.0.0.1:9"), &KeyServer::with(local, &signer.keys("k"))).await;
     assert!(matches!(verdict, Verdict::Verified { .. }), "{verdict:?}");
-    let web = Web::with(entry, &signer.keys("k"));
-    assert_eq!(why(&Trust { card_url: None, ..there.clone() }, &web).await, "unknown_key");
+    let web = KeyServer::with(entry, &signer.keys("k"));
+    assert_eq!(why(&TrustPolicy { card_url: None, ..there.clone() }, &web).await, "unknown_key");
     assert!(web.asked().is_empty());
 }
 
 #[tokio::test]
 async fn with_roots_alone_a_host_does_not_vouch_for_itself() {
-    let signer = Signer::new(1);
-    let trust = Trust {
+    let signer = TestSigner::new(1);
+    let trust = TrustPolicy {
         registry: Some(Url::parse("https://keys.example/agents").unwrap()),
         roots: vec![Url::parse("https://more.example/").unwrap()],
         roots_only: true,
@@ -501,9 +503,9 @@ async fn with_roots_alone_a_host_does_not_vouch_for_itself() {
         ("https://keys.example/elsewhere", false),
         ("https://more.example/keys.json", true),
     ] {
-        let web = Web::with(jku, &signer.keys("k"));
+        let web = KeyServer::with(jku, &signer.keys("k"));
         let sets = HashMap::from([("https://keys.example/agents/agent.example".to_owned(), b"{\"keys\":[]}".to_vec())]);
-        let web = Web { sets: web.sets.into_iter().chain(sets).collect(), ..Web::default() };
+        let web = KeyServer { sets: web.sets.into_iter().chain(sets).collect(), ..KeyServer::default() };
         let verdict = verify(&signer.signed(&json!({"alg": "EdDSA", "kid": "k", "jku": jku})), &trust, &web).await;
         assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{jku}: {verdict:?}");
         assert_eq!(web.asked().contains(&jku.to_owned()), fine, "{jku}");
@@ -512,15 +514,15 @@ async fn with_roots_alone_a_host_does_not_vouch_for_itself() {
 
 #[tokio::test]
 async fn a_key_set_that_the_card_names_is_a_stranger_too() {
-    let signer = Signer::new(1);
+    let signer = TestSigner::new(1);
     for (place, fine) in [(KEYS, true), ("https://evil.example/keys.json", false)] {
         let mut card = card();
         card["jwks_uri"] = json!(place);
         let protected = URL_SAFE_NO_PAD.encode(r#"{"alg":"EdDSA","kid":"k"}"#);
-        let payload = digest::card(&card, Form::AsReceived).unwrap();
+        let payload = digest::card(&card, CanonicalForm::AsReceived).unwrap();
         let signature = URL_SAFE_NO_PAD.encode(signer.0.sign(&digest::signing_input(&protected, &payload)));
         card["signatures"] = json!([{"protected": protected, "signature": signature}]);
-        let verdict = verify(&card.to_string(), &from(HOME), &Web::with(place, &signer.keys("k"))).await;
+        let verdict = verify(&card.to_string(), &from(HOME), &KeyServer::with(place, &signer.keys("k"))).await;
         assert_eq!(matches!(verdict, Verdict::Verified { .. }), fine, "{place}: {verdict:?}");
     }
 }

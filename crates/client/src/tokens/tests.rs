@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
-fn key(origin: &str) -> Key {
-    Key { origin: origin.to_owned(), scheme: "../../etc/passwd".to_owned(), client_id: "me".to_owned() }
+fn key(origin: &str) -> TokenKey {
+    TokenKey { origin: origin.to_owned(), scheme: "../../etc/passwd".to_owned(), client_id: "me".to_owned() }
 }
 
-fn stored(origin: &str, access: &str, expires: u64) -> Stored {
+fn stored(origin: &str, access: &str, expires: u64) -> StoredToken {
     let token = Token {
         access: Secret::new(access),
         refresh: Some(Secret::new(format!("refresh-{access}"))),
@@ -17,12 +17,12 @@ fn stored(origin: &str, access: &str, expires: u64) -> Stored {
         scopes: vec!["read".to_owned()],
     };
     let token_url = "https://as.example/token".to_owned();
-    Stored { key: key(origin), token, flow: "deviceCode".to_owned(), token_url, refresh_url: None }
+    StoredToken { key: key(origin), token, flow: "deviceCode".to_owned(), token_url, refresh_url: None }
 }
 
-fn store() -> (TempDir, Store) {
+fn store() -> (TempDir, TokenStore) {
     let home = TempDir::new().unwrap();
-    let store = Store::new(home.path().join("sabir").join("tokens"));
+    let store = TokenStore::new(home.path().join("sabir").join("tokens"));
     (home, store)
 }
 
@@ -54,13 +54,13 @@ fn names_are_hashes_that_tell_every_key_from_every_other() {
     assert_eq!(path.parent(), Some(store.dir.as_path()));
     let name = path.file_stem().unwrap().to_str().unwrap();
     assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
-    let split = |origin: &str, scheme: &str| Key {
+    let split = |origin: &str, scheme: &str| TokenKey {
         origin: origin.to_owned(),
         scheme: scheme.to_owned(),
         client_id: String::new(),
     };
-    assert_ne!(stem(&split("ab", "c")), stem(&split("a", "bc")));
-    assert_ne!(stem(&split("a\",\"b", "c")), stem(&split("a", "b\",\"c")));
+    assert_ne!(file_stem(&split("ab", "c")), file_stem(&split("a", "bc")));
+    assert_ne!(file_stem(&split("a\",\"b", "c")), file_stem(&split("a", "b\",\"c")));
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn a_file_open_to_others_is_refused_and_a_login_mends_it() {
     for open in [0o640, 0o604, 0o660, 0o610] {
         fs::set_permissions(&path, fs::Permissions::from_mode(open)).unwrap();
         let error = store.load(&key(A)).unwrap_err();
-        assert!(matches!(&error, Error::Exposed { mode, .. } if *mode == open), "{error}");
+        assert!(matches!(&error, TokenStoreError::Exposed { mode, .. } if *mode == open), "{error}");
         assert!(error.to_string().contains("chmod"), "{error}");
     }
     store.save(&stored(A, "two", 9)).unwrap();
     assert!(store.load(&key(A)).unwrap().is_some());
     // Any user who can write to the directory could place a file there.
     fs::set_permissions(&store.dir, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(matches!(store.load(&key(A)), Err(Error::Exposed { .. })));
+    assert!(matches!(store.load(&key(A)), Err(TokenStoreError::Exposed { .. })));
     store.save(&stored(A, "three", 9)).unwrap();
     assert_eq!(mode(&store.dir), 0o700);
     assert!(store.load(&key(A)).unwrap().is_some());
@@ -103,12 +103,12 @@ fn a_damaged_file_is_an_error_that_quotes_no_secret() {
     ] {
         fs::write(&path, text).unwrap();
         let error = store.load(&key(A)).unwrap_err();
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(matches!(error, TokenStoreError::Damaged { .. }), "{error}");
         assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error}");
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(matches!(store.load(&key(A)), Err(Error::Damaged { .. })));
+    assert!(matches!(store.load(&key(A)), Err(TokenStoreError::Damaged { .. })));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_logout_leaves_nothing_of_that_token_and_all_of_the_others() {
     store.save(&stored(A, "one", 9)).unwrap();
     store.save(&stored(B, "two", 9)).unwrap();
     // The leftover of a crash between writing and renaming.
-    fs::write(store.dir.join(format!(".{}.0000.tmp", stem(&key(A)))), "one").unwrap();
+    fs::write(store.dir.join(format!(".{}.0000.tmp", file_stem(&key(A)))), "one").unwrap();
     assert!(store.remove(&key(A)).unwrap());
     assert_eq!(store.load(&key(A)).unwrap(), None);
     assert_eq!(fs::read_dir(&store.dir).unwrap().count(), 1);
@@ -167,14 +167,14 @@ async fn of_many_who_find_a_token_stale_one_renews_it() {
     let renewals = AtomicU32::new(0);
     let one = async || {
         // Each renewal uses its own store, like another process.
-        let store = Store::new(store.dir.clone());
-        let renew = async |old: Stored| {
+        let store = TokenStore::new(store.dir.clone());
+        let renew = async |old: StoredToken| {
             assert_eq!(old.token.access.expose(), "old");
             renewals.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(30)).await;
             Ok::<_, ()>(stored(A, "new", 9000).token)
         };
-        store.fresh(&key(A), 990, Duration::from_secs(20), renew).await.unwrap().unwrap().stored.token.access
+        store.usable_token(&key(A), 990, Duration::from_secs(20), renew).await.unwrap().unwrap().stored.token.access
     };
     let all = futures_util::future::join_all((0..8).map(|_| one())).await;
     assert!(all.iter().all(|access| access.expose() == "new"));
@@ -186,9 +186,9 @@ async fn of_many_who_find_a_token_stale_one_renews_it() {
 async fn a_fresh_token_is_not_renewed_and_a_missing_one_not_invented() {
     let (_home, store) = store();
     let never = async |_| -> Result<Token, ()> { panic!("nothing to renew") };
-    assert!(store.fresh(&key(A), 0, Duration::ZERO, never).await.unwrap().is_none());
+    assert!(store.usable_token(&key(A), 0, Duration::ZERO, never).await.unwrap().is_none());
     store.save(&stored(A, "one", 1000)).unwrap();
-    let fresh = store.fresh(&key(A), 939, Duration::ZERO, never).await.unwrap().unwrap();
+    let fresh = store.usable_token(&key(A), 939, Duration::ZERO, never).await.unwrap().unwrap();
     assert!(fresh.stored.token.access.expose() == "one" && fresh.unsaved.is_none());
 }
 
@@ -196,15 +196,15 @@ async fn a_fresh_token_is_not_renewed_and_a_missing_one_not_invented() {
 async fn a_failed_renewal_changes_nothing_and_a_lock_that_is_held_is_said() {
     let (_home, store) = store();
     store.save(&stored(A, "one", 1000)).unwrap();
-    let refused = store.fresh(&key(A), 1000, Duration::ZERO, async |_| Err("revoked")).await;
-    assert!(matches!(refused, Err(FreshError::Renewal("revoked"))));
+    let refused = store.usable_token(&key(A), 1000, Duration::ZERO, async |_| Err("revoked")).await;
+    assert!(matches!(refused, Err(UsableTokenError::Renewal("revoked"))));
     assert_eq!(store.load(&key(A)).unwrap(), Some(stored(A, "one", 1000)));
     let held = store.lock(&key(A), Duration::ZERO).await.unwrap();
     let renew = async |_| Ok::<_, ()>(stored(A, "two", 9000).token);
-    let busy = store.fresh(&key(A), 1000, Duration::from_millis(60), renew).await;
-    assert!(matches!(busy, Err(FreshError::Store(Error::Busy { .. }))));
+    let busy = store.usable_token(&key(A), 1000, Duration::from_millis(60), renew).await;
+    assert!(matches!(busy, Err(UsableTokenError::Store(TokenStoreError::Busy { .. }))));
     drop(held);
-    let renewed = store.fresh(&key(A), 1000, Duration::ZERO, renew).await.unwrap().unwrap();
+    let renewed = store.usable_token(&key(A), 1000, Duration::ZERO, renew).await.unwrap().unwrap();
     assert_eq!(renewed.stored.token.access.expose(), "two");
     assert_eq!(renewed.stored.renewal_url(), "https://as.example/token");
 }

@@ -1,19 +1,19 @@
 //! The gRPC transport for A2A 1.0 and 0.3.
 
-mod counted;
+mod counted_channel;
 
-use super::{Line, Numbered, Opened, lineage, said_answer, said_event};
-use crate::authorise::Leaving;
-use crate::door::{ANSWER_BYTES_MAX, As, Door, explain, sensitive};
+use super::{AgentTransport, EventStream, NumberedEvent, answer_response, event_response, lineage};
 use crate::egress::ResolveError;
-use crate::error::{UnreachableCause, Whose};
-use crate::{Error, Note, Said, TransportCode};
+use crate::error::{FailureSide, UnreachableCause};
+use crate::http_client::{ANSWER_BYTES_MAX, ConnectionPool, HttpClient, describe_failure, sensitive_header};
+use crate::request_credential::UnsentRequest;
+use crate::{AgentResponse, Error, Observation, TransportCode};
 use bytes::Bytes;
-use counted::Counted;
+use counted_channel::CountedChannel;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
-use sabir_proto::{Answer, Call, TheirEvent};
+use sabir_proto::{Call, WireEvent, WireReply};
 use sabir_wire::pb::{a2a_v03, lf_a2a_v1};
 use sabir_wire::{Dialect, Losses, v1, v03};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use url::Url;
 
-type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<Counted>;
-type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<Counted>;
+type ClientV1 = lf_a2a_v1::a2a_service_client::A2aServiceClient<CountedChannel>;
+type ClientV03 = a2a_v03::a2a_service_client::A2aServiceClient<CountedChannel>;
 
 /// The interval of HTTP/2 pings on connections with open calls, and the time limit of their answers.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open stream of events.
-pub(crate) struct Events {
-    line: Arc<Line>,
+pub(crate) struct GrpcEvents {
+    transport: Arc<AgentTransport>,
     stream: Stream,
 }
 
@@ -40,27 +40,31 @@ enum Stream {
     V03(tonic::Streaming<a2a_v03::StreamResponse>),
 }
 
-pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
-    let limit = line.door.timeouts().answer;
+pub(super) async fn send_call(line: &AgentTransport, call: &Call) -> Result<AgentResponse<WireReply>, Error> {
+    let limit = line.http_client.timeouts().answer;
     let beside = &metadata(line, call).await?;
-    let begun = announce(line, call);
+    let begun = observe_request(line, call);
     let mut losses = Losses::new();
     let answer = match line.chosen.dialect {
-        Dialect::V1 => tokio::time::timeout(limit, ask_v1(line, call, beside)).await,
-        _ => tokio::time::timeout(limit, ask_v03(line, call, beside, &mut losses)).await,
+        Dialect::V1 => tokio::time::timeout(limit, call_v1(line, call, beside)).await,
+        _ => tokio::time::timeout(limit, call_v03(line, call, beside, &mut losses)).await,
     };
     let mut answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
     line.files.read_answer(&mut answer);
-    let said = said_answer(line.chosen.dialect, answer, None, losses);
-    line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
-    line.door.note(&Note::Body { bytes: said.bytes() });
+    let said = answer_response(line.chosen.dialect, answer, None, losses);
+    line.http_client.observe(&Observation::Response {
+        status: StatusCode::OK,
+        headers: &HeaderMap::new(),
+        elapsed: begun.elapsed(),
+    });
+    line.http_client.observe(&Observation::Body { bytes: said.bytes() });
     Ok(said)
 }
 
-pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error> {
-    let limit = line.door.timeouts().answer;
+pub(super) async fn open_stream(line: &Arc<AgentTransport>, call: &Call) -> Result<EventStream, Error> {
+    let limit = line.http_client.timeouts().answer;
     let beside = &metadata(line, call).await?;
-    let begun = announce(line, call);
+    let begun = observe_request(line, call);
     let opened = async {
         Ok::<_, Error>(match line.chosen.dialect {
             Dialect::V1 => {
@@ -70,39 +74,43 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call) -> Result<Opened, Error>
                     v1::grpc::request::Request::Subscribe(r) => client.subscribe_to_task(wrap(beside, r)).await,
                     _ => return Err(no_stream()),
                 };
-                Stream::V1(stream.map_err(|s| refused(line, &s))?.into_inner())
+                Stream::V1(stream.map_err(|s| status_error(line, &s))?.into_inner())
             }
             _ => {
                 let mut client = client_v03(line).await?;
-                let stream = match v03::grpc::request::Request::of(&line.for_agent(call), &mut Losses::new())? {
+                let stream = match v03::grpc::request::Request::of(&line.with_agent_files(call), &mut Losses::new())? {
                     v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(beside, r)).await,
                     v03::grpc::request::Request::Subscribe(r) => client.task_subscription(wrap(beside, r)).await,
                     _ => return Err(no_stream()),
                 };
-                Stream::V03(stream.map_err(|s| refused(line, &s))?.into_inner())
+                Stream::V03(stream.map_err(|s| status_error(line, &s))?.into_inner())
             }
         })
     };
     let stream = tokio::time::timeout(limit, opened)
         .await
         .map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
-    line.door.note(&Note::Response { status: StatusCode::OK, headers: &HeaderMap::new(), elapsed: begun.elapsed() });
-    Ok(Opened::Grpc(Box::new(Events { line: line.clone(), stream })))
+    line.http_client.observe(&Observation::Response {
+        status: StatusCode::OK,
+        headers: &HeaderMap::new(),
+        elapsed: begun.elapsed(),
+    });
+    Ok(EventStream::Grpc(Box::new(GrpcEvents { transport: line.clone(), stream })))
 }
 
-impl Events {
-    pub(super) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
+impl GrpcEvents {
+    pub(super) async fn next(&mut self) -> Result<Option<NumberedEvent>, Error> {
         // There is no read timeout: HTTP/2 pings detect a dead connection.
         let mut losses = Losses::new();
         let Some(mut event) = self.read(&mut losses).await? else { return Ok(None) };
-        self.line.files.read_event(&mut event);
-        let said = said_event(self.line.chosen.dialect, event, None, losses);
-        self.line.door.note(&Note::Frame { id: None, data: said.json() });
-        Ok(Some(Numbered { id: None, said }))
+        self.transport.files.read_event(&mut event);
+        let said = event_response(self.transport.chosen.dialect, event, None, losses);
+        self.transport.http_client.observe(&Observation::Frame { id: None, data: said.json() });
+        Ok(Some(NumberedEvent { id: None, said }))
     }
 
-    async fn read(&mut self, losses: &mut Losses) -> Result<Option<TheirEvent>, Error> {
-        let lost = |line: &Line, status: &tonic::Status| match refused(line, status) {
+    async fn read(&mut self, losses: &mut Losses) -> Result<Option<WireEvent>, Error> {
+        let lost = |line: &AgentTransport, status: &tonic::Status| match status_error(line, status) {
             Error::Unreachable { reason, .. } => Error::StreamLost { task: None, reason },
             other => other,
         };
@@ -110,21 +118,21 @@ impl Events {
             Stream::V1(stream) => match stream.message().await {
                 Ok(Some(event)) => Ok(Some(v1::grpc::reply::read_event(event)?)),
                 Ok(None) => Ok(None),
-                Err(status) => Err(lost(&self.line, &status)),
+                Err(status) => Err(lost(&self.transport, &status)),
             },
             Stream::V03(stream) => match stream.message().await {
                 Ok(Some(event)) => Ok(Some(v03::grpc::reply::read_event(event, losses)?.event)),
                 Ok(None) => Ok(None),
-                Err(status) => Err(lost(&self.line, &status)),
+                Err(status) => Err(lost(&self.transport, &status)),
             },
         }
     }
 }
 
-async fn ask_v1(line: &Line, call: &Call, beside: &HeaderMap) -> Result<Answer, Error> {
+async fn call_v1(line: &AgentTransport, call: &Call, beside: &HeaderMap) -> Result<WireReply, Error> {
     use v1::grpc::{reply, request::Request};
     let mut client = client_v1(line).await?;
-    let no = |status: tonic::Status| refused(line, &status);
+    let no = |status: tonic::Status| status_error(line, &status);
     Ok(match Request::of(call) {
         Request::Send(r) => reply::read_sent(client.send_message(wrap(beside, r)).await.map_err(no)?.into_inner())?,
         Request::Get(r) => task(reply::read_task(client.get_task(wrap(beside, r)).await.map_err(no)?.into_inner())?),
@@ -143,25 +151,30 @@ async fn ask_v1(line: &Line, call: &Call, beside: &HeaderMap) -> Result<Answer, 
         Request::ListPush(r) => {
             let of = of_task(call)?;
             let page = client.list_task_push_notification_configs(wrap(beside, r)).await.map_err(no)?.into_inner();
-            Answer::Pushes(of, reply::read_pushes(page)?)
+            WireReply::Pushes(of, reply::read_pushes(page)?)
         }
         Request::DeletePush(r) => {
             client.delete_task_push_notification_config(wrap(beside, r)).await.map_err(no)?;
-            Answer::Deleted
+            WireReply::Deleted
         }
         Request::ExtendedCard(r) => {
             let card = client.get_extended_agent_card(wrap(beside, r)).await.map_err(no)?.into_inner();
-            Answer::Card(Box::new(reply::read_card(card)?))
+            WireReply::Card(Box::new(reply::read_card(card)?))
         }
         Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
     })
 }
 
-async fn ask_v03(line: &Line, call: &Call, beside: &HeaderMap, losses: &mut Losses) -> Result<Answer, Error> {
+async fn call_v03(
+    line: &AgentTransport,
+    call: &Call,
+    beside: &HeaderMap,
+    losses: &mut Losses,
+) -> Result<WireReply, Error> {
     use v03::grpc::{reply, request::Request};
     let mut client = client_v03(line).await?;
-    let no = |status: tonic::Status| refused(line, &status);
-    Ok(match Request::of(&line.for_agent(call), losses)? {
+    let no = |status: tonic::Status| status_error(line, &status);
+    Ok(match Request::of(&line.with_agent_files(call), losses)? {
         Request::Send(r) => {
             reply::read_sent(client.send_message(wrap(beside, r)).await.map_err(no)?.into_inner(), losses)?
         }
@@ -182,26 +195,26 @@ async fn ask_v03(line: &Line, call: &Call, beside: &HeaderMap, losses: &mut Loss
         Request::ListPush(r) => {
             let of = of_task(call)?;
             let page = client.list_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
-            Answer::Pushes(of, reply::read_pushes(page, losses)?)
+            WireReply::Pushes(of, reply::read_pushes(page, losses)?)
         }
         Request::DeletePush(r) => {
             client.delete_task_push_notification_config(wrap(beside, r)).await.map_err(no)?;
-            Answer::Deleted
+            WireReply::Deleted
         }
         Request::ExtendedCard(r) => {
             let card = client.get_agent_card(wrap(beside, r)).await.map_err(no)?.into_inner();
-            Answer::Card(Box::new(reply::read_card(card, losses)?))
+            WireReply::Card(Box::new(reply::read_card(card, losses)?))
         }
         Request::Stream(_) | Request::Subscribe(_) => return Err(no_stream()),
     })
 }
 
-fn task(task: sabir_proto::TheirTask) -> Answer {
-    Answer::Task(Box::new(task))
+fn task(task: sabir_proto::WireTask) -> WireReply {
+    WireReply::Task(Box::new(task))
 }
 
-fn push((task, config): (sabir_proto::TaskRef, sabir_proto::PushConfig)) -> Answer {
-    Answer::Push(task, config)
+fn push((task, config): (sabir_proto::TaskRef, sabir_proto::PushConfig)) -> WireReply {
+    WireReply::Push(task, config)
 }
 
 fn of_task(call: &Call) -> Result<sabir_proto::TaskRef, Error> {
@@ -215,16 +228,18 @@ fn no_stream() -> Error {
     Error::Usage("a stream was asked for as an answer, or an answer as a stream".into())
 }
 
-async fn client_v1(line: &Line) -> Result<ClientV1, Error> {
-    Ok(ClientV1::new(Counted::new(channel(line).await?, &line.door)).max_decoding_message_size(ANSWER_BYTES_MAX))
+async fn client_v1(line: &AgentTransport) -> Result<ClientV1, Error> {
+    Ok(ClientV1::new(CountedChannel::new(channel(line).await?, &line.http_client))
+        .max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
-async fn client_v03(line: &Line) -> Result<ClientV03, Error> {
-    Ok(ClientV03::new(Counted::new(channel(line).await?, &line.door)).max_decoding_message_size(ANSWER_BYTES_MAX))
+async fn client_v03(line: &AgentTransport) -> Result<ClientV03, Error> {
+    Ok(ClientV03::new(CountedChannel::new(channel(line).await?, &line.http_client))
+        .max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
 /// The connection: made once, restored by tonic. The first one is made here, so that its error is reported as it is.
-async fn channel(line: &Line) -> Result<Channel, Error> {
+async fn channel(line: &AgentTransport) -> Result<Channel, Error> {
     let made = line.grpc.get_or_try_init(|| async {
         let url = &line.chosen.url;
         // The URL on a card may have a path, which gRPC does not use.
@@ -237,16 +252,16 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
             .keep_alive_while_idle(false);
-        let door = line.door.clone();
-        let who = if line.attached.certificate { As::Ourselves } else { As::Caller };
+        let door = line.http_client.clone();
+        let who = if line.attached.certificate { ConnectionPool::AgentWithCertificate } else { ConnectionPool::Agent };
         let connector = tower::service_fn(move |uri: Uri| {
             let door = door.clone();
-            async move { dial(&door, &uri, who).await.map_err(Dialled) }
+            async move { connect_stream(&door, &uri, who).await.map_err(DialError) }
         });
         match endpoint.connect_with_connector(connector).await {
             Ok(channel) => Ok(channel),
-            Err(error) => Err(unwrapped(&error)
-                .unwrap_or_else(|| Error::nobody(url.host_str().unwrap_or_default(), error.to_string(), true))),
+            Err(error) => Err(find_client_error(&error)
+                .unwrap_or_else(|| Error::unreachable(url.host_str().unwrap_or_default(), error.to_string(), true))),
         }
     });
     made.await.cloned()
@@ -255,17 +270,17 @@ async fn channel(line: &Line) -> Result<Channel, Error> {
 /// An error of this crate on its way through tonic.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Dialled(Error);
+struct DialError(Error);
 
 /// The error of this crate, if it is the cause.
-fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+fn find_client_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut cause = Some(error);
     while let Some(step) = cause {
-        if let Some(Dialled(ours)) = step.downcast_ref() {
+        if let Some(DialError(ours)) = step.downcast_ref() {
             return Some(ours.clone());
         }
-        if step.is::<counted::Crowded>() {
-            return Some(Error::Crowded);
+        if step.is::<counted_channel::CapacityExceeded>() {
+            return Some(Error::CapacityExceeded);
         }
         cause = step.source();
     }
@@ -273,26 +288,27 @@ fn unwrapped(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
 }
 
 /// Connects under the address policy: resolves once, checks the addresses, and connects to a checked address.
-async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, Error> {
+async fn connect_stream(door: &HttpClient, uri: &Uri, who: ConnectionPool) -> Result<TokioIo<Box<dyn Io>>, Error> {
     let host = uri.host().unwrap_or_default();
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let nobody = |reason: &str| Error::nobody(host, explain(reason, false), true);
+    let nobody = |reason: &str| Error::unreachable(host, describe_failure(reason, false), true);
     if let Ok(url) = Url::parse(&uri.to_string()) {
         door.egress().check_url(host, &url)?;
     }
     let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
         ResolveError::Refused(refusal) => Error::Refused(refusal),
         unknown @ ResolveError::Unknown { .. } => {
-            nobody(&unknown.to_string()).caused_by(UnreachableCause::NameNotResolved)
+            nobody(&unknown.to_string()).with_cause(UnreachableCause::NameNotResolved)
         }
     })?;
     let mut failure = nobody("it has no address");
     for address in addresses {
         let connect = async {
             let tcp = TcpStream::connect(address).await;
-            let tcp =
-                tcp.map_err(|e| nobody(&e.to_string()).because(Whose::of(&e)).caused_by(UnreachableCause::of(&e)))?;
+            let tcp = tcp.map_err(|e| {
+                nobody(&e.to_string()).with_side(FailureSide::of(&e)).with_cause(UnreachableCause::of(&e))
+            })?;
             let _ = tcp.set_nodelay(true);
             if !secure {
                 return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
@@ -309,7 +325,7 @@ async fn dial(door: &Door, uri: &Uri, who: As) -> Result<TokioIo<Box<dyn Io>>, E
             Ok(Err(error)) => failure = error,
             Err(_) => {
                 let late = nobody("the connection could not be made in time");
-                failure = late.caused_by(UnreachableCause::ConnectTimeout);
+                failure = late.with_cause(UnreachableCause::ConnectTimeout);
             }
         }
     }
@@ -320,18 +336,18 @@ trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Io for T {}
 
 /// The metadata of one request, including its credentials.
-async fn metadata(line: &Line, call: &Call) -> Result<HeaderMap, Error> {
+async fn metadata(line: &AgentTransport, call: &Call) -> Result<HeaderMap, Error> {
     let mut headers = line.headers();
-    lineage::tell(call, &mut headers);
+    lineage::add_lineage_header(call, &mut headers);
     // gRPC has no query, so keys of a query become metadata.
     for (name, value) in &line.attached.query {
         if let (Ok(name), Ok(value)) =
-            (name.to_ascii_lowercase().parse::<http::HeaderName>(), sensitive(value.expose()))
+            (name.to_ascii_lowercase().parse::<http::HeaderName>(), sensitive_header(value.expose()))
         {
             headers.insert(name, value);
         }
     }
-    let leaving = Leaving { method: &Method::POST, url: &line.chosen.url, body: None };
+    let leaving = UnsentRequest { method: &Method::POST, url: &line.chosen.url, body: None };
     line.authorise(leaving, &mut headers).await?;
     Ok(headers)
 }
@@ -343,15 +359,20 @@ fn wrap<T>(beside: &HeaderMap, message: T) -> tonic::Request<T> {
 }
 
 /// Reports the request to the observer, with its message as JSON: the bytes of protobuf are not readable.
-fn announce(line: &Line, call: &Call) -> Instant {
-    let (method, url, headers, body) = written(line, call);
+fn observe_request(line: &AgentTransport, call: &Call) -> Instant {
+    let (method, url, headers, body) = preview(line, call);
     let body = body.map(Bytes::from);
-    line.door.note(&Note::Request { method: &method, url: &url, headers: &headers, body: body.as_ref() });
+    line.http_client.observe(&Observation::Request {
+        method: &method,
+        url: &url,
+        headers: &headers,
+        body: body.as_ref(),
+    });
     Instant::now()
 }
 
 /// Previews a call without sending it.
-pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
+pub(super) fn preview(line: &AgentTransport, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
     let (_, params) = v1::json::write_call(call);
     let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
     let base = line.chosen.url.as_str().trim_end_matches('/');
@@ -367,32 +388,32 @@ pub(super) fn written(line: &Line, call: &Call) -> (Method, String, HeaderMap, O
 }
 
 /// Converts a gRPC status into an error.
-fn refused(line: &Line, status: &tonic::Status) -> Error {
-    if let Some(ours) = std::error::Error::source(status).and_then(unwrapped) {
+fn status_error(line: &AgentTransport, status: &tonic::Status) -> Error {
+    if let Some(ours) = std::error::Error::source(status).and_then(find_client_error) {
         return ours;
     }
-    let transport = TransportCode::Grpc(name(status.code()));
+    let transport = TransportCode::Grpc(status_name(status.code()));
     if matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied) {
-        return line.shut_out(status.message().to_owned(), transport);
+        return line.auth_error(status.message().to_owned(), transport);
     }
     // A status without details whose source is a connection error does not come from the agent.
     let broken = std::error::Error::source(status).is_some()
         && matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown | tonic::Code::Internal);
     if status.details().is_empty() && (broken || status.code() == tonic::Code::Unavailable) {
         let host = line.chosen.url.host_str().unwrap_or_default();
-        let away = Error::nobody(host, status.message(), false);
+        let away = Error::unreachable(host, status.message(), false);
         // A status of the connection has a source error. Any other status is an answer of a server.
         let is_answer = std::error::Error::source(status).is_none();
-        return if is_answer { away.caused_by(UnreachableCause::GatewayAnswer) } else { away };
+        return if is_answer { away.with_cause(UnreachableCause::GatewayAnswer) } else { away };
     }
     let fault = match line.chosen.dialect {
         Dialect::V1 => v1::grpc::read_status(status),
         _ => v03::grpc::read_status(status),
     };
-    line.refused(fault, transport, None)
+    line.fault_error(fault, transport, None)
 }
 
-const fn name(code: tonic::Code) -> &'static str {
+const fn status_name(code: tonic::Code) -> &'static str {
     match code {
         tonic::Code::Ok => "OK",
         tonic::Code::Cancelled => "CANCELLED",

@@ -1,12 +1,12 @@
 //! The HTTP+JSON transport of 1.0, and the REST transport of 0.3.
 
-use super::sse::{Events, Framing};
-use super::{Line, Opened, body_limit, lineage, mint, only_event, said_answer};
-use crate::door::Incoming;
-use crate::{Error, Said, TransportCode};
+use super::sse::{Framing, SseEvents};
+use super::{AgentTransport, EventStream, answer_response, body_limit, lineage, new_message_id, single_event_stream};
+use crate::http_client::IncomingResponse;
+use crate::{AgentResponse, Error, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use sabir_proto::{Answer, Call, Fault};
+use sabir_proto::{Call, Fault, WireReply};
 use sabir_wire::{Dialect, HttpRequest, Losses, v1, v03};
 use std::sync::Arc;
 use url::Url;
@@ -15,20 +15,24 @@ use url::Url;
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
 
-pub(super) async fn ask(line: &Line, call: &Call) -> Result<Said<Answer>, Error> {
+pub(super) async fn send_call(line: &AgentTransport, call: &Call) -> Result<AgentResponse<WireReply>, Error> {
     let mut losses = Losses::new();
-    let request = write(line, call, &mut losses)?;
+    let request = build_request(line, call, &mut losses)?;
     let mut headers = headers(line, JSON);
-    lineage::tell(call, &mut headers);
+    lineage::add_lineage_header(call, &mut headers);
     let answer = send(line, &request, headers).await?;
-    whole(line, call, &request, answer, losses).await
+    read_whole_answer(line, call, &request, answer, losses).await
 }
 
-pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> Result<Opened, Error> {
+pub(super) async fn open_stream(
+    line: &Arc<AgentTransport>,
+    call: &Call,
+    after: Option<&str>,
+) -> Result<EventStream, Error> {
     let mut losses = Losses::new();
-    let mut request = write(line, call, &mut losses)?;
+    let mut request = build_request(line, call, &mut losses)?;
     let mut headers = headers(line, "text/event-stream, application/json");
-    lineage::tell(call, &mut headers);
+    lineage::add_lineage_header(call, &mut headers);
     if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert("last-event-id", after);
     }
@@ -48,21 +52,24 @@ pub(super) async fn open(line: &Arc<Line>, call: &Call, after: Option<&str>) -> 
         answer = send(line, &request, headers).await?;
     }
     if answer.status.is_success() && answer.media_type() == "text/event-stream" {
-        return Ok(Opened::Sse(Box::new(Events::new(line.clone(), answer, Framing::Bare))));
+        return Ok(EventStream::Sse(Box::new(SseEvents::new(line.clone(), answer, Framing::Bare))));
     }
-    let said = whole(line, call, &request, answer, losses).await?;
-    only_event(line.chosen.dialect, said, None)
+    let said = read_whole_answer(line, call, &request, answer, losses).await?;
+    single_event_stream(line.chosen.dialect, said, None)
 }
 
 /// Previews a call without sending it.
-pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
+pub(super) fn preview(
+    line: &AgentTransport,
+    call: &Call,
+) -> Result<(Method, String, HeaderMap, Option<String>), Error> {
     let accept = match call {
         Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
         _ => JSON,
     };
-    let request = write(line, call, &mut Losses::new())?;
+    let request = build_request(line, call, &mut Losses::new())?;
     let mut headers = headers(line, accept);
-    lineage::tell(call, &mut headers);
+    lineage::add_lineage_header(call, &mut headers);
     if request.body.is_some() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(body_type(line)));
     }
@@ -71,7 +78,7 @@ pub(super) fn written(line: &Line, call: &Call) -> Result<(Method, String, Heade
 }
 
 /// Appends a path with its query to the URL of the card, which may have its own query.
-fn address(line: &Line, path: &str) -> String {
+fn address(line: &AgentTransport, path: &str) -> String {
     let mut base = line.chosen.url.clone();
     let own = base.query().map(str::to_owned);
     base.set_query(None);
@@ -83,18 +90,18 @@ fn address(line: &Line, path: &str) -> String {
     format!("{}{path}{joint}", base.as_str().trim_end_matches('/'))
 }
 
-fn body_type(line: &Line) -> &'static str {
+fn body_type(line: &AgentTransport) -> &'static str {
     if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON }
 }
 
-fn write(line: &Line, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
+fn build_request(line: &AgentTransport, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
     Ok(match line.chosen.dialect {
         Dialect::V1 => v1::http::write_call(call),
         _ => v03::rest::write_call(call, line.files, losses)?,
     })
 }
 
-fn headers(line: &Line, accept: &'static str) -> HeaderMap {
+fn headers(line: &AgentTransport, accept: &'static str) -> HeaderMap {
     let mut headers = line.headers();
     let accept = match (line.chosen.dialect, accept) {
         (Dialect::V1, JSON) => "application/a2a+json, application/json",
@@ -104,7 +111,7 @@ fn headers(line: &Line, accept: &'static str) -> HeaderMap {
     headers
 }
 
-async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Result<Incoming, Error> {
+async fn send(line: &AgentTransport, request: &HttpRequest, mut headers: HeaderMap) -> Result<IncomingResponse, Error> {
     let url = address(line, &request.path);
     let url: Url = url.parse().map_err(|e| Error::Usage(format!("{url} is not a URL: {e}")))?;
     let body = request.body.clone().map(Bytes::from);
@@ -121,22 +128,22 @@ async fn send(line: &Line, request: &HttpRequest, mut headers: HeaderMap) -> Res
     Ok(answer)
 }
 
-async fn whole(
-    line: &Line,
+async fn read_whole_answer(
+    line: &AgentTransport,
     call: &Call,
     request: &HttpRequest,
-    answer: Incoming,
+    answer: IncomingResponse,
     mut losses: Losses,
-) -> Result<Said<Answer>, Error> {
+) -> Result<AgentResponse<WireReply>, Error> {
     let (status, retry_after, host) = (answer.status, answer.retry_after(), answer.host.clone());
     let html = answer.media_type() == "text/html";
     let body = answer.body("the answer", body_limit(status)).await?;
     let transport = TransportCode::Http(status.as_u16());
     if !status.is_success() {
         if !is_error_object(&body) {
-            return Err(line.bare_status(status, retry_after, &host));
+            return Err(line.status_error(status, retry_after, &host));
         }
-        return Err(line.refused(error(line, status.as_u16(), &body), transport, retry_after));
+        return Err(line.fault_error(read_fault(line, status.as_u16(), &body), transport, retry_after));
     }
     // The Go SDK encodes an empty list as `null`.
     let body = match call {
@@ -145,20 +152,20 @@ async fn whole(
     };
     let dialect = line.chosen.dialect;
     let answer = match dialect {
-        Dialect::V1 => v1::http::read_answer(request.asked, &body),
-        _ => v03::rest::read_answer(call, &body, line.files, &mut mint, &mut losses),
+        Dialect::V1 => v1::http::read_answer(request.answer_kind, &body),
+        _ => v03::rest::read_answer(call, &body, line.files, &mut new_message_id, &mut losses),
     };
     let answer = answer.map_err(|fault| match fault {
         // An error object with a success status: the server has answered, and has done nothing.
-        fault @ Fault::Peer { .. } => line.refused(fault, transport, retry_after),
+        fault @ Fault::Peer { .. } => line.fault_error(fault, transport, retry_after),
         _ if html => Error::local(Fault::InvalidAgentResponse("a web page".into())),
         fault => Error::local(fault),
     })?;
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
-    Ok(said_answer(dialect, answer, text, losses))
+    Ok(answer_response(dialect, answer, text, losses))
 }
 
-fn error(line: &Line, status: u16, body: &[u8]) -> Fault {
+fn read_fault(line: &AgentTransport, status: u16, body: &[u8]) -> Fault {
     match line.chosen.dialect {
         Dialect::V1 => v1::http::read_error(status, body),
         _ => v03::rest::read_error(status, body),

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 const BYTES_MAX: usize = 2048;
 
 /// Adds the lineage of a message, if it has one, to the headers of its request.
-pub(super) fn tell(call: &Call, headers: &mut HeaderMap) {
+pub(super) fn add_lineage_header(call: &Call, headers: &mut HeaderMap) {
     let (Call::Send(send) | Call::Stream(send)) = call else { return };
     let metadata = send.message.metadata.as_ref().filter(|metadata| metadata.as_str().contains(LINEAGE));
     let claim = metadata.and_then(|metadata| metadata.member::<&RawValue>(LINEAGE)).map(RawValue::get);

@@ -1,8 +1,8 @@
 //! Event streams over HTTP (server-sent events).
 
-use super::{Line, Numbered, jsonrpc, said_event};
-use crate::door::Incoming;
-use crate::{Error, Note, TransportCode};
+use super::{AgentTransport, NumberedEvent, event_response, jsonrpc};
+use crate::http_client::IncomingResponse;
+use crate::{Error, Observation, TransportCode};
 use sabir_proto::Fault;
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
 use sabir_wire::{Dialect, Losses, v1, v03};
@@ -18,21 +18,21 @@ pub(crate) enum Framing {
 }
 
 /// An open stream of events.
-pub(crate) struct Events {
-    pub(super) line: Arc<Line>,
-    pub(super) answer: Incoming,
+pub(crate) struct SseEvents {
+    pub(super) transport: Arc<AgentTransport>,
+    pub(super) answer: IncomingResponse,
     pub(super) framing: Framing,
     pub(super) parser: Parser,
     pub(super) idle: Duration,
 }
 
-impl Events {
-    pub(super) fn new(line: Arc<Line>, answer: Incoming, framing: Framing) -> Self {
-        let idle = line.door.timeouts().idle;
-        Self { line, answer, framing, parser: Parser::new(EVENT_BYTES_MAX), idle }
+impl SseEvents {
+    pub(super) fn new(transport: Arc<AgentTransport>, answer: IncomingResponse, framing: Framing) -> Self {
+        let idle = transport.http_client.timeouts().idle;
+        Self { transport, answer, framing, parser: Parser::new(EVENT_BYTES_MAX), idle }
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<Numbered>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<NumberedEvent>, Error> {
         loop {
             let frame = self.parser.next().map_err(|e| Fault::InvalidAgentResponse(e.to_string()))?;
             if let Some(frame) = frame {
@@ -40,12 +40,12 @@ impl Events {
                 if frame.data.trim().is_empty() {
                     continue;
                 }
-                self.line.door.note(&Note::Frame { id: frame.id.as_deref(), data: &frame.data });
-                return self.read(&frame.data).map(|said| Some(Numbered { id: frame.id, said }));
+                self.transport.http_client.observe(&Observation::Frame { id: frame.id.as_deref(), data: &frame.data });
+                return self.read(&frame.data).map(|said| Some(NumberedEvent { id: frame.id, said }));
             }
             // The parser holds only an incomplete event.
-            if !self.answer.share.hold(self.parser.held()) {
-                return Err(Error::Crowded);
+            if !self.answer.share.hold(self.parser.buffered_bytes()) {
+                return Err(Error::CapacityExceeded);
             }
             match self.answer.chunk(self.idle).await {
                 Ok(Some(bytes)) => self.parser.push(&bytes),
@@ -64,25 +64,30 @@ impl Events {
         Error::StreamLost { task: None, reason: reason.into() }
     }
 
-    fn read(&self, data: &str) -> Result<crate::Said<sabir_proto::TheirEvent>, Error> {
-        let dialect = self.line.chosen.dialect;
+    fn read(&self, data: &str) -> Result<crate::AgentResponse<sabir_proto::WireEvent>, Error> {
+        let dialect = self.transport.chosen.dialect;
         let mut losses = Losses::new();
         match &self.framing {
             Framing::JsonRpc(id) => {
-                let result = jsonrpc::event(&self.line, id, data)?;
-                let event = sabir_wire::read_event(dialect, result, &mut super::mint, &mut losses)?;
-                Ok(said_event(dialect, event, Some(result), losses))
+                let result = jsonrpc::event_result(&self.transport, id, data)?;
+                let event = sabir_wire::read_event(dialect, result, &mut super::new_message_id, &mut losses)?;
+                Ok(event_response(dialect, event, Some(result), losses))
             }
             Framing::Bare => {
                 // A stream that fails ends with an error object, which is decoded as a fault.
                 let event = match dialect {
                     Dialect::V1 => v1::http::read_event(data),
-                    _ => v03::rest::read_event(data.as_bytes(), self.line.files, &mut super::mint, &mut losses)
-                        .map(|h| h.event),
+                    _ => v03::rest::read_event(
+                        data.as_bytes(),
+                        self.transport.files,
+                        &mut super::new_message_id,
+                        &mut losses,
+                    )
+                    .map(|h| h.event),
                 };
                 let transport = TransportCode::Http(self.answer.status.as_u16());
-                let event = event.map_err(|fault| self.line.refused(fault, transport, None))?;
-                Ok(said_event(dialect, event, Some(data), losses))
+                let event = event.map_err(|fault| self.transport.fault_error(fault, transport, None))?;
+                Ok(event_response(dialect, event, Some(data), losses))
             }
         }
     }

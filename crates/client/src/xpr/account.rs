@@ -1,9 +1,9 @@
 //! The credential of a client that signs each request as an account of XPR Network.
 
-use super::{ACCOUNT, SIGNATURE, Signer, SignerFault, TIMESTAMP, is_header};
-use crate::authorise::{Authorise, Leaving, Proof};
-use crate::door::sensitive;
+use super::{ACCOUNT, SIGNATURE, SignerFault, TIMESTAMP, XprSigner, is_header};
+use crate::http_client::sensitive_header;
 use crate::oauth::{Clock as _, WallClock};
+use crate::request_credential::{AuthHeadersFuture, RequestCredential, UnsentRequest};
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use sabir_proto::card::SecurityScheme;
@@ -20,16 +20,16 @@ const AHEAD_MAX: i64 = 60;
 /// repetition within a second is dated one second later, up to a limit. GET requests keep their date: agents allow
 /// repeats of them, and they are frequent.
 #[derive(Debug)]
-pub struct Account {
-    signer: Signer,
+pub struct XprAccount {
+    signer: XprSigner,
     /// The last date of each body, by its hash. Entries of past seconds are removed.
     dated: Mutex<HashMap<u64, i64>>,
 }
 
-impl Account {
+impl XprAccount {
     /// A credential for an account and its key, which is `PVT_K1_…` or WIF.
     pub fn new(name: &str, key: &Secret) -> Result<Self, SignerFault> {
-        Ok(Signer::new(name, key)?.into())
+        Ok(XprSigner::new(name, key)?.into())
     }
 
     /// The date of a request with this body.
@@ -55,14 +55,14 @@ impl Account {
     }
 }
 
-impl From<Signer> for Account {
-    fn from(signer: Signer) -> Self {
+impl From<XprSigner> for XprAccount {
+    fn from(signer: XprSigner) -> Self {
         Self { signer, dated: Mutex::default() }
     }
 }
 
-impl Authorise for Account {
-    fn authorise<'a>(&'a self, request: Leaving<'a>) -> Proof<'a> {
+impl RequestCredential for XprAccount {
+    fn authorise<'a>(&'a self, request: UnsentRequest<'a>) -> AuthHeadersFuture<'a> {
         Box::pin(async move {
             let Some(body) = request.body else {
                 return Err(Error::Usage("a request of gRPC cannot be signed as an account of XPR Network".into()));
@@ -71,11 +71,11 @@ impl Authorise for Account {
             let date = self.date(request.method, body, now);
             let [_, _, (_, signature)] = self.signer.headers(body, date);
             // Valid for minutes, at any agent.
-            Ok(self.headers(HeaderValue::from(date), sensitive(&signature)?))
+            Ok(self.headers(HeaderValue::from(date), sensitive_header(&signature)?))
         })
     }
 
-    fn rehearse(&self) -> HeaderMap {
+    fn preview(&self) -> HeaderMap {
         let mut later = HeaderValue::from_static("made when it is sent");
         later.set_sensitive(true);
         self.headers(later.clone(), later)
@@ -83,7 +83,7 @@ impl Authorise for Account {
 
     /// Cards have no scheme for this. A card may declare the headers as API keys, or an HTTP scheme that begins with
     /// `xpr`.
-    fn fits(&self, scheme: &SecurityScheme) -> bool {
+    fn satisfies(&self, scheme: &SecurityScheme) -> bool {
         match scheme {
             SecurityScheme::ApiKey { location, name, .. } => location == "header" && is_header(name),
             SecurityScheme::HttpAuth { scheme, .. } => scheme.to_ascii_lowercase().starts_with("xpr"),
@@ -100,8 +100,8 @@ impl Authorise for Account {
 mod tests {
     use super::*;
 
-    fn alice() -> Account {
-        Account::new("alice", &Secret::new("5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU")).unwrap()
+    fn alice() -> XprAccount {
+        XprAccount::new("alice", &Secret::new("5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU")).unwrap()
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_rehearsal_shows_the_account_and_nothing_that_could_be_sent() {
-        let shown = alice().rehearse();
+        let shown = alice().preview();
         assert_eq!(shown[ACCOUNT], "alice");
         assert!(shown[TIMESTAMP].is_sensitive() && shown[SIGNATURE].is_sensitive());
         assert!(!format!("{:?}", alice()).contains("5JMh"));

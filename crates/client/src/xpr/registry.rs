@@ -3,7 +3,7 @@
 //! The rows come from a node of the chain, whose answers are not verified. Nothing is written: the parties of a job
 //! assign, deliver and pay it themselves.
 
-use crate::{Documents, Egress, Error, Tls};
+use crate::{DocumentClient, Egress, Error, Tls};
 use bytes::Bytes;
 use http::{Request, header};
 use sabir_proto::k1::is_account_name;
@@ -18,14 +18,14 @@ const ROW_BYTES_MAX: usize = 1024 * 1024;
 
 /// The tables of a chain, read from one of its nodes.
 #[derive(Clone)]
-pub struct Registry {
-    documents: Documents,
+pub struct ChainRegistry {
+    documents: DocumentClient,
     rows: Url,
 }
 
 /// A job whose payment is in escrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct EscrowJob {
     /// The number of the job.
     pub id: u64,
     /// The title of the job.
@@ -42,13 +42,13 @@ pub struct Job {
     pub state: &'static str,
 }
 
-impl Registry {
+impl ChainRegistry {
     /// A registry behind a node. The operator configured its URL, so the policy allows any address but metadata
     /// services.
     pub fn new(node: &Url, tls: &Tls) -> Result<Self, Error> {
         let rows = format!("{}/v1/chain/get_table_rows", node.as_str().trim_end_matches('/'));
         let rows = Url::parse(&rows).map_err(|e| Error::Usage(format!("the node of the chain: {e}")))?;
-        Ok(Self { documents: Documents::new(Egress::anywhere(), tls, PATIENCE)?, rows })
+        Ok(Self { documents: DocumentClient::new(Egress::anywhere(), tls, PATIENCE)?, rows })
     }
 
     /// The endpoint that an account has registered for its agent.
@@ -70,7 +70,7 @@ impl Registry {
     }
 
     /// Reads a job from the escrow table.
-    pub async fn job(&self, id: u64) -> Result<Job, Error> {
+    pub async fn job(&self, id: u64) -> Result<EscrowJob, Error> {
         let row = self.row("agentescrow", "jobs", &id.to_string()).await?;
         let row = row.ok_or_else(|| Error::Usage(format!("job #{id} not found")))?;
         if row.get("id").is_some_and(|named| number(named) != Some(id)) {
@@ -82,7 +82,7 @@ impl Registry {
             Value::Null => String::new(),
             other => other.to_string(),
         };
-        Ok(Job {
+        Ok(EscrowJob {
             id,
             title: text("title"),
             description: text("description"),
@@ -104,7 +104,7 @@ impl Registry {
         let answer = self.documents.exchange(request, ROW_BYTES_MAX).await?;
         let unusable = |what: &str| {
             let host = self.rows.host_str().unwrap_or_default();
-            Error::nobody(host, format!("the node of the chain answered {what}"), false)
+            Error::unreachable(host, format!("the node of the chain answered {what}"), false)
         };
         if !answer.status().is_success() {
             return Err(unusable(&format!("HTTP {}", answer.status().as_u16())));

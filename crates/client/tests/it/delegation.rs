@@ -1,7 +1,7 @@
 //! Delegation: questions come back to the caller, and cancels go to the other agent.
 
-use crate::stub::{After, Do, Stub, frame, status, task};
-use sabir_client::{Delegation, Outcome, message_id};
+use crate::stub::{StreamEnd, StubAction, StubServer, frame, status, task};
+use sabir_client::{Delegation, SendOutcome, message_id};
 use sabir_proto::{Message, Role};
 use std::future::pending;
 use std::time::Duration;
@@ -16,17 +16,17 @@ fn whole(state: &str) -> String {
 
 #[tokio::test]
 async fn a_question_is_mirrored_and_its_answer_goes_to_the_same_task() {
-    let stub = Stub::agent(|number, _| match number {
-        0 => Do::Stream(vec![whole("WORKING"), frame(None, &status("INPUT_REQUIRED"))], After::End),
-        _ => Do::Stream(vec![whole("WORKING"), frame(None, &status("COMPLETED"))], After::End),
+    let stub = StubServer::agent(|number, _| match number {
+        0 => StubAction::Stream(vec![whole("WORKING"), frame(None, &status("INPUT_REQUIRED"))], StreamEnd::End),
+        _ => StubAction::Stream(vec![whole("WORKING"), frame(None, &status("COMPLETED"))], StreamEnd::End),
     })
     .await;
     let mut work = Delegation::to(stub.connect().await);
     let mut mirrored = 0;
     let outcome = work.turn(message("book"), pending(), |_| mirrored += 1).await.unwrap();
-    assert!(matches!(outcome, Outcome::InputRequired(_)) && mirrored == 2, "{outcome:?}");
+    assert!(matches!(outcome, SendOutcome::InputRequired(_)) && mirrored == 2, "{outcome:?}");
     let outcome = work.turn(message("tomorrow"), pending(), |_| {}).await.unwrap();
-    assert!(matches!(outcome, Outcome::Completed(_)));
+    assert!(matches!(outcome, SendOutcome::Completed(_)));
     assert!(work.task().is_none());
     let second = stub.calls()[1].json();
     assert_eq!(second["params"]["message"]["taskId"], "t-1");
@@ -35,11 +35,11 @@ async fn a_question_is_mirrored_and_its_answer_goes_to_the_same_task() {
 
 #[tokio::test]
 async fn cancelling_ours_cancels_theirs_and_shows_how_it_ended() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(vec![whole("WORKING")], After::Silence),
-        "CancelTask" => Do::Result(task("WORKING")),
+    let stub = StubServer::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => StubAction::Stream(vec![whole("WORKING")], StreamEnd::Silence),
+        "CancelTask" => StubAction::Result(task("WORKING")),
         // The task completes before the cancel arrives.
-        _ => Do::Result(task("COMPLETED")),
+        _ => StubAction::Result(task("COMPLETED")),
     })
     .await;
     let mut work = Delegation::to(stub.connect().await);
@@ -56,15 +56,15 @@ async fn cancelling_ours_cancels_theirs_and_shows_how_it_ended() {
         })
         .await
         .unwrap();
-    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert!(matches!(outcome, SendOutcome::Completed(_)), "{outcome:?}");
     assert!(stub.calls().iter().any(|c| c.method() == "CancelTask"));
 }
 
 #[tokio::test]
 async fn a_turn_that_is_dropped_takes_their_task_with_it() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(vec![whole("WORKING")], After::Silence),
-        _ => Do::Result(task("CANCELED")),
+    let stub = StubServer::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => StubAction::Stream(vec![whole("WORKING")], StreamEnd::Silence),
+        _ => StubAction::Result(task("CANCELED")),
     })
     .await;
     let mut work = Delegation::to(stub.connect().await);

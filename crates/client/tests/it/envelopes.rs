@@ -1,11 +1,11 @@
 //! Envelopes of a booking network: what is retried, and what stays the same in a retry.
 
-use crate::stub::{Do, Heard, Stub, client};
-use sabir_client::envelope::{Derivation, Envelopes, Post, SealKey, Unserved};
+use crate::stub::{RecordedRequest, StubAction, StubServer, client};
+use sabir_client::envelope::{EnvelopeError, EnvelopeKey, EnvelopeSender, EnvelopeTransport, KeyDerivation};
 use sabir_client::{Error, Secret};
 use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Json, Object};
-use sabir_wire::agnt::{self, Envelope, Moment};
+use sabir_wire::agnt::{self, Envelope, NanoTimestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,46 +17,47 @@ fn confirm() -> Envelope {
     Envelope::new("", Intent::BookingConfirm, object(r#"{"venue_id":"la-brisa","party_size":2}"#))
 }
 
-fn now() -> Moment {
-    Moment::parse("2026-04-02T10:22:03Z").unwrap()
+fn now() -> NanoTimestamp {
+    NanoTimestamp::parse("2026-04-02T10:22:03Z").unwrap()
 }
 
-fn read(heard: &Heard) -> Envelope {
+fn read(heard: &RecordedRequest) -> Envelope {
     Envelope::read(heard.body.as_bytes()).unwrap()
 }
 
-fn refuse(heard: &Heard, code: ProblemCode) -> Do {
-    let text = agnt::refuse(&read(heard).sketch(), &Problem::new(code, "m"), "network:x", now());
-    Do::Answer(code.http(), "content-type: application/json\r\n".into(), text)
+fn refuse(heard: &RecordedRequest, code: ProblemCode) -> StubAction {
+    let text = agnt::write_refusal(&read(heard).head(), &Problem::new(code, "m"), "network:x", now());
+    StubAction::Answer(code.http(), "content-type: application/json\r\n".into(), text)
 }
 
-fn answer(heard: &Heard) -> Do {
-    let text = agnt::answer(&read(heard).sketch(), &object(r#"{"booking_id":"b-1","status":"pending"}"#), now());
-    Do::Answer(200, "content-type: application/json\r\n".into(), text)
+fn answer(heard: &RecordedRequest) -> StubAction {
+    let text = agnt::write_answer(&read(heard).head(), &object(r#"{"booking_id":"b-1","status":"pending"}"#), now());
+    StubAction::Answer(200, "content-type: application/json\r\n".into(), text)
 }
 
-async fn network(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Stub {
-    Stub::start(|_| String::new(), script).await
+async fn network(script: impl Fn(usize, &RecordedRequest) -> StubAction + Send + Sync + 'static) -> StubServer {
+    StubServer::start(|_| String::new(), script).await
 }
 
-fn sender(stub: &Stub) -> Envelopes {
+fn sender(stub: &StubServer) -> EnvelopeSender {
     let at = format!("{}/a2a/v1", stub.url).parse().unwrap();
-    Envelopes::new(Post::of(&client().build().unwrap()), at, "my_agent_001").key(Secret::new("agnt_test_k"))
+    EnvelopeSender::new(EnvelopeTransport::from_client(&client().build().unwrap()), at, "my_agent_001")
+        .with_key(Secret::new("agnt_test_k"))
 }
 
 #[tokio::test]
 async fn what_passes_is_waited_out_with_the_same_timestamp_and_another_signature() {
     let stub = network(|number, heard| match number {
         0 => refuse(heard, ProblemCode::CircuitOpen),
-        1 => Do::HangUp,
-        2 => Do::Answer(502, String::new(), "<html>".into()),
+        1 => StubAction::HangUp,
+        2 => StubAction::Answer(502, String::new(), "<html>".into()),
         _ => answer(heard),
     })
     .await;
-    let key = SealKey::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap();
-    let answered = sender(&stub).sealed(Arc::new(key)).send(confirm()).await.unwrap();
+    let key = EnvelopeKey::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap();
+    let answered = sender(&stub).with_signing(Arc::new(key)).send(confirm()).await.unwrap();
     assert_eq!(answered.payload, object(r#"{"booking_id":"b-1","status":"pending"}"#));
-    let heard = stub.heard();
+    let heard = stub.requests();
     assert_eq!(heard.len(), 4);
     let sent: Vec<Envelope> = heard.iter().map(read).collect();
     assert_eq!(heard[0].header("authorization").as_deref(), Some("Bearer agnt_test_k"));
@@ -72,29 +73,31 @@ async fn what_passes_is_waited_out_with_the_same_timestamp_and_another_signature
 async fn a_refusal_for_good_is_not_asked_for_twice() {
     let stub = network(|_, heard| refuse(heard, ProblemCode::SlotUnavailable)).await;
     let refused = sender(&stub).send(confirm()).await.unwrap_err();
-    assert!(matches!(&refused, Unserved::Refused(p) if p.code == ProblemCode::SlotUnavailable), "{refused:?}");
-    assert_eq!(stub.heard().len(), 1);
+    assert!(matches!(&refused, EnvelopeError::Refused(p) if p.code == ProblemCode::SlotUnavailable), "{refused:?}");
+    assert_eq!(stub.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_long_stay_away_is_left_to_the_caller() {
     let stub = network(|_, heard| match refuse(heard, ProblemCode::RateLimited) {
-        Do::Answer(status, headers, body) => Do::Answer(status, headers + "retry-after: 3600\r\n", body),
+        StubAction::Answer(status, headers, body) => {
+            StubAction::Answer(status, headers + "retry-after: 3600\r\n", body)
+        }
         other => other,
     })
     .await;
     let refused = sender(&stub).send(confirm()).await.unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(3600)));
-    assert_eq!(stub.heard().len(), 1);
+    assert_eq!(stub.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_that_does_not_come_ends_with_its_time() {
-    let stub = network(|_, _| Do::Stream(vec![], crate::stub::After::Silence)).await;
-    let post = Post::of(&client().build().unwrap());
+    let stub = network(|_, _| StubAction::Stream(vec![], crate::stub::StreamEnd::Silence)).await;
+    let post = EnvelopeTransport::from_client(&client().build().unwrap());
     let at = format!("{}/a2a/v1", stub.url).parse().unwrap();
     let late = post.exchange(&at, None, &confirm(), Duration::from_millis(100)).await.unwrap_err();
-    assert!(matches!(late, Unserved::Failed(Error::Timeout { .. })), "{late:?}");
+    assert!(matches!(late, EnvelopeError::Transport(Error::Timeout { .. })), "{late:?}");
     assert_eq!(Problem::from(late).code, ProblemCode::TtlExceeded);
 }
 
@@ -103,8 +106,8 @@ async fn whoever_brings_a_timestamp_repeats_what_was_sent_with_it() {
     let stub = network(|_, heard| answer(heard)).await;
     let envelope = Envelope { timestamp: Some(now()), ..confirm() };
     sender(&stub).send(envelope).await.unwrap();
-    assert_eq!(stub.heard()[0].json()["timestamp"], "2026-04-02T10:22:03.000000Z");
-    assert_eq!(stub.heard()[0].json()["payload"], serde_json::json!({"venue_id": "la-brisa", "party_size": 2}));
+    assert_eq!(stub.requests()[0].json()["timestamp"], "2026-04-02T10:22:03.000000Z");
+    assert_eq!(stub.requests()[0].json()["payload"], serde_json::json!({"venue_id": "la-brisa", "party_size": 2}));
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn a_network_is_an_agent_whose_skills_are_its_intents() {
                 "status": "ok", "protocol": "openclaw/a2a/v1", "network": "network:x", "network_version": "2.1",
                 "intents": ["network.ping", "booking.search", "booking.confirm", "booking.dream"]
             });
-            return Do::Answer(200, "content-type: application/json\r\n".into(), status.to_string());
+            return StubAction::Answer(200, "content-type: application/json\r\n".into(), status.to_string());
         }
         match heard.json()["payload"]["venue_id"].as_str() {
             Some("full") => refuse(heard, ProblemCode::SlotUnavailable),
@@ -144,12 +147,13 @@ async fn a_network_is_an_agent_whose_skills_are_its_intents() {
     let shut = order("shut");
     let first = agent.send(shut.clone()).await.unwrap_err();
     assert!(
-        matches!(&first, Error::Fault { fault, .. } if fault.code() == sabir_proto::Code::Unavailable),
+        matches!(&first, Error::Fault { fault, .. } if fault.code() == sabir_proto::FaultCode::Unavailable),
         "{first:?}"
     );
     agent.send(shut).await.unwrap_err();
     agent.send(sabir_client::text_message("seafood")).await.unwrap();
-    let heard: Vec<Heard> = stub.heard().into_iter().filter(|heard| heard.line.starts_with("POST")).collect();
+    let heard: Vec<RecordedRequest> =
+        stub.requests().into_iter().filter(|heard| heard.line.starts_with("POST")).collect();
     assert!(heard[0].line.starts_with("POST /a2a/v1 "), "{}", heard[0].line);
     assert_eq!(heard[0].header("authorization").as_deref(), Some("Bearer agnt_test_k"));
     let sent: Vec<Envelope> = heard.iter().map(read).collect();

@@ -1,9 +1,9 @@
 //! Vendors whose cards are at other paths, and need credentials.
 
-use crate::stub::{Do, Heard, Stub, card, client, task};
+use crate::stub::{RecordedRequest, StubAction, StubServer, card, client, task};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use sabir_client::{Authorise, Credentials, Error, Leaving, Profile, Proof, Secret};
+use sabir_client::{AuthHeadersFuture, Credentials, Error, RequestCredential, Secret, UnsentRequest, VendorProfile};
 use sabir_proto::TaskRef;
 use sabir_proto::card::SecurityScheme;
 use sabir_wire::Dialect;
@@ -22,24 +22,24 @@ fn key() -> Credentials {
 }
 
 /// A server with its card at one path, which requires a header; every other request gets a task.
-async fn vendor(place: &'static str, header: &'static str, value: &'static str) -> Stub {
-    let script = move |_: usize, heard: &Heard| {
+async fn vendor(place: &'static str, header: &'static str, value: &'static str) -> StubServer {
+    let script = move |_: usize, heard: &RecordedRequest| {
         let path = heard.line.split(' ').nth(1).unwrap_or_default();
         match (heard.header(header).as_deref() == Some(value), path) {
-            (false, _) => Do::Answer(401, String::new(), String::new()),
+            (false, _) => StubAction::Answer(401, String::new(), String::new()),
             (true, path) if path == place => {
                 let json = card(&format!("http://{}", heard.header("host").unwrap()), "{}", "");
-                Do::Answer(200, "content-type: application/json\r\n".into(), json)
+                StubAction::Answer(200, "content-type: application/json\r\n".into(), json)
             }
-            (true, "/rpc") => Do::Result(task("WORKING")),
-            (true, _) => Do::Answer(404, String::new(), String::new()),
+            (true, "/rpc") => StubAction::Result(task("WORKING")),
+            (true, _) => StubAction::Answer(404, String::new(), String::new()),
         }
     };
-    Stub::bare(script).await
+    StubServer::bare(script).await
 }
 
-async fn ask(stub: &Stub, path: &str, profile: &str, credentials: Credentials) -> Result<(), Error> {
-    let profile = Profile::named(profile).unwrap();
+async fn ask(stub: &StubServer, path: &str, profile: &str, credentials: Credentials) -> Result<(), Error> {
+    let profile = VendorProfile::by_name(profile).unwrap();
     let client = client().credentials(credentials).profile(profile).build()?;
     let agent = client.connect(&format!("{}{path}", stub.url).parse()?).await?;
     agent.task(&TaskRef::parse("t-1").unwrap()).await.map(drop)
@@ -58,7 +58,7 @@ async fn a_card_is_found_and_an_agent_called_as_each_vendor_has_it() {
     ] {
         let stub = vendor(place, "authorization", TOKEN).await;
         ask(&stub, agent, profile, token()).await.unwrap_or_else(|error| panic!("{profile}: {error}"));
-        assert_eq!(stub.heard().len(), 2, "{profile}: one card, one call");
+        assert_eq!(stub.requests().len(), 2, "{profile}: one card, one call");
         // Without the profile the card is searched at other paths, and without credentials.
         let plain = ask(&stub, agent, "plain", token()).await.unwrap_err();
         assert!(matches!(plain, Error::CardForbidden { .. }), "{profile}: {plain}");
@@ -70,26 +70,27 @@ async fn a_key_goes_into_the_vendors_header_where_the_card_has_no_place_for_it()
     let place = "/.well-known/agent-card.json?assistant_id=as-1";
     let stub = vendor(place, "x-api-key", "test-key-0123456789").await;
     ask(&stub, "/a2a/as-1", "langsmith", key()).await.unwrap();
-    let calls = stub.heard();
+    let calls = stub.requests();
     assert!(calls.iter().all(|call| call.header("authorization").is_none()));
     assert!(matches!(ask(&stub, "/a2a/as-1", "plain", key()).await, Err(Error::CardForbidden { .. })));
 }
 
 #[tokio::test]
 async fn what_is_shown_for_a_card_goes_to_no_other_origin() {
-    let thief = Stub::agent(|_, _| Do::HangUp).await;
+    let thief = StubServer::agent(|_, _| StubAction::HangUp).await;
     let location = format!("location: {}/.well-known/agent-card.json\r\n", thief.url);
-    let stub = Stub::bare(move |_, _| Do::Answer(302, location.clone(), String::new())).await;
+    let stub = StubServer::bare(move |_, _| StubAction::Answer(302, location.clone(), String::new())).await;
     let error = ask(&stub, "/a", "foundry", token()).await.unwrap_err();
     assert!(error.to_string().contains("another origin"), "{error}");
-    assert!(thief.heard().is_empty());
+    assert!(thief.requests().is_empty());
 }
 
 #[tokio::test]
 async fn where_there_is_no_card_the_vendors_dialect_is_spoken() {
     for (profile, dialect) in [("agent-native", Dialect::Native), ("xpr", Dialect::Xpr)] {
-        let stub = Stub::bare(|_, _| Do::Answer(404, String::new(), String::new())).await;
-        let client = client().profile(Profile::named(profile).unwrap()).version(sabir_client::Version::Any);
+        let stub = StubServer::bare(|_, _| StubAction::Answer(404, String::new(), String::new())).await;
+        let client =
+            client().profile(VendorProfile::by_name(profile).unwrap()).version(sabir_client::VersionPolicy::Any);
         let agent = client.build().unwrap().connect(&stub.url.parse().unwrap()).await.unwrap();
         assert_eq!(agent.dialect(), dialect);
     }
@@ -97,23 +98,23 @@ async fn where_there_is_no_card_the_vendors_dialect_is_spoken() {
 
 /// Makes a new token whenever the last one was refused.
 #[derive(Debug, Default)]
-struct Renewing(AtomicUsize);
+struct RenewingToken(AtomicUsize);
 
-impl Authorise for Renewing {
-    fn authorise<'a>(&'a self, _: Leaving<'a>) -> Proof<'a> {
+impl RequestCredential for RenewingToken {
+    fn authorise<'a>(&'a self, _: UnsentRequest<'a>) -> AuthHeadersFuture<'a> {
         let token = format!("Bearer token-{}", self.0.load(Ordering::Relaxed));
         Box::pin(async move { Ok(HeaderMap::from_iter([(AUTHORIZATION, token.parse().unwrap())])) })
     }
 
-    fn rehearse(&self) -> HeaderMap {
+    fn preview(&self) -> HeaderMap {
         HeaderMap::new()
     }
 
-    fn fits(&self, _: &SecurityScheme) -> bool {
+    fn satisfies(&self, _: &SecurityScheme) -> bool {
         false
     }
 
-    fn refused<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+    fn on_rejected<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(true))
     }
@@ -126,7 +127,7 @@ impl Authorise for Renewing {
 #[tokio::test]
 async fn a_token_that_was_taken_back_is_made_anew_for_the_card_too() {
     let stub = vendor("/a/agentCard/v1.0", "authorization", "Bearer token-1").await;
-    let credentials = Credentials { signer: Some(Arc::new(Renewing::default())), ..Credentials::default() };
+    let credentials = Credentials { signer: Some(Arc::new(RenewingToken::default())), ..Credentials::default() };
     ask(&stub, "/a", "foundry", credentials).await.unwrap();
-    assert_eq!(stub.heard().len(), 3, "the card twice, then the call");
+    assert_eq!(stub.requests().len(), 3, "the card twice, then the call");
 }

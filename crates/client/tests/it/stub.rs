@@ -1,6 +1,6 @@
 //! A scripted server that records its requests.
 
-use sabir_client::{Agent, Builder, Client, Egress, Note, Observer};
+use sabir_client::{Agent, Client, ClientBuilder, Egress, Observation, Observer};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,13 +8,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A request as received.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct RecordedRequest {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Heard {
+impl RecordedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let wanted = format!("{}:", name.to_ascii_lowercase());
         let line = self.head.lines().find(|l| l.to_ascii_lowercase().starts_with(&wanted))?;
@@ -35,7 +35,7 @@ impl Heard {
 }
 
 /// The action of the stub for a request.
-pub(crate) enum Do {
+pub(crate) enum StubAction {
     /// Answer with a status, headers and a body.
     Answer(u16, String, String),
     /// Answer a JSON-RPC request with a result.
@@ -43,13 +43,13 @@ pub(crate) enum Do {
     /// Answer it with an error.
     Error(i64, &'static str),
     /// Begin a stream with these bytes, and then end it like this.
-    Stream(Vec<String>, After),
+    Stream(Vec<String>, StreamEnd),
     /// Close the connection without an answer.
     HangUp,
 }
 
 /// How a stream ends after its bytes.
-pub(crate) enum After {
+pub(crate) enum StreamEnd {
     /// The body ends properly.
     End,
     /// The connection breaks.
@@ -58,20 +58,20 @@ pub(crate) enum After {
     Silence,
 }
 
-pub(crate) struct Stub {
+pub(crate) struct StubServer {
     pub(crate) url: String,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-impl Stub {
+impl StubServer {
     /// Starts a server. Cards are served by `card`, everything else by `script`, which gets the number of the request.
     pub(crate) async fn start(
         card: impl Fn(&str) -> String + Send + Sync + 'static,
-        script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static,
+        script: impl Fn(usize, &RecordedRequest) -> StubAction + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let heard: Arc<Mutex<Vec<RecordedRequest>>> = Arc::default();
         let (card, script) = (Arc::new(card), Arc::new(script));
         let (base, log) = (url.clone(), heard.clone());
         tokio::spawn(async move {
@@ -80,26 +80,26 @@ impl Stub {
                 tokio::spawn(async move { serve(socket, &*card, &*script, &base, &log).await });
             }
         });
-        Self { url, heard }
+        Self { url, requests: heard }
     }
 
     /// A server without a card at the well-known path: the script answers every request.
-    pub(crate) async fn bare(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
+    pub(crate) async fn bare(script: impl Fn(usize, &RecordedRequest) -> StubAction + Send + Sync + 'static) -> Self {
         Self::start(|_| String::new(), script).await
     }
 
     /// A 1.0 agent over JSON-RPC that supports streams.
-    pub(crate) async fn agent(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Self {
+    pub(crate) async fn agent(script: impl Fn(usize, &RecordedRequest) -> StubAction + Send + Sync + 'static) -> Self {
         Self::start(|base| card(base, r#"{"streaming":true,"pushNotifications":true}"#, ""), script).await
     }
 
     /// The requests to the agent, without those for cards.
-    pub(crate) fn calls(&self) -> Vec<Heard> {
-        self.heard().into_iter().filter(|h| !h.line.contains("/.well-known/")).collect()
+    pub(crate) fn calls(&self) -> Vec<RecordedRequest> {
+        self.requests().into_iter().filter(|h| !h.line.contains("/.well-known/")).collect()
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     pub(crate) async fn connect(&self) -> Agent {
@@ -108,7 +108,7 @@ impl Stub {
 }
 
 /// A client for tests, which may call this machine.
-pub(crate) fn client() -> Builder {
+pub(crate) fn client() -> ClientBuilder {
     Client::builder().egress(Egress::public().and_loopback())
 }
 
@@ -141,9 +141,9 @@ pub(crate) fn chunk(text: &str) -> String {
 async fn serve(
     mut socket: TcpStream,
     card: &(dyn Fn(&str) -> String + Send + Sync),
-    script: &(dyn Fn(usize, &Heard) -> Do + Send + Sync),
+    script: &(dyn Fn(usize, &RecordedRequest) -> StubAction + Send + Sync),
     base: &str,
-    log: &Mutex<Vec<Heard>>,
+    log: &Mutex<Vec<RecordedRequest>>,
 ) {
     while let Some(heard) = read(&mut socket).await {
         let number = {
@@ -154,7 +154,7 @@ async fn serve(
         };
         let card = Some(card(base)).filter(|card| !card.is_empty());
         let action = match card.filter(|_| heard.line.contains("/.well-known/agent-card.json")) {
-            Some(card) => Do::Answer(200, "content-type: application/json\r\n".into(), card),
+            Some(card) => StubAction::Answer(200, "content-type: application/json\r\n".into(), card),
             None => script(number, &heard),
         };
         if !act(&mut socket, action, &heard).await {
@@ -163,7 +163,7 @@ async fn serve(
     }
 }
 
-async fn read(socket: &mut TcpStream) -> Option<Heard> {
+async fn read(socket: &mut TcpStream) -> Option<RecordedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -191,40 +191,40 @@ async fn read(socket: &mut TcpStream) -> Option<Heard> {
         }
     }
     let line = head.lines().next().unwrap_or_default().to_owned();
-    Some(Heard { line, head, body: String::from_utf8_lossy(&body).into_owned() })
+    Some(RecordedRequest { line, head, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
 /// Performs an action; returns whether the connection stays usable.
-async fn act(socket: &mut TcpStream, action: Do, heard: &Heard) -> bool {
+async fn act(socket: &mut TcpStream, action: StubAction, heard: &RecordedRequest) -> bool {
     let id = || heard.json()["id"].clone();
     let (status, headers, body) = match action {
-        Do::HangUp => return false,
-        Do::Answer(status, headers, body) => (status, headers, body),
-        Do::Result(result) => (
+        StubAction::HangUp => return false,
+        StubAction::Answer(status, headers, body) => (status, headers, body),
+        StubAction::Result(result) => (
             200,
             "content-type: application/json\r\n".into(),
             format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id()),
         ),
-        Do::Error(code, message) => (
+        StubAction::Error(code, message) => (
             200,
             "content-type: application/json\r\n".into(),
             format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"{message}"}}}}"#, id()),
         ),
-        Do::Stream(frames, after) => {
+        StubAction::Stream(frames, after) => {
             let mut out =
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
             for frame in frames {
                 let frame = frame.replace("$ID", &id().to_string());
                 out += &format!("{:x}\r\n{frame}\r\n", frame.len());
             }
-            if matches!(after, After::End) {
+            if matches!(after, StreamEnd::End) {
                 out += "0\r\n\r\n";
             }
             let _ = socket.write_all(out.as_bytes()).await;
             match after {
-                After::End => return true,
-                After::Break => return false,
-                After::Silence => tokio::time::sleep(Duration::from_secs(30)).await,
+                StreamEnd::End => return true,
+                StreamEnd::Break => return false,
+                StreamEnd::Silence => tokio::time::sleep(Duration::from_secs(30)).await,
             }
             return false;
         }
@@ -241,10 +241,10 @@ pub(crate) fn frame(number: Option<u32>, result: &str) -> String {
 
 /// An observer that records what it receives.
 #[derive(Default)]
-pub(crate) struct Notes(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct RecordedObservations(pub(crate) Mutex<Vec<String>>);
 
-impl Observer for Notes {
-    fn note(&self, note: &Note<'_>) {
+impl Observer for RecordedObservations {
+    fn observe(&self, note: &Observation<'_>) {
         self.0.lock().unwrap().push(format!("{note:?}"));
     }
 }

@@ -1,55 +1,63 @@
 //! The retry schedule: when an event is retried, and when it becomes a dead letter.
 
-use crate::courier::Outcome;
 use crate::limits::Limits;
+use crate::push_transport::DeliveryOutcome;
 use sabir_proto::Timestamp;
-use sabir_store::Owed;
+use sabir_store::DueDelivery;
 use std::time::Duration;
 
 /// The decision after a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum RetryDecision {
     /// Retry after this delay.
     Again(Duration),
     /// Make it a dead letter, for this reason.
     GiveUp(String),
     /// Make dead letters of it and of everything else for this configuration.
-    End(String),
+    EndRegistration(String),
 }
 
 /// When this process began deliveries, and the current time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Watch {
-    pub(super) begun: Timestamp,
+pub(super) struct DeliveryClock {
+    pub(super) started_at: Timestamp,
     pub(super) now: Timestamp,
 }
 
 /// Decides after a failed attempt at `owed`, which has the number of earlier attempts.
-pub(super) fn after(limits: &Limits, owed: &Owed, outcome: &Outcome, watch: Watch, random: u64) -> Next {
+pub(super) fn decide(
+    limits: &Limits,
+    owed: &DueDelivery,
+    outcome: &DeliveryOutcome,
+    watch: DeliveryClock,
+    random: u64,
+) -> RetryDecision {
     let wish = match outcome {
-        Outcome::Gone { status } => return Next::End(format!("the receiver wants no more (status {status})")),
-        Outcome::Forbidden { reason } => return Next::GiveUp(reason.clone()),
-        Outcome::Refused { retry_after, .. } => *retry_after,
-        Outcome::Accepted { .. }
-        | Outcome::Unreachable { .. }
-        | Outcome::Unanswered { .. }
-        | Outcome::Withheld { .. } => None,
+        DeliveryOutcome::Gone { status } => {
+            return RetryDecision::EndRegistration(format!("the receiver wants no more (status {status})"));
+        }
+        DeliveryOutcome::Forbidden { reason } => return RetryDecision::GiveUp(reason.clone()),
+        DeliveryOutcome::Refused { retry_after, .. } => *retry_after,
+        DeliveryOutcome::Accepted { .. }
+        | DeliveryOutcome::Unreachable { .. }
+        | DeliveryOutcome::NoAnswer { .. }
+        | DeliveryOutcome::NotAttempted { .. } => None,
     };
     let attempts = owed.attempts.saturating_add(1);
     let patience = i64::try_from(limits.push_time_max.as_millis()).unwrap_or(i64::MAX);
     // Time without a running process does not count: a server that was down for a day has not tried for a day.
-    let since = owed.since.max(watch.begun);
+    let since = owed.since.max(watch.started_at);
     if watch.now.millis().saturating_sub(since.millis()) >= patience {
-        return Next::GiveUp(format!("not delivered within {}", time(limits.push_time_max)));
+        return RetryDecision::GiveUp(format!("not delivered within {}", format_duration(limits.push_time_max)));
     }
     if attempts >= limits.push_attempts_max {
-        return Next::GiveUp(format!(
+        return RetryDecision::GiveUp(format!(
             "not delivered in {attempts} {}",
             if attempts == 1 { "attempt" } else { "attempts" }
         ));
     }
     let delay = delay(limits, attempts, random);
-    Next::Again(wish.map_or(delay, |wish| delay.max(wish.min(limits.push_delay_max))))
+    RetryDecision::Again(wish.map_or(delay, |wish| delay.max(wish.min(limits.push_delay_max))))
 }
 
 /// The delay of a retry: doubles with every failure up to the limit, and is then drawn between half of that and all of
@@ -57,16 +65,16 @@ pub(super) fn after(limits: &Limits, owed: &Owed, outcome: &Outcome, watch: Watc
 fn delay(limits: &Limits, attempts: u32, random: u64) -> Duration {
     let doublings = attempts.saturating_sub(1).min(31);
     let whole = limits.push_delay_min.saturating_mul(1 << doublings).min(limits.push_delay_max);
-    spread(whole, random)
+    jitter(whole, random)
 }
 
 /// Draws a duration between half of `whole` and all of it.
-pub(super) fn spread(whole: Duration, random: u64) -> Duration {
+pub(super) fn jitter(whole: Duration, random: u64) -> Duration {
     let half = u64::try_from(whole.as_millis() / 2).unwrap_or(u64::MAX / 2);
     Duration::from_millis(half + random % (half + 1))
 }
 
-fn time(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     match duration.as_secs() {
         hours if hours >= 3600 && hours.is_multiple_of(3600) => format!("{} h", hours / 3600),
         seconds => format!("{seconds} s"),
@@ -79,28 +87,28 @@ mod tests {
     use sabir_proto::{Seq, Stamp, TaskId};
     use sabir_store::Lane;
 
-    fn owed(attempts: u32) -> Owed {
+    fn owed(attempts: u32) -> DueDelivery {
         let (task, at) = (TaskId::new(Stamp::from_u64(1), 1), Timestamp::from_millis(0));
         let lane = Lane { owner: 1, host: "a".into() };
-        Owed { number: 1, task, config: "c".into(), lane, seq: Seq(1), last: Seq(1), at, since: at, attempts }
+        DueDelivery { number: 1, task, config: "c".into(), lane, seq: Seq(1), last: Seq(1), at, since: at, attempts }
     }
 
-    fn unreachable() -> Outcome {
-        Outcome::Unreachable { reason: "nobody there".into() }
+    fn unreachable() -> DeliveryOutcome {
+        DeliveryOutcome::Unreachable { reason: "nobody there".into() }
     }
 
     /// The clock this many hours after the event, in a process that started at hour `begun`.
-    fn hours(begun: i64, now: i64) -> Watch {
+    fn hours(begun: i64, now: i64) -> DeliveryClock {
         let at = |hours: i64| Timestamp::from_millis(hours * 3_600_000);
-        Watch { begun: at(begun), now: at(now) }
+        DeliveryClock { started_at: at(begun), now: at(now) }
     }
 
     #[test]
     fn delays_double_up_to_the_limit_and_are_spread() {
         for (attempts, whole) in [(0, 1), (1, 2), (2, 4), (5, 32), (9, 512), (10, 900), (40, 900)] {
             for random in [0, 1, 12_345, u64::MAX] {
-                let next = after(&Limits::default(), &owed(attempts), &unreachable(), hours(0, 0), random);
-                let Next::Again(delay) = next else { panic!("{next:?}") };
+                let next = decide(&Limits::default(), &owed(attempts), &unreachable(), hours(0, 0), random);
+                let RetryDecision::Again(delay) = next else { panic!("{next:?}") };
                 let whole = Duration::from_secs(whole);
                 assert!((whole / 2..=whole).contains(&delay), "{delay:?} of {whole:?}");
             }
@@ -109,19 +117,27 @@ mod tests {
 
     #[test]
     fn a_wish_to_be_left_alone_is_honoured_within_reason() {
-        let asks = |seconds| Outcome::Refused { status: 429, retry_after: Some(Duration::from_secs(seconds)) };
+        let asks = |seconds| DeliveryOutcome::Refused { status: 429, retry_after: Some(Duration::from_secs(seconds)) };
         let now = hours(0, 0);
-        assert_eq!(after(&Limits::default(), &owed(0), &asks(77), now, 0), Next::Again(Duration::from_secs(77)));
-        assert_eq!(after(&Limits::default(), &owed(0), &asks(1 << 40), now, 0), Next::Again(Duration::from_secs(900)));
-        let Next::Again(delay) = after(&Limits::default(), &owed(0), &asks(0), now, 0) else { panic!("given up") };
+        assert_eq!(
+            decide(&Limits::default(), &owed(0), &asks(77), now, 0),
+            RetryDecision::Again(Duration::from_secs(77))
+        );
+        assert_eq!(
+            decide(&Limits::default(), &owed(0), &asks(1 << 40), now, 0),
+            RetryDecision::Again(Duration::from_secs(900))
+        );
+        let RetryDecision::Again(delay) = decide(&Limits::default(), &owed(0), &asks(0), now, 0) else {
+            panic!("given up")
+        };
         assert!(delay >= Duration::from_millis(500), "a wish does not make us hurry");
     }
 
     #[test]
     fn patience_ends_by_number_and_by_time() {
         let limits = Limits::default();
-        let gives_up = |attempts, watch, outcome: Outcome| {
-            matches!(after(&limits, &owed(attempts), &outcome, watch, 0), Next::GiveUp(_))
+        let gives_up = |attempts, watch, outcome: DeliveryOutcome| {
+            matches!(decide(&limits, &owed(attempts), &outcome, watch, 0), RetryDecision::GiveUp(_))
         };
         assert!(!gives_up(148, hours(0, 1), unreachable()));
         assert!(gives_up(149, hours(0, 1), unreachable()));
@@ -129,11 +145,14 @@ mod tests {
         assert!(gives_up(1, hours(0, 24), unreachable()));
         assert!(!gives_up(0, hours(99, 100), unreachable()), "not while nobody delivered");
         assert!(
-            gives_up(149, hours(0, 1), Outcome::Withheld { reason: "unreadable".into() }),
+            gives_up(149, hours(0, 1), DeliveryOutcome::NotAttempted { reason: "unreadable".into() }),
             "our own trouble ends, too"
         );
-        assert!(gives_up(0, hours(0, 0), Outcome::Forbidden { reason: "inside".into() }));
-        assert!(matches!(after(&limits, &owed(0), &Outcome::Gone { status: 410 }, hours(0, 0), 0), Next::End(_)));
+        assert!(gives_up(0, hours(0, 0), DeliveryOutcome::Forbidden { reason: "inside".into() }));
+        assert!(matches!(
+            decide(&limits, &owed(0), &DeliveryOutcome::Gone { status: 410 }, hours(0, 0), 0),
+            RetryDecision::EndRegistration(_)
+        ));
     }
 
     #[test]

@@ -7,22 +7,22 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn down(name: &str) -> Verdict {
-    Verdict::Down(Blame::Upstream(name.into()))
+fn down(name: &str) -> CallOutcome {
+    CallOutcome::Failed(FailureSource::UpstreamOrPath(name.into()))
 }
 
 #[test]
 fn the_published_timelines_are_followed_to_the_second() {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
     let constants = &vectors["constants"];
-    assert_eq!(constants["failure_threshold"], Rules::UPSTREAM.failures);
-    assert_eq!(constants["failure_window_s"], Rules::UPSTREAM.window.as_secs());
-    assert_eq!(constants["cooldown_s"], Rules::UPSTREAM.cooldown.as_secs());
+    assert_eq!(constants["failure_threshold"], BreakerRules::UPSTREAM.failures);
+    assert_eq!(constants["failure_window_s"], BreakerRules::UPSTREAM.window.as_secs());
+    assert_eq!(constants["cooldown_s"], BreakerRules::UPSTREAM.cooldown.as_secs());
     assert_eq!(constants["half_open_probes"], 1);
     let cases = vectors["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 9);
     for case in cases {
-        let mut breaker = Breaker::new(Rules::UPSTREAM);
+        let mut breaker = Breaker::new(BreakerRules::UPSTREAM);
         // Results are reported in the order in which the calls began.
         let mut under_way = VecDeque::new();
         for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
@@ -33,13 +33,13 @@ fn the_published_timelines_are_followed_to_the_second() {
             };
             match step["event"].as_str().unwrap() {
                 "allow" => {
-                    let asked = breaker.ask(now);
+                    let asked = breaker.try_acquire(now);
                     assert_eq!(asked.is_ok(), step["allowed"], "{what}");
                     under_way.extend(asked.ok());
                 }
-                "ok" => report(&mut breaker, Verdict::Alive),
+                "ok" => report(&mut breaker, CallOutcome::Answered),
                 "fail" => report(&mut breaker, down("one")),
-                "abandon" => report(&mut breaker, Verdict::Unknown),
+                "abandon" => report(&mut breaker, CallOutcome::Unknown),
                 other => panic!("{other} is not known"),
             }
             assert_eq!(breaker.state().name(), step["state"], "{what}");
@@ -49,72 +49,72 @@ fn the_published_timelines_are_followed_to_the_second() {
 }
 
 fn fails(breaker: &mut Breaker, name: &str, now: u64) {
-    let pass = breaker.ask(at(now)).unwrap();
+    let pass = breaker.try_acquire(at(now)).unwrap();
     breaker.report(pass, down(name), at(now));
 }
 
 #[test]
 fn who_is_refused_is_told_when_to_come_back() {
-    let mut breaker = Breaker::new(Rules::UPSTREAM);
+    let mut breaker = Breaker::new(BreakerRules::UPSTREAM);
     (0..5).for_each(|_| fails(&mut breaker, "one", 10));
-    let after = |breaker: &Breaker, now: Duration| breaker.refusal(now).map(|refused| refused.after.as_secs());
+    let after = |breaker: &Breaker, now: Duration| breaker.refusal(now).map(|refused| refused.retry_after.as_secs());
     assert_eq!(after(&breaker, at(10)), Some(300));
     assert_eq!(after(&breaker, Duration::from_millis(10_500)), Some(300), "rounded up");
     assert_eq!(after(&breaker, at(309)), Some(1));
     assert_eq!(after(&breaker, at(310)), None);
-    breaker.ask(at(310)).unwrap();
+    breaker.try_acquire(at(310)).unwrap();
     assert_eq!(after(&breaker, at(310)), Some(1), "while somebody is out to see");
 }
 
 #[test]
 fn a_success_from_before_the_trip_does_not_close_the_breaker() {
-    let mut breaker = Breaker::new(Rules::UPSTREAM);
-    let old = breaker.ask(at(0)).unwrap();
+    let mut breaker = Breaker::new(BreakerRules::UPSTREAM);
+    let old = breaker.try_acquire(at(0)).unwrap();
     (0..5).for_each(|_| fails(&mut breaker, "one", 0));
-    let probe = breaker.ask(at(300)).unwrap();
-    breaker.report(old, Verdict::Alive, at(301));
-    assert_eq!(breaker.state(), State::HalfOpen);
-    breaker.report(probe, Verdict::Alive, at(302));
-    assert_eq!(breaker.state(), State::Closed);
+    let probe = breaker.try_acquire(at(300)).unwrap();
+    breaker.report(old, CallOutcome::Answered, at(301));
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    breaker.report(probe, CallOutcome::Answered, at(302));
+    assert_eq!(breaker.state(), BreakerState::Closed);
 }
 
 #[test]
 fn one_bad_upstream_does_not_open_the_breaker_of_all() {
-    let mut hub = Breaker::new(Rules::HUB);
+    let mut hub = Breaker::new(BreakerRules::HUB);
     for n in 0..1000 {
         fails(&mut hub, "bad", n / 10);
         fails(&mut hub, "worse", n / 10);
     }
-    assert_eq!(hub.state(), State::Closed);
+    assert_eq!(hub.state(), BreakerState::Closed);
     assert!(hub.failures.len() <= 10, "what is remembered is bounded");
     fails(&mut hub, "third", 100);
-    assert_eq!(hub.state(), State::Open);
+    assert_eq!(hub.state(), BreakerState::Open);
 }
 
 #[test]
 fn failures_of_our_own_open_the_breaker_of_all() {
-    let mut hub = Breaker::new(Rules::HUB);
+    let mut hub = Breaker::new(BreakerRules::HUB);
     for n in 1..=5 {
-        let pass = hub.ask(at(n)).unwrap();
-        hub.report(pass, Verdict::Down(Blame::Ours), at(n));
-        assert_eq!(hub.state() == State::Open, n == 5);
+        let pass = hub.try_acquire(at(n)).unwrap();
+        hub.report(pass, CallOutcome::Failed(FailureSource::LocalNetwork), at(n));
+        assert_eq!(hub.state() == BreakerState::Open, n == 5);
     }
-    let probe = hub.ask(at(305)).unwrap();
-    hub.report(probe, Verdict::Down(Blame::Ours), at(305));
-    assert_eq!(hub.state(), State::Open, "it is no better");
+    let probe = hub.try_acquire(at(305)).unwrap();
+    hub.report(probe, CallOutcome::Failed(FailureSource::LocalNetwork), at(305));
+    assert_eq!(hub.state(), BreakerState::Open, "it is no better");
 }
 
 #[test]
 fn an_upstream_that_still_fails_does_not_keep_the_others_out() {
-    let mut hub = Breaker::new(Rules::HUB);
+    let mut hub = Breaker::new(BreakerRules::HUB);
     for name in ["a", "b", "c", "a", "b"] {
         fails(&mut hub, name, 0);
     }
-    assert_eq!(hub.state(), State::Open);
+    assert_eq!(hub.state(), BreakerState::Open);
     fails(&mut hub, "a", 300);
-    assert_eq!(hub.state(), State::HalfOpen, "of the shared way it says nothing");
+    assert_eq!(hub.state(), BreakerState::HalfOpen, "of the shared way it says nothing");
     fails(&mut hub, "b", 301);
-    let probe = hub.ask(at(302)).unwrap();
-    hub.report(probe, Verdict::Alive, at(302));
-    assert_eq!(hub.state(), State::Closed);
+    let probe = hub.try_acquire(at(302)).unwrap();
+    hub.report(probe, CallOutcome::Answered, at(302));
+    assert_eq!(hub.state(), BreakerState::Closed);
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sabir_proto::transfer::Claim;
+use sabir_proto::transfer::HandoffClaim;
 use sabir_proto::{Message, Object, TaskRef};
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +11,17 @@ const MARK: &[u8] = b"handoff/1\n";
 
 /// A checkpoint of a handoff, with the last one of the inner agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) stage: Stage,
+pub(super) struct HandoffCheckpoint {
+    pub(super) stage: HandoffStage,
     pub(super) inner: Option<Vec<u8>>,
 }
 
 /// How far the handoff got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Stage {
+pub(super) enum HandoffStage {
     /// The other side may have the task by now.
-    Preparing(Box<Intent>),
+    Preparing(Box<HandoffIntent>),
     /// The other agent's work is shown in our task. It gets this text, or else our caller's message, with these
     /// metadata.
     Relaying { to: String, text: Option<String>, past: Object },
@@ -31,7 +31,7 @@ pub(super) enum Stage {
 
 /// A handoff that was decided on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Intent {
+pub(super) struct HandoffIntent {
     /// The turn that decided on it.
     pub(super) turn: String,
     /// The id of the handoff on both sides.
@@ -40,7 +40,7 @@ pub(super) struct Intent {
     pub(super) required: Vec<String>,
     pub(super) reason: Option<String>,
     /// The claim that our caller presents there to get the task.
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<HandoffClaim>,
     /// The message that is sent, the same each time.
     pub(super) message: Message,
     /// The other side holds the task until it is activated.
@@ -54,20 +54,20 @@ pub(super) struct Intent {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Written {
-    stage: Stage,
+struct StoredCheckpoint {
+    stage: HandoffStage,
     inner: Option<String>,
 }
 
-impl Left {
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let written: Written = serde_json::from_slice(bytes.strip_prefix(MARK)?).ok()?;
+impl HandoffCheckpoint {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let written: StoredCheckpoint = serde_json::from_slice(bytes.strip_prefix(MARK)?).ok()?;
         let inner = written.inner.and_then(|text| STANDARD.decode(text).ok());
         Some(Self { stage: written.stage, inner })
     }
 
-    pub(super) fn write(self) -> Vec<u8> {
-        let written = Written { stage: self.stage, inner: self.inner.map(|bytes| STANDARD.encode(bytes)) };
+    pub(super) fn encode(self) -> Vec<u8> {
+        let written = StoredCheckpoint { stage: self.stage, inner: self.inner.map(|bytes| STANDARD.encode(bytes)) };
         let mut bytes = MARK.to_vec();
         bytes.extend(serde_json::to_vec(&written).unwrap_or_default());
         bytes
@@ -75,7 +75,7 @@ impl Left {
 }
 
 /// The parts for the agent that gets the task: our agent's text, or the caller's last message.
-pub(super) fn parts(text: Option<&str>, said: &Message) -> Vec<sabir_proto::Part> {
+pub(super) fn message_parts(text: Option<&str>, said: &Message) -> Vec<sabir_proto::Part> {
     match text {
         Some(text) => vec![sabir_proto::Part::text(text)],
         None => said.parts.clone(),
@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_read_as_it_was_written_and_no_other_is_taken_for_one() {
-        let left = Left {
-            stage: Stage::Relaying {
+        let left = HandoffCheckpoint {
+            stage: HandoffStage::Relaying {
                 to: "b".into(),
                 text: None,
                 past: Object::from_map(&serde_json::Map::new()).unwrap(),
             },
             inner: Some(vec![0, 255]),
         };
-        assert_eq!(Left::read(&left.clone().write()), Some(left));
-        assert_eq!(Left::read(br#"{"stage":"over"}"#), None);
-        assert_eq!(Left::read(b"handoff/1\nnonsense"), None);
+        assert_eq!(HandoffCheckpoint::decode(&left.clone().encode()), Some(left));
+        assert_eq!(HandoffCheckpoint::decode(br#"{"stage":"over"}"#), None);
+        assert_eq!(HandoffCheckpoint::decode(b"handoff/1\nnonsense"), None);
     }
 }

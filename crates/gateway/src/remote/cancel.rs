@@ -11,14 +11,14 @@
 //! | that it has handed the task over | the agent that has it now is asked instead |
 
 use super::RemoteAgent;
-use super::known::Known;
-use super::mirror::{Went, went};
-use super::moved::refusal;
-use super::shown::{News, Shown};
-use super::trouble::{is_held, is_unreadable, may_pass};
+use super::call_failure::{is_retryable, is_unreadable, was_not_called};
+use super::checkpoint::Checkpoint;
+use super::delivered_content::{ArtifactChange, DeliveredContent};
+use super::events::{TransferNotice, transfer_notice};
+use super::followed_transfer::refusal_words;
 use sabir_client::Error;
-use sabir_engine::{CalledOff, Canceled, Ending};
-use sabir_proto::{CancelTask, Code, HANDOFF, TaskState, Tenant, TheirTask};
+use sabir_engine::{CancelOutcome, CanceledTask, Ending};
+use sabir_proto::{CancelTask, FaultCode, HANDOFF, TaskState, Tenant, WireTask};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,75 +27,77 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The reason where the agent does not know the task.
-const UNKNOWN: &str = "the agent does not know the task any more";
+const UNKNOWN_TASK: &str = "the agent does not know the task any more";
 /// The reason where there was no task to cancel yet.
-const UNNAMED: &str = "the agent had not named its task when it was canceled; it may go on";
+const UNNAMED_TASK: &str = "the agent had not named its task when it was canceled; it may go on";
 
 /// The answer to a cancel.
-pub(super) enum Heard {
+pub(super) enum CancelAnswer {
     /// The agent knows of the cancel. Perhaps it has reported how the task stands.
-    Known(Option<Box<TheirTask>>),
+    Acknowledged(Option<Box<WireTask>>),
     /// The agent does not know the task.
-    Unknown,
+    UnknownTask,
     /// The agent will not cancel it, now or later.
     Refused(String),
     /// It is not known whether the cancel has arrived.
-    Nothing(String),
+    NoAnswer(String),
 }
 
 impl RemoteAgent {
-    pub(super) async fn call_off_there(&self, canceled: &Canceled) -> CalledOff {
-        let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
-        if known.fallen {
+    pub(super) async fn cancel_remote_task(&self, canceled: &CanceledTask) -> CancelOutcome {
+        let mut checkpoint = canceled.checkpoint.as_deref().and_then(Checkpoint::decode).unwrap_or_default();
+        if checkpoint.fallen {
             // The engine cancels the other agent's work, as it cancels a child's.
-            return CalledOff::default();
+            return CancelOutcome::default();
         }
-        let is_told = known.task.is_some();
-        known.task = known.theirs().cloned();
-        if known.task.is_none() {
-            let gap = known.tried.then(|| UNNAMED.into());
-            return CalledOff { gap, ..CalledOff::default() };
+        let is_told = checkpoint.task.is_some();
+        checkpoint.task = checkpoint.remote_task().cloned();
+        if checkpoint.task.is_none() {
+            let gap = checkpoint.tried.then(|| UNNAMED_TASK.into());
+            return CancelOutcome { gap, ..CancelOutcome::default() };
         }
         let (grace, mut heard) = (self.upstream.cancel_grace, false);
-        let asked = self.until_it_settles(&mut known, is_told, &mut heard);
+        let asked = self.cancel_until_settled(&mut checkpoint, is_told, &mut heard);
         match tokio::time::timeout_at(Instant::now() + grace, asked).await {
-            Ok(Ok(task)) => ended(&known.shown, task),
-            Ok(Err(why)) => CalledOff { gap: Some(why), ..CalledOff::default() },
+            Ok(Ok(task)) => canceled_task(&checkpoint.shown, task),
+            Ok(Err(why)) => CancelOutcome { gap: Some(why), ..CancelOutcome::default() },
             Err(_) if heard => {
                 let why = format!("the agent took the cancel and had not ended after {grace:?}");
-                CalledOff { gap: Some(why), ..CalledOff::default() }
+                CancelOutcome { gap: Some(why), ..CancelOutcome::default() }
             }
-            Err(_) if !is_told => CalledOff::unheard(UNNAMED),
-            Err(_) => CalledOff::unheard(format!("the agent did not answer the cancel within {grace:?}")),
+            Err(_) if !is_told => CancelOutcome::unacknowledged(UNNAMED_TASK),
+            Err(_) => CancelOutcome::unacknowledged(format!("the agent did not answer the cancel within {grace:?}")),
         }
     }
 
     /// Repeats the cancel, to the agent that has the task by now; true when there is nothing more to tell.
-    pub(super) async fn remind_them(&self, canceled: &Canceled) -> bool {
-        let mut known = canceled.checkpoint.as_deref().and_then(Known::read).unwrap_or_default();
-        known.task = known.theirs().cloned();
-        if known.task.is_none() {
+    pub(super) async fn repeat_cancel(&self, canceled: &CanceledTask) -> bool {
+        let mut checkpoint = canceled.checkpoint.as_deref().and_then(Checkpoint::decode).unwrap_or_default();
+        checkpoint.task = checkpoint.remote_task().cloned();
+        if checkpoint.task.is_none() {
             return true;
         }
         loop {
-            let heard = match self.cancel_there(&mut known).await {
+            let heard = match self.send_cancel(&mut checkpoint).await {
                 // The task is over there, perhaps because another agent has it.
-                Heard::Known(None) => self.look_where_it_went(&known).await,
+                CancelAnswer::Acknowledged(None) => self.find_transfer(&checkpoint).await,
                 heard => heard,
             };
             let why = match heard {
-                Heard::Known(Some(task)) => match went(&task.status, task.metadata.as_ref()) {
-                    Some(Went::To(transfer)) => match self.hand_on(&mut known, &transfer).await {
-                        Ok(()) => continue,
-                        Err(why) => why,
-                    },
-                    Some(Went::Astray) => Went::ASTRAY.into(),
+                CancelAnswer::Acknowledged(Some(task)) => match transfer_notice(&task.status, task.metadata.as_ref()) {
+                    Some(TransferNotice::Followable(transfer)) => {
+                        match self.follow_transfer(&mut checkpoint, &transfer).await {
+                            Ok(()) => continue,
+                            Err(why) => why,
+                        }
+                    }
+                    Some(TransferNotice::Unreadable) => TransferNotice::UNREADABLE.into(),
                     None => return true,
                 },
-                Heard::Known(None) => return true,
-                Heard::Unknown => UNKNOWN.into(),
-                Heard::Refused(why) => why,
-                Heard::Nothing(problem) => {
+                CancelAnswer::Acknowledged(None) => return true,
+                CancelAnswer::UnknownTask => UNKNOWN_TASK.into(),
+                CancelAnswer::Refused(why) => why,
+                CancelAnswer::NoAnswer(problem) => {
                     tracing::info!(task = %canceled.task, problem, "a cancel is not acknowledged yet");
                     return false;
                 }
@@ -106,90 +108,102 @@ impl RemoteAgent {
     }
 
     /// Sends one cancel, to the agent that has the task.
-    async fn cancel_there(&self, known: &mut Known) -> Heard {
-        let Some(id) = known.task.clone() else { return Heard::Known(None) };
-        let answer = match self.line(known).await {
-            Ok(line) => match self.arrive(&line, known).await {
+    async fn send_cancel(&self, checkpoint: &mut Checkpoint) -> CancelAnswer {
+        let Some(id) = checkpoint.task.clone() else { return CancelAnswer::Acknowledged(None) };
+        let answer = match self.connection(checkpoint).await {
+            Ok(line) => match self.verify_transferred_task(&line, checkpoint).await {
                 Ok(_) => line.cancel(CancelTask { tenant: Tenant::none(), id, metadata: None }).await,
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),
         };
-        let moved = known.moved.is_some();
+        let moved = checkpoint.moved.is_some();
         match answer {
-            Ok(task) => Heard::Known(Some(Box::new(task))),
-            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotCancelable => {
-                Heard::Known(None)
+            Ok(task) => CancelAnswer::Acknowledged(Some(Box::new(task))),
+            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == FaultCode::TaskNotCancelable => {
+                CancelAnswer::Acknowledged(None)
             }
-            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == Code::TaskNotFound => Heard::Unknown,
+            Err(Error::Fault { fault, transport: Some(_), .. }) if fault.code() == FaultCode::TaskNotFound => {
+                CancelAnswer::UnknownTask
+            }
             Err(Error::Fault { fault, transport: Some(_), .. })
-                if matches!(fault.code(), Code::UnsupportedOperation | Code::MethodNotFound) =>
+                if matches!(fault.code(), FaultCode::UnsupportedOperation | FaultCode::MethodNotFound) =>
             {
-                Heard::Refused("the agent cannot cancel; it may go on".into())
+                CancelAnswer::Refused("the agent cannot cancel; it may go on".into())
             }
             // The operator did not configure this agent; if it cannot be called now, it cannot be called later.
-            Err(error) if moved && !(is_held(&error) || may_pass(&error) || is_unreadable(&error)) => {
-                Heard::Refused(format!("it was handed over and cannot be canceled there: {}", refusal(&error)))
+            Err(error) if moved && !(was_not_called(&error) || is_retryable(&error) || is_unreadable(&error)) => {
+                CancelAnswer::Refused(format!(
+                    "it was handed over and cannot be canceled there: {}",
+                    refusal_words(&error)
+                ))
             }
-            Err(error) => Heard::Nothing(error.to_string()),
+            Err(error) => CancelAnswer::NoAnswer(error.to_string()),
         }
     }
 
     /// Reads a task that cannot be canceled any more, where it may have been handed over.
-    async fn look_where_it_went(&self, known: &Known) -> Heard {
-        let (Some(task), line) = (&known.task, self.line(known).await) else { return Heard::Known(None) };
+    async fn find_transfer(&self, checkpoint: &Checkpoint) -> CancelAnswer {
+        let (Some(task), line) = (&checkpoint.task, self.connection(checkpoint).await) else {
+            return CancelAnswer::Acknowledged(None);
+        };
         let line = match line {
             Ok(line) => line,
-            Err(error) => return Heard::Nothing(error.to_string()),
+            Err(error) => return CancelAnswer::NoAnswer(error.to_string()),
         };
         if !line.agent().card().capabilities.extensions.iter().any(|extension| extension.uri.starts_with(HANDOFF)) {
-            return Heard::Known(None);
+            return CancelAnswer::Acknowledged(None);
         }
         match line.task(task).await {
-            Ok(task) => Heard::Known(Some(Box::new(task))),
-            Err(error) if is_held(&error) || may_pass(&error) => Heard::Nothing(error.to_string()),
-            Err(_) => Heard::Known(None),
+            Ok(task) => CancelAnswer::Acknowledged(Some(Box::new(task))),
+            Err(error) if was_not_called(&error) || is_retryable(&error) => CancelAnswer::NoAnswer(error.to_string()),
+            Err(_) => CancelAnswer::Acknowledged(None),
         }
     }
 
     /// Cancels, and polls until the task has settled, at any agent that has it by then. It is dropped when the grace
     /// ends; the error says why nothing can be done.
-    async fn until_it_settles(&self, known: &mut Known, is_told: bool, heard: &mut bool) -> Result<TheirTask, String> {
+    async fn cancel_until_settled(
+        &self,
+        checkpoint: &mut Checkpoint,
+        is_told: bool,
+        heard: &mut bool,
+    ) -> Result<WireTask, String> {
         loop {
-            let task = self.until_it_settles_there(known, is_told, heard).await?;
-            match went(&task.status, task.metadata.as_ref()) {
+            let task = self.cancel_until_settled_at_holder(checkpoint, is_told, heard).await?;
+            match transfer_notice(&task.status, task.metadata.as_ref()) {
                 None => return Ok(task),
-                Some(Went::Astray) => return Err(Went::ASTRAY.into()),
-                Some(Went::To(transfer)) => {
+                Some(TransferNotice::Unreadable) => return Err(TransferNotice::UNREADABLE.into()),
+                Some(TransferNotice::Followable(transfer)) => {
                     let not = |why| format!("it was handed over and cannot be canceled there: {why}");
-                    self.hand_on(known, &transfer).await.map_err(not)?;
+                    self.follow_transfer(checkpoint, &transfer).await.map_err(not)?;
                     *heard = false;
                 }
             }
         }
     }
 
-    async fn until_it_settles_there(
+    async fn cancel_until_settled_at_holder(
         &self,
-        known: &mut Known,
+        checkpoint: &mut Checkpoint,
         is_told: bool,
         heard: &mut bool,
-    ) -> Result<TheirTask, String> {
+    ) -> Result<WireTask, String> {
         let mut pause = PAUSE;
         while !*heard {
-            match self.cancel_there(known).await {
-                Heard::Known(Some(task)) if task.status.state.is_settled() => return Ok(*task),
-                Heard::Known(_) => *heard = true,
+            match self.send_cancel(checkpoint).await {
+                CancelAnswer::Acknowledged(Some(task)) if task.status.state.is_settled() => return Ok(*task),
+                CancelAnswer::Acknowledged(_) => *heard = true,
                 // The message may still be on its way.
-                Heard::Unknown if !is_told => tokio::time::sleep(pause).await,
-                Heard::Unknown => return Err(UNKNOWN.into()),
-                Heard::Refused(why) => return Err(why),
-                Heard::Nothing(_) => tokio::time::sleep(pause).await,
+                CancelAnswer::UnknownTask if !is_told => tokio::time::sleep(pause).await,
+                CancelAnswer::UnknownTask => return Err(UNKNOWN_TASK.into()),
+                CancelAnswer::Refused(why) => return Err(why),
+                CancelAnswer::NoAnswer(_) => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
         loop {
-            let asked = match (self.line(known).await, &known.task) {
+            let asked = match (self.connection(checkpoint).await, &checkpoint.task) {
                 (Ok(line), Some(task)) => line.task(task).await.ok(),
                 _ => None,
             };
@@ -202,18 +216,18 @@ impl RemoteAgent {
 }
 
 /// The end of the remote task, as the end of ours.
-fn ended(shown: &Shown, task: TheirTask) -> CalledOff {
-    let artifacts = task.artifacts.iter().filter_map(|artifact| match shown.news(artifact) {
-        News::None => None,
-        News::More(more) => Some((shown.named(more), true)),
-        News::Whole(whole) => Some((shown.named(whole), false)),
+fn canceled_task(shown: &DeliveredContent, task: WireTask) -> CancelOutcome {
+    let artifacts = task.artifacts.iter().filter_map(|artifact| match shown.change_of(artifact) {
+        ArtifactChange::Unchanged => None,
+        ArtifactChange::Appended(more) => Some((shown.with_caller_name(more), true)),
+        ArtifactChange::Replaced(whole) => Some((shown.with_caller_name(whole), false)),
     });
     let artifacts = artifacts.collect();
     let parts = task.status.message.map(|message| message.parts).unwrap_or_default();
     let ending = match task.status.state {
         TaskState::Completed => Ending::Complete(parts),
         // A transfer was followed before: the agent that has the task now was asked.
-        TaskState::Transferred => Ending::fail(Went::ASTRAY),
+        TaskState::Transferred => Ending::fail(TransferNotice::UNREADABLE),
         TaskState::Failed => Ending::Fail(parts),
         TaskState::Rejected => Ending::Reject(parts),
         // Canceled, and states that are no end of anything.
@@ -224,5 +238,5 @@ fn ended(shown: &Shown, task: TheirTask) -> CalledOff {
         | TaskState::InputRequired
         | TaskState::AuthRequired => Ending::Cancel(parts),
     };
-    CalledOff { ending, artifacts, ..CalledOff::default() }
+    CancelOutcome { ending, artifacts, ..CancelOutcome::default() }
 }

@@ -8,7 +8,7 @@
 //! The ids that were passed on are kept in memory only, for the latest messages. That is enough for callers who repeat
 //! an id by mistake; older ids of other callers are random, and only their own callers see them.
 
-use crate::uuid::uuid;
+use crate::derived_uuid::derived_uuid;
 use sabir_engine::Context;
 use sabir_proto::MessageId;
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ const IDS_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct MessageIds {
     hasher: RandomState,
-    used: Mutex<Used>,
+    used: Mutex<UsedIds>,
 }
 
 #[derive(Debug, Default)]
-struct Used {
+struct UsedIds {
     latest: HashMap<u64, u64>,
     older: HashMap<u64, u64>,
 }
@@ -36,14 +36,14 @@ impl MessageIds {
     /// The id for the message of a turn.
     pub(super) fn id_for(&self, cx: &Context) -> String {
         let said = &cx.message().message_id;
-        match said.is_unique_by_form() && self.claim(said, &cx.turn_id()) {
+        match said.is_uuid_or_ulid() && self.try_claim(said, &cx.turn_id()) {
             true => said.as_str().to_owned(),
-            false => own_id(cx),
+            false => generated_id(cx),
         }
     }
 
     /// Whether a turn may use an id.
-    fn claim(&self, id: &MessageId, turn: &str) -> bool {
+    fn try_claim(&self, id: &MessageId, turn: &str) -> bool {
         let (id, turn) = (self.hasher.hash_one(id.as_str()), self.hasher.hash_one(turn));
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let known = used.latest.get(&id).or_else(|| used.older.get(&id)).copied();
@@ -60,11 +60,13 @@ impl MessageIds {
 
 /// An id of ours for the message of a turn. If it leaves before its task is stored it is made from the caller's, so
 /// that the agent recognises it even if the caller has to send it again.
-pub(super) fn own_id(cx: &Context) -> String {
+pub(super) fn generated_id(cx: &Context) -> String {
     let said = &cx.message().message_id;
-    match cx.is_brief() && said.is_unique_by_form() {
-        true => uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()]),
-        false => uuid(&["message", &cx.turn_id()]),
+    match cx.is_open_deferred() && said.is_uuid_or_ulid() {
+        true => {
+            derived_uuid(&["message", cx.tenant().as_str(), cx.caller().name(), cx.agent().as_str(), said.as_str()])
+        }
+        false => derived_uuid(&["message", &cx.turn_id()]),
     }
 }
 
@@ -76,13 +78,13 @@ mod tests {
     fn an_id_belongs_to_the_first_turn_that_comes_with_it() {
         let ids = MessageIds::default();
         let id = |n: usize| MessageId::parse(&format!("00000000-0000-4000-8000-{n:012}")).unwrap();
-        assert!(ids.claim(&id(1), "a/0"));
-        assert!(ids.claim(&id(1), "a/0"), "a turn that is tried again keeps it");
-        assert!(!ids.claim(&id(1), "b/0"));
+        assert!(ids.try_claim(&id(1), "a/0"));
+        assert!(ids.try_claim(&id(1), "a/0"), "a turn that is tried again keeps it");
+        assert!(!ids.try_claim(&id(1), "b/0"));
         for n in 2..=IDS_MAX + 1 {
-            assert!(ids.claim(&id(n), "c/0"));
+            assert!(ids.try_claim(&id(n), "c/0"));
         }
-        assert!(!ids.claim(&id(1), "b/0"), "what is older is still known");
+        assert!(!ids.try_claim(&id(1), "b/0"), "what is older is still known");
         assert!(ids.used.lock().unwrap().latest.len() <= IDS_MAX);
     }
 }

@@ -3,46 +3,47 @@
 //! | The message | Our caller hears | The task fails |
 //! |---|---|---|
 //! | never left: connections refused, or no such name | each attempt, and the next | after `connect_give_up` |
-//! | never left, for another reason | the same | after the attempts of `Patience` |
+//! | never left, for another reason | the same | after the attempts of `WaitLimits` |
 //! | may have arrived | the same, and that this is not known | the same |
-//! | may have arrived, no answer yet | that, after [`SILENCE_TOLD_AFTER`] | after the silence of `Patience` |
+//! | may have arrived, no answer yet | that, after [`SILENCE_REPORTED_AFTER`] | after the silence of `WaitLimits` |
 //! | has arrived | the same, and that the task may go on there | the same |
 //! | may not leave: a breaker is open | once, and when the next call is | as in the first row, if that was the reason |
 //!
 //! There is at most one event for each attempt, and the pauses between attempts grow, so their number is bounded.
 
-use super::known::Absence;
-use super::moved::shown;
-use super::trouble::{FailedCall, Trouble};
-use super::work::Work;
-use crate::failure_words::{SILENCE_TOLD_AFTER, duration_words};
+use super::call_failure::{CallFailure, RetryableFailure};
+use super::checkpoint::Absence;
+use super::followed_transfer::public_address;
+use super::remote_turn::RemoteTurn;
+use crate::failure_words::{SILENCE_REPORTED_AFTER, duration_words};
 use sabir_client::Error;
 use sabir_engine::Ending;
-use sabir_engine::agent::Ended;
+use sabir_engine::agent::TaskEnded;
 use std::pin::pin;
 use std::time::Duration;
 
-impl Work<'_> {
+impl RemoteTurn<'_> {
     /// Records a failed call that began at this time.
-    pub(super) fn note_failure(&mut self, failed: &FailedCall, begun: i64) {
-        self.known.attempts += 1;
-        let (agent, url, attempt) = (&self.remote.upstream.name, self.url(), self.known.attempts);
+    pub(super) fn record_failure(&mut self, failed: &RetryableFailure, begun: i64) {
+        self.checkpoint.attempts += 1;
+        let (agent, url, attempt) = (&self.remote.upstream.name, self.last_address(), self.checkpoint.attempts);
         tracing::warn!(task = %self.cx.task_id(), agent, url, attempt, error = failed.why,
             "a call to an agent elsewhere failed");
-        match failed.reason.filter(|_| failed.absent && !self.has_begun()) {
-            Some(reason) => self.note_absence(reason, begun),
-            None => self.known.absent = None,
+        match failed.reason.filter(|_| failed.not_listening && !self.may_have_begun()) {
+            Some(reason) => self.record_absence(reason, begun),
+            None => self.checkpoint.absent = None,
         }
     }
 
-    fn note_absence(&mut self, reason: &str, begun: i64) {
-        let (since, attempts) = self.known.absent.as_ref().map_or((begun, 0), |absent| (absent.since, absent.attempts));
-        self.known.absent = Some(Absence { since, attempts: attempts + 1, reason: reason.into() });
+    fn record_absence(&mut self, reason: &str, begun: i64) {
+        let (since, attempts) =
+            self.checkpoint.absent.as_ref().map_or((begun, 0), |absent| (absent.since, absent.attempts));
+        self.checkpoint.absent = Some(Absence { since, attempts: attempts + 1, reason: reason.into() });
     }
 
     /// Logs an error that will not pass.
-    pub(super) fn note_fatal(&self, error: &Error) {
-        let (task, agent, url) = (self.cx.task_id(), &self.remote.upstream.name, self.url());
+    pub(super) fn log_fatal(&self, error: &Error) {
+        let (task, agent, url) = (self.cx.task_id(), &self.remote.upstream.name, self.last_address());
         match error {
             Error::Fault { .. } => tracing::info!(%task, agent, url, %error, "an agent elsewhere refused a call"),
             Error::AuthFailed { .. } | Error::CredentialsMissing { .. } => {
@@ -53,89 +54,90 @@ impl Work<'_> {
     }
 
     /// Tells our caller of a failed call, and when the next attempt is.
-    pub(super) async fn tell_failure(&mut self, failed: &FailedCall, pause: Duration) -> Result<(), Ended> {
+    pub(super) async fn report_failure(&mut self, failed: &RetryableFailure, pause: Duration) -> Result<(), TaskEnded> {
         let Some(reason) = failed.reason else { return Ok(()) };
         let head = match failed.answered {
             true => "the agent behind this one did not answer as it should",
             false => "cannot reach the agent behind this one",
         };
         let next = duration_words(pause);
-        let words = match (self.known.sent, self.known.tried) {
+        let words = match (self.checkpoint.sent, self.checkpoint.tried) {
             (true, _) => format!("{head} ({reason}); the task may go on there; next attempt in {next}"),
             (_, true) => format!(
                 "it is not known whether the agent received the message ({reason}); next attempt to find out in {next}"
             ),
             _ => format!("{head} ({reason}); next attempt in {next}"),
         };
-        self.tell_outage(words).await
+        self.report_outage(words).await
     }
 
     /// Tells our caller that a breaker is open, once, and when the agent is called again.
-    pub(super) async fn tell_held(&mut self) -> Result<(), Ended> {
-        let Some(after) = self.remote.refusal().filter(|_| self.known.moved.is_none()) else { return Ok(()) };
-        if self.known.absent.is_none()
-            && !self.has_begun()
-            && let Some(reason) = self.remote.absence()
+    pub(super) async fn report_open_breaker(&mut self) -> Result<(), TaskEnded> {
+        let Some(after) = self.remote.retry_after().filter(|_| self.checkpoint.moved.is_none()) else { return Ok(()) };
+        if self.checkpoint.absent.is_none()
+            && !self.may_have_begun()
+            && let Some(reason) = self.remote.absence_reason()
         {
-            self.known.absent = Some(Absence { since: self.cx.now().millis(), attempts: 0, reason: reason.into() });
+            self.checkpoint.absent =
+                Some(Absence { since: self.cx.now().millis(), attempts: 0, reason: reason.into() });
         }
-        if std::mem::replace(&mut self.held_told, true) {
+        if std::mem::replace(&mut self.open_breaker_reported, true) {
             return Ok(());
         }
         let next = duration_words(after);
-        let words = match self.time_to_connect().filter(|left| *left < after) {
+        let words = match self.connect_time_left().filter(|left| *left < after) {
             Some(left) => format!(
                 "the agent behind this one failed again and again and is not called for {next}; this task fails in {}",
                 duration_words(left)
             ),
             None => format!("the agent behind this one failed again and again; next attempt in {next}"),
         };
-        self.tell_outage(words).await
+        self.report_outage(words).await
     }
 
-    async fn tell_outage(&mut self, words: String) -> Result<(), Ended> {
+    async fn report_outage(&mut self, words: String) -> Result<(), TaskEnded> {
         self.cx.status(words).await?;
-        self.known.outage_told = true;
-        self.cx.leave(self.known.write());
+        self.checkpoint.outage_told = true;
+        self.cx.set_next_checkpoint(self.checkpoint.encode());
         Ok(())
     }
 
     /// Takes back what our caller was told, before something that says nothing about the state.
-    pub(super) async fn tell_recovery(&mut self) -> Result<(), Trouble> {
-        if std::mem::take(&mut self.known.outage_told) {
-            self.tell(self.cx.status("")).await?;
+    pub(super) async fn report_recovery(&mut self) -> Result<(), CallFailure> {
+        if std::mem::take(&mut self.checkpoint.outage_told) {
+            self.report(self.cx.status("")).await?;
         }
         Ok(())
     }
 
-    /// How long connections may still be refused before the task fails; `None` where that has no bound, or none was.
-    pub(super) fn time_to_connect(&self) -> Option<Duration> {
-        let give_up = self.remote.upstream.patience.connect_give_up?;
-        let absent = self.known.absent.as_ref().filter(|_| !self.has_begun())?;
+    /// How long connections may still be refused before the task fails; `Unchanged` where that has no bound, or none was.
+    pub(super) fn connect_time_left(&self) -> Option<Duration> {
+        let give_up = self.remote.upstream.wait_limits.connect_time_max?;
+        let absent = self.checkpoint.absent.as_ref().filter(|_| !self.may_have_begun())?;
         Some(give_up.saturating_sub(self.time_since(absent.since)))
     }
 
     /// Waits for the answer to a message, and tells our caller where that takes long.
-    pub(super) async fn answered<T>(&mut self, call: impl Future<Output = T>) -> Result<T, Ended> {
+    pub(super) async fn await_answer<T>(&mut self, call: impl Future<Output = T>) -> Result<T, TaskEnded> {
         let mut call = pin!(call);
-        if let Ok(answer) = tokio::time::timeout(SILENCE_TOLD_AFTER, call.as_mut()).await {
+        if let Ok(answer) = tokio::time::timeout(SILENCE_REPORTED_AFTER, call.as_mut()).await {
             return Ok(answer);
         }
-        let silence = duration_words(SILENCE_TOLD_AFTER);
+        let silence = duration_words(SILENCE_REPORTED_AFTER);
         let words =
             format!("no answer from the agent behind this one for {silence}; it may have the message; still waiting");
-        self.tell_outage(words).await?;
+        self.report_outage(words).await?;
         Ok(call.await)
     }
 
     /// Whether the message never left and no replica could be connected to, for too long.
     pub(super) fn is_absent_for_too_long(&self) -> bool {
         let elsewhere = || self.remote.replicas.iter().any(|replica| !self.has_failed_at(replica));
-        self.called && self.time_to_connect() == Some(Duration::ZERO) && !elsewhere()
+        self.called && self.connect_time_left() == Some(Duration::ZERO) && !elsewhere()
     }
 
     /// The end of a task whose message never left.
-    pub(super) fn never_reached(&self, absent: &Absence) -> Ending {
+    pub(super) fn never_reached_ending(&self, absent: &Absence) -> Ending {
         let Absence { reason, attempts, since } = absent;
         let tried = match attempts {
             0 => String::new(),
@@ -148,8 +150,8 @@ impl Work<'_> {
     }
 
     /// Whether our message, or an earlier one, may have arrived.
-    pub(super) fn has_begun(&self) -> bool {
-        self.known.tried || self.known.task.is_some() || self.cx.before().is_some()
+    pub(super) fn may_have_begun(&self) -> bool {
+        self.checkpoint.tried || self.checkpoint.task.is_some() || self.cx.before().is_some()
     }
 
     pub(super) fn time_since(&self, millis: i64) -> Duration {
@@ -157,7 +159,7 @@ impl Work<'_> {
     }
 
     /// The address of the last call, without a query or credentials.
-    fn url(&self) -> String {
-        shown(self.known.at.as_deref().unwrap_or(&self.remote.upstream.places[0].url))
+    fn last_address(&self) -> String {
+        public_address(self.checkpoint.at.as_deref().unwrap_or(&self.remote.upstream.replicas[0].url))
     }
 }

@@ -1,10 +1,12 @@
 //! An engine with one agent elsewhere behind it, in the test's own process.
 
-use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
-use sabir_gateway::{Credentials, Egress, Hub, Onward, Patience, Place, RemoteAgent, Rules, Upstream};
+use sabir_engine::{BoxFuture, Engine, Host, HostedAgent, Limits, Metrics};
+use sabir_gateway::{
+    BreakerRules, Credentials, Egress, FollowPolicy, Hub, RemoteAgent, Upstream, UpstreamReplica, WaitLimits,
+};
 use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Object, Role, SendConfiguration, SendMessage,
-    Sent, Task, TaskId, TaskState, Tenant, Terms, Timestamp, ToolMode,
+    SendReply, ServiceParameters, Task, TaskId, TaskState, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Scope, TaskLog};
@@ -13,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-struct Real(AtomicU64);
+struct SystemHost(AtomicU64);
 
-impl Host for Real {
+impl Host for SystemHost {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap())
@@ -40,32 +42,36 @@ pub(crate) fn upstream(url: &str) -> Upstream {
     Upstream {
         profile: None,
         name: "far".into(),
-        places: vec![Place::only(url)],
-        bulkhead: None,
+        replicas: vec![UpstreamReplica::only(url)],
+        calls_max: None,
         fallback: None,
         credentials: Credentials::default(),
         origins: Vec::new(),
         tls: sabir_gateway::Tls::default(),
         egress: Egress::public().and_loopback(),
-        patience: Patience {
-            attempts: 6,
-            silence: Some(Duration::from_secs(20)),
-            pause,
-            connect_give_up: Some(Duration::from_secs(15)),
+        wait_limits: WaitLimits {
+            attempts_max: 6,
+            silence_max: Some(Duration::from_secs(20)),
+            pause_min: pause,
+            connect_time_max: Some(Duration::from_secs(15)),
         },
         idempotent: false,
-        keeper: None,
-        on_behalf: None,
-        breaker: Rules { failures: 100, ..Rules::UPSTREAM },
+        card_policy: None,
+        user_tokens: None,
+        breaker_rules: BreakerRules { failures: 100, ..BreakerRules::UPSTREAM },
         cancel_grace: Duration::from_secs(20),
-        onward: Onward { egress: Egress::public().and_loopback(), ours: Arc::new([]), acquaintances: None },
+        follow_policy: FollowPolicy {
+            egress: Egress::public().and_loopback(),
+            own_addresses: Arc::new([]),
+            remote_agents: None,
+        },
     }
 }
 
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) remote: Arc<RemoteAgent>,
-    resident: Arc<Resident>,
+    resident: Arc<HostedAgent>,
     scope: Arc<Scope>,
 }
 
@@ -83,15 +89,15 @@ impl Bench {
         let hub = Hub::new(sabir_gateway::Metrics::default());
         let name = AgentName::parse("far").unwrap();
         let remote = Arc::new(RemoteAgent::new(upstream, &hub).unwrap());
-        let host = Arc::new(Real(AtomicU64::new(std::process::id().into())));
+        let host = Arc::new(SystemHost(AtomicU64::new(std::process::id().into())));
         let engine = Engine::open(log, host, limits, Metrics::default()).await.unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() });
-        let resident = Arc::new(Resident { name, agent: remote.clone(), push: false, tools: ToolMode::Full });
+        let resident = Arc::new(HostedAgent { name, agent: remote.clone(), push: false, tool_mode: ToolMode::Full });
         Self { engine, remote, resident, scope }
     }
 
     fn request(&self, text: &str, to: Option<&Task>) -> Box<SendMessage> {
-        let id = MessageId::parse(self.engine.mint().as_str()).unwrap();
+        let id = MessageId::parse(self.engine.new_message_id().as_str()).unwrap();
         let mut message = Message::text(id, Role::User, text);
         message.task_id = to.map(|task| task.id.into());
         let configuration = SendConfiguration::default();
@@ -100,9 +106,9 @@ impl Bench {
     }
 
     async fn deliver(&self, request: Box<SendMessage>) -> Result<Task, Fault> {
-        match self.engine.send(&self.resident, self.scope.clone(), request, &Terms::default()).await? {
-            Sent::Task(task, _) => Ok(task.thaw().unwrap()),
-            Sent::Message(message) => panic!("a reply without a task: {message:?}"),
+        match self.engine.send(&self.resident, self.scope.clone(), request, &ServiceParameters::default()).await? {
+            SendReply::Task(task, _) => Ok(task.thaw().unwrap()),
+            SendReply::Message(message) => panic!("a reply without a task: {message:?}"),
         }
     }
 
@@ -135,20 +141,21 @@ impl Bench {
     }
 
     /// Sends as a caller whose dialect has direct replies, under this id.
-    pub(crate) async fn ask_as(&self, caller: &str, id: &str, text: &str) -> Sent {
+    pub(crate) async fn ask_as(&self, caller: &str, id: &str, text: &str) -> SendReply {
         let request = self.named(id, text);
-        self.engine.send(&self.resident, self.scope_of(caller), request, &Terms::default()).await.unwrap()
+        self.engine.send(&self.resident, self.scope_of(caller), request, &ServiceParameters::default()).await.unwrap()
     }
 
     /// The same with a stream; every item as JSON.
     pub(crate) async fn stream_as(&self, caller: &str, id: &str, text: &str) -> Vec<Value> {
         let (request, scope) = (self.named(id, text), self.scope_of(caller));
-        let mut watch = self.engine.stream(&self.resident, scope, request, &Terms::default()).await.unwrap();
+        let mut watch =
+            self.engine.stream(&self.resident, scope, request, &ServiceParameters::default()).await.unwrap();
         let mut items = Vec::new();
         while let Some(item) = watch.next().await {
             items.push(match item.unwrap() {
-                sabir_engine::watch::Item::Event(event) => serde_json::from_slice(&event.json).unwrap(),
-                sabir_engine::watch::Item::Reply(message) => serde_json::json!({"message": *message}),
+                sabir_engine::watch::WatchItem::Event(event) => serde_json::from_slice(&event.json).unwrap(),
+                sabir_engine::watch::WatchItem::Reply(message) => serde_json::json!({"message": *message}),
             });
         }
         items
@@ -174,11 +181,14 @@ impl Bench {
     /// Sends, and returns every event as JSON.
     pub(crate) async fn stream(&self, text: &str) -> Vec<Value> {
         let request = self.request(text, None);
-        let mut watch =
-            self.engine.stream(&self.resident, self.scope.clone(), request, &Terms::default()).await.unwrap();
+        let mut watch = self
+            .engine
+            .stream(&self.resident, self.scope.clone(), request, &ServiceParameters::default())
+            .await
+            .unwrap();
         let mut events = Vec::new();
         while let Some(item) = watch.next().await {
-            if let sabir_engine::watch::Item::Event(event) = item.unwrap() {
+            if let sabir_engine::watch::WatchItem::Event(event) = item.unwrap() {
                 events.push(serde_json::from_slice(&event.json).unwrap());
             }
         }

@@ -1,9 +1,9 @@
 //! What is canceled here ends as it ended there; if the agent does not answer, that is marked, and the cancel is
 //! repeated.
 
-use crate::agent::{After, Do, Heard, Stub, chunk, frame, task};
+use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer, chunk, frame, task};
 use crate::bench::{Bench, eventually, upstream, words};
-use sabir_gateway::{Patience, Upstream};
+use sabir_gateway::{Upstream, WaitLimits};
 use sabir_proto::{Fault, Gap, TaskId, TaskState};
 use sabir_store::TaskLog;
 use sabir_store::memory::MemoryLog;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Works, with a chunk reported, until it is canceled.
-fn works(heard: &Heard, cancel: Do, get: Do) -> Do {
+fn works(heard: &RecordedRequest, cancel: StubAction, get: StubAction) -> StubAction {
     match heard.method().as_str() {
         "SendStreamingMessage" | "SubscribeToTask" => {
             let whole = format!(r#"{{"task":{}}}"#, task("WORKING"));
-            Do::Stream(vec![frame(None, &whole), frame(None, &chunk("one"))], After::Silence)
+            StubAction::Stream(vec![frame(None, &whole), frame(None, &chunk("one"))], StreamEnd::Silence)
         }
         "CancelTask" => cancel,
         _ => get,
@@ -43,7 +43,8 @@ fn texts(task: &sabir_proto::Task) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_cancel_ends_as_it_ended_there_with_what_was_made_meanwhile() {
-    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let stub =
+        StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
     let bench = Bench::new(upstream(&stub.url)).await;
     let id = at_work(&bench).await;
     let task = bench.cancel(id).await.unwrap();
@@ -55,13 +56,13 @@ async fn a_cancel_ends_as_it_ended_there_with_what_was_made_meanwhile() {
 #[tokio::test]
 async fn who_is_canceled_too_late_has_completed_here_as_well() {
     let asked = AtomicUsize::new(0);
-    let stub = Stub::agent(move |_, heard| {
+    let stub = StubServer::agent(move |_, heard| {
         let late = asked.load(Ordering::Relaxed) > 1;
         if heard.method() == "GetTask" {
             asked.fetch_add(1, Ordering::Relaxed);
         }
         let get = if late { whole("COMPLETED") } else { whole("WORKING") };
-        works(heard, Do::Error(-32002, "too late"), Do::Result(get))
+        works(heard, StubAction::Error(-32002, "too late"), StubAction::Result(get))
     })
     .await;
     let bench = Bench::new(upstream(&stub.url)).await;
@@ -73,9 +74,11 @@ async fn who_is_canceled_too_late_has_completed_here_as_well() {
 
 #[tokio::test]
 async fn a_question_that_is_canceled_is_canceled_there_too() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
-        "CancelTask" => Do::Result(whole("REJECTED")),
-        _ => Do::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("INPUT_REQUIRED")))], After::End),
+    let stub = StubServer::agent(|_, heard| match heard.method().as_str() {
+        "CancelTask" => StubAction::Result(whole("REJECTED")),
+        _ => {
+            StubAction::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("INPUT_REQUIRED")))], StreamEnd::End)
+        }
     })
     .await;
     let bench = Bench::new(upstream(&stub.url)).await;
@@ -89,9 +92,10 @@ async fn a_question_that_is_canceled_is_canceled_there_too() {
 async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
     let there = Arc::new(AtomicBool::new(false));
     let now = there.clone();
-    let stub = Stub::agent(move |_, heard| {
-        let cancel = if now.load(Ordering::Relaxed) { Do::Result(whole("CANCELED")) } else { Do::HangUp };
-        works(heard, cancel, Do::HangUp)
+    let stub = StubServer::agent(move |_, heard| {
+        let cancel =
+            if now.load(Ordering::Relaxed) { StubAction::Result(whole("CANCELED")) } else { StubAction::HangUp };
+        works(heard, cancel, StubAction::HangUp)
     })
     .await;
     let impatient = || Upstream { cancel_grace: Duration::from_millis(300), ..upstream(&stub.url) };
@@ -103,7 +107,7 @@ async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
     let gap = Gap::of(task.metadata.as_ref()).expect("it is not known what became of it there");
     assert!(gap.reason.contains("did not answer the cancel"), "{}", gap.reason);
     assert!(gap.after.0 >= 2, "{gap:?}");
-    let owed = async || log.owed_cancels(None, 10).await.unwrap();
+    let owed = async || log.pending_cancels(None, 10).await.unwrap();
     assert_eq!(owed().await.iter().map(|(task, ..)| *task).collect::<Vec<_>>(), [id]);
     // The process ends; another one finds the row and repeats the cancel, though its task has long settled.
     bench.engine.stop().await;
@@ -118,20 +122,24 @@ async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
 
 #[tokio::test]
 async fn who_cannot_cancel_is_not_told_again() {
-    let stub = Stub::agent(|_, heard| works(heard, Do::Error(-32004, "not here"), Do::HangUp)).await;
+    let stub =
+        StubServer::agent(|_, heard| works(heard, StubAction::Error(-32004, "not here"), StubAction::HangUp)).await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let id = at_work(&bench).await;
     let task = bench.cancel(id).await.unwrap();
     let gap = Gap::of(task.metadata.as_ref()).expect("it may go on there");
     assert!(gap.reason.contains("cannot cancel"), "{}", gap.reason);
-    assert!(log.owed_cancels(None, 10).await.unwrap().is_empty());
+    assert!(log.pending_cancels(None, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_cancel_before_they_have_named_their_task_is_marked() {
-    let stub =
-        Stub::start(|base| crate::agent::card(base, "{}", ""), |_, _| Do::Stream(Vec::new(), After::Silence)).await;
+    let stub = StubServer::start(
+        |base| crate::agent::card(base, "{}", ""),
+        |_, _| StubAction::Stream(Vec::new(), StreamEnd::Silence),
+    )
+    .await;
     let impatient = Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
     let bench = Bench::new(impatient).await;
     let id = bench.begin("go").await.id;
@@ -150,11 +158,11 @@ struct Counts {
 }
 
 /// An agent that names its task some time after it has got the message, and works until it is told to stop.
-async fn slow_to_name(streams: bool, delay: Duration) -> (Stub, Arc<Counts>) {
+async fn slow_to_name(streams: bool, delay: Duration) -> (StubServer, Arc<Counts>) {
     let counts: Arc<Counts> = Arc::default();
     let counted = counts.clone();
     let capabilities = if streams { r#"{"streaming":true}"# } else { "{}" };
-    let stub = Stub::start(
+    let stub = StubServer::start(
         move |base| crate::agent::card(base, capabilities, ""),
         move |_, heard| {
             let theirs = |id: &str, state: &str| task(state).replace("t-1", id);
@@ -164,16 +172,16 @@ async fn slow_to_name(streams: bool, delay: Duration) -> (Stub, Arc<Counts>) {
                     let id = format!("t-{}", counted.begun.fetch_add(1, Ordering::Relaxed));
                     let begun = format!(r#"{{"task":{}}}"#, theirs(&id, "WORKING"));
                     match method {
-                        "SendMessage" => Do::Result(begun),
-                        _ => Do::Stream(vec![frame(None, &begun)], After::Silence),
+                        "SendMessage" => StubAction::Result(begun),
+                        _ => StubAction::Stream(vec![frame(None, &begun)], StreamEnd::Silence),
                     }
                 }
                 "CancelTask" => {
                     let id = heard.json()["params"]["id"].as_str().unwrap().to_owned();
                     counted.canceled.lock().unwrap().insert(id.clone());
-                    Do::Result(theirs(&id, "CANCELED"))
+                    StubAction::Result(theirs(&id, "CANCELED"))
                 }
-                _ => Do::Result(theirs(heard.json()["params"]["id"].as_str().unwrap(), "WORKING")),
+                _ => StubAction::Result(theirs(heard.json()["params"]["id"].as_str().unwrap(), "WORKING")),
             }
         },
     );
@@ -213,7 +221,7 @@ async fn an_agent_that_names_its_task_after_the_grace_is_told_then() {
         assert!(gap.reason.contains("had not named its task"), "{}", gap.reason);
         assert_eq!(counts.begun.load(Ordering::Relaxed), 0, "the caller did not wait for the name");
         eventually("they were told", async || (counts.canceled.lock().unwrap().len() == 1).then_some(())).await;
-        let owed = async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(());
+        let owed = async || log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(());
         eventually("nothing is owed any more", owed).await;
         assert_eq!(bench.task(id).await.status.state, TaskState::Canceled, "what is settled stays settled");
     }
@@ -221,14 +229,14 @@ async fn an_agent_that_names_its_task_after_the_grace_is_told_then() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
-    let stub = Stub::start(
+    let stub = StubServer::start(
         |base| crate::agent::card(base, "{}", ""),
         |_, heard| match heard.method().as_str() {
             "SendMessage" => {
                 std::thread::sleep(Duration::from_millis(200));
-                Do::Result(format!(r#"{{"task":{}}}"#, whole("COMPLETED")))
+                StubAction::Result(format!(r#"{{"task":{}}}"#, whole("COMPLETED")))
             }
-            _ => Do::Error(-32001, "unknown"),
+            _ => StubAction::Error(-32001, "unknown"),
         },
     );
     let stub = stub.await;
@@ -241,7 +249,8 @@ async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
 
 #[tokio::test]
 async fn whom_we_give_up_on_is_told_that_nobody_waits() {
-    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let stub =
+        StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
     let limits = sabir_engine::Limits { turn_time_max: Duration::from_millis(500), ..sabir_engine::Limits::default() };
     let bench = Bench::limited(log.clone(), upstream(&stub.url), limits).await;
@@ -249,37 +258,43 @@ async fn whom_we_give_up_on_is_told_that_nobody_waits() {
     bench.reaches(id, TaskState::Failed).await;
     let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
     eventually("they were told", told).await;
-    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
-        .await;
+    eventually("nothing is owed any more", async || {
+        log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn whom_we_stop_waiting_for_is_told_until_it_has_heard() {
     let deaf = Arc::new(AtomicBool::new(true));
     let hears = deaf.clone();
-    let stub = Stub::agent(move |_, heard| {
-        let cancel = if hears.load(Ordering::Relaxed) { Do::HangUp } else { Do::Result(whole("CANCELED")) };
-        works(heard, cancel, Do::Result(whole("WORKING")))
+    let stub = StubServer::agent(move |_, heard| {
+        let cancel =
+            if hears.load(Ordering::Relaxed) { StubAction::HangUp } else { StubAction::Result(whole("CANCELED")) };
+        works(heard, cancel, StubAction::Result(whole("WORKING")))
     })
     .await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
-    let patience = Patience { silence: Some(Duration::from_millis(300)), ..upstream("").patience };
-    let impatient = || Upstream { patience, ..upstream(&stub.url) };
+    let patience = WaitLimits { silence_max: Some(Duration::from_millis(300)), ..upstream("").wait_limits };
+    let impatient = || Upstream { wait_limits: patience, ..upstream(&stub.url) };
     let bench = Bench::on(log.clone(), impatient()).await;
     let failed = bench.reaches(at_work(&bench).await, TaskState::Failed).await;
     assert!(words(&failed).contains("no news"), "{}", words(&failed));
-    assert_eq!(log.owed_cancels(None, 10).await.unwrap().len(), 1, "it is written with the end of the task");
+    assert_eq!(log.pending_cancels(None, 10).await.unwrap().len(), 1, "it is written with the end of the task");
     bench.engine.stop().await;
     deaf.store(false, Ordering::Relaxed);
     // The next process repeats the cancel.
     Bench::on(log.clone(), impatient()).await.recover().await;
-    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
-        .await;
+    eventually("nothing is owed any more", async || {
+        log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn whoever_cannot_be_taken_up_again_is_told_that_nobody_waits() {
-    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
+    let stub =
+        StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let id = at_work(&bench).await;
@@ -290,14 +305,17 @@ async fn whoever_cannot_be_taken_up_again_is_told_that_nobody_waits() {
     bench.reaches(id, TaskState::Failed).await;
     let told = async || stub.calls().iter().any(|call| call.method() == "CancelTask").then_some(());
     eventually("they were told", told).await;
-    eventually("nothing is owed any more", async || log.owed_cancels(None, 10).await.unwrap().is_empty().then_some(()))
-        .await;
+    eventually("nothing is owed any more", async || {
+        log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_cancel_needs_no_room() {
-    let stub = Stub::agent(|_, heard| works(heard, Do::Result(whole("CANCELED")), Do::HangUp)).await;
-    let bench = Bench::new(Upstream { bulkhead: Some(1), ..upstream(&stub.url) }).await;
+    let stub =
+        StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
+    let bench = Bench::new(Upstream { calls_max: Some(1), ..upstream(&stub.url) }).await;
     let (id, other) = (at_work(&bench).await, bench.try_begin("me too").await);
     assert!(other.is_err(), "there is room for one");
     let task = bench.cancel(id).await.unwrap();
@@ -306,14 +324,14 @@ async fn a_cancel_needs_no_room() {
 
 #[tokio::test]
 async fn who_makes_more_artifacts_than_may_be_is_called_off() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+    let stub = StubServer::agent(|_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => {
             let mut frames = vec![frame(None, &format!(r#"{{"task":{}}}"#, task("WORKING")))];
             let one = |n: usize| chunk("small").replace(r#""artifactId":"a""#, &format!(r#""artifactId":"n{n}""#));
             frames.extend((0..=1000).map(|n| frame(None, &one(n))));
-            Do::Stream(frames, After::Silence)
+            StubAction::Stream(frames, StreamEnd::Silence)
         }
-        _ => Do::Result(whole("CANCELED")),
+        _ => StubAction::Result(whole("CANCELED")),
     })
     .await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
@@ -329,17 +347,17 @@ async fn who_makes_more_artifacts_than_may_be_is_called_off() {
 async fn what_was_told_before_a_crash_is_not_told_again_however_much_came_at_once() {
     // More than fits into one step, all at once, and then nothing.
     let chunks = 700;
-    let stub = Stub::agent(move |_, heard| match heard.method().as_str() {
+    let stub = StubServer::agent(move |_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => {
             let mut frames = vec![frame(None, &format!(r#"{{"task":{}}}"#, task("WORKING")))];
             frames.extend((0..chunks).map(|n| frame(None, &chunk(&format!("{n} ")))));
-            Do::Stream(frames, After::Silence)
+            StubAction::Stream(frames, StreamEnd::Silence)
         }
-        "SubscribeToTask" => Do::Error(-32004, "not here"),
+        "SubscribeToTask" => StubAction::Error(-32004, "not here"),
         _ => {
             let parts: Vec<String> = (0..=chunks).map(|n| format!(r#"{{"text":"{n} "}}"#)).collect();
             let artifacts = format!(r#","artifacts":[{{"artifactId":"a","parts":[{}]}}]}}"#, parts.join(","));
-            Do::Result(task("COMPLETED").strip_suffix('}').unwrap().to_owned() + &artifacts)
+            StubAction::Result(task("COMPLETED").strip_suffix('}').unwrap().to_owned() + &artifacts)
         }
     })
     .await;

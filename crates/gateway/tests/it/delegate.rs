@@ -1,12 +1,13 @@
 //! Our task stays, and what another agent does is seen in it.
 
 use sabir_engine::{
-    Agent, AnyAgent, BoxFuture, Context, Ending, Engine, Failure, Host, Limits, Metrics, Nature, Recovery, Resident,
+    Agent, AnyAgent, BoxFuture, Context, Ending, Engine, Execution, Failure, Host, HostedAgent, Limits, Metrics,
+    Recovery,
 };
-use sabir_gateway::{Mirror, delegate};
+use sabir_gateway::{MirrorSettings, delegate};
 use sabir_proto::{
     AgentName, Artifact, ArtifactId, Caller, CancelTask, GetTask, Message, MessageId, Part, Role, SendConfiguration,
-    SendMessage, Sent, Task, TaskState, Tenant, Terms, Timestamp, ToolMode,
+    SendMessage, SendReply, ServiceParameters, Task, TaskState, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
@@ -48,11 +49,11 @@ impl Agent for Front {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let first = cx.before().and_then(|task| task.history.first()).unwrap_or(cx.message());
         let (worker, parts) = (AgentName::parse("worker")?, first.parts.clone());
-        Ok(delegate(cx, &worker, "work", parts, None, &Mirror::WHOLE).await?.into_ending())
+        Ok(delegate(cx, &worker, "work", parts, None, &MirrorSettings::EVERYTHING).await?.into_ending())
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
@@ -91,24 +92,24 @@ impl Agent for Worker {
         })
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
-struct World {
+struct DelegationWorld {
     log: Arc<MemoryLog>,
     process: Arc<Process>,
     engine: Engine,
 }
 
-fn find(name: &AgentName) -> Option<Arc<Resident>> {
+fn find(name: &AgentName) -> Option<Arc<HostedAgent>> {
     let agent: Arc<dyn AnyAgent> = match name.as_str() {
         "front" => Arc::new(Front),
         "worker" => Arc::new(Worker),
         _ => return None,
     };
-    Some(Arc::new(Resident { name: name.clone(), agent, push: false, tools: ToolMode::Full }))
+    Some(Arc::new(HostedAgent { name: name.clone(), agent, push: false, tool_mode: ToolMode::Full }))
 }
 
 fn scope(agent: &str) -> Arc<Scope> {
@@ -116,7 +117,7 @@ fn scope(agent: &str) -> Arc<Scope> {
     Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent })
 }
 
-impl World {
+impl DelegationWorld {
     async fn new() -> Self {
         Self::on(Arc::new(MemoryLog::new())).await
     }
@@ -124,7 +125,7 @@ impl World {
     async fn on(log: Arc<MemoryLog>) -> Self {
         let process = Arc::new(Process::default());
         let engine = Engine::open(log.clone(), process.clone(), Limits::default(), Metrics::default()).await.unwrap();
-        engine.know(Arc::new(find));
+        engine.set_directory(Arc::new(find));
         Self { log, process, engine }
     }
 
@@ -146,9 +147,9 @@ impl World {
         let request =
             Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false });
         let front = find(&AgentName::parse("front").unwrap()).unwrap();
-        match self.engine.send(&front, scope("front"), request, &Terms::default()).await.unwrap() {
-            Sent::Task(image, _) => image.thaw().unwrap(),
-            Sent::Message(message) => panic!("{message:?}"),
+        match self.engine.send(&front, scope("front"), request, &ServiceParameters::default()).await.unwrap() {
+            SendReply::Task(image, _) => image.thaw().unwrap(),
+            SendReply::Message(message) => panic!("{message:?}"),
         }
     }
 
@@ -180,7 +181,7 @@ fn words(task: &Task) -> String {
 
 #[tokio::test]
 async fn what_a_child_makes_and_how_it_ends_is_seen_in_ours() {
-    let world = World::new().await;
+    let world = DelegationWorld::new().await;
     for (text, state, said) in [
         ("do", TaskState::Completed, "done"),
         ("fail", TaskState::Failed, "broken"),
@@ -194,7 +195,7 @@ async fn what_a_child_makes_and_how_it_ends_is_seen_in_ours() {
 
 #[tokio::test]
 async fn a_question_is_passed_up_and_its_answer_down() {
-    let world = World::new().await;
+    let world = DelegationWorld::new().await;
     let asked = world.send("ask", None, false).await;
     assert_eq!((asked.status.state, &*words(&asked)), (TaskState::InputRequired, "which?"));
     let done = world.send("this", Some(&asked), false).await;
@@ -204,7 +205,7 @@ async fn a_question_is_passed_up_and_its_answer_down() {
 
 #[tokio::test]
 async fn after_a_crash_nothing_is_missing_and_nothing_is_there_twice() {
-    let world = World::new().await;
+    let world = DelegationWorld::new().await;
     let task = world.send("slow", None, true).await;
     world.once(&task, |task| made(task) == "[1]").await;
     let world = world.crash().await;
@@ -214,7 +215,7 @@ async fn after_a_crash_nothing_is_missing_and_nothing_is_there_twice() {
 
 #[tokio::test]
 async fn a_cancel_goes_down() {
-    let world = World::new().await;
+    let world = DelegationWorld::new().await;
     let task = world.send("slow", None, true).await;
     world.once(&task, |task| made(task) == "[1]").await;
     let front = find(&AgentName::parse("front").unwrap()).unwrap();

@@ -1,9 +1,9 @@
 //! A message instead of a task is answered as a message here, and kept.
 
-use crate::agent::{After, Do, Heard, Stub, frame, task};
+use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer, frame, task};
 use crate::bench::{Bench, eventually, upstream, words};
 use sabir_gateway::Upstream;
-use sabir_proto::{Message, Sent, Task, TaskState, direct};
+use sabir_proto::{Message, SendReply, Task, TaskState, direct_message};
 use sabir_store::TaskLog;
 use sabir_store::memory::MemoryLog;
 use std::sync::Arc;
@@ -22,30 +22,30 @@ fn said(text: &str) -> String {
 }
 
 /// Answers every send with a message, in a stream or at once.
-fn answers(heard: &Heard) -> Do {
+fn answers(heard: &RecordedRequest) -> StubAction {
     match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(vec![frame(None, &said("hi"))], After::End),
-        "SendMessage" => Do::Result(said("hi")),
-        _ => Do::Error(-32001, "no task"),
+        "SendStreamingMessage" => StubAction::Stream(vec![frame(None, &said("hi"))], StreamEnd::End),
+        "SendMessage" => StubAction::Result(said("hi")),
+        _ => StubAction::Error(-32001, "no task"),
     }
 }
 
-async fn polled() -> Stub {
-    Stub::start(|base| crate::agent::card(base, "{}", ""), |_, heard| answers(heard)).await
+async fn polled() -> StubServer {
+    StubServer::start(|base| crate::agent::card(base, "{}", ""), |_, heard| answers(heard)).await
 }
 
 #[track_caller]
-fn message(sent: Sent) -> Message {
+fn message(sent: SendReply) -> Message {
     match sent {
-        Sent::Message(message) => *message,
-        Sent::Task(task, _) => panic!("a task: {}", String::from_utf8_lossy(&task.json)),
+        SendReply::Message(message) => *message,
+        SendReply::Task(task, _) => panic!("a task: {}", String::from_utf8_lossy(&task.json)),
     }
 }
 
 #[tokio::test]
 async fn a_message_of_an_agent_elsewhere_is_answered_as_a_message_and_kept_as_a_task() {
     for idempotent in [false, true] {
-        for stub in [Stub::agent(|_, heard| answers(heard)).await, polled().await] {
+        for stub in [StubServer::agent(|_, heard| answers(heard)).await, polled().await] {
             let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
             let bench = Bench::on(log.clone(), Upstream { idempotent, ..upstream(&stub.url) }).await;
             let first = message(bench.ask_as("ana", ONE, "hello").await);
@@ -55,7 +55,7 @@ async fn a_message_of_an_agent_elsewhere_is_answered_as_a_message_and_kept_as_a_
             assert_eq!(metadata.as_str(), r#"{"mood":"good"}"#, "what our extensions say is ours to say");
             let [kept]: [Task; 1] = bench.tasks_of("ana").await.try_into().unwrap();
             assert_eq!((kept.status.state, words(&kept)), (TaskState::Completed, "hi".into()));
-            assert!(direct::is_marked(kept.metadata.as_ref()));
+            assert!(direct_message::is_marked(kept.metadata.as_ref()));
             assert_eq!(first.context_id.as_ref(), Some(&kept.context_id), "the conversation goes on here");
             // Sent again it is answered again, without asking the agent; also by another process.
             assert_eq!(message(bench.ask_as("ana", ONE, "hello").await), first);
@@ -71,7 +71,7 @@ async fn a_message_of_an_agent_elsewhere_is_answered_as_a_message_and_kept_as_a_
 
 #[tokio::test]
 async fn a_stream_of_a_message_has_nothing_else_in_it() {
-    for stub in [Stub::agent(|_, heard| answers(heard)).await, polled().await] {
+    for stub in [StubServer::agent(|_, heard| answers(heard)).await, polled().await] {
         let bench = Bench::new(upstream(&stub.url)).await;
         let items = bench.stream_as("ana", ONE, "hello").await;
         assert_eq!(items.len(), 1, "{items:?}");
@@ -89,11 +89,11 @@ async fn who_wants_tasks_gets_the_task() {
 
 #[tokio::test]
 async fn an_agent_that_names_its_task_is_shown_before_it_is_done() {
-    let stub = Stub::agent(|_, heard| match heard.method().as_str() {
+    let stub = StubServer::agent(|_, heard| match heard.method().as_str() {
         "SendStreamingMessage" => {
-            Do::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("SUBMITTED")))], After::Silence)
+            StubAction::Stream(vec![frame(None, &format!(r#"{{"task":{}}}"#, task("SUBMITTED")))], StreamEnd::Silence)
         }
-        _ => Do::Result(task("CANCELED")),
+        _ => StubAction::Result(task("CANCELED")),
     })
     .await;
     let bench = Arc::new(Bench::new(upstream(&stub.url)).await);
@@ -111,7 +111,7 @@ async fn an_agent_that_names_its_task_is_shown_before_it_is_done() {
 async fn a_message_that_comes_when_the_caller_has_left_is_kept_for_it() {
     let speaks = Arc::new(AtomicBool::new(false));
     let now = speaks.clone();
-    let stub = Stub::start(
+    let stub = StubServer::start(
         |base| crate::agent::card(base, "{}", ""),
         move |_, heard| {
             while !now.load(Ordering::Relaxed) {
@@ -135,14 +135,16 @@ async fn a_message_that_comes_when_the_caller_has_left_is_kept_for_it() {
 #[tokio::test]
 async fn a_message_that_is_delivered_twice_is_one_answer() {
     // In one stream, and on two calls of which the first is lost.
-    let twice = Stub::agent(|_, heard| match heard.method().as_str() {
-        "SendStreamingMessage" => Do::Stream(vec![frame(None, &said("hi")), frame(None, &said("hi"))], After::End),
-        _ => Do::Error(-32001, "no task"),
+    let twice = StubServer::agent(|_, heard| match heard.method().as_str() {
+        "SendStreamingMessage" => {
+            StubAction::Stream(vec![frame(None, &said("hi")), frame(None, &said("hi"))], StreamEnd::End)
+        }
+        _ => StubAction::Error(-32001, "no task"),
     })
     .await;
-    let lost = Stub::start(
+    let lost = StubServer::start(
         |base| crate::agent::card(base, "{}", ""),
-        |number, heard| if number == 0 { Do::HangUp } else { answers(heard) },
+        |number, heard| if number == 0 { StubAction::HangUp } else { answers(heard) },
     );
     for stub in [twice, lost.await] {
         let bench = Bench::new(Upstream { idempotent: true, ..upstream(&stub.url) }).await;
@@ -157,8 +159,8 @@ async fn a_message_keeps_the_id_that_its_caller_gave_it() {
     let stub = polled().await;
     let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
     let bench = Bench::on(log, upstream(&stub.url)).await;
-    let heard = |stub: &Stub| -> Vec<String> {
-        let id = |call: &Heard| call.json()["params"]["message"]["messageId"].as_str().unwrap().to_owned();
+    let heard = |stub: &StubServer| -> Vec<String> {
+        let id = |call: &RecordedRequest| call.json()["params"]["message"]["messageId"].as_str().unwrap().to_owned();
         stub.calls().iter().map(id).collect()
     };
     bench.ask_as("ana", ONE, "hello").await;
@@ -178,11 +180,11 @@ async fn a_message_keeps_the_id_that_its_caller_gave_it() {
 
 #[tokio::test]
 async fn a_message_that_is_sent_again_keeps_its_id() {
-    let stub = Stub::start(
+    let stub = StubServer::start(
         |base| crate::agent::card(base, "{}", ""),
         |number, heard| match number {
-            0 => Do::Answer(503, "retry-after: 0\r\n".into(), "busy".into()),
-            1 => Do::HangUp,
+            0 => StubAction::Answer(503, "retry-after: 0\r\n".into(), "busy".into()),
+            1 => StubAction::HangUp,
             _ => answers(heard),
         },
     );

@@ -1,9 +1,9 @@
 //! Where a delivery may not go, however the address is written.
 
-use crate::parcel::{deliver, inside, parcel, webhooks};
-use crate::stub::{Say, Server, answer};
-use sabir_engine::Outcome;
-use sabir_gateway::{Egress, Lookup, Seal};
+use crate::stub::{Server, ServerReply, answer};
+use crate::webhook_fixtures::{deliver, inside, parcel, webhooks};
+use sabir_engine::DeliveryOutcome;
+use sabir_gateway::{Egress, Lookup, WebhookSigner};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,33 +118,34 @@ const REFUSED: &[&str] = &[
 
 #[tokio::test]
 async fn every_inner_address_is_refused_however_it_is_written() {
-    let server = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
+    let server = Server::start(|_| ServerReply::All(answer(200, "", "{}"))).await;
     let port = server.url.port().unwrap().to_string();
-    let webhooks = webhooks(Egress::public(), Seal::default());
+    let webhooks = webhooks(Egress::public(), WebhookSigner::default());
     assert!(REFUSED.len() >= 40);
     for url in REFUSED {
         let url = url.replace("PORT", &port);
         let told = deliver(&webhooks, parcel(&url)).await;
-        assert!(matches!(told, Outcome::Forbidden { .. }), "{url}: {told:?}");
+        assert!(matches!(told, DeliveryOutcome::Forbidden { .. }), "{url}: {told:?}");
     }
-    assert!(server.heard().is_empty());
+    assert!(server.requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_refusal_says_what_to_write_where() {
-    let told = deliver(&webhooks(Egress::public(), Seal::default()), parcel("http://127.0.0.1:8080/SECRET")).await;
-    let Outcome::Forbidden { reason } = told else { panic!("{told:?}") };
+    let told =
+        deliver(&webhooks(Egress::public(), WebhookSigner::default()), parcel("http://127.0.0.1:8080/SECRET")).await;
+    let DeliveryOutcome::Forbidden { reason } = told else { panic!("{told:?}") };
     assert!(reason.contains("127.0.0.1") && reason.contains("loopback") && reason.contains("[egress]"), "{reason}");
     assert!(!reason.contains("SECRET"), "{reason}");
 }
 
 #[tokio::test]
 async fn what_is_allowed_is_allowed_and_nothing_beside_it() {
-    let server = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
-    let allowed = webhooks(inside(), Seal::default());
-    assert_eq!(deliver(&allowed, parcel(server.url.as_str())).await, Outcome::Accepted { status: 200 });
+    let server = Server::start(|_| ServerReply::All(answer(200, "", "{}"))).await;
+    let allowed = webhooks(inside(), WebhookSigner::default());
+    assert_eq!(deliver(&allowed, parcel(server.url.as_str())).await, DeliveryOutcome::Accepted { status: 200 });
     for url in ["http://127.0.0.2/", "http://10.0.0.1/", "http://169.254.169.254/", "http://[::1]/"] {
-        assert!(matches!(deliver(&allowed, parcel(url)).await, Outcome::Forbidden { .. }), "{url}");
+        assert!(matches!(deliver(&allowed, parcel(url)).await, DeliveryOutcome::Forbidden { .. }), "{url}");
     }
 }
 
@@ -166,7 +167,7 @@ impl Rebinding {
 }
 
 impl Lookup for Rebinding {
-    fn look_up(&self, _: &str) -> sabir_client::egress::Found {
+    fn look_up(&self, _: &str) -> sabir_client::egress::LookupFuture {
         let n = self.asked.fetch_add(1, Ordering::Relaxed).min(self.answers.len() - 1);
         let answer = self.answers[n].clone();
         Box::pin(async move { Ok(answer) })
@@ -176,36 +177,36 @@ impl Lookup for Rebinding {
 #[tokio::test]
 async fn a_name_is_looked_up_once_and_what_was_judged_is_dialled() {
     // Two servers behind one name and one port: one that may be called, and one that an attacker wants us to call.
-    let open = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
+    let open = Server::start(|_| ServerReply::All(answer(200, "", "{}"))).await;
     let port = open.url.port().unwrap();
-    let trap = Server::start_at(&format!("127.0.0.2:{port}"), |_| Say::All(answer(200, "", "{}"))).await;
+    let trap = Server::start_at(&format!("127.0.0.2:{port}"), |_| ServerReply::All(answer(200, "", "{}"))).await;
     let names = Rebinding::new(&[&["127.0.0.1"], &["127.0.0.2"]]);
-    let webhooks = webhooks(inside().resolving(names.clone()), Seal::default());
+    let webhooks = webhooks(inside().with_resolver(names.clone()), WebhookSigner::default());
     let url = format!("http://rebind.example:{port}/");
-    assert_eq!(deliver(&webhooks, parcel(&url)).await, Outcome::Accepted { status: 200 });
+    assert_eq!(deliver(&webhooks, parcel(&url)).await, DeliveryOutcome::Accepted { status: 200 });
     // A second look-up between judging and dialling would have found the other address.
     assert_eq!(names.asked(), 1);
     let told = deliver(&webhooks, parcel(&url)).await;
-    assert!(matches!(&told, Outcome::Forbidden { reason } if reason.contains("127.0.0.2")), "{told:?}");
-    assert_eq!((names.asked(), open.heard().len(), trap.heard().len()), (2, 1, 0));
+    assert!(matches!(&told, DeliveryOutcome::Forbidden { reason } if reason.contains("127.0.0.2")), "{told:?}");
+    assert_eq!((names.asked(), open.requests().len(), trap.requests().len()), (2, 1, 0));
 }
 
 #[tokio::test]
 async fn of_a_name_with_many_addresses_only_those_that_may_be_called_are() {
-    let open = Server::start(|_| Say::All(answer(200, "", "{}"))).await;
+    let open = Server::start(|_| ServerReply::All(answer(200, "", "{}"))).await;
     let port = open.url.port().unwrap();
-    let trap = Server::start_at(&format!("127.0.0.3:{port}"), |_| Say::All(answer(200, "", "{}"))).await;
+    let trap = Server::start_at(&format!("127.0.0.3:{port}"), |_| ServerReply::All(answer(200, "", "{}"))).await;
     let names = Rebinding::new(&[&["127.0.0.3", "::1", "10.0.0.1", "127.0.0.1", "169.254.169.254"]]);
-    let webhooks = webhooks(inside().resolving(names), Seal::default());
+    let webhooks = webhooks(inside().with_resolver(names), WebhookSigner::default());
     let told = deliver(&webhooks, parcel(&format!("http://many.example:{port}/"))).await;
-    assert_eq!(told, Outcome::Accepted { status: 200 });
-    assert_eq!((open.heard().len(), trap.heard().len()), (1, 0));
+    assert_eq!(told, DeliveryOutcome::Accepted { status: 200 });
+    assert_eq!((open.requests().len(), trap.requests().len()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_name_that_leads_nowhere_may_lead_somewhere_later() {
     let names = Rebinding::new(&[&[]]);
-    let webhooks = webhooks(Egress::public().resolving(names), Seal::default());
+    let webhooks = webhooks(Egress::public().with_resolver(names), WebhookSigner::default());
     let told = deliver(&webhooks, parcel("http://nowhere.example/")).await;
-    assert!(matches!(told, Outcome::Unreachable { .. }), "{told:?}");
+    assert!(matches!(told, DeliveryOutcome::Unreachable { .. }), "{told:?}");
 }

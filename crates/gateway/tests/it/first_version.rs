@@ -1,26 +1,26 @@
 //! Agents of 0.1, where the sender of a message names its task: the name is kept, and the task is found by it.
 
-use crate::agent::{After, Do, Heard, Stub};
+use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer};
 use crate::bench::{Bench, eventually, upstream};
 use sabir_proto::{Gap, TaskState};
 
-async fn agent(script: impl Fn(usize, &Heard) -> Do + Send + Sync + 'static) -> Stub {
+async fn agent(script: impl Fn(usize, &RecordedRequest) -> StubAction + Send + Sync + 'static) -> StubServer {
     let card = |base: &str| {
         format!(
             r#"{{"name":"old","url":"{base}/rpc","version":"1","capabilities":{{}},"skills":[],"authentication":{{"schemes":[]}}}}"#
         )
     };
-    Stub::start(card, script).await
+    StubServer::start(card, script).await
 }
 
-fn task(heard: &Heard, state: &str) -> Do {
+fn task(heard: &RecordedRequest, state: &str) -> StubAction {
     let id = &heard.json()["params"]["id"];
-    Do::Result(format!(
+    StubAction::Result(format!(
         r#"{{"id":{id},"status":{{"state":"{state}","message":{{"role":"agent","parts":[{{"type":"text","text":"done"}}]}}}}}}"#
     ))
 }
 
-fn asked(stub: &Stub, method: &str) -> Vec<String> {
+fn asked(stub: &StubServer, method: &str) -> Vec<String> {
     let calls = stub.calls().into_iter().filter(|heard| heard.method() == method);
     calls.map(|heard| heard.json()["params"]["id"].as_str().unwrap().to_owned()).collect()
 }
@@ -28,7 +28,7 @@ fn asked(stub: &Stub, method: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_message_whose_fate_nobody_knows_is_found_by_the_name_of_its_task() {
     let stub = agent(|_, heard| match heard.method().as_str() {
-        "tasks/send" => Do::HangUp,
+        "tasks/send" => StubAction::HangUp,
         _ => task(heard, "completed"),
     })
     .await;
@@ -42,9 +42,9 @@ async fn a_message_whose_fate_nobody_knows_is_found_by_the_name_of_its_task() {
 #[tokio::test]
 async fn where_it_may_be_repeated_it_keeps_its_name() {
     let stub = agent(|number, heard| match (number, heard.method().as_str()) {
-        (0, "tasks/send") => Do::HangUp,
+        (0, "tasks/send") => StubAction::HangUp,
         (_, "tasks/send") => task(heard, "completed"),
-        _ => Do::Error(-32001, "no such task"),
+        _ => StubAction::Error(-32001, "no such task"),
     })
     .await;
     let mut upstream = upstream(&stub.url);
@@ -58,7 +58,7 @@ async fn where_it_may_be_repeated_it_keeps_its_name() {
 #[tokio::test]
 async fn a_task_that_was_not_answered_yet_can_be_called_off() {
     let stub = agent(|_, heard| match heard.method().as_str() {
-        "tasks/send" => Do::Stream(Vec::new(), After::Silence),
+        "tasks/send" => StubAction::Stream(Vec::new(), StreamEnd::Silence),
         _ => task(heard, "canceled"),
     })
     .await;
@@ -75,9 +75,9 @@ async fn a_task_that_was_not_answered_yet_can_be_called_off() {
 async fn a_task_that_is_there_only_after_the_first_cancel_is_called_off_all_the_same() {
     let canceled = std::sync::atomic::AtomicUsize::new(0);
     let stub = agent(move |_, heard| match heard.method().as_str() {
-        "tasks/send" => Do::Stream(Vec::new(), After::Silence),
+        "tasks/send" => StubAction::Stream(Vec::new(), StreamEnd::Silence),
         "tasks/cancel" if canceled.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 => {
-            Do::Error(-32001, "no such task")
+            StubAction::Error(-32001, "no such task")
         }
         _ => task(heard, "canceled"),
     })

@@ -3,24 +3,24 @@
 mod strangers;
 mod world;
 
-use sabir_engine::agent::Handover;
-use sabir_engine::{Agent, CalledOff, Canceled, Context, Ending, Failure};
-use sabir_gateway::handoff::{Handing, Unaware};
+use sabir_engine::agent::HandoffRequest;
+use sabir_engine::{Agent, CancelOutcome, CanceledTask, Context, Ending, Failure};
+use sabir_gateway::handoff::{HandoffAgent, UnawareCallers};
 use sabir_proto::{Fault, Stamp, TaskId, TaskState};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{Said, Trick, World, refund};
+use world::{CallFault, HandoffWorld, SentContext, refund};
 
 #[test]
 fn a_task_leaves_and_the_other_agent_begins_only_then() {
-    let world = World::new();
+    let world = HandoffWorld::new();
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!(task.status.state, TaskState::Transferred);
     let transfer = task.transfer().unwrap();
     assert_eq!((transfer.agent_name.as_deref(), &*transfer.agent_endpoint), (Some("billing"), "https://b.example"));
     assert_eq!(transfer.chain.len(), 1);
-    let theirs = world.b_rests(&transfer.task_id);
+    let theirs = world.b_settled_task(&transfer.task_id);
     assert_eq!((theirs.status.state, world.b_tasks()), (TaskState::Completed, 1));
     let from = theirs.metadata.unwrap().get(sabir_proto::HANDOFF).unwrap()["transferred_from"].clone();
     assert_eq!(from["task_id"], json!(task.id.to_string()));
@@ -29,9 +29,9 @@ fn a_task_leaves_and_the_other_agent_begins_only_then() {
 
 #[test]
 fn before_the_intent_nothing_has_happened() {
-    let world = World::new();
-    world.tricks([Trick::HangFace]);
-    let id = world.crash_when(Trick::HangFace, async |a| a.send("my money", true).await.id);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::HangFace]);
+    let id = world.crash_when(CallFault::HangFace, async |a| a.send("my money", true).await.id);
     assert_eq!(world.b_tasks(), 0);
     // Its agent begins again, and its caller still follows handoffs.
     let task = world.run(async |a| a.recovered(id).await.rest().await);
@@ -40,15 +40,15 @@ fn before_the_intent_nothing_has_happened() {
 
 #[test]
 fn a_crash_before_the_answer_sends_the_same_again() {
-    for trick in [Trick::HangBefore, Trick::HangAfter] {
-        let world = World::new();
+    for trick in [CallFault::HangBefore, CallFault::HangAfter] {
+        let world = HandoffWorld::new();
         world.tricks([trick]);
         let id = world.crash_when(trick, async |a| a.send("my money", true).await.id);
         let made = world.b_tasks();
-        assert_eq!(made, usize::from(trick == Trick::HangAfter));
+        assert_eq!(made, usize::from(trick == CallFault::HangAfter));
         let (_runtime, task) = world.keep(async |a| a.recovered(id).await.rest().await);
         assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1), "{trick:?}");
-        let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+        let theirs = world.b_settled_task(&task.transfer().unwrap().task_id);
         assert_eq!(theirs.status.state, TaskState::Completed);
         assert_eq!(world.outcomes(), ["committed"], "booked once, whatever crashed");
     }
@@ -56,57 +56,57 @@ fn a_crash_before_the_answer_sends_the_same_again() {
 
 #[test]
 fn a_lost_answer_is_asked_for_again() {
-    let world = World::new();
-    world.tricks([Trick::LoseRequest, Trick::LoseAnswer]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::LoseRequest, CallFault::LoseAnswer]);
     let task = world.run(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
 }
 
 #[test]
 fn a_crash_before_the_activation_is_made_up_for() {
-    let world = World::new();
-    world.tricks([Trick::Fine, Trick::HangBefore]);
-    let id = world.crash_when(Trick::HangBefore, async |a| a.send("my money", true).await.id);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::Fine, CallFault::HangBefore]);
+    let id = world.crash_when(CallFault::HangBefore, async |a| a.send("my money", true).await.id);
     let (_runtime, task) = world.keep(async |a| a.recovered(id).await.rest().await);
     assert_eq!(task.status.state, TaskState::Transferred);
-    let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+    let theirs = world.b_settled_task(&task.transfer().unwrap().task_id);
     assert_eq!((theirs.status.state, world.b_tasks()), (TaskState::Completed, 1));
 }
 
 #[test]
 fn an_activation_that_gets_lost_is_said_again() {
-    let world = World::new();
-    world.tricks([Trick::Fine, Trick::LoseRequest, Trick::LoseAnswer]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::Fine, CallFault::LoseRequest, CallFault::LoseAnswer]);
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
-    let theirs = world.b_rests(&task.transfer().unwrap().task_id);
+    let theirs = world.b_settled_task(&task.transfer().unwrap().task_id);
     assert_eq!(theirs.status.state, TaskState::Completed);
 }
 
 #[test]
 fn the_callers_first_look_activates_too() {
-    let world = World::new();
-    world.tricks([Trick::Fine, Trick::HangBefore]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::Fine, CallFault::HangBefore]);
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     let id = task.transfer().unwrap().task_id;
     assert_eq!(world.b_state(&id), TaskState::Submitted, "held");
     world.b_get(&id);
-    assert_eq!(world.b_rests(&id).status.state, TaskState::Completed);
+    assert_eq!(world.b_settled_task(&id).status.state, TaskState::Completed);
 }
 
 #[test]
 fn a_sender_that_never_comes_back_leaves_no_work_behind() {
-    let world = World::holding_for(Duration::from_millis(200));
-    world.tricks([Trick::HangAfter]);
-    world.crash_when(Trick::HangAfter, async |a| a.send("my money", true).await.id);
-    let theirs = world.b_only();
+    let world = HandoffWorld::holding_for(Duration::from_millis(200));
+    world.tricks([CallFault::HangAfter]);
+    world.crash_when(CallFault::HangAfter, async |a| a.send("my money", true).await.id);
+    let theirs = world.b_only_task();
     assert_eq!(theirs.status.state, TaskState::Canceled);
     assert!(theirs.artifacts.is_empty(), "nothing was done");
 }
 
 #[test]
 fn a_refusal_leaves_the_task_here_and_says_why() {
-    let world = World::new();
-    world.tricks([Trick::Refuse]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::Refuse]);
     let task = world.run(async |a| a.send("my money", true).await.rest().await);
     assert_eq!(task.status.state, TaskState::Failed);
     let words = task.status.message.unwrap().joined_text();
@@ -116,11 +116,11 @@ fn a_refusal_leaves_the_task_here_and_says_why() {
 
 #[test]
 fn a_peer_that_holds_nothing_gets_the_task_once_and_no_other_words() {
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.without_holds();
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_tasks()), (TaskState::Transferred, 1));
-    assert_eq!(world.b_rests(&task.transfer().unwrap().task_id).status.state, TaskState::Completed);
+    assert_eq!(world.b_settled_task(&task.transfer().unwrap().task_id).status.state, TaskState::Completed);
     // If the peer had asked something, an activation would be taken for the answer. None is sent after a restart
     // either.
     world.run(async |a| a.recovered(task.id).await.rest().await);
@@ -129,18 +129,18 @@ fn a_peer_that_holds_nothing_gets_the_task_once_and_no_other_words() {
 
 #[test]
 fn what_a_peer_that_holds_nothing_may_have_begun_is_not_begun_again() {
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.without_holds();
-    world.tricks([Trick::LoseRequest, Trick::LoseAnswer]);
+    world.tricks([CallFault::LoseRequest, CallFault::LoseAnswer]);
     let task = world.run(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_heard()), (TaskState::Failed, vec!["my money".to_owned()]));
     let words = task.status.message.unwrap().joined_text();
     assert!(words.contains("not known"), "{words}");
     // Nor after a crash.
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.without_holds();
-    world.tricks([Trick::HangAfter]);
-    let id = world.crash_when(Trick::HangAfter, async |a| a.send("my money", true).await.id);
+    world.tricks([CallFault::HangAfter]);
+    let id = world.crash_when(CallFault::HangAfter, async |a| a.send("my money", true).await.id);
     let task = world.run(async |a| a.recovered(id).await.rest().await);
     assert_eq!((task.status.state, world.b_heard().len()), (TaskState::Failed, 1));
     assert_eq!(world.outcomes(), ["unknown"]);
@@ -148,7 +148,7 @@ fn what_a_peer_that_holds_nothing_may_have_begun_is_not_begun_again() {
 
 #[test]
 fn whoever_says_that_it_takes_none_gets_none() {
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.without_handoffs();
     let task = world.run(async |a| a.send("my money", true).await.rest().await);
     assert_eq!((task.status.state, world.b_heard().len()), (TaskState::Failed, 0));
@@ -158,18 +158,18 @@ fn whoever_says_that_it_takes_none_gets_none() {
 #[test]
 fn nobody_is_sent_where_nobody_follows() {
     for (looks, made) in [(0, 0), (1, 1)] {
-        let world = World::new();
+        let world = HandoffWorld::new();
         world.insecure_after(looks);
         let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
         assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, made));
         assert!(task.status.message.unwrap().joined_text().contains("without TLS"));
         assert_eq!(world.outcomes(), ["insecure"]);
         if made > 0 {
-            assert_eq!(world.b_only().status.state, TaskState::Canceled);
+            assert_eq!(world.b_only_task().status.state, TaskState::Canceled);
         }
     }
     // A caller that does not follow is shown the work all the same.
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.insecure_after(0);
     let task = world.run(async |a| a.send("my money", false).await.rest().await);
     assert_eq!(task.status.state, TaskState::Completed);
@@ -177,8 +177,8 @@ fn nobody_is_sent_where_nobody_follows() {
 
 #[test]
 fn what_is_relayed_is_told_once_across_turns() {
-    let mut world = World::new();
-    world.relayed = Arc::new(world::Careful);
+    let mut world = HandoffWorld::new();
+    world.relayed = Arc::new(world::AskingAgent);
     let task = world.run(async |a| {
         let sent = a.send("my money", false).await;
         let asked = sent.rest().await;
@@ -198,22 +198,22 @@ fn what_is_relayed_is_told_once_across_turns() {
 
 #[test]
 fn a_cancel_before_the_commit_wins_on_both_sides() {
-    let world = World::new();
-    world.tricks([Trick::HangAfter]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::HangAfter]);
     let (_runtime, task) = world.keep(async |a| {
         let sent = a.send("my money", true).await;
-        world.reached(Trick::HangAfter).await;
+        world.reached(CallFault::HangAfter).await;
         assert!(matches!(sent.say("quickly").await, Err(Fault::UnsupportedOperation(_))), "one handoff at a time");
         sent.cancel().await.unwrap();
         sent.rest().await
     });
     assert_eq!(task.status.state, TaskState::Canceled);
-    assert_eq!(world.b_only().status.state, TaskState::Canceled);
+    assert_eq!(world.b_only_task().status.state, TaskState::Canceled);
 }
 
 #[test]
 fn after_the_commit_it_is_the_other_sides_to_cancel_and_to_talk_to() {
-    let world = World::new();
+    let world = HandoffWorld::new();
     world.run(async |a| {
         let sent = a.send("my money", true).await;
         let task = sent.rest().await;
@@ -227,25 +227,28 @@ fn after_the_commit_it_is_the_other_sides_to_cancel_and_to_talk_to() {
 
 #[test]
 fn a_card_that_changed_meanwhile_aborts() {
-    let world = World::new();
-    world.tricks([Trick::ForgetSkills]);
+    let world = HandoffWorld::new();
+    world.tricks([CallFault::ForgetSkills]);
     let (_runtime, task) = world.keep(async |a| a.send("my money", true).await.rest().await);
     assert_eq!(task.status.state, TaskState::Failed);
     let data = task.status.message.unwrap();
     assert!(format!("{data:?}").contains("CAPABILITY_SCOPE_EXCEEDED"), "{data:?}");
-    assert_eq!(world.b_only().status.state, TaskState::Canceled);
+    assert_eq!(world.b_only_task().status.state, TaskState::Canceled);
 }
 
 #[test]
 fn what_is_not_ours_to_give_is_not_given() {
     for (order, code) in [
-        (Handover { required: vec!["billing.delete".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
-        (Handover { required: vec!["triage".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
-        (Handover { required: Vec::new(), ..refund() }, "TRANSFER_INVALID"),
-        (Handover { state: json!({"api_key": "x"}).as_object().cloned().unwrap(), ..refund() }, "TRANSFER_INVALID"),
-        (Handover { to: "stranger".into(), ..refund() }, "stranger"),
+        (HandoffRequest { required: vec!["billing.delete".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
+        (HandoffRequest { required: vec!["triage".into()], ..refund() }, "CAPABILITY_SCOPE_EXCEEDED"),
+        (HandoffRequest { required: Vec::new(), ..refund() }, "TRANSFER_INVALID"),
+        (
+            HandoffRequest { state: json!({"api_key": "x"}).as_object().cloned().unwrap(), ..refund() },
+            "TRANSFER_INVALID",
+        ),
+        (HandoffRequest { to: "stranger".into(), ..refund() }, "stranger"),
     ] {
-        let world = World::giving(order);
+        let world = HandoffWorld::giving(order);
         let task = world.run(async |a| a.send("my money", true).await.rest().await);
         assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0));
         let words = format!("{:?}", task.status.message);
@@ -256,16 +259,16 @@ fn what_is_not_ours_to_give_is_not_given() {
 #[test]
 fn chains_end_where_they_began_and_when_they_are_long() {
     for (said, code) in [
-        (Said::Through(&["https://b.example"]), "HANDOFF_LOOP"),
+        (SentContext::Through(&["https://b.example"]), "HANDOFF_LOOP"),
         (
-            Said::Through(&["https://1.example", "https://2.example", "https://3.example", "https://4.example"]),
+            SentContext::Through(&["https://1.example", "https://2.example", "https://3.example", "https://4.example"]),
             "HANDOFF_DEPTH_EXCEEDED",
         ),
-        (Said::Granting(&["triage"]), "CAPABILITY_SCOPE_EXCEEDED"),
+        (SentContext::Granting(&["triage"]), "CAPABILITY_SCOPE_EXCEEDED"),
     ] {
         // Whether the caller follows or gets the work shown here.
         for follows in [true, false] {
-            let world = World::new();
+            let world = HandoffWorld::new();
             let task = world.run(async |a| a.send_as(said, follows).await.rest().await);
             assert_eq!((task.status.state, world.b_tasks()), (TaskState::Failed, 0), "{follows}");
             assert!(format!("{:?}", task.status.message).contains(code), "{code}: {:?}", task.status);
@@ -277,57 +280,57 @@ fn chains_end_where_they_began_and_when_they_are_long() {
 #[test]
 fn a_caller_that_does_not_follow_never_sees_it_completed_for_nothing() {
     for (unaware, state) in [
-        (Unaware::Relay, TaskState::Completed),
-        (Unaware::Ask, TaskState::InputRequired),
-        (Unaware::Fail, TaskState::Failed),
+        (UnawareCallers::Relay, TaskState::Completed),
+        (UnawareCallers::Ask, TaskState::InputRequired),
+        (UnawareCallers::Fail, TaskState::Failed),
     ] {
-        let world = World::unaware(unaware);
+        let world = HandoffWorld::unaware(unaware);
         let task = world.run(async |a| a.send("my money", false).await.rest().await);
         assert_eq!(task.status.state, state, "{unaware:?}");
         let words = task.status.message.as_ref().map(sabir_proto::Message::joined_text).unwrap_or_default();
         match unaware {
-            Unaware::Relay => assert_eq!(words, "refunded: my money", "what the other agent said"),
-            Unaware::Ask | Unaware::Fail => assert!(words.contains("https://b.example"), "{words}"),
+            UnawareCallers::Relay => assert_eq!(words, "refunded: my money", "what the other agent said"),
+            UnawareCallers::Ask | UnawareCallers::Fail => assert!(words.contains("https://b.example"), "{words}"),
         }
     }
 }
 
 /// An agent that cancels in its own way, and admits no new tasks.
-struct Elsewhere;
+struct CompletingAgent;
 
-impl Agent for Elsewhere {
+impl Agent for CompletingAgent {
     async fn turn(&self, _: &mut Context) -> Result<Ending, Failure> {
         Ok(Ending::complete())
     }
 
-    fn admits(&self) -> Result<(), Fault> {
+    fn check_admission(&self) -> Result<(), Fault> {
         Err(Fault::Unavailable("later".into()))
     }
 
-    fn grace(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(7)
     }
 
-    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+    async fn cancel_elsewhere(&self, canceled: CanceledTask) -> CancelOutcome {
         let left = canceled.checkpoint.map(|left| String::from_utf8_lossy(&left).into_owned());
-        CalledOff { ending: Ending::complete_with(left.unwrap_or_default()), ..CalledOff::default() }
+        CancelOutcome { ending: Ending::complete_with(left.unwrap_or_default()), ..CancelOutcome::default() }
     }
 
-    async fn remind(&self, _: Canceled) -> bool {
+    async fn repeat_cancel(&self, _: CanceledTask) -> bool {
         false
     }
 }
 
 #[test]
 fn the_agent_behind_the_desk_decides_how_its_own_work_is_called_off() {
-    let world = World::new();
-    let handing = Handing::new(Arc::new(Elsewhere), world.desk());
-    assert!(handing.admits().is_err(), "nothing is opened that it would not take");
-    assert_eq!(handing.grace(), Duration::from_secs(7));
+    let world = HandoffWorld::new();
+    let handing = HandoffAgent::new(Arc::new(CompletingAgent), world.desk());
+    assert!(handing.check_admission().is_err(), "nothing is opened that it would not take");
+    assert_eq!(handing.cancel_grace(), Duration::from_secs(7));
     let task = TaskId::new(Stamp::from_u64(1), 1);
-    let canceled = || Canceled { task, checkpoint: Some("its own".into()) };
+    let canceled = || CanceledTask { task, checkpoint: Some("its own".into()) };
     world.run(async |_| {
-        assert_eq!(handing.call_off(canceled()).await.ending, Ending::complete_with("its own"));
-        assert!(!handing.remind(canceled()).await, "whoever has not heard is told again");
+        assert_eq!(handing.cancel_elsewhere(canceled()).await.ending, Ending::complete_with("its own"));
+        assert!(!handing.repeat_cancel(canceled()).await, "whoever has not heard is told again");
     });
 }

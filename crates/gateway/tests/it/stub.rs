@@ -13,7 +13,7 @@ pub(crate) struct Server {
 }
 
 /// What is sent, and whether the connection is then left open.
-pub(crate) enum Say {
+pub(crate) enum ServerReply {
     All(String),
     AndWait(String),
     /// A byte now and then, for ever.
@@ -23,11 +23,11 @@ pub(crate) enum Say {
 }
 
 impl Server {
-    pub(crate) async fn start(script: impl Fn(&str) -> Say + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&str) -> ServerReply + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", script).await
     }
 
-    pub(crate) async fn start_at(address: &str, script: impl Fn(&str) -> Say + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start_at(address: &str, script: impl Fn(&str) -> ServerReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -41,12 +41,12 @@ impl Server {
         Self { url, heard }
     }
 
-    pub(crate) fn heard(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 }
 
-async fn serve(mut socket: TcpStream, script: &(dyn Fn(&str) -> Say + Send + Sync), log: &Mutex<Vec<String>>) {
+async fn serve(mut socket: TcpStream, script: &(dyn Fn(&str) -> ServerReply + Send + Sync), log: &Mutex<Vec<String>>) {
     // Requests here are small; each comes in one piece or two.
     let mut text = String::new();
     loop {
@@ -64,18 +64,18 @@ async fn serve(mut socket: TcpStream, script: &(dyn Fn(&str) -> Say + Send + Syn
     }
     log.lock().unwrap().push(text.clone());
     match script(&text) {
-        Say::All(answer) => socket.write_all(answer.as_bytes()).await.unwrap(),
-        Say::AndWait(answer) => {
+        ServerReply::All(answer) => socket.write_all(answer.as_bytes()).await.unwrap(),
+        ServerReply::AndWait(answer) => {
             let _ = socket.write_all(answer.as_bytes()).await;
             tokio::time::sleep(Duration::from_secs(20)).await;
         }
-        Say::Drip(answer) => {
+        ServerReply::Drip(answer) => {
             let _ = socket.write_all(answer.as_bytes()).await;
             while socket.write_all(b"x").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        Say::Flood(answer) => {
+        ServerReply::Flood(answer) => {
             let _ = socket.write_all(answer.as_bytes()).await;
             let chunk = vec![b'x'; 1 << 20];
             while socket.write_all(&chunk).await.is_ok() {}

@@ -2,20 +2,20 @@
 //!
 //! The key belongs to the network, not to one sender, and the MAC covers neither intent nor recipient. So a signature
 //! proves that the payload comes from inside the network and is fresh. The API key of the request authenticates the
-//! sender, and [`replay`] detects a payload that is sent again under another intent. A signer may put `_intent`, `_to`
+//! sender, and [`check_replay`] detects a payload that is sent again under another intent. A signer may put `_intent`, `_to`
 //! and `_nonce` into the payload; if present, they are checked against the envelope.
 //!
 //! The checks run in this order, as in the vectors: shape, MAC, time. The detailed reason goes to our log; the peer
 //! only learns that the signature is invalid.
 
-mod memory;
-mod ring;
+mod key_ring;
+mod signature_memory;
 
-pub(crate) use memory::EffectMarks;
-pub use memory::{SIGNATURES_MAX, Signatures};
-pub use ring::{Derivation, KEY_BYTES_MIN, KEYS_MAX, OVERLAP, OVERLAP_MAX, Ring, RingFault, Slot};
+pub use key_ring::{KEY_BYTES_MIN, KEYS_MAX, KeyDerivation, KeyRing, KeyRingFault, KeySlot, OVERLAP, OVERLAP_MAX};
+pub(crate) use signature_memory::EffectMarks;
+pub use signature_memory::{SIGNATURES_MAX, SignatureMemory};
 
-use super::{Scheme, Who};
+use super::{Principal, Scheme};
 use sabir_proto::canon::CanonFault;
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::{Timestamp, digest};
@@ -30,7 +30,7 @@ pub const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// The envelope around the payload, and the binding rule to apply.
 #[derive(Debug, Clone, Copy)]
-pub struct Envelope<'a> {
+pub struct EnvelopeContext<'a> {
     /// The intent that the envelope names.
     pub intent: &'a str,
     /// The recipient that the envelope names.
@@ -38,15 +38,15 @@ pub struct Envelope<'a> {
     /// The id of the API key of the request.
     pub key: &'a str,
     /// Whether the payload must name intent and recipient itself.
-    pub binding: Binding,
+    pub binding: BindingRule,
     /// The time of the envelope in nanoseconds, for intents that run once per timestamp: a signature seen with one
     /// timestamp is refused with another.
-    pub moment: Option<i64>,
+    pub sent_at_nanos: Option<i64>,
 }
 
 /// Whether the payload must name intent and recipient itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Binding {
+pub enum BindingRule {
     /// The members may be absent; if present, they must match the envelope.
     #[default]
     IfPresent,
@@ -56,13 +56,13 @@ pub enum Binding {
 
 /// A payload whose MAC, time and binding are verified.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Signed {
+pub struct VerifiedPayload {
     /// The sender that the payload names (`_from`).
     pub from: String,
     /// The time that was signed (`_ts`), in Unix seconds.
     pub timestamp: f64,
     /// The key that made the MAC.
-    pub slot: Slot,
+    pub key_slot: KeySlot,
     /// The payload without the members that begin with `_`.
     pub payload: Payload,
     /// The MAC, which identifies a copy.
@@ -70,20 +70,20 @@ pub struct Signed {
     /// The nonce of the signer (`_nonce`), if any.
     nonce: Option<String>,
     /// The hash of content, recipient, intent, API key and, if given, the envelope's timestamp.
-    meaning: [u8; 32],
+    usage_hash: [u8; 32],
 }
 
-impl Signed {
+impl VerifiedPayload {
     /// The sender that the payload names, as a principal.
-    pub fn who(&self) -> Who {
-        Who::new(Scheme::Agnt, self.from.as_str())
+    pub fn principal(&self) -> Principal {
+        Principal::new(Scheme::Agnt, self.from.as_str())
     }
 }
 
 /// Why a payload is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum PayloadFault {
     /// Not a JSON object, or JSON that two readers could read differently.
     #[error("malformed payload: {0}")]
     Malformed(#[from] CanonFault),
@@ -119,7 +119,7 @@ pub enum Reason {
     ReplayUnavailable(String),
 }
 
-impl Reason {
+impl PayloadFault {
     /// A short, stable name for programs; the name used in the vectors where they have one.
     pub fn code(&self) -> &'static str {
         match self {
@@ -141,43 +141,48 @@ impl Reason {
 pub(crate) const RESERVED: [&str; 6] = ["_sig", "_ts", "_from", "_to", "_intent", "_nonce"];
 
 /// Verifies the signature, the time and the binding of a payload.
-pub fn verify(text: &str, envelope: Envelope<'_>, ring: &Ring, now: Timestamp) -> Result<Signed, Reason> {
+pub fn verify(
+    text: &str,
+    envelope: EnvelopeContext<'_>,
+    ring: &KeyRing,
+    now: Timestamp,
+) -> Result<VerifiedPayload, PayloadFault> {
     let mut payload = Payload::read(text)?;
-    let mac = payload.text("_sig").ok_or(Reason::NoSignature)?;
-    let timestamp = payload.get("_ts").and_then(number).ok_or(Reason::NoTime)?;
-    let from = payload.text("_from").filter(|from| !from.is_empty()).ok_or(Reason::NoSender)?;
-    let slot = ring.verify(&digest::agnt_signed(&payload), &mac, now).ok_or(Reason::Signature)?;
+    let mac = payload.text("_sig").ok_or(PayloadFault::NoSignature)?;
+    let timestamp = payload.get("_ts").and_then(number).ok_or(PayloadFault::NoTime)?;
+    let from = payload.text("_from").filter(|from| !from.is_empty()).ok_or(PayloadFault::NoSender)?;
+    let slot = ring.verify(&digest::agnt_signing_bytes(&payload), &mac, now).ok_or(PayloadFault::Signature)?;
     let unknown = payload.names().find(|name| name.starts_with('_') && !RESERVED.contains(name));
     if let Some(name) = unknown {
-        return Err(Reason::Reserved(name.chars().take(64).collect()));
+        return Err(PayloadFault::Reserved(name.chars().take(64).collect()));
     }
     check_time(timestamp, now)?;
     check_binding(&payload, envelope)?;
-    let (meaning, nonce) = (meaning(&payload, envelope), payload.text("_nonce"));
+    let (meaning, nonce) = (usage_hash(&payload, envelope), payload.text("_nonce"));
     payload.retain(|name| !name.starts_with('_'));
-    Ok(Signed { from, timestamp, slot, payload, mac, nonce, meaning })
+    Ok(VerifiedPayload { from, timestamp, key_slot: slot, payload, mac, nonce, usage_hash: meaning })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double for longer than we do")]
-fn check_time(timestamp: f64, now: Timestamp) -> Result<(), Reason> {
+fn check_time(timestamp: f64, now: Timestamp) -> Result<(), PayloadFault> {
     let age = now.millis() as f64 / 1000.0 - timestamp;
     if age > AGE_MAX.as_secs_f64() {
-        return Err(Reason::Stale);
+        return Err(PayloadFault::Stale);
     }
     // NaN also ends here.
-    if age >= -AHEAD_MAX.as_secs_f64() { Ok(()) } else { Err(Reason::Future) }
+    if age >= -AHEAD_MAX.as_secs_f64() { Ok(()) } else { Err(PayloadFault::Future) }
 }
 
-fn check_binding(payload: &Payload, envelope: Envelope<'_>) -> Result<(), Reason> {
+fn check_binding(payload: &Payload, envelope: EnvelopeContext<'_>) -> Result<(), PayloadFault> {
     for (name, what, expected) in [
         ("_intent", "intent", Some(envelope.intent)),
         ("_to", "recipient", Some(envelope.to)),
         ("_nonce", "nonce", None),
     ] {
         match (payload.get(name), payload.text(name)) {
-            (None, _) if envelope.binding == Binding::IfPresent => {}
+            (None, _) if envelope.binding == BindingRule::IfPresent => {}
             (Some(_), Some(bound)) if expected.is_none_or(|expected| expected == bound) => {}
-            _ => return Err(Reason::Bound(what)),
+            _ => return Err(PayloadFault::Bound(what)),
         }
     }
     Ok(())
@@ -189,9 +194,9 @@ fn number(json: &str) -> Option<f64> {
 }
 
 /// Hashes each part with its length, so that no two lists of parts give the same bytes.
-fn meaning(payload: &Payload, envelope: Envelope<'_>) -> [u8; 32] {
-    let content = digest::agnt_content(payload);
-    let moment = envelope.moment.map(i64::to_be_bytes);
+fn usage_hash(payload: &Payload, envelope: EnvelopeContext<'_>) -> [u8; 32] {
+    let content = digest::agnt_content_digest(payload);
+    let moment = envelope.sent_at_nanos.map(i64::to_be_bytes);
     let moment = moment.as_ref().map_or(&[][..], |moment| moment);
     let parts = [envelope.intent.as_bytes(), envelope.to.as_bytes(), envelope.key.as_bytes(), &content, moment];
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
@@ -205,21 +210,21 @@ fn meaning(payload: &Payload, envelope: Envelope<'_>) -> [u8; 32] {
 }
 
 /// Remembers which signatures and nonces were used, and for what.
-pub trait Replay: Send + Sync {
+pub trait ReplayMemory: Send + Sync {
     /// Records `key` with `digest`, unless `key` is recorded already. Of several concurrent calls exactly one gets
     /// [`ReplayOutcome::First`]. The record is kept at least until `until`.
-    fn seen(
+    fn check_and_record(
         &self,
         key: &str,
         digest: [u8; 32],
         now: Timestamp,
         until: Timestamp,
-    ) -> impl Future<Output = Result<Seen, String>> + Send;
+    ) -> impl Future<Output = Result<ReplayOutcome, String>> + Send;
 }
 
 /// Whether a key was recorded before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum ReplayOutcome {
     /// The key is new and is recorded now.
     First,
     /// The key is recorded with the same digest.
@@ -239,14 +244,18 @@ pub enum Novelty {
 
 /// Checks whether a payload was sent before. The memory keeps records longer than [`AGE_MAX`], because a payload that
 /// is stamped ahead stays fresh for longer than that.
-pub async fn replay(signed: &Signed, memory: &impl Replay, now: Timestamp) -> Result<Novelty, Reason> {
+pub async fn check_replay(
+    signed: &VerifiedPayload,
+    memory: &impl ReplayMemory,
+    now: Timestamp,
+) -> Result<Novelty, PayloadFault> {
     let life = i64::try_from((AGE_MAX + AHEAD_MAX).as_millis()).unwrap_or(i64::MAX);
     let until = Timestamp::from_millis(now.millis().saturating_add(life));
-    let seen = async |key: String| match memory.seen(&key, signed.meaning, now, until).await {
-        Ok(Seen::First) => Ok(Novelty::New),
-        Ok(Seen::Same) => Ok(Novelty::Duplicate),
-        Ok(Seen::Different) => Err(Reason::Reused),
-        Err(why) => Err(Reason::ReplayUnavailable(why)),
+    let seen = async |key: String| match memory.check_and_record(&key, signed.usage_hash, now, until).await {
+        Ok(ReplayOutcome::First) => Ok(Novelty::New),
+        Ok(ReplayOutcome::Same) => Ok(Novelty::Duplicate),
+        Ok(ReplayOutcome::Different) => Err(PayloadFault::Reused),
+        Err(why) => Err(PayloadFault::ReplayUnavailable(why)),
     };
     if let Some(nonce) = &signed.nonce {
         // A retry may be signed again with the same nonce, if its meaning is the same.

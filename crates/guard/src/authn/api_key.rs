@@ -5,15 +5,15 @@
 //! random bits cannot be guessed; and because keys are looked up by hash, the time taken does not tell how close a
 //! guess was.
 
-use super::{Scheme, Who};
+use super::{Principal, Scheme};
 use sabir_proto::Secret;
-use sabir_store::Imprint;
+use sabir_store::KeyFingerprint;
 
 const BODY_CHARS: usize = 32;
 
 /// The kind of a key, which its prefix names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// A key of this server.
     Sabir,
     /// A key of an AGNT caller, with a tier.
@@ -22,7 +22,7 @@ pub enum Kind {
     AgntTest,
 }
 
-impl Kind {
+impl KeyKind {
     const ALL: [Self; 3] = [Self::Sabir, Self::AgntLive, Self::AgntTest];
 
     const fn prefix(self) -> &'static str {
@@ -47,18 +47,18 @@ impl Kind {
 }
 
 /// Makes the text of a key from 16 random bytes.
-pub fn make(kind: Kind, random: [u8; 16]) -> Secret {
+pub fn key_text(kind: KeyKind, random: [u8; 16]) -> Secret {
     Secret::new(format!("{}{}", kind.prefix(), sabir_proto::digest::hex(&random)))
 }
 
-/// What the store keeps of a key; `None` for a text that does not have the form of a key, which is never looked up.
-pub fn imprint(text: &str) -> Option<Imprint> {
-    Kind::of(text).map(|_| Imprint::of(text))
+/// What the store keeps of a key; `Unchanged` for a text that does not have the form of a key, which is never looked up.
+pub fn imprint(text: &str) -> Option<KeyFingerprint> {
+    KeyKind::of(text).map(|_| KeyFingerprint::of(text))
 }
 
 /// The caller behind a key id: a rotated key stays the same caller, and two keys of one owner are two callers.
-pub fn who(key_id: &str) -> Who {
-    Who::new(Scheme::ApiKey, key_id)
+pub fn principal(key_id: &str) -> Principal {
+    Principal::new(Scheme::ApiKey, key_id)
 }
 
 #[cfg(test)]
@@ -68,14 +68,14 @@ mod tests {
     #[test]
     fn a_key_that_was_made_is_recognised() {
         for (kind, text) in [
-            (Kind::Sabir, "sabir_000102030405060708090a0b0c0d0eff"),
-            (Kind::AgntLive, "agnt_live_000102030405060708090a0b0c0d0eff"),
-            (Kind::AgntTest, "agnt_test_000102030405060708090a0b0c0d0eff"),
+            (KeyKind::Sabir, "sabir_000102030405060708090a0b0c0d0eff"),
+            (KeyKind::AgntLive, "agnt_live_000102030405060708090a0b0c0d0eff"),
+            (KeyKind::AgntTest, "agnt_test_000102030405060708090a0b0c0d0eff"),
         ] {
-            let key = make(kind, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+            let key = key_text(kind, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
             assert_eq!(key.expose(), text);
             let imprint = imprint(text).unwrap();
-            assert_eq!((Kind::of(text), imprint.prefix.as_str()), (Some(kind), &text[..14]));
+            assert_eq!((KeyKind::of(text), imprint.prefix.as_str()), (Some(kind), &text[..14]));
             assert!(!format!("{key:?} {imprint:?}").contains("0a0b0c"), "most of it stays hidden");
         }
     }

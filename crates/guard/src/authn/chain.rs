@@ -3,9 +3,9 @@
 //! Answers are cached for five minutes, and longer (bounded) while the chain is unreachable. The node is not trusted:
 //! an answer about another account than the requested one is refused.
 
-use super::trust::{Agent, Reading, Rows, Standing};
-use crate::fetch::{self, Fetch, Method, Request};
-use crate::memo::{Limits, Meanwhile, Memo, Miss};
+use super::trust_score::{AgentRegistration, ScoreKind, TrustRecord, TrustRows};
+use crate::fetch::{self, Fetch, FetchMethod, FetchRequest};
+use crate::refreshing_cache::{CacheLimits, LoadFault, RefreshingCache, WhileLoading};
 use sabir_proto::Timestamp;
 use sabir_proto::k1::PublicKey;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ const CONTENT_TYPE: &str = "text/plain;charset=UTF-8";
 
 /// The active permission of an account: the keys that may sign for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authority {
+pub struct AccountAuthority {
     /// The total weight that a signature needs.
     pub threshold: u64,
     /// Keys with their weights.
@@ -54,18 +54,18 @@ pub enum ChainFault {
     Unavailable(String),
 }
 
-impl From<Miss> for ChainFault {
-    fn from(miss: Miss) -> Self {
+impl From<LoadFault> for ChainFault {
+    fn from(miss: LoadFault) -> Self {
         match miss {
-            Miss::Absent => Self::Absent,
-            Miss::Unavailable(why) => Self::Unavailable(why),
+            LoadFault::Absent => Self::Absent,
+            LoadFault::Unavailable(why) => Self::Unavailable(why),
         }
     }
 }
 
 /// The tables that we read, keyed by account name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Table {
+pub enum ChainTable {
     /// Registered agents.
     Agents,
     /// Feedback about an agent.
@@ -76,9 +76,9 @@ pub enum Table {
     Voters,
 }
 
-impl Table {
+impl ChainTable {
     /// Contract and scope, table, and the member that repeats the account.
-    const fn place(self) -> (&'static str, &'static str, &'static str) {
+    const fn location(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Agents => ("agentcore", "agents", "account"),
             Self::Scores => ("agentfeed", "agentscores", "agent"),
@@ -89,28 +89,28 @@ impl Table {
 }
 
 /// A chain, reached through one of its nodes, with its cache.
-pub struct Chain<F> {
+pub struct ChainClient<F> {
     account: Url,
     rows: Url,
     fetch: F,
     fresh: Duration,
-    /// `None` for an account without an active permission, which is a valid answer.
-    authorities: Memo<String, Option<Arc<Authority>>>,
-    tables: Memo<(Table, String), Arc<Value>>,
+    /// `Unchanged` for an account without an active permission, which is a valid answer.
+    authorities: RefreshingCache<String, Option<Arc<AccountAuthority>>>,
+    tables: RefreshingCache<(ChainTable, String), Arc<Value>>,
 }
 
-impl<F: Fetch> Chain<F> {
+impl<F: Fetch> ChainClient<F> {
     /// A chain whose node has this base URL.
     pub fn new(node: &Url, fetch: F) -> Result<Self, url::ParseError> {
         let base = node.as_str().trim_end_matches('/');
-        let limits = Limits { stale: STALE_MAX, pause: PAUSE, entries_max: ACCOUNTS_MAX, loads_max: LOOKUPS_MAX };
+        let limits = CacheLimits { stale: STALE_MAX, pause: PAUSE, entries_max: ACCOUNTS_MAX, loads_max: LOOKUPS_MAX };
         Ok(Self {
             account: Url::parse(&format!("{base}/v1/chain/get_account"))?,
             rows: Url::parse(&format!("{base}/v1/chain/get_table_rows"))?,
             fetch,
             fresh: FRESH,
-            authorities: Memo::new(limits),
-            tables: Memo::new(limits),
+            authorities: RefreshingCache::new(limits),
+            tables: RefreshingCache::new(limits),
         })
     }
 
@@ -120,55 +120,60 @@ impl<F: Fetch> Chain<F> {
     }
 
     /// The active permission of an account.
-    pub async fn authority(&self, account: &str, now: Timestamp) -> Result<Arc<Authority>, ChainFault> {
+    pub async fn authority(&self, account: &str, now: Timestamp) -> Result<Arc<AccountAuthority>, ChainFault> {
         let load = async {
             let body = json!({"account_name": account}).to_string();
-            read_authority(&self.ask(&self.account, body).await?, account)
+            read_authority(&self.post(&self.account, body).await?, account)
         };
-        let authority = self.authorities.get(&account.to_owned(), self.fresh, Meanwhile::Serve, now, load).await?;
+        let authority = self.authorities.get(&account.to_owned(), self.fresh, WhileLoading::Serve, now, load).await?;
         authority.ok_or(ChainFault::NoPermission)
     }
 
     /// The row of an account in a table.
-    pub async fn row(&self, table: Table, account: &str, now: Timestamp) -> Result<Arc<Value>, ChainFault> {
+    pub async fn row(&self, table: ChainTable, account: &str, now: Timestamp) -> Result<Arc<Value>, ChainFault> {
         let load = async {
-            let answer = self.ask(&self.rows, rows_request(table, account)).await?;
+            let answer = self.post(&self.rows, rows_request(table, account)).await?;
             read_row(answer, table, account)
         };
-        Ok(self.tables.get(&(table, account.to_owned()), self.fresh, Meanwhile::Serve, now, load).await?)
+        Ok(self.tables.get(&(table, account.to_owned()), self.fresh, WhileLoading::Serve, now, load).await?)
     }
 
     /// The registration of an agent.
-    pub async fn agent(&self, account: &str, now: Timestamp) -> Result<Agent, ChainFault> {
-        Ok(Agent::from_row(account, &*self.row(Table::Agents, account, now).await?))
+    pub async fn agent(&self, account: &str, now: Timestamp) -> Result<AgentRegistration, ChainFault> {
+        Ok(AgentRegistration::from_row(account, &*self.row(ChainTable::Agents, account, now).await?))
     }
 
     /// The trust score of an agent; an error without a registration. Any other table that cannot be read counts as
     /// empty, which can only lower the score.
-    pub async fn standing(&self, account: &str, reading: Reading, now: Timestamp) -> Result<Standing, ChainFault> {
-        let agent = self.row(Table::Agents, account, now).await?;
-        let owner = Agent::from_row(account, &agent).owner;
+    pub async fn trust_record(
+        &self,
+        account: &str,
+        reading: ScoreKind,
+        now: Timestamp,
+    ) -> Result<TrustRecord, ChainFault> {
+        let agent = self.row(ChainTable::Agents, account, now).await?;
+        let owner = AgentRegistration::from_row(account, &agent).owner;
         let (scores, users, voters) = match reading {
-            Reading::Full => (
-                self.row(Table::Scores, account, now).await.ok(),
+            ScoreKind::Full => (
+                self.row(ChainTable::Scores, account, now).await.ok(),
                 match owner {
-                    Some(owner) => self.row(Table::Users, &owner, now).await.ok(),
+                    Some(owner) => self.row(ChainTable::Users, &owner, now).await.ok(),
                     None => None,
                 },
-                self.row(Table::Voters, account, now).await.ok(),
+                self.row(ChainTable::Voters, account, now).await.ok(),
             ),
-            Reading::Gate => (None, self.row(Table::Users, account, now).await.ok(), None),
+            ScoreKind::Gate => (None, self.row(ChainTable::Users, account, now).await.ok(), None),
         };
         let rows =
-            Rows { agent: &agent, scores: scores.as_deref(), users: users.as_deref(), voters: voters.as_deref() };
-        Ok(Standing::of(account, rows, reading, now))
+            TrustRows { agent: &agent, scores: scores.as_deref(), users: users.as_deref(), voters: voters.as_deref() };
+        Ok(TrustRecord::of(account, rows, reading, now))
     }
 
-    async fn ask(&self, url: &Url, body: String) -> Result<Value, Miss> {
-        let unavailable = |why: String| Miss::Unavailable(why);
-        let method = Method::Post { content_type: CONTENT_TYPE, body: body.into_bytes() };
-        let request = Request { url: url.clone(), method, bytes_max: ANSWER_BYTES_MAX };
-        let answer = fetch::bounded(&self.fetch, request).await.map_err(|e| unavailable(e.to_string()))?;
+    async fn post(&self, url: &Url, body: String) -> Result<Value, LoadFault> {
+        let unavailable = |why: String| LoadFault::Unavailable(why);
+        let method = FetchMethod::Post { content_type: CONTENT_TYPE, body: body.into_bytes() };
+        let request = FetchRequest { url: url.clone(), method, bytes_max: ANSWER_BYTES_MAX };
+        let answer = fetch::fetch_bounded(&self.fetch, request).await.map_err(|e| unavailable(e.to_string()))?;
         let value: Value = serde_json::from_slice(&answer.body)
             .map_err(|_| unavailable(format!("status {}, and not JSON", answer.status)))?;
         // Nodes report errors in the body, whatever the status.
@@ -181,15 +186,15 @@ impl<F: Fetch> Chain<F> {
         };
         let details = value.pointer("/error/details").and_then(Value::as_array);
         if code == Some(404) || details.is_some_and(|details| details.iter().any(unknown)) {
-            return Err(Miss::Absent);
+            return Err(LoadFault::Absent);
         }
         Err(unavailable(format!("status {}", answer.status)))
     }
 }
 
 /// The request body, byte for byte as the network's own library sends it.
-fn rows_request(table: Table, account: &str) -> String {
-    let (code, table, _) = table.place();
+fn rows_request(table: ChainTable, account: &str) -> String {
+    let (code, table, _) = table.location();
     // Account names need no escaping, and serde would sort the members.
     let account = json!(account);
     format!(
@@ -197,10 +202,10 @@ fn rows_request(table: Table, account: &str) -> String {
     )
 }
 
-fn read_authority(answer: &Value, account: &str) -> Result<Option<Arc<Authority>>, Miss> {
+fn read_authority(answer: &Value, account: &str) -> Result<Option<Arc<AccountAuthority>>, LoadFault> {
     check_subject(answer, "account_name", account)?;
     let Some(permissions) = answer.get("permissions").and_then(Value::as_array) else {
-        return Err(Miss::Unavailable("an account without permissions".to_owned()));
+        return Err(LoadFault::Unavailable("an account without permissions".to_owned()));
     };
     let active = permissions.iter().find(|one| one.get("perm_name").and_then(Value::as_str) == Some("active"));
     let Some(auth) = active.and_then(|active| active.get("required_auth")) else { return Ok(None) };
@@ -210,28 +215,28 @@ fn read_authority(answer: &Value, account: &str) -> Result<Option<Arc<Authority>
         let key = PublicKey::parse(one.get("key")?.as_str()?).ok()?;
         Some((key, one.get("weight").and_then(unsigned).unwrap_or(0)))
     };
-    Ok(Some(Arc::new(Authority {
+    Ok(Some(Arc::new(AccountAuthority {
         // A permission without a threshold can never be satisfied.
         threshold: auth.get("threshold").and_then(unsigned).unwrap_or(u64::MAX),
         keys: keys.iter().take(KEYS_MAX).filter_map(key).collect(),
     })))
 }
 
-fn read_row(mut answer: Value, table: Table, account: &str) -> Result<Arc<Value>, Miss> {
+fn read_row(mut answer: Value, table: ChainTable, account: &str) -> Result<Arc<Value>, LoadFault> {
     let Some(rows) = answer.get_mut("rows").and_then(Value::as_array_mut) else {
-        return Err(Miss::Unavailable("an answer without rows".to_owned()));
+        return Err(LoadFault::Unavailable("an answer without rows".to_owned()));
     };
-    let Some(row) = rows.first_mut().map(Value::take) else { return Err(Miss::Absent) };
-    let (_, _, subject) = table.place();
+    let Some(row) = rows.first_mut().map(Value::take) else { return Err(LoadFault::Absent) };
+    let (_, _, subject) = table.location();
     check_subject(&row, subject, account)?;
     Ok(Arc::new(row))
 }
 
 /// Refuses an answer about another account.
-fn check_subject(value: &Value, member: &str, account: &str) -> Result<(), Miss> {
+fn check_subject(value: &Value, member: &str, account: &str) -> Result<(), LoadFault> {
     match value.get(member) {
         Some(subject) if subject.as_str() != Some(account) => {
-            Err(Miss::Unavailable("an answer about another account".to_owned()))
+            Err(LoadFault::Unavailable("an answer about another account".to_owned()))
         }
         _ => Ok(()),
     }

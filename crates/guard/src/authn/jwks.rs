@@ -4,7 +4,7 @@
 //! Symmetric keys and their algorithms are not supported: a verifier with such a key could also have signed with it.
 //! Each key takes only algorithms of its own kind, whatever a token claims.
 
-use crate::fetch::{self, Fetch, Method, Request};
+use crate::fetch::{self, Fetch, FetchMethod, FetchRequest};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm as Known, DecodingKey};
 use serde_json::Value;
@@ -21,7 +21,7 @@ const SAME_NAME_MAX: usize = 4;
 /// The algorithms that a signature may use. There is no `none` and no HMAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
-pub enum Algorithm {
+pub enum JwsAlgorithm {
     ES256,
     ES384,
     RS256,
@@ -33,7 +33,7 @@ pub enum Algorithm {
     EdDSA,
 }
 
-impl Algorithm {
+impl JwsAlgorithm {
     /// Every supported algorithm.
     pub const ALL: [Self; 9] = [
         Self::ES256,
@@ -67,7 +67,7 @@ impl Algorithm {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    const fn known(self) -> Known {
+    const fn library_algorithm(self) -> Known {
         match self {
             Self::ES256 => Known::ES256,
             Self::ES384 => Known::ES384,
@@ -84,7 +84,7 @@ impl Algorithm {
 
 /// Why no key verifies a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyFault {
+pub(super) enum KeySetFault {
     /// No key has this id, or the token names no key and there are several.
     Unknown,
     /// The key is not for this algorithm.
@@ -131,7 +131,7 @@ impl KeySet {
     }
 
     /// Whether a key with this id made the signature (base64url).
-    pub fn vouches(&self, id: &str, algorithm: Algorithm, input: &[u8], signature: &str) -> bool {
+    pub fn has_signed(&self, id: &str, algorithm: JwsAlgorithm, input: &[u8], signature: &str) -> bool {
         self.check(Some(id), algorithm, input, signature).is_ok()
     }
 
@@ -139,24 +139,25 @@ impl KeySet {
     pub(super) fn check(
         &self,
         id: Option<&str>,
-        algorithm: Algorithm,
+        algorithm: JwsAlgorithm,
         input: &[u8],
         signature: &str,
-    ) -> Result<(), KeyFault> {
+    ) -> Result<(), KeySetFault> {
         let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
         let mut candidates: Vec<&Key> = self.keys.iter().filter(named).collect();
         if candidates.is_empty() {
-            return Err(KeyFault::Unknown);
+            return Err(KeySetFault::Unknown);
         }
-        candidates.retain(|key| key.algorithms.contains(&algorithm.known()));
+        candidates.retain(|key| key.algorithms.contains(&algorithm.library_algorithm()));
         match candidates.len() {
-            0 => return Err(KeyFault::Mismatch),
-            2.. if id.is_none() => return Err(KeyFault::Unknown),
+            0 => return Err(KeySetFault::Mismatch),
+            2.. if id.is_none() => return Err(KeySetFault::Unknown),
             _ => {}
         }
-        let good =
-            |key: &&Key| jsonwebtoken::crypto::verify(signature, input, &key.key, algorithm.known()).unwrap_or(false);
-        if candidates.iter().take(SAME_NAME_MAX).any(good) { Ok(()) } else { Err(KeyFault::Wrong) }
+        let good = |key: &&Key| {
+            jsonwebtoken::crypto::verify(signature, input, &key.key, algorithm.library_algorithm()).unwrap_or(false)
+        };
+        if candidates.iter().take(SAME_NAME_MAX).any(good) { Ok(()) } else { Err(KeySetFault::Wrong) }
     }
 }
 
@@ -198,8 +199,8 @@ pub(super) async fn fetch(url: &Url, fetch: &impl Fetch) -> Result<KeySet, Strin
 
 /// Fetches a document; any status but 200 is an error.
 pub(super) async fn document(url: &Url, bytes_max: usize, fetch: &impl Fetch) -> Result<bytes::Bytes, String> {
-    let request = Request { url: url.clone(), method: Method::Get, bytes_max };
-    let answer = fetch::bounded(fetch, request).await.map_err(|fault| fault.to_string())?;
+    let request = FetchRequest { url: url.clone(), method: FetchMethod::Get, bytes_max };
+    let answer = fetch::fetch_bounded(fetch, request).await.map_err(|fault| fault.to_string())?;
     if answer.status == 200 { Ok(answer.body) } else { Err(format!("status {}", answer.status)) }
 }
 
@@ -243,25 +244,25 @@ mod tests {
         let check = |member: &str, value: Value| {
             let mut key = elliptic("k");
             key[member] = value;
-            parse(&json!([key])).check(Some("k"), Algorithm::ES256, b"x", "AA")
+            parse(&json!([key])).check(Some("k"), JwsAlgorithm::ES256, b"x", "AA")
         };
-        assert_eq!(check("use", json!("enc")), Err(KeyFault::Mismatch));
-        assert_eq!(check("key_ops", json!(["sign"])), Err(KeyFault::Mismatch));
-        assert_eq!(check("alg", json!("ES384")), Err(KeyFault::Mismatch));
-        assert_eq!(check("alg", json!("ES256")), Err(KeyFault::Wrong));
+        assert_eq!(check("use", json!("enc")), Err(KeySetFault::Mismatch));
+        assert_eq!(check("key_ops", json!(["sign"])), Err(KeySetFault::Mismatch));
+        assert_eq!(check("alg", json!("ES384")), Err(KeySetFault::Mismatch));
+        assert_eq!(check("alg", json!("ES256")), Err(KeySetFault::Wrong));
         let set = parse(&json!([elliptic("a"), elliptic("b")]));
-        assert_eq!(set.check(Some("a"), Algorithm::RS256, b"x", "AA"), Err(KeyFault::Mismatch));
-        assert_eq!(set.check(Some("c"), Algorithm::ES256, b"x", "AA"), Err(KeyFault::Unknown));
-        assert_eq!(set.check(None, Algorithm::ES256, b"x", "AA"), Err(KeyFault::Unknown), "no choice is made");
+        assert_eq!(set.check(Some("a"), JwsAlgorithm::RS256, b"x", "AA"), Err(KeySetFault::Mismatch));
+        assert_eq!(set.check(Some("c"), JwsAlgorithm::ES256, b"x", "AA"), Err(KeySetFault::Unknown));
+        assert_eq!(set.check(None, JwsAlgorithm::ES256, b"x", "AA"), Err(KeySetFault::Unknown), "no choice is made");
     }
 
     #[test]
     fn no_algorithm_uses_a_shared_secret() {
         for name in ["none", "HS256", "HS384", "HS512", "es256", "ES256 ", ""] {
-            assert_eq!(Algorithm::parse(name), None, "{name}");
+            assert_eq!(JwsAlgorithm::parse(name), None, "{name}");
         }
-        for algorithm in Algorithm::ALL {
-            assert_eq!(Algorithm::parse(algorithm.name()), Some(algorithm));
+        for algorithm in JwsAlgorithm::ALL {
+            assert_eq!(JwsAlgorithm::parse(algorithm.name()), Some(algorithm));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests signed by an XPR account: three headers, and a signature over account, time and body.
 //!
 //! The request contains no public key. The key is recovered from the signature, and it must be among the active keys of
-//! the account on the chain. [`sabir_proto::digest::k1`] defines the signed bytes.
+//! the account on the chain. [`sabir_proto::digest::k1_request_digest`] defines the signed bytes.
 //!
 //! We accept everything that the network's own client sends, and are stricter than its server about what no honest
 //! client does: only secp256k1, only low s, only recovery bytes 31 to 34, only legal account names, and the body hashed
@@ -10,31 +10,31 @@
 //! A signature is not an id: the holder of a key can make many for one request. [`SignedRequest::digest`] identifies a
 //! replay.
 
-use super::chain::{Authority, Chain, ChainFault};
-use super::{Scheme, Who, leading_integer};
+use super::chain::{AccountAuthority, ChainClient, ChainFault};
+use super::{Principal, Scheme, leading_integer};
 use crate::fetch::Fetch;
-use crate::seconds;
+use crate::unix_seconds;
 use k256::ecdsa::{RecoveryId, Signature as Ecdsa, VerifyingKey};
-use sabir_proto::k1::{Curve, K1Fault, PublicKey, Signature, is_account_name};
+use sabir_proto::k1::{Curve, K1Fault, PublicKey, RecoverableSignature, is_account_name};
 use sabir_proto::{Timestamp, digest};
 
 /// How far the request time may differ from ours, in seconds, in either direction; both ends are accepted.
 pub const WINDOW: i64 = 300;
 
-/// The values of the three headers; `None` for a header that is absent.
+/// The values of the three headers; `Unchanged` for a header that is absent.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Headers<'a> {
-    /// The `X-XPR-Account` header.
+pub struct XprHeaders<'a> {
+    /// The `X-XPR-ProvenAccount` header.
     pub account: Option<&'a str>,
     /// The `X-XPR-Timestamp` header: Unix seconds.
     pub timestamp: Option<&'a str>,
-    /// The `X-XPR-Signature` header.
+    /// The `X-XPR-RecoverableSignature` header.
     pub signature: Option<&'a str>,
 }
 
 /// Whether one key of an account is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Weight {
+pub enum WeightRule {
     /// Any active key may sign for the account, as at the network's own server.
     #[default]
     AnyKey,
@@ -45,7 +45,7 @@ pub enum Weight {
 /// A request with the key recovered from its signature. The holder of that key signed it; the account is not checked
 /// yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedRequest {
     /// The account that the request claims.
     pub account: String,
     /// The key that made the signature.
@@ -58,19 +58,19 @@ pub struct Signed {
 
 /// An account that is proven to have signed the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct ProvenAccount {
     /// The request that the account signed.
-    pub signed: Signed,
+    pub signed: SignedRequest,
 }
 
-impl Account {
+impl ProvenAccount {
     /// The account as a principal.
-    pub fn who(&self) -> Who {
-        Who::new(Scheme::Xpr, self.signed.account.as_str())
+    pub fn principal(&self) -> Principal {
+        Principal::new(Scheme::Xpr, self.signed.account.as_str())
     }
 
     /// The last moment at which the same request would be accepted; a replay must be remembered until then.
-    pub fn until(&self) -> Timestamp {
+    pub fn accepted_until(&self) -> Timestamp {
         Timestamp::from_millis((self.signed.timestamp + WINDOW + 1) * 1000)
     }
 }
@@ -78,7 +78,7 @@ impl Account {
 /// Why a request is not accepted as from the account it names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum SignedRequestFault {
     /// A header is missing or empty.
     #[error("account, timestamp and signature headers are all needed")]
     Incomplete,
@@ -119,7 +119,7 @@ pub enum Reason {
     Chain(#[from] ChainFault),
 }
 
-impl Reason {
+impl SignedRequestFault {
     /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -142,73 +142,77 @@ impl Reason {
 /// Verifies that the request is from the account it names. The chain is queried last, so that an invalid request costs
 /// no lookup.
 pub async fn verify<F: Fetch>(
-    headers: Headers<'_>,
+    headers: XprHeaders<'_>,
     body: &[u8],
-    weight: Weight,
+    weight: WeightRule,
     now: Timestamp,
-    chain: &Chain<F>,
-) -> Result<Account, Reason> {
+    chain: &ChainClient<F>,
+) -> Result<ProvenAccount, SignedRequestFault> {
     let signed = recover(headers, body, now)?;
     let authority = chain.authority(&signed.account, now).await?;
     authorize(signed, &authority, weight)
 }
 
 /// All checks that need no chain lookup, in the order of the network's own server.
-pub fn recover(headers: Headers<'_>, body: &[u8], now: Timestamp) -> Result<Signed, Reason> {
+pub fn recover(headers: XprHeaders<'_>, body: &[u8], now: Timestamp) -> Result<SignedRequest, SignedRequestFault> {
     let given = |header: Option<&str>| header.filter(|text| !text.is_empty()).map(str::to_owned);
     let (Some(account), Some(timestamp), Some(signature)) =
         (given(headers.account), given(headers.timestamp), given(headers.signature))
     else {
-        return Err(Reason::Incomplete);
+        return Err(SignedRequestFault::Incomplete);
     };
     if !is_account_name(&account) {
-        return Err(Reason::AccountName);
+        return Err(SignedRequestFault::AccountName);
     }
     // The digest contains the number, not its text.
-    let timestamp = leading_integer(&timestamp).ok_or(Reason::Timestamp)?;
-    let distance = timestamp.saturating_sub(seconds(now)).saturating_abs();
+    let timestamp = leading_integer(&timestamp).ok_or(SignedRequestFault::Timestamp)?;
+    let distance = timestamp.saturating_sub(unix_seconds(now)).saturating_abs();
     if distance > WINDOW {
-        return Err(Reason::Window(distance));
+        return Err(SignedRequestFault::Window(distance));
     }
-    let signature = Signature::parse(&signature).map_err(|fault| match fault {
-        K1Fault::WebAuthn => Reason::Curve,
-        _ => Reason::Unreadable("not a signature"),
+    let signature = RecoverableSignature::parse(&signature).map_err(|fault| match fault {
+        K1Fault::WebAuthn => SignedRequestFault::Curve,
+        _ => SignedRequestFault::Unreadable("not a signature"),
     })?;
-    let digest = digest::k1(&account, timestamp, body);
-    let key = recovered(&signature, &digest)?;
-    Ok(Signed { account, key, timestamp, digest })
+    let digest = digest::k1_request_digest(&account, timestamp, body);
+    let key = recover_key(&signature, &digest)?;
+    Ok(SignedRequest { account, key, timestamp, digest })
 }
 
 /// Checks whether the recovered key may sign for the account.
-pub fn authorize(signed: Signed, authority: &Authority, weight: Weight) -> Result<Account, Reason> {
+pub fn authorize(
+    signed: SignedRequest,
+    authority: &AccountAuthority,
+    weight: WeightRule,
+) -> Result<ProvenAccount, SignedRequestFault> {
     if authority.keys.is_empty() {
-        return Err(Reason::NoKeys);
+        return Err(SignedRequestFault::NoKeys);
     }
     let matching = || authority.keys.iter().filter(|(key, _)| *key == signed.key);
-    let heaviest = matching().map(|(_, weight)| *weight).max().ok_or(Reason::WrongKey)?;
-    if weight == Weight::Threshold && heaviest < authority.threshold {
-        return Err(Reason::TooLight { weight: heaviest, threshold: authority.threshold });
+    let heaviest = matching().map(|(_, weight)| *weight).max().ok_or(SignedRequestFault::WrongKey)?;
+    if weight == WeightRule::Threshold && heaviest < authority.threshold {
+        return Err(SignedRequestFault::TooLight { weight: heaviest, threshold: authority.threshold });
     }
-    Ok(Account { signed })
+    Ok(ProvenAccount { signed })
 }
 
-fn recovered(signature: &Signature, digest: &[u8; 32]) -> Result<PublicKey, Reason> {
+fn recover_key(signature: &RecoverableSignature, digest: &[u8; 32]) -> Result<PublicKey, SignedRequestFault> {
     if signature.curve != Curve::K1 {
-        return Err(Reason::Curve);
+        return Err(SignedRequestFault::Curve);
     }
     // 27 to 30 mean the same for uncompressed keys, and the peer's arithmetic accepts every other byte in some way.
-    let id = signature.recovery.checked_sub(31).and_then(RecoveryId::from_byte).ok_or(Reason::Malleable)?;
+    let id = signature.recovery.checked_sub(31).and_then(RecoveryId::from_byte).ok_or(SignedRequestFault::Malleable)?;
     // Refuses r and s that are zero or beyond the order of the curve.
-    let ecdsa = Ecdsa::from_slice(&signature.rs).map_err(|_| Reason::Unreadable("r or s out of range"))?;
+    let ecdsa = Ecdsa::from_slice(&signature.rs).map_err(|_| SignedRequestFault::Unreadable("r or s out of range"))?;
     // The signature with the other s recovers the same key, and a third party can derive it: it must not count as
     // another request.
     if ecdsa.normalize_s() != ecdsa {
-        return Err(Reason::Malleable);
+        return Err(SignedRequestFault::Malleable);
     }
-    let key =
-        VerifyingKey::recover_from_prehash(digest, &ecdsa, id).map_err(|_| Reason::Unreadable("no such point"))?;
+    let key = VerifyingKey::recover_from_prehash(digest, &ecdsa, id)
+        .map_err(|_| SignedRequestFault::Unreadable("no such point"))?;
     let point = key.to_sec1_point(true);
-    let point = point.as_bytes().try_into().map_err(|_| Reason::Unreadable("no such point"))?;
+    let point = point.as_bytes().try_into().map_err(|_| SignedRequestFault::Unreadable("no such point"))?;
     Ok(PublicKey { curve: Curve::K1, point })
 }
 

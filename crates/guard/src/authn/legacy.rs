@@ -3,7 +3,7 @@
 //! All holders of the token are one caller, and the token never expires. It is a separate scheme, so that it is not
 //! mistaken for an API key.
 
-use super::{Scheme, Who, same_secret};
+use super::{Principal, Scheme, same_secret};
 use sabir_proto::Secret;
 
 /// The static token and the caller name of its holders.
@@ -18,10 +18,10 @@ pub struct LegacyKey {
 impl LegacyKey {
     /// The caller, if the token matches. White space around the configured value is ignored: it comes from files and
     /// environment variables, and no header could carry it.
-    pub fn verify(&self, token: &str) -> Option<Who> {
+    pub fn verify(&self, token: &str) -> Option<Principal> {
         let expected = self.token.expose().trim();
         let same = same_secret(expected.as_bytes(), token.as_bytes());
-        (same && !expected.is_empty()).then(|| Who::new(Scheme::Legacy, self.name.as_str()))
+        (same && !expected.is_empty()).then(|| Principal::new(Scheme::Legacy, self.name.as_str()))
     }
 }
 

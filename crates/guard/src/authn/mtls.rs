@@ -4,7 +4,7 @@
 //! is a subject alternative name: a URI if there is one (SPIFFE), else an email address, else a host. The common name
 //! is not used: it has been deprecated for this purpose for twenty years, and has no form.
 
-use super::{Scheme, Who};
+use super::{Principal, Scheme};
 use aws_lc_rs::digest::{SHA256, digest};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 512;
 
 /// The caller that a certificate names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Certified {
+pub struct CertificateIdentity {
     /// The caller's name: `uri:…`, `email:…` or `dns:…`.
     pub name: String,
     /// All usable names of the certificate, in order of precedence.
@@ -22,61 +22,64 @@ pub struct Certified {
     pub fingerprint: [u8; 32],
 }
 
-impl Certified {
+impl CertificateIdentity {
     /// The caller as a principal.
-    pub fn who(&self) -> Who {
-        Who::new(Scheme::Mtls, self.name.as_str())
+    pub fn principal(&self) -> Principal {
+        Principal::new(Scheme::Mtls, self.name.as_str())
     }
 }
 
 /// Why a certificate names no caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum CertificateFault {
     /// Not a certificate in DER.
     #[error("the certificate cannot be read")]
     Unreadable,
     /// No subject alternative name that can be a caller.
     #[error("the certificate names nobody: it has no subject alternative name of a kind we use")]
-    Nobody,
+    NoName,
     /// More than one URI: SPIFFE allows one, and we do not guess.
     #[error("the certificate names more than one URI")]
     Ambiguous,
 }
 
-impl Reason {
+impl CertificateFault {
     /// A short, stable name for programs.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Unreadable => "certificate_unreadable",
-            Self::Nobody => "certificate_nobody",
+            Self::NoName => "certificate_nobody",
             Self::Ambiguous => "certificate_ambiguous",
         }
     }
 }
 
 /// Reads the caller that the certificate of a connection names.
-pub fn read(der: &[u8]) -> Result<Certified, Reason> {
-    let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| Reason::Unreadable)?;
+pub fn read(der: &[u8]) -> Result<CertificateIdentity, CertificateFault> {
+    let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateFault::Unreadable)?;
     if !rest.is_empty() {
-        return Err(Reason::Unreadable);
+        return Err(CertificateFault::Unreadable);
     }
-    let extension = certificate.subject_alternative_name().map_err(|_| Reason::Unreadable)?.ok_or(Reason::Nobody)?;
+    let extension = certificate
+        .subject_alternative_name()
+        .map_err(|_| CertificateFault::Unreadable)?
+        .ok_or(CertificateFault::NoName)?;
     let general_names = &extension.value.general_names;
     // A URI identifies the caller; if it is unusable, no other name may take its place.
     if general_names.iter().any(|one| matches!(one, GeneralName::URI(_)) && name(one).is_none()) {
-        return Err(Reason::Nobody);
+        return Err(CertificateFault::NoName);
     }
     let mut names: Vec<(u8, String)> = general_names.iter().filter_map(name).collect();
     // Stable, so that names of one kind keep the order of the certificate.
     names.sort_by_key(|(rank, _)| *rank);
     if names.iter().filter(|(rank, _)| *rank == 0).count() > 1 {
-        return Err(Reason::Ambiguous);
+        return Err(CertificateFault::Ambiguous);
     }
     let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
-    let name = names.first().ok_or(Reason::Nobody)?.clone();
+    let name = names.first().ok_or(CertificateFault::NoName)?.clone();
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(digest(&SHA256, der).as_ref());
-    Ok(Certified { name, names, fingerprint })
+    Ok(CertificateIdentity { name, names, fingerprint })
 }
 
 /// A usable name with its rank (0 is best). A wildcard stands for many hosts, so it is no caller.
@@ -105,8 +108,8 @@ mod tests {
         STANDARD.decode(all["certificates"][name].as_str().unwrap()).unwrap()
     }
 
-    fn named(name: &str) -> Result<String, Reason> {
-        read(&certificate(name)).map(|certified| certified.who().to_string())
+    fn named(name: &str) -> Result<String, CertificateFault> {
+        read(&certificate(name)).map(|certified| certified.principal().to_string())
     }
 
     #[test]
@@ -120,18 +123,18 @@ mod tests {
 
     #[test]
     fn a_certificate_that_names_nobody_or_several_is_refused() {
-        assert_eq!(named("common-name-only"), Err(Reason::Nobody));
-        assert_eq!(named("wildcard"), Err(Reason::Nobody));
-        assert_eq!(named("address"), Err(Reason::Nobody));
-        assert_eq!(named("two-uris"), Err(Reason::Ambiguous));
+        assert_eq!(named("common-name-only"), Err(CertificateFault::NoName));
+        assert_eq!(named("wildcard"), Err(CertificateFault::NoName));
+        assert_eq!(named("address"), Err(CertificateFault::NoName));
+        assert_eq!(named("two-uris"), Err(CertificateFault::Ambiguous));
     }
 
     #[test]
     fn what_is_no_certificate_is_refused() {
         let good = certificate("dns");
-        assert_eq!(read(&[]), Err(Reason::Unreadable));
-        assert_eq!(read(&good[..good.len() - 1]), Err(Reason::Unreadable));
-        assert_eq!(read(&[&good[..], b"x"].concat()), Err(Reason::Unreadable));
+        assert_eq!(read(&[]), Err(CertificateFault::Unreadable));
+        assert_eq!(read(&good[..good.len() - 1]), Err(CertificateFault::Unreadable));
+        assert_eq!(read(&[&good[..], b"x"].concat()), Err(CertificateFault::Unreadable));
         for at in 0..good.len() {
             // Any result is fine, as long as nothing panics.
             let mut changed = good.clone();

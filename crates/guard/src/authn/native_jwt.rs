@@ -8,8 +8,8 @@
 //! issuers are configured. The peer's own signer makes nothing that we refuse.
 
 use super::jws::{Claims, Jws, JwsFault};
-use super::{Scheme, Who, is_name};
-use crate::seconds;
+use super::{Principal, Scheme, is_name};
+use crate::unix_seconds;
 use aws_lc_rs::hmac;
 use sabir_proto::{Secret, Timestamp};
 
@@ -18,7 +18,7 @@ const NO_SECRET: [u8; 32] = [0; 32];
 
 /// The requirements on a token.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings<'a> {
+pub struct NativeTokenSettings<'a> {
     /// `A2A_SECRET`; white space around it is ignored, as at the peer.
     pub secret: Option<&'a Secret>,
     /// Our own names, compared exactly. A token with an audience must name one of these; if the list is empty, such a
@@ -27,12 +27,12 @@ pub struct Settings<'a> {
     /// The accepted issuers; empty accepts every issuer, as at the peer.
     pub issuers: &'a [String],
     /// Whether a token needs an expiry.
-    pub expiry: Expiry,
+    pub expiry: ExpiryRule,
 }
 
 /// Whether a token needs an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Expiry {
+pub enum ExpiryRule {
     /// A token without an expiry is refused.
     #[default]
     Required,
@@ -42,7 +42,7 @@ pub enum Expiry {
 
 /// A user that a holder of the secret has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
+pub struct NativeUser {
     /// The `sub` claim: the email address of the user.
     pub email: String,
     /// The `org_domain` claim; only a claim if [`NativeUser::secret_kind`] is the shared secret.
@@ -50,42 +50,42 @@ pub struct User {
     /// The `org_id` claim, trimmed.
     pub org_id: Option<String>,
     /// The kind of secret that verified the token.
-    pub under: Under,
+    pub secret_kind: SecretKind,
     /// Whether the token was made for this server only: it names an audience, and we are in it.
     pub bound: bool,
-    /// The moment from which the token is invalid; `None` for a token without an expiry.
-    pub until: Option<Timestamp>,
+    /// The moment from which the token is invalid; `Unchanged` for a token without an expiry.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Which secret a token was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Under {
+pub enum SecretKind {
     /// The secret that all peers share.
     Shared,
     /// The secret of the organisation that the token names.
     Organisation,
 }
 
-impl User {
+impl NativeUser {
     /// The user as a principal. The holder of an organisation's secret can name any user, so such users are kept apart
     /// from those of other organisations and of the shared secret; an email address cannot imitate the first word.
     /// Addresses are compared without case, as at the peer.
-    pub fn who(&self) -> Who {
+    pub fn principal(&self) -> Principal {
         let email = self.email.to_lowercase();
         let domain = self.org_domain.as_ref().map(|domain| domain.to_ascii_lowercase());
-        let name = match (self.under, domain) {
-            (Under::Organisation, Some(domain)) => format!("org:{domain}/{email}"),
+        let name = match (self.secret_kind, domain) {
+            (SecretKind::Organisation, Some(domain)) => format!("org:{domain}/{email}"),
             // Only a claim, but its maker repeats it every time: the peer keeps such users apart as well.
             (_, Some(domain)) => format!("user:{email}#{domain}"),
             (_, None) => format!("user:{email}"),
         };
-        Who::new(Scheme::Native, name)
+        Principal::new(Scheme::Native, name)
     }
 }
 
-/// The email and the organisation's domain of a principal that [`NativeUser::principal`] made; `None` for other
+/// The email and the organisation's domain of a principal that [`NativeUser::principal`] made; `Unchanged` for other
 /// schemes.
-pub fn user_of(who: &Who) -> Option<(String, Option<String>)> {
+pub fn user_of_principal(who: &Principal) -> Option<(String, Option<String>)> {
     if who.scheme != Scheme::Native {
         return None;
     }
@@ -102,7 +102,7 @@ pub fn user_of(who: &Who) -> Option<(String, Option<String>)> {
 /// Why a token names no user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum NativeUserFault {
     /// Not a token.
     #[error(transparent)]
     Token(#[from] JwsFault),
@@ -132,10 +132,10 @@ pub enum Reason {
     Issuer,
     /// The token names no user.
     #[error("the token names nobody")]
-    Nobody,
+    NoUser,
 }
 
-impl Reason {
+impl NativeUserFault {
     /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Reason {
             Self::NotYet => "token_not_yet",
             Self::Audience => "token_audience",
             Self::Issuer => "token_issuer",
-            Self::Nobody => "token_nobody",
+            Self::NoUser => "token_nobody",
         }
     }
 }
@@ -163,13 +163,13 @@ pub fn claimed_organisation(token: &str) -> Option<String> {
 /// Verifies a token and returns the user it names. `organisation` returns the secret of a domain, given in lower case.
 pub fn verify(
     token: &str,
-    settings: Settings<'_>,
+    settings: NativeTokenSettings<'_>,
     organisation: impl FnOnce(&str) -> Option<Secret>,
     now: Timestamp,
-) -> Result<User, Reason> {
+) -> Result<NativeUser, NativeUserFault> {
     let jws = Jws::parse(token)?;
     if jws.algorithm != "HS256" {
-        return Err(Reason::Algorithm);
+        return Err(NativeUserFault::Algorithm);
     }
     let organisation = organisation_of(&jws.claims).and_then(|domain| organisation(&domain));
     let usable = |secret: Option<&Secret>| {
@@ -177,27 +177,27 @@ pub fn verify(
     };
     let (shared, theirs) = (usable(settings.secret), usable(organisation.as_ref()));
     if shared.is_none() && theirs.is_none() {
-        return Err(Reason::NoSecret);
+        return Err(NativeUserFault::NoSecret);
     }
-    let under = match (signed(&jws, shared.as_deref()), signed(&jws, theirs.as_deref())) {
-        (true, _) => Under::Shared,
-        (false, true) => Under::Organisation,
-        (false, false) => return Err(Reason::Signature),
+    let under = match (is_signed_with(&jws, shared.as_deref()), is_signed_with(&jws, theirs.as_deref())) {
+        (true, _) => SecretKind::Shared,
+        (false, true) => SecretKind::Organisation,
+        (false, false) => return Err(NativeUserFault::Signature),
     };
     check_claims(&jws.claims, settings, now)?;
     let owned = |name: &str| jws.claims.text(name).map(str::to_owned);
     // The domain becomes a part of the caller name.
     if jws.claims.text("org_domain").is_some_and(|domain| !is_name(domain)) {
-        return Err(Reason::Nobody);
+        return Err(NativeUserFault::NoUser);
     }
-    Ok(User {
-        email: owned("sub").filter(|sub| is_name(sub)).ok_or(Reason::Nobody)?,
+    Ok(NativeUser {
+        email: owned("sub").filter(|sub| is_name(sub)).ok_or(NativeUserFault::NoUser)?,
         org_domain: owned("org_domain"),
         org_id: owned("org_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
-        under,
+        secret_kind: under,
         // A token that names another audience was refused above.
         bound: jws.claims.audience().is_some(),
-        until: jws.claims.time("exp")?.map(from_seconds),
+        expires_at: jws.claims.time("exp")?.map(from_seconds),
     })
 }
 
@@ -212,33 +212,33 @@ fn organisation_of(claims: &Claims) -> Option<String> {
 }
 
 /// Computes the MAC also without a secret; the result is false then.
-fn signed(jws: &Jws<'_>, secret: Option<&[u8]>) -> bool {
+fn is_signed_with(jws: &Jws<'_>, secret: Option<&[u8]>) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.unwrap_or(&NO_SECRET));
     let same = hmac::verify(&key, jws.input, &jws.signature).is_ok();
     same && secret.is_some()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
-fn check_claims(claims: &Claims, settings: Settings<'_>, now: Timestamp) -> Result<(), Reason> {
-    let now = seconds(now) as f64;
+fn check_claims(claims: &Claims, settings: NativeTokenSettings<'_>, now: Timestamp) -> Result<(), NativeUserFault> {
+    let now = unix_seconds(now) as f64;
     claims.time("iat")?;
     match claims.time("exp")? {
         // There is no leeway, and the last second does not count.
-        Some(expires) if expires <= now => return Err(Reason::Expired),
-        None if settings.expiry == Expiry::Required => return Err(Reason::NoExpiry),
+        Some(expires) if expires <= now => return Err(NativeUserFault::Expired),
+        None if settings.expiry == ExpiryRule::Required => return Err(NativeUserFault::NoExpiry),
         _ => {}
     }
     if claims.time("nbf")?.is_some_and(|from| from > now) {
-        return Err(Reason::NotYet);
+        return Err(NativeUserFault::NotYet);
     }
     if let Some(named) = claims.audience()
         && !named.iter().any(|name| settings.audiences.iter().any(|own| own == name))
     {
-        return Err(Reason::Audience);
+        return Err(NativeUserFault::Audience);
     }
     let known = |issuer: &str| settings.issuers.iter().any(|one| one == issuer);
     if !settings.issuers.is_empty() && !claims.text("iss").is_some_and(known) {
-        return Err(Reason::Issuer);
+        return Err(NativeUserFault::Issuer);
     }
     Ok(())
 }

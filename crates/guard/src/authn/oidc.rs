@@ -5,13 +5,13 @@
 //! too often, because any sender can invent names of keys. While an issuer is unreachable, its last keys serve for a
 //! bounded time.
 
-use super::jwks::{self, Algorithm, KeyFault, KeySet};
+use super::jwks::{self, JwsAlgorithm, KeySet, KeySetFault};
 use super::jws::{Claims, Jws, JwsFault};
-use super::verified::{self, Entry, Verified};
-use super::{Scheme, Who, is_name};
+use super::token_cache::{self, CachedToken, VerifiedTokenCache};
+use super::{Principal, Scheme, is_name};
 use crate::fetch::Fetch;
-use crate::memo::{Limits, Meanwhile, Memo, Miss};
-use crate::seconds;
+use crate::refreshing_cache::{CacheLimits, LoadFault, RefreshingCache, WhileLoading};
+use crate::unix_seconds;
 use sabir_proto::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const ISSUERS_MAX: usize = 64;
 
 /// An issuer whose tokens are accepted, and the rules for them.
 #[derive(Debug, Clone)]
-pub struct Issuer {
+pub struct TrustedIssuer {
     /// The `iss` claim, compared exactly.
     pub issuer: String,
     /// A token must be for one of these audiences. There must be one.
@@ -45,21 +45,21 @@ pub struct Issuer {
     /// The source of the issuer's keys.
     pub keys: KeySource,
     /// The accepted signature algorithms.
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<JwsAlgorithm>,
     /// The scopes that a token must have, all of them.
     pub scopes: Vec<String>,
     /// How far the issuer's clock and ours may be apart.
     pub skew: Duration,
 }
 
-impl Issuer {
+impl TrustedIssuer {
     /// An issuer whose keys are found by discovery, with the usual rules.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> Self {
         Self {
             issuer: issuer.into(),
             audiences: vec![audience.into()],
             keys: KeySource::Discovery,
-            algorithms: Algorithm::ALL.to_vec(),
+            algorithms: JwsAlgorithm::ALL.to_vec(),
             scopes: Vec::new(),
             skew: SKEW,
         }
@@ -105,7 +105,7 @@ pub enum IssuerFault {
 
 /// The holder of a verified token, and what the token allows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Bearer {
+pub struct VerifiedToken {
     /// The `iss` claim of the token.
     pub issuer: String,
     /// The `sub` claim of the token.
@@ -114,22 +114,22 @@ pub struct Bearer {
     pub client: Option<String>,
     /// The scopes, from `scope` and `scp`.
     pub scopes: Vec<String>,
-    /// The moment from which the token is invalid; `None` if no token was shown.
-    pub until: Option<Timestamp>,
+    /// The moment from which the token is invalid; `Unchanged` if no token was shown.
+    pub valid_until: Option<Timestamp>,
 }
 
-impl Bearer {
+impl VerifiedToken {
     /// The caller as a principal. A subject is unique within its issuer only; an issuer has no fragment, so `#` ends
     /// it.
-    pub fn who(&self) -> Who {
-        Who::new(Scheme::Jwt, format!("{}#{}", self.issuer, self.subject))
+    pub fn principal(&self) -> Principal {
+        Principal::new(Scheme::Jwt, format!("{}#{}", self.issuer, self.subject))
     }
 }
 
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum AccessTokenFault {
     /// Not a token.
     #[error(transparent)]
     Token(#[from] JwsFault),
@@ -165,7 +165,7 @@ pub enum Reason {
     NotYet,
     /// It names no subject.
     #[error("the token names nobody")]
-    Nobody,
+    NoSubject,
     /// A scope is missing. The caller is known, and is told which one.
     #[error("the token does not have scope {0:?}")]
     Scope(String),
@@ -174,7 +174,7 @@ pub enum Reason {
     KeysUnavailable(String),
 }
 
-impl Reason {
+impl AccessTokenFault {
     /// A short, stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -190,7 +190,7 @@ impl Reason {
             Self::Expired => "token_expired",
             Self::NoExpiry => "token_no_expiry",
             Self::NotYet => "token_not_yet",
-            Self::Nobody => "token_nobody",
+            Self::NoSubject => "token_nobody",
             Self::Scope(_) => "token_scope",
             Self::KeysUnavailable(_) => "keys_unavailable",
         }
@@ -198,140 +198,157 @@ impl Reason {
 }
 
 /// The configured issuers, with caches of their keys and of verified tokens.
-pub struct Issuers<F> {
-    issuers: Vec<Issuer>,
+pub struct TrustedIssuers<F> {
+    issuers: Vec<TrustedIssuer>,
     fetch: F,
-    key_sets: Memo<Url, Arc<KeySet>>,
-    metadata: Memo<Url, Arc<Url>>,
-    verified: Verified,
+    key_sets: RefreshingCache<Url, Arc<KeySet>>,
+    metadata: RefreshingCache<Url, Arc<Url>>,
+    token_cache: VerifiedTokenCache,
 }
 
 /// Whether the cached keys are good enough.
 #[derive(Clone, Copy, PartialEq)]
-enum Need {
+enum KeyFreshness {
     Usual,
-    News,
+    Refreshed,
 }
 
-impl<F: Fetch> Issuers<F> {
+impl<F: Fetch> TrustedIssuers<F> {
     /// Checks the configuration; fetches nothing yet.
-    pub fn new(issuers: Vec<Issuer>, fetch: F) -> Result<Self, IssuerFault> {
+    pub fn new(issuers: Vec<TrustedIssuer>, fetch: F) -> Result<Self, IssuerFault> {
         if issuers.len() > ISSUERS_MAX {
             return Err(IssuerFault::TooMany);
         }
         for (at, issuer) in issuers.iter().enumerate() {
-            check(issuer)?;
+            check_issuer(issuer)?;
             if issuers[..at].iter().any(|other| other.issuer == issuer.issuer) {
                 return Err(IssuerFault::Twice(issuer.issuer.clone()));
             }
         }
-        let limits = Limits { stale: STALE_MAX, pause: PAUSE, entries_max: 2 * ISSUERS_MAX, loads_max: ISSUERS_MAX };
-        let (key_sets, metadata) = (Memo::new(limits), Memo::new(limits));
-        Ok(Self { issuers, fetch, key_sets, metadata, verified: Verified::default() })
+        let limits =
+            CacheLimits { stale: STALE_MAX, pause: PAUSE, entries_max: 2 * ISSUERS_MAX, loads_max: ISSUERS_MAX };
+        let (key_sets, metadata) = (RefreshingCache::new(limits), RefreshingCache::new(limits));
+        Ok(Self { issuers, fetch, key_sets, metadata, token_cache: VerifiedTokenCache::default() })
     }
 
     /// Whether a token claims a configured issuer, so that it must be verified here. Nothing is proven.
-    pub fn knows(&self, token: &str) -> bool {
+    pub fn has_issuer_of(&self, token: &str) -> bool {
         Jws::parse(token).is_ok_and(|jws| self.issuer_of(&jws.claims).is_some())
     }
 
     /// Verifies a token and returns its holder.
-    pub async fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Bearer>, Reason> {
-        let print = verified::print(token);
-        if let Some(entry) = self.verified.get(&print, now) {
-            let keys = self.keys(&self.issuers[entry.issuer], Need::Usual, now).await?;
+    pub async fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<VerifiedToken>, AccessTokenFault> {
+        let print = token_cache::token_hash(token);
+        if let Some(entry) = self.token_cache.get(&print, now) {
+            let keys = self.keys(&self.issuers[entry.issuer], KeyFreshness::Usual, now).await?;
             if Arc::ptr_eq(&keys, &entry.keys) {
-                return Ok(entry.bearer);
+                return Ok(entry.token);
             }
         }
         let jws = Jws::parse(token)?;
-        let (number, issuer) = self.issuer_of(&jws.claims).ok_or(Reason::Issuer)?;
-        let algorithm = Algorithm::parse(&jws.algorithm).ok_or(Reason::Algorithm)?;
+        let (number, issuer) = self.issuer_of(&jws.claims).ok_or(AccessTokenFault::Issuer)?;
+        let algorithm = JwsAlgorithm::parse(&jws.algorithm).ok_or(AccessTokenFault::Algorithm)?;
         if !issuer.algorithms.contains(&algorithm) {
-            return Err(Reason::Algorithm);
+            return Err(AccessTokenFault::Algorithm);
         }
         if jws.kind.as_deref().is_some_and(|kind| !matches!(kind, "jwt" | "at+jwt")) {
-            return Err(Reason::Kind);
+            return Err(AccessTokenFault::Kind);
         }
-        let keys = self.vouch(issuer, &jws, algorithm, now).await?;
+        let keys = self.verify_signature(issuer, &jws, algorithm, now).await?;
         // Only now are the claims proven to be the issuer's.
         let until = check_times(&jws.claims, issuer.skew, now)?;
-        let bearer = Arc::new(Bearer { until: Some(until), ..read(&jws.claims, issuer)? });
-        self.verified.insert(print, Entry { bearer: bearer.clone(), issuer: number, keys, until }, now);
+        let bearer = Arc::new(VerifiedToken { valid_until: Some(until), ..read_claims(&jws.claims, issuer)? });
+        self.token_cache.insert(
+            print,
+            CachedToken { token: bearer.clone(), issuer: number, keys, valid_until: until },
+            now,
+        );
         Ok(bearer)
     }
 
-    fn issuer_of(&self, claims: &Claims) -> Option<(usize, &Issuer)> {
+    fn issuer_of(&self, claims: &Claims) -> Option<(usize, &TrustedIssuer)> {
         let named = claims.text("iss")?;
         self.issuers.iter().enumerate().find(|(_, issuer)| issuer.issuer == named)
     }
 
     /// The key set with the key that made the signature.
-    async fn vouch(
+    async fn verify_signature(
         &self,
-        issuer: &Issuer,
+        issuer: &TrustedIssuer,
         jws: &Jws<'_>,
-        algorithm: Algorithm,
+        algorithm: JwsAlgorithm,
         now: Timestamp,
-    ) -> Result<Arc<KeySet>, Reason> {
+    ) -> Result<Arc<KeySet>, AccessTokenFault> {
         let check = |keys: &KeySet| keys.check(jws.key.as_deref(), algorithm, jws.input, jws.signature_text);
-        let mut keys = self.keys(issuer, Need::Usual, now).await?;
+        let mut keys = self.keys(issuer, KeyFreshness::Usual, now).await?;
         let mut checked = check(&keys);
         // An unnamed key may have been replaced by another unnamed one.
-        let may_be_new = matches!((checked, &jws.key), (Err(KeyFault::Unknown), _) | (Err(KeyFault::Wrong), None));
+        let may_be_new =
+            matches!((checked, &jws.key), (Err(KeySetFault::Unknown), _) | (Err(KeySetFault::Wrong), None));
         if may_be_new {
-            keys = self.keys(issuer, Need::News, now).await?;
+            keys = self.keys(issuer, KeyFreshness::Refreshed, now).await?;
             checked = check(&keys);
         }
         match checked {
             Ok(()) => Ok(keys),
-            Err(KeyFault::Unknown) => Err(Reason::UnknownKey),
-            Err(KeyFault::Mismatch) => Err(Reason::KeyMismatch),
-            Err(KeyFault::Wrong) => Err(Reason::Signature),
+            Err(KeySetFault::Unknown) => Err(AccessTokenFault::UnknownKey),
+            Err(KeySetFault::Mismatch) => Err(AccessTokenFault::KeyMismatch),
+            Err(KeySetFault::Wrong) => Err(AccessTokenFault::Signature),
         }
     }
 
-    async fn keys(&self, issuer: &Issuer, need: Need, now: Timestamp) -> Result<Arc<KeySet>, Reason> {
+    async fn keys(
+        &self,
+        issuer: &TrustedIssuer,
+        need: KeyFreshness,
+        now: Timestamp,
+    ) -> Result<Arc<KeySet>, AccessTokenFault> {
         let url = match &issuer.keys {
             KeySource::Given(keys) => return Ok(keys.clone()),
             KeySource::At(url) => url.clone(),
             KeySource::Discovery => self.discover(issuer, need, now).await?,
         };
-        let load = async { jwks::fetch(&url, &self.fetch).await.map(Arc::new).map_err(Miss::Unavailable) };
-        let (age_max, meanwhile) = terms(need, KEYS_FRESH);
+        let load = async { jwks::fetch(&url, &self.fetch).await.map(Arc::new).map_err(LoadFault::Unavailable) };
+        let (age_max, meanwhile) = cache_rules(need, KEYS_FRESH);
         self.key_sets.get(&url, age_max, meanwhile, now, load).await.map_err(unavailable)
     }
 
-    async fn discover(&self, issuer: &Issuer, need: Need, now: Timestamp) -> Result<Url, Reason> {
+    async fn discover(
+        &self,
+        issuer: &TrustedIssuer,
+        need: KeyFreshness,
+        now: Timestamp,
+    ) -> Result<Url, AccessTokenFault> {
         let base = issuer.issuer.trim_end_matches('/');
         let Ok(place) = Url::parse(&format!("{base}/.well-known/openid-configuration")) else {
-            return Err(Reason::KeysUnavailable("not a URL to discover from".to_owned()));
+            return Err(AccessTokenFault::KeysUnavailable("not a URL to discover from".to_owned()));
         };
         let load = async {
-            let document = jwks::document(&place, METADATA_BYTES_MAX, &self.fetch).await.map_err(Miss::Unavailable)?;
-            read_metadata(&document, &issuer.issuer).map(Arc::new).map_err(|why| Miss::Unavailable(why.to_owned()))
+            let document =
+                jwks::document(&place, METADATA_BYTES_MAX, &self.fetch).await.map_err(LoadFault::Unavailable)?;
+            read_metadata(&document, &issuer.issuer).map(Arc::new).map_err(|why| LoadFault::Unavailable(why.to_owned()))
         };
-        let (age_max, meanwhile) = terms(need, METADATA_FRESH);
+        let (age_max, meanwhile) = cache_rules(need, METADATA_FRESH);
         let found = self.metadata.get(&place, age_max, meanwhile, now, load).await.map_err(unavailable)?;
         Ok((*found).clone())
     }
 }
 
-fn terms(need: Need, fresh: Duration) -> (Duration, Meanwhile) {
+fn cache_rules(need: KeyFreshness, fresh: Duration) -> (Duration, WhileLoading) {
     match need {
-        Need::Usual => (fresh, Meanwhile::Serve),
-        Need::News => (REFRESH_MIN, Meanwhile::Wait),
+        KeyFreshness::Usual => (fresh, WhileLoading::Serve),
+        KeyFreshness::Refreshed => (REFRESH_MIN, WhileLoading::Wait),
     }
 }
 
-fn unavailable(miss: Miss) -> Reason {
+fn unavailable(miss: LoadFault) -> AccessTokenFault {
     match miss {
-        Miss::Absent => Reason::KeysUnavailable("there are none".to_owned()),
-        Miss::Unavailable(why) => Reason::KeysUnavailable(why),
+        LoadFault::Absent => AccessTokenFault::KeysUnavailable("there are none".to_owned()),
+        LoadFault::Unavailable(why) => AccessTokenFault::KeysUnavailable(why),
     }
 }
 
-fn check(issuer: &Issuer) -> Result<(), IssuerFault> {
+fn check_issuer(issuer: &TrustedIssuer) -> Result<(), IssuerFault> {
     let name = || issuer.issuer.clone();
     if issuer.audiences.iter().all(String::is_empty) {
         return Err(IssuerFault::NoAudience(name()));
@@ -350,11 +367,11 @@ fn check(issuer: &Issuer) -> Result<(), IssuerFault> {
             .filter(|url| url.query().is_none() && url.fragment().is_none())
             .ok_or_else(|| IssuerFault::NotAUrl(name()))?,
     };
-    if is_safe(&place) { Ok(()) } else { Err(IssuerFault::NotHttps(name())) }
+    if is_https_or_loopback(&place) { Ok(()) } else { Err(IssuerFault::NotHttps(name())) }
 }
 
 /// Whether a URL leads to this machine.
-pub(crate) fn is_here(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -364,8 +381,8 @@ pub(crate) fn is_here(url: &Url) -> bool {
 }
 
 /// Whether a URL uses TLS, or leads to our own machine.
-fn is_safe(url: &Url) -> bool {
-    url.scheme() == "https" || (url.scheme() == "http" && is_here(url))
+fn is_https_or_loopback(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
 /// The URL of the keys in a discovery document, which must be about the requested issuer (OpenID Connect Discovery
@@ -377,42 +394,42 @@ fn read_metadata(document: &[u8], issuer: &str) -> Result<Url, &'static str> {
     }
     let url = metadata.get("jwks_uri").and_then(Value::as_str).ok_or("the discovery document names no keys")?;
     let url = Url::parse(url).map_err(|_| "the discovery document names no keys")?;
-    if is_safe(&url) { Ok(url) } else { Err("the keys are not behind https") }
+    if is_https_or_loopback(&url) { Ok(url) } else { Err("the keys are not behind https") }
 }
 
 /// The moment from which the token is invalid.
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for longer than we do")]
 #[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
-fn check_times(claims: &Claims, skew: Duration, now: Timestamp) -> Result<Timestamp, Reason> {
-    let (at, skew) = (seconds(now) as f64, skew.as_secs_f64());
-    let expires = claims.time("exp")?.ok_or(Reason::NoExpiry)? + skew;
+fn check_times(claims: &Claims, skew: Duration, now: Timestamp) -> Result<Timestamp, AccessTokenFault> {
+    let (at, skew) = (unix_seconds(now) as f64, skew.as_secs_f64());
+    let expires = claims.time("exp")?.ok_or(AccessTokenFault::NoExpiry)? + skew;
     if expires <= at {
-        return Err(Reason::Expired);
+        return Err(AccessTokenFault::Expired);
     }
     for name in ["nbf", "iat"] {
         if claims.time(name)?.is_some_and(|from| from > at + skew) {
-            return Err(Reason::NotYet);
+            return Err(AccessTokenFault::NotYet);
         }
     }
     Ok(Timestamp::from_millis((expires * 1000.0) as i64))
 }
 
-fn read(claims: &Claims, issuer: &Issuer) -> Result<Bearer, Reason> {
+fn read_claims(claims: &Claims, issuer: &TrustedIssuer) -> Result<VerifiedToken, AccessTokenFault> {
     let audience = claims.audience().unwrap_or_default();
     let ours = |name: &&str| issuer.audiences.iter().any(|own| own == name && !own.is_empty());
     if !audience.iter().any(ours) {
-        return Err(Reason::Audience);
+        return Err(AccessTokenFault::Audience);
     }
     let scopes = scopes(claims);
     if let Some(missing) = issuer.scopes.iter().find(|scope| !scopes.contains(scope)) {
-        return Err(Reason::Scope(missing.clone()));
+        return Err(AccessTokenFault::Scope(missing.clone()));
     }
-    Ok(Bearer {
+    Ok(VerifiedToken {
         issuer: issuer.issuer.clone(),
-        subject: claims.text("sub").filter(|sub| is_name(sub)).ok_or(Reason::Nobody)?.to_owned(),
+        subject: claims.text("sub").filter(|sub| is_name(sub)).ok_or(AccessTokenFault::NoSubject)?.to_owned(),
         client: claims.text("azp").or_else(|| claims.text("client_id")).map(str::to_owned),
         scopes,
-        until: None,
+        valid_until: None,
     })
 }
 

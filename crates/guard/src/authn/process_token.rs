@@ -13,7 +13,7 @@ pub const AHEAD_MAX_MS: i64 = 60_000;
 
 /// Why a token is refused. The peer learns only that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum ProcessTokenFault {
     /// No secret is configured.
     #[error("there is no secret to verify with")]
     NoSecret,
@@ -35,17 +35,17 @@ pub fn make(secret: &Secret, task: &str, now: Timestamp) -> Secret {
 }
 
 /// Verifies that a token is for a task, and valid now.
-pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) -> Result<(), Reason> {
-    let secret = secret.filter(|secret| !secret.is_empty()).ok_or(Reason::NoSecret)?;
-    let (stamp, signature) = token.split_once('.').ok_or(Reason::Malformed)?;
-    let stamp = number(stamp).ok_or(Reason::Malformed)?;
+pub fn verify(token: &str, secret: Option<&Secret>, task: &str, now: Timestamp) -> Result<(), ProcessTokenFault> {
+    let secret = secret.filter(|secret| !secret.is_empty()).ok_or(ProcessTokenFault::NoSecret)?;
+    let (stamp, signature) = token.split_once('.').ok_or(ProcessTokenFault::Malformed)?;
+    let stamp = number(stamp).ok_or(ProcessTokenFault::Malformed)?;
     let age = now.millis().saturating_sub(stamp);
     if !(-AHEAD_MAX_MS..=AGE_MAX_MS).contains(&age) {
-        return Err(Reason::Expired);
+        return Err(ProcessTokenFault::Expired);
     }
     // The peer compares the text, so upper-case hex is invalid.
-    let signature = super::unhex(signature).ok_or(Reason::Signature)?;
-    hmac::verify(&key(secret), &message(task, stamp), &signature).map_err(|_| Reason::Signature)
+    let signature = super::decode_hex(signature).ok_or(ProcessTokenFault::Signature)?;
+    hmac::verify(&key(secret), &message(task, stamp), &signature).map_err(|_| ProcessTokenFault::Signature)
 }
 
 fn key(secret: &Secret) -> hmac::Key {
@@ -56,7 +56,7 @@ fn message(task: &str, millis: i64) -> Vec<u8> {
     format!("{task}:{millis}").into_bytes()
 }
 
-/// The peer reads the time as JavaScript's `Number` does and signs what it has read. Of the forms that `Number` takes,
+/// The peer reads the time as JavaScript's `JcsNumber` does and signs what it has read. Of the forms that `JcsNumber` takes,
 /// these make a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -83,12 +83,12 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize)]
-    struct Vectors {
-        cases: Vec<Case>,
+    struct ProcessTokenVectors {
+        cases: Vec<ProcessTokenCase>,
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct ProcessTokenCase {
         name: String,
         secret: Option<String>,
         task_id: String,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn every_token_of_the_vectors_gets_its_verdict() {
         let vectors = include_str!("../../tests/vectors/agent-native-process-token.json");
-        let vectors: Vectors = serde_json::from_str(vectors).unwrap();
+        let vectors: ProcessTokenVectors = serde_json::from_str(vectors).unwrap();
         assert_eq!(vectors.cases.len(), 28);
         for case in vectors.cases {
             let secret = case.secret.map(Secret::new);
@@ -121,8 +121,8 @@ mod tests {
     fn an_empty_secret_opens_nothing() {
         let (empty, now) = (Secret::new(""), Timestamp::from_millis(1_700_000_000_123));
         let token = make(&empty, "t", now);
-        assert_eq!(verify(token.expose(), Some(&empty), "t", now), Err(Reason::NoSecret));
-        assert_eq!(verify(token.expose(), None, "t", now), Err(Reason::NoSecret));
+        assert_eq!(verify(token.expose(), Some(&empty), "t", now), Err(ProcessTokenFault::NoSecret));
+        assert_eq!(verify(token.expose(), None, "t", now), Err(ProcessTokenFault::NoSecret));
     }
 
     #[test]

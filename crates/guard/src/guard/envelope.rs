@@ -7,33 +7,33 @@
 //! A signature is required of keys that are configured so, of relays, and for intents that move money; any signature
 //! must be valid. Only our audit learns which check failed.
 
-use super::{Guard, place};
+use super::{Guard, rules_address};
 use crate::authn::Scheme;
-use crate::authn::agnt::{self, Binding, Novelty, Ring, Slot};
+use crate::authn::agnt::{self, BindingRule, KeyRing, KeySlot, Novelty};
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Knock, scheme_name};
+use crate::identity::{Identity, RequestEvidence, scheme_name};
 use crate::permit::Admitted;
 use crate::policy::{Rules, rate, scope};
 use crate::refusal::Refusal;
 use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::{Fault, Timestamp};
-use sabir_store::{ApiKey, Record};
+use sabir_store::{ApiKey, AuditRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The keys of the network, and the rule for payloads under them.
 #[derive(Debug)]
-pub struct Seals {
+pub struct EnvelopeKeys {
     /// The key ring; senders of envelopes sign with it as well.
-    pub ring: Arc<Ring>,
+    pub key_ring: Arc<KeyRing>,
     /// Whether a signed payload must name its intent and its recipient.
-    pub binding: Binding,
+    pub binding_rule: BindingRule,
 }
 
 /// An envelope whose payload is not verified yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Sealed<'a> {
+pub struct ReceivedEnvelope<'a> {
     /// The payload: the text of an object.
     pub payload: &'a str,
     /// The sender that the envelope names.
@@ -43,30 +43,34 @@ pub struct Sealed<'a> {
     /// The name of the intent.
     pub intent: &'a str,
     /// When it was sent, as it says, in nanoseconds.
-    pub moment: Option<i64>,
+    pub sent_at_nanos: Option<i64>,
     /// The relays that passed it on, oldest first.
     pub via: &'a [&'a str],
 }
 
 /// An envelope whose hops, signature and sender are verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsealed {
-    /// The payload without its signature; `None` where it is as it came.
+pub struct VerifiedEnvelope {
+    /// The payload without its signature; `Unchanged` where it is as it came.
     pub payload: Option<String>,
     /// The slot of the key that signed it, if it was signed.
-    pub signed: Option<Slot>,
+    pub key_slot: Option<KeySlot>,
     /// Whether the same envelope was received before.
-    pub again: bool,
+    pub is_repeat: bool,
 }
 
 impl Guard {
     /// Authenticates by API key, and checks the rate limit. No other credential is accepted, even if the agent accepts
     /// it.
-    pub async fn admit_key<F: Fetch>(&self, rules: &Rules<F>, knock: &Knock<'_>) -> Result<Admitted, Refusal> {
+    pub async fn admit_key<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        evidence: &RequestEvidence<'_>,
+    ) -> Result<Admitted, Refusal> {
         let mut uncounted = false;
-        let outcome = match rules.entrance.identify_key(knock, &*self.store) {
+        let outcome = match rules.authenticator.authenticate_key_only(evidence, &*self.store) {
             Err(refusal) => Err((refusal, None)),
-            Ok(identity) => match rate::check(rules, &identity, knock, &*self.store).await {
+            Ok(identity) => match rate::check(rules, &identity, evidence, &*self.store).await {
                 Ok(()) => Ok(identity),
                 // A request that cannot be counted may read, and change nothing.
                 Err(refusal) if refusal.reason == "store_unavailable" => {
@@ -77,11 +81,12 @@ impl Guard {
             },
         };
         match outcome {
-            Ok(identity) => Ok(Admitted { identity, at: place(rules), uncounted }),
+            Ok(identity) => Ok(Admitted { identity, at: rules_address(rules), uncounted }),
             Err((refusal, caller)) => {
-                let caller = caller.unwrap_or_else(|| knock.stranger());
-                let entry = Record::refusal(knock.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
-                self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, &refusal);
+                let caller = caller.unwrap_or_else(|| evidence.unidentified_caller());
+                let entry =
+                    AuditRecord::refusal(evidence.now, caller, scheme_name(refusal.scheme), "knock", refusal.reason);
+                self.record_refusal(AuditRecord { agent: Some(rules.agent.clone()), ..entry }, &refusal);
                 Err(refusal)
             }
         }
@@ -89,45 +94,45 @@ impl Guard {
 
     /// Verifies that an envelope was passed on by relays only, is signed where it must be, and comes from an agent of
     /// its key.
-    pub async fn unseal<F: Fetch>(
+    pub async fn verify_envelope<F: Fetch>(
         &self,
         rules: &Rules<F>,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         admitted: &Admitted,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
+    ) -> Result<VerifiedEnvelope, Refusal> {
         let identity = admitted.identity();
-        let outcome = self.examine(seals, identity, sealed, now).await;
+        let outcome = self.check_envelope(seals, identity, sealed, now).await;
         if let Err(refusal) = &outcome {
             let scheme = scheme_name(refusal.scheme);
-            let entry = Record::refusal(now, identity.caller().clone(), scheme, "Envelope", refusal.reason);
-            self.refuse(Record { agent: Some(rules.agent.clone()), ..entry }, refusal);
+            let entry = AuditRecord::refusal(now, identity.caller().clone(), scheme, "Envelope", refusal.reason);
+            self.record_refusal(AuditRecord { agent: Some(rules.agent.clone()), ..entry }, refusal);
         }
         outcome
     }
 
-    async fn examine(
+    async fn check_envelope(
         &self,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         identity: &Identity,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
+    ) -> Result<VerifiedEnvelope, Refusal> {
         let key = identity.key();
         check_hops(key, &sealed)?;
         let intent = Intent::parse(sealed.intent);
         let demanded = key.is_none_or(|key| key.terms.require_signature || key.terms.relay)
             || intent.is_some_and(Intent::must_be_signed);
         let speaker = sealed.via.last().copied().unwrap_or(sealed.from);
-        let unsealed = if is_plain(sealed.payload) {
+        let unsealed = if has_no_reserved_member(sealed.payload) {
             if demanded {
-                return Err(unsigned());
+                return Err(missing_signature());
             }
-            Unsealed { payload: None, signed: None, again: false }
+            VerifiedEnvelope { payload: None, key_slot: None, is_repeat: false }
         } else {
             // Boxed, because most envelopes do without it: each pays for the size of its future.
-            Box::pin(self.open(seals, identity, sealed, (speaker, demanded), now)).await?
+            Box::pin(self.check_payload(seals, identity, sealed, (speaker, demanded), now)).await?
         };
         let senders = scope::senders(identity);
         if !senders.is_empty() && !senders.contains(&speaker) {
@@ -138,67 +143,72 @@ impl Guard {
     }
 
     /// Checks a payload that has members of the signature in it.
-    async fn open(
+    async fn check_payload(
         &self,
-        seals: Option<&Seals>,
+        seals: Option<&EnvelopeKeys>,
         identity: &Identity,
-        sealed: Sealed<'_>,
+        sealed: ReceivedEnvelope<'_>,
         (speaker, demanded): (&str, bool),
         now: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
-        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved("the payload cannot be read"))?;
+    ) -> Result<VerifiedEnvelope, Refusal> {
+        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved_member("the payload cannot be read"))?;
         let mismatch = || {
             let words = "the payload names another sender than the envelope";
             Refusal::forbidden(Scheme::Agnt, "from_other", words)
         };
         if payload.get("_sig").is_none() {
             if demanded {
-                return Err(unsigned());
+                return Err(missing_signature());
             }
             if payload.get("_from").is_some() && payload.text("_from").as_deref() != Some(speaker) {
                 return Err(mismatch());
             }
             if let Some(name) = payload.names().find(|name| name.starts_with('_') && !agnt::RESERVED.contains(name)) {
-                return Err(reserved(&format!("members that begin with _ are the network's: {name:.64?}")));
+                return Err(reserved_member(&format!("members that begin with _ are the network's: {name:.64?}")));
             }
             payload.retain(|name| !name.starts_with('_'));
-            return Ok(Unsealed { payload: Some(payload.canonical()), signed: None, again: false });
+            return Ok(VerifiedEnvelope { payload: Some(payload.canonical()), key_slot: None, is_repeat: false });
         }
         // Without keys to verify it with, a payload that claims a signature is not signed.
-        let seals = seals.ok_or_else(|| wrong("no_ring"))?;
+        let seals = seals.ok_or_else(|| invalid_signature("no_ring"))?;
         let key = identity.key().map_or("", |key| key.id.as_str());
         let has_effect = Intent::parse(sealed.intent).is_some_and(Intent::has_effect);
-        let moment = sealed.moment.filter(|_| has_effect);
-        let binding = seals.binding;
-        let around = agnt::Envelope { intent: sealed.intent, to: sealed.to, key, binding, moment };
-        let signed = agnt::verify(sealed.payload, around, &seals.ring, now).map_err(|reason| wrong(reason.code()))?;
-        self.metrics.signed(signed.slot);
+        let sent_at_nanos = sealed.sent_at_nanos.filter(|_| has_effect);
+        let binding = seals.binding_rule;
+        let around = agnt::EnvelopeContext { intent: sealed.intent, to: sealed.to, key, binding, sent_at_nanos };
+        let signed = agnt::verify(sealed.payload, around, &seals.key_ring, now)
+            .map_err(|reason| invalid_signature(reason.code()))?;
+        self.metrics.record_signature(signed.key_slot);
         if signed.from != speaker {
             return Err(mismatch());
         }
-        let signatures = &*self.signatures;
+        let signatures = &*self.signature_memory;
         let novelty = if has_effect {
             let marks = agnt::EffectMarks { signatures, store: &*self.store, sender: &signed.from };
-            agnt::replay(&signed, &marks, now).await
+            agnt::check_replay(&signed, &marks, now).await
         } else {
-            agnt::replay(&signed, signatures, now).await
+            agnt::check_replay(&signed, signatures, now).await
         };
         let again = match novelty {
             Ok(novelty) => novelty == Novelty::Duplicate,
-            Err(agnt::Reason::ReplayUnavailable(_)) => return Err(Refusal::store()),
-            Err(reason) => return Err(wrong(reason.code())),
+            Err(agnt::PayloadFault::ReplayUnavailable(_)) => return Err(Refusal::store_unavailable()),
+            Err(reason) => return Err(invalid_signature(reason.code())),
         };
-        Ok(Unsealed { payload: Some(signed.payload.canonical()), signed: Some(signed.slot), again })
+        Ok(VerifiedEnvelope {
+            payload: Some(signed.payload.canonical()),
+            key_slot: Some(signed.key_slot),
+            is_repeat: again,
+        })
     }
 }
 
 /// Whether a payload has no member that begins with `_`, by a quick look: names may be written with escapes.
-fn is_plain(payload: &str) -> bool {
+fn has_no_reserved_member(payload: &str) -> bool {
     !payload.contains("\"_") && !payload.contains("\\u")
 }
 
 /// Only relays pass on envelopes of others. Whether the way itself is allowed is decided elsewhere.
-fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> {
+fn check_hops(key: Option<&ApiKey>, sealed: &ReceivedEnvelope<'_>) -> Result<(), Refusal> {
     if sealed.via.is_empty() || key.is_some_and(|key| key.terms.relay) {
         return Ok(());
     }
@@ -207,16 +217,16 @@ fn check_hops(key: Option<&ApiKey>, sealed: &Sealed<'_>) -> Result<(), Refusal> 
 }
 
 /// All in the same words: the peer must not learn which guess came close.
-fn wrong(reason: &'static str) -> Refusal {
+fn invalid_signature(reason: &'static str) -> Refusal {
     Refusal::unauthenticated(Some(Scheme::Agnt), reason, "the signature of the payload is not valid")
 }
 
-fn unsigned() -> Refusal {
+fn missing_signature() -> Refusal {
     let words = "this envelope must be signed: _ts, _from and _sig in its payload";
     Refusal::unauthenticated(Some(Scheme::Agnt), "missing_sig", words)
 }
 
-fn reserved(words: &str) -> Refusal {
+fn reserved_member(words: &str) -> Refusal {
     Refusal::forbidden(Scheme::Agnt, "payload_reserved", words)
 }
 
@@ -230,12 +240,12 @@ impl Refusal {
             (_, Fault::Unauthenticated(_)) if self.scheme == Some(Scheme::Agnt) => ProblemCode::InvalidSignature,
             (_, Fault::Unauthenticated(_)) => ProblemCode::Unauthorized,
             (_, Fault::Forbidden(_)) => ProblemCode::ScopeRequired,
-            (_, Fault::TooMany { .. }) => ProblemCode::RateLimited,
+            (_, Fault::RateLimited { .. }) => ProblemCode::RateLimited,
             _ => ProblemCode::Internal,
         };
         let problem = Problem::new(code, self.fault.to_string());
         match self.fault.retry_after() {
-            Some(seconds) => problem.after(Duration::from_secs(seconds)),
+            Some(seconds) => problem.with_retry_after(Duration::from_secs(seconds)),
             None => problem,
         }
     }

@@ -1,13 +1,13 @@
 mod network;
 
 use super::*;
+use crate::authenticator::Authenticator;
+use crate::authenticator::{AuthMode, DeploymentFacts};
 use crate::authn::basic::Channel;
 use crate::config::AuthConfig;
-use crate::entrance::Entrance;
-use crate::entrance::{Ground, Posture};
 use crate::fetch::FetchFault;
 use crate::fetch::fakes::{FakeFetch, answer};
-use crate::policy::rate::{Limits, Pace};
+use crate::policy::rate::{RateLimit, RateLimits};
 use crate::policy::scope::SkillRule;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_proto::card::{AgentCard, SecurityRequirement, StringList};
@@ -16,15 +16,15 @@ use sabir_proto::{
     ToolMode,
 };
 use sabir_store::memory::MemoryGuard;
-use sabir_store::{Audit as _, By, Imprint, KeyId, KeyTerms, Keys as _, Outcome, SecretRef};
+use sabir_store::{Audit as _, AuditActor, AuditOutcome, KeyFingerprint, KeyId, KeyTerms, Keys as _, SecretRef};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Resolves every reference to its own name, so that tests can see which was asked for.
-struct Named;
+struct NamedSecrets;
 
-impl Secrets for Named {
-    fn reveal(&self, reference: &SecretRef) -> Result<Secret, String> {
+impl SecretResolver for NamedSecrets {
+    fn resolve(&self, reference: &SecretRef) -> Result<Secret, String> {
         match reference {
             SecretRef::Env(name) if name == "GONE" => Err("the variable GONE is not set".into()),
             SecretRef::Env(name) => Ok(Secret::new(format!("secret of {name}"))),
@@ -35,7 +35,7 @@ impl Secrets for Named {
 
 type Fake = Arc<FakeFetch>;
 
-struct Door {
+struct TestGuard {
     guard: Guard,
     store: Arc<MemoryGuard>,
     rules: Rules<Fake>,
@@ -48,34 +48,35 @@ fn now() -> Timestamp {
     Timestamp::from_millis(NOW_MS)
 }
 
-impl Door {
+impl TestGuard {
     fn new(auth: &str) -> Self {
-        Self::on(auth, &Ground { client_certificates: true, tls: true, ..Ground::default() })
+        Self::on(auth, &DeploymentFacts { client_certificates: true, tls: true, ..DeploymentFacts::default() })
     }
 
-    fn on(auth: &str, ground: &Ground) -> Self {
+    fn on(auth: &str, ground: &DeploymentFacts) -> Self {
         let config: AuthConfig = toml::from_str(auth).unwrap();
         let fetch = FakeFetch::new(|_| Err(FetchFault::Timeout));
-        let entrance = Arc::new(Entrance::new(&config, ground, &Named, &fetch).unwrap());
+        let entrance = Arc::new(Authenticator::new(&config, ground, &NamedSecrets, &fetch).unwrap());
         let store = Arc::new(MemoryGuard::new());
         let skills =
             vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false, intent: None }];
         let agent = AgentName::parse("echo").unwrap();
-        let rules = Rules { entrance, agent, limits: Limits::default(), skills, tools: ToolMode::Full };
-        let guard = Guard::new(store.clone(), Arc::new(Named), Metrics::default());
+        let rules =
+            Rules { authenticator: entrance, agent, limits: RateLimits::default(), skills, tools: ToolMode::Full };
+        let guard = Guard::new(store.clone(), Arc::new(NamedSecrets), Metrics::default());
         Self { guard, store, rules, fetch }
     }
 
     async fn key(&self, id: &str, terms: KeyTerms) -> String {
         let text = format!("sabir_{:0>32}", sabir_proto::digest::hex(id.as_bytes()));
-        let by = By { caller: Caller::named("test"), scheme: "test", at: now() };
-        self.store.create(KeyId::parse(id).unwrap(), Imprint::of(&text), terms, by).await.unwrap();
+        let by = AuditActor { caller: Caller::named("test"), scheme: "test", at: now() };
+        self.store.create(KeyId::parse(id).unwrap(), KeyFingerprint::of(&text), terms, by).await.unwrap();
         text
     }
 
     async fn admit(&self, headers: &[(&str, &str)]) -> Result<Admitted, Refusal> {
         let headers = map(headers);
-        self.guard.admit(&self.rules, &knock(&headers, b"{}")).await
+        self.guard.admit(&self.rules, &evidence(&headers, b"{}")).await
     }
 
     /// The caller that is admitted with these headers, or the reason of the refusal.
@@ -112,8 +113,8 @@ fn map(headers: &[(&str, &str)]) -> HeaderMap {
     map
 }
 
-fn knock<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Knock<'a> {
-    Knock {
+fn evidence<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> RequestEvidence<'a> {
+    RequestEvidence {
         headers,
         body: Some(body),
         channel: Channel::Plain,
@@ -157,20 +158,20 @@ fn as_str<'a>(headers: &'a [(&'static str, String); 1]) -> [(&'static str, &'a s
 
 #[tokio::test]
 async fn an_open_door_looks_at_nothing_and_a_closed_one_opens_for_nobody() {
-    let open = Door::new("");
+    let open = TestGuard::new("");
     assert_eq!(open.who(&[]).await, "anonymous");
     assert_eq!(open.who(&[("authorization", "Bearer whatever")]).await, "anonymous");
-    let ground = Ground { production: true, ..Ground::default() };
-    let closed = Door::on("open = true", &ground);
+    let ground = DeploymentFacts { production: true, ..DeploymentFacts::default() };
+    let closed = TestGuard::on("open = true", &ground);
     let refusal = closed.admit(&[]).await.unwrap_err();
     assert_eq!(refusal.reason, "not_configured");
     assert!(refusal.fault.to_string().starts_with("A2A authentication not configured."), "{}", refusal.fault);
-    assert!(matches!(refusal.fault, sabir_proto::Fault::Closed { retry_after: None, .. }));
+    assert!(matches!(refusal.fault, sabir_proto::Fault::AuthUnavailable { retry_after: None, .. }));
 }
 
 #[tokio::test]
 async fn keys_come_in_either_header_and_stop_when_they_are_revoked() {
-    let door = Door::new("accept = [\"api_key\"]");
+    let door = TestGuard::new("accept = [\"api_key\"]");
     let key = door.key("k1", KeyTerms::default()).await;
     assert_eq!(door.who(&as_str(&bearer(&key))).await, "key:k1");
     assert_eq!(door.who(&[("x-api-key", &key)]).await, "key:k1");
@@ -179,7 +180,7 @@ async fn keys_come_in_either_header_and_stop_when_they_are_revoked() {
     assert_eq!(door.who(&[("x-api-key", &other)]).await, "! key_unknown");
     assert_eq!(door.who(&[("x-api-key", "nonsense")]).await, "! key_unknown");
     assert_eq!(door.who(&as_str(&bearer("nonsense"))).await, "! token_unknown");
-    let by = By { caller: Caller::named("test"), scheme: "test", at: now() };
+    let by = AuditActor { caller: Caller::named("test"), scheme: "test", at: now() };
     door.store.revoke(KeyId::parse("k1").unwrap(), by).await.unwrap();
     assert_eq!(door.who(&[("x-api-key", &key)]).await, "! key_revoked");
     let fault = |refusal: Refusal| refusal.fault.to_string();
@@ -189,7 +190,7 @@ async fn keys_come_in_either_header_and_stop_when_they_are_revoked() {
 
 #[tokio::test]
 async fn bad_credentials_are_refused_even_where_none_are_needed() {
-    let door = Door::new("required = false\naccept = [\"api_key\"]");
+    let door = TestGuard::new("required = false\naccept = [\"api_key\"]");
     assert_eq!(door.who(&[]).await, "anonymous");
     assert_eq!(door.who(&[("x-xpr-account", "alice")]).await, "anonymous", "a claim is not a credential");
     for bad in ["Bearer x", "Basic YTpi", "Digest x"] {
@@ -200,7 +201,7 @@ async fn bad_credentials_are_refused_even_where_none_are_needed() {
 
 #[tokio::test]
 async fn the_static_token_and_tokens_under_a_secret_stand_beside_each_other() {
-    let door = Door::new("[jwt]\nsecret = \"env:SHARED\"\n[legacy_key]\nenv = \"OLD\"");
+    let door = TestGuard::new("[jwt]\nsecret = \"env:SHARED\"\n[legacy_key]\nenv = \"OLD\"");
     assert_eq!(door.who(&as_str(&bearer("secret of OLD"))).await, "legacy:key");
     assert_eq!(door.who(&as_str(&bearer("secret of SHARED"))).await, "! legacy_wrong");
     // Under another secret, so it is a token with a wrong signature rather than a wrong key.
@@ -213,7 +214,7 @@ async fn a_door_that_cannot_work_is_found_at_the_start() {
     let wrong = |auth: &str| {
         let config: AuthConfig = toml::from_str(auth).unwrap();
         let fetch = FakeFetch::new(|_| Err(FetchFault::Timeout));
-        Entrance::new(&config, &Ground::default(), &Named, &fetch).err().unwrap_or_default()
+        Authenticator::new(&config, &DeploymentFacts::default(), &NamedSecrets, &fetch).err().unwrap_or_default()
     };
     for (auth, said) in [
         ("accept = [\"jwt\"]", "[auth.jwt]"),
@@ -239,7 +240,7 @@ async fn a_door_that_cannot_work_is_found_at_the_start() {
 
 #[tokio::test]
 async fn scopes_limit_agents_operations_and_skills() {
-    let door = Door::new("accept = [\"api_key\"]");
+    let door = TestGuard::new("accept = [\"api_key\"]");
     let terms = |scopes: &[&str]| KeyTerms {
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         ..KeyTerms::default()
@@ -274,7 +275,7 @@ async fn scopes_limit_agents_operations_and_skills() {
 
 #[tokio::test]
 async fn silence_about_the_skill_does_not_widen_rights() {
-    let mut door = Door::new("accept = [\"api_key\"]");
+    let mut door = TestGuard::new("accept = [\"api_key\"]");
     door.rules.skills.push(SkillRule {
         id: "second".into(),
         requirements: Vec::new(),
@@ -290,7 +291,7 @@ async fn silence_about_the_skill_does_not_widen_rights() {
 
 #[tokio::test]
 async fn a_skill_may_ask_for_more_than_its_agent() {
-    let mut door = Door::new("required = false\naccept = [\"api_key\"]");
+    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
     let needs = SecurityRequirement {
         schemes: BTreeMap::from([("api_key".to_owned(), StringList { list: vec!["send".into()] })]),
     };
@@ -310,7 +311,7 @@ async fn a_skill_may_ask_for_more_than_its_agent() {
 
 #[tokio::test]
 async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_known_callers() {
-    let mut door = Door::new("required = false\naccept = [\"api_key\"]");
+    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
     door.rules.skills = vec![
         SkillRule { id: "hello".into(), requirements: Vec::new(), needs_identity: false, intent: None },
         SkillRule { id: "mine".into(), requirements: Vec::new(), needs_identity: true, intent: None },
@@ -332,14 +333,14 @@ async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_know
 
 #[tokio::test]
 async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
-    let door = Door::new("required = false\naccept = [\"api_key\"]");
+    let door = TestGuard::new("required = false\naccept = [\"api_key\"]");
     let list = || Call::List(sabir_proto::ListTasks::default());
     assert_eq!(door.call(&[], get()).await, "GetTask by anonymous");
     assert_eq!(door.call(&[], list()).await, "! list_anonymous");
     let key = door.key("k", KeyTerms::default()).await;
     assert_eq!(door.call(&[("x-api-key", &key)], list()).await, "ListTasks by key:k");
-    assert_eq!(Door::new("").call(&[], list()).await, "ListTasks by anonymous", "an open door has one caller");
-    let reachable = Door::on("open = true", &Ground { reachable: true, ..Ground::default() });
+    assert_eq!(TestGuard::new("").call(&[], list()).await, "ListTasks by anonymous", "an open door has one caller");
+    let reachable = TestGuard::on("open = true", &DeploymentFacts { reachable: true, ..DeploymentFacts::default() });
     assert_eq!(reachable.call(&[], list()).await, "! list_anonymous", "where others reach it, it has many");
     assert_eq!(reachable.call(&[], get()).await, "GetTask by anonymous");
     assert_eq!(reachable.call(&[], cancel()).await, "CancelTask by anonymous");
@@ -347,16 +348,16 @@ async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
 
 #[tokio::test]
 async fn names_that_can_be_guessed_are_kept_for_known_callers_and_for_the_one_person_at_this_machine() {
-    let reachable = Ground { reachable: true, ..Ground::default() };
-    let keeps = async |door: &Door, headers: &[(&str, &str)]| {
+    let reachable = DeploymentFacts { reachable: true, ..DeploymentFacts::default() };
+    let keeps = async |door: &TestGuard, headers: &[(&str, &str)]| {
         let admitted = door.admit(headers).await.unwrap();
         let cleared = door.guard.clear(&door.rules, admitted, &get(), now()).await.unwrap();
         door.guard.permit(&door.rules, cleared, get(), now()).await.unwrap().keeps_guessable_names()
     };
-    assert!(keeps(&Door::new(""), &[]).await);
-    assert!(!keeps(&Door::on("open = true", &reachable), &[]).await);
-    for ground in [&reachable, &Ground::default()] {
-        let door = Door::on("required = false\naccept = [\"api_key\"]", ground);
+    assert!(keeps(&TestGuard::new(""), &[]).await);
+    assert!(!keeps(&TestGuard::on("open = true", &reachable), &[]).await);
+    for ground in [&reachable, &DeploymentFacts::default()] {
+        let door = TestGuard::on("required = false\naccept = [\"api_key\"]", ground);
         let key = door.key("k", KeyTerms::default()).await;
         assert!(!keeps(&door, &[]).await, "beside callers who are known there may be any number of others");
         assert!(keeps(&door, &[("x-api-key", &key)]).await);
@@ -365,7 +366,7 @@ async fn names_that_can_be_guessed_are_kept_for_known_callers_and_for_the_one_pe
 
 #[tokio::test]
 async fn who_guesses_a_password_keeps_nobody_out_who_has_a_key_or_a_token() {
-    let door = Door::new(
+    let door = TestGuard::new(
         "accept = [\"jwt\", \"legacy_key\", \"api_key\"]\n[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"OLD\"",
     );
     let key = door.key("k", KeyTerms::default()).await;
@@ -380,11 +381,11 @@ async fn who_guesses_a_password_keeps_nobody_out_who_has_a_key_or_a_token() {
 
 #[tokio::test]
 async fn the_most_particular_limit_counts() {
-    let mut door = Door::new("required = false\naccept = [\"api_key\"]");
-    let pace = |per_minute, per_day| Pace { per_minute, per_day };
-    door.rules.limits = Limits {
-        usual: 3,
-        anonymous: 1,
+    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    let pace = |per_minute, per_day| RateLimit { per_minute, per_day };
+    door.rules.limits = RateLimits {
+        default_per_minute: 3,
+        anonymous_per_minute: 1,
         tiers: Arc::new([("free".to_owned(), pace(Some(0), Some(2)))].into()),
         callers: Arc::new([("key:vip".to_owned(), pace(Some(5), Some(0)))].into()),
     };
@@ -423,19 +424,19 @@ fn signed() -> (Value, Vec<(&'static str, String)>) {
     (one, headers)
 }
 
-struct Signed {
-    door: Door,
+struct TestSignedRequest {
+    door: TestGuard,
     vector: Value,
     headers: HeaderMap,
     now: Timestamp,
 }
 
-impl Signed {
+impl TestSignedRequest {
     fn new(auth: &str, agent: Value) -> Self {
         let (vector, headers) = signed();
-        let door = Door::new(&format!("[xpr]\nrpc_url = \"http://127.0.0.1:8888\"\n{auth}"));
+        let door = TestGuard::new(&format!("[xpr]\nrpc_url = \"http://127.0.0.1:8888\"\n{auth}"));
         let (account, key) = (vector["account"].clone(), vector["public_key_k1"].clone());
-        door.fetch.now(move |request| match request.url.path() {
+        door.fetch.respond_with(move |request| match request.url.path() {
             "/v1/chain/get_account" => {
                 let auth = json!({"threshold": 1, "keys": [{"key": key, "weight": 1}]});
                 let permissions = json!([{"perm_name": "active", "required_auth": auth}]);
@@ -450,10 +451,10 @@ impl Signed {
 
     async fn call(&self, call: Call) -> String {
         let body = self.vector["body_utf8"].as_str().unwrap().as_bytes().to_vec();
-        let knock = Knock { now: self.now, ..knock(&self.headers, &body) };
+        let evidence = RequestEvidence { now: self.now, ..evidence(&self.headers, &body) };
         let guard = &self.door.guard;
         let outcome = async {
-            let admitted = guard.admit(&self.door.rules, &knock).await?;
+            let admitted = guard.admit(&self.door.rules, &evidence).await?;
             let cleared = guard.clear(&self.door.rules, admitted, &call, self.now).await?;
             guard.permit(&self.door.rules, cleared, call, self.now).await
         };
@@ -466,7 +467,7 @@ impl Signed {
 
 #[tokio::test]
 async fn a_signed_request_has_one_effect_and_may_be_read_often() {
-    let signed = Signed::new("registration = false", json!([]));
+    let signed = TestSignedRequest::new("registration = false", json!([]));
     let by = format!("by xpr:{}", signed.vector["account"].as_str().unwrap());
     assert_eq!(signed.call(get()).await, by);
     assert_eq!(signed.call(get()).await, by);
@@ -480,34 +481,35 @@ async fn a_signed_request_has_one_effect_and_may_be_read_often() {
 async fn accounts_are_registered_active_and_trusted_enough() {
     let account = signed().0["account"].clone();
     let row = |active: i32| json!([{"account": account, "active": active, "registered_at": 1}]);
-    assert_eq!(Signed::new("", json!([])).call(get()).await, "! trust_registration");
-    assert_eq!(Signed::new("", row(0)).call(get()).await, "! trust_inactive");
-    assert!(Signed::new("", row(1)).call(get()).await.starts_with("by xpr:"));
-    assert_eq!(Signed::new("min_kyc = 1", row(1)).call(get()).await, "! trust_kyc");
-    assert_eq!(Signed::new("min_trust = 90", row(1)).call(get()).await, "! trust_score");
+    assert_eq!(TestSignedRequest::new("", json!([])).call(get()).await, "! trust_registration");
+    assert_eq!(TestSignedRequest::new("", row(0)).call(get()).await, "! trust_inactive");
+    assert!(TestSignedRequest::new("", row(1)).call(get()).await.starts_with("by xpr:"));
+    assert_eq!(TestSignedRequest::new("min_kyc = 1", row(1)).call(get()).await, "! trust_kyc");
+    assert_eq!(TestSignedRequest::new("min_trust = 90", row(1)).call(get()).await, "! trust_score");
     // A refused request has had no effect, so it may be sent again once the account is in order.
-    let signed = Signed::new("min_kyc = 1", row(1));
+    let signed = TestSignedRequest::new("min_kyc = 1", row(1));
     assert_eq!(signed.call(send(None)).await, "! trust_kyc");
     assert_eq!(signed.call(send(None)).await, "! trust_kyc");
 }
 
 #[tokio::test]
 async fn a_chain_that_is_away_closes_the_door_for_accounts_and_for_nobody_else() {
-    let signed = Signed::new("", json!([]));
-    signed.door.fetch.now(|_| Err(FetchFault::Timeout));
+    let signed = TestSignedRequest::new("", json!([]));
+    signed.door.fetch.respond_with(|_| Err(FetchFault::Timeout));
     assert_eq!(signed.call(get()).await, "! chain_unavailable");
 }
 
 #[tokio::test]
 async fn every_refusal_is_in_the_audit_and_no_secret_is() {
-    let door = Door::new("accept = [\"api_key\"]");
+    let door = TestGuard::new("accept = [\"api_key\"]");
     let key = door.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
     let stranger = "sabir_ffffffffffffffffffffffffffffffff";
     assert_eq!(door.who(&[("x-api-key", stranger)]).await, "! key_unknown");
     assert_eq!(door.call(&[("x-api-key", &key)], send(Some(&json!({"xpr:jobId": 42})))).await, "! scope_operation");
     door.store.flush().await.unwrap();
     let entries = door.store.entries(0, 100).await.unwrap();
-    let refused: Vec<_> = entries.iter().map(|one| &one.entry).filter(|one| one.outcome == Outcome::Refused).collect();
+    let refused: Vec<_> =
+        entries.iter().map(|one| &one.entry).filter(|one| one.outcome == AuditOutcome::Refused).collect();
     let told: Vec<_> = refused.iter().map(|one| (&*one.caller, &*one.scheme, &*one.operation, &*one.reason)).collect();
     let expected = [
         ("stranger@192.0.2.7", "key", "knock", "key_unknown"),
@@ -521,12 +523,12 @@ async fn every_refusal_is_in_the_audit_and_no_secret_is() {
 
 #[tokio::test]
 async fn a_decision_explains_itself() {
-    let door = Door::new("accept = [\"api_key\"]");
+    let door = TestGuard::new("accept = [\"api_key\"]");
     door.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
-    let ask = |caller: &str, action| Question { caller: caller.into(), scopes: Vec::new(), action, skill: None };
+    let ask = |caller: &str, action| AccessQuestion { caller: caller.into(), scopes: Vec::new(), action, skill: None };
     let explain = async |caller: &str, action| {
         let explained = door.guard.explain(&door.rules, &ask(caller, action), now()).await.unwrap();
-        let rules: Vec<(&str, bool)> = explained.lines.iter().map(|line| (line.rule, line.passed)).collect();
+        let rules: Vec<(&str, bool)> = explained.decisions.iter().map(|line| (line.rule, line.passed)).collect();
         (explained.allowed(), rules)
     };
     let allowed = vec![("credential", true), ("rate", true), ("scope", true), ("tools", true)];
@@ -535,10 +537,10 @@ async fn a_decision_explains_itself() {
     assert_eq!(explain("key:reader", Action::Send).await, (false, refused));
     assert_eq!(explain("anonymous", Action::Read).await, (false, vec![("credential", false)]));
     assert_eq!(explain("basic:ana", Action::Read).await, (false, vec![("credential", false)]));
-    let issued = Door::new("[jwt]\nissuer = \"https://i.example\"\naudience = \"a\"\nscopes = [\"x\"]");
+    let issued = TestGuard::new("[jwt]\nissuer = \"https://i.example\"\naudience = \"a\"\nscopes = [\"x\"]");
     let ask_issued = async |caller: &str, scopes: &[&str]| {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let question = Question { caller: caller.into(), scopes, action: Action::Read, skill: None };
+        let question = AccessQuestion { caller: caller.into(), scopes, action: Action::Read, skill: None };
         issued.guard.explain(&issued.rules, &question, now()).await.unwrap().allowed()
     };
     assert!(ask_issued("jwt:https://i.example#ana", &["x"]).await);
@@ -549,24 +551,24 @@ async fn a_decision_explains_itself() {
     assert!(door.guard.explain(&door.rules, &ask("nobody", Action::Read), now()).await.is_err());
     door.store.flush().await.unwrap();
     let refusals = door.store.entries(0, 10).await.unwrap();
-    assert!(refusals.iter().all(|one| one.entry.outcome != Outcome::Refused), "nobody was turned away");
+    assert!(refusals.iter().all(|one| one.entry.outcome != AuditOutcome::Refused), "nobody was turned away");
 }
 
 #[test]
 fn the_card_says_what_the_door_enforces() {
     let card = |auth: &str| {
-        let door = Door::new(auth);
+        let door = TestGuard::new(auth);
         let mut card: AgentCard = serde_json::from_value(json!({
             "name": "n", "description": "d", "version": "1", "supportedInterfaces": [], "capabilities": {},
             "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
         }))
         .unwrap();
-        door.rules.entrance.describe(&mut card, &[]).unwrap();
+        door.rules.authenticator.describe_in_card(&mut card, &[]).unwrap();
         let card = serde_json::to_value(&card).unwrap();
-        (door.rules.entrance.posture(), card["securitySchemes"].clone(), card["securityRequirements"].clone())
+        (door.rules.authenticator.mode(), card["securitySchemes"].clone(), card["securityRequirements"].clone())
     };
     let (posture, schemes, requirements) = card("");
-    assert_eq!((posture, schemes, requirements), (Posture::Open, Value::Null, Value::Null));
+    assert_eq!((posture, schemes, requirements), (AuthMode::Open, Value::Null, Value::Null));
     let (_, schemes, requirements) = card("accept = [\"api_key\", \"mtls\"]");
     assert_eq!(schemes["api_key"]["apiKeySecurityScheme"]["name"], "X-API-Key");
     assert!(schemes["mtls"]["mtlsSecurityScheme"].is_object());
@@ -587,7 +589,7 @@ fn the_card_says_what_the_door_enforces() {
 
 #[test]
 fn a_skill_cannot_ask_for_what_the_door_does_not_take() {
-    let door = Door::new("accept = [\"api_key\"]");
+    let door = TestGuard::new("accept = [\"api_key\"]");
     let check = |schemes: Value| {
         let mut card: AgentCard = serde_json::from_value(json!({
             "name": "n", "description": "d", "version": "1", "supportedInterfaces": [], "capabilities": {},
@@ -597,7 +599,7 @@ fn a_skill_cannot_ask_for_what_the_door_does_not_take() {
         }))
         .unwrap();
         let skills = card.skills.clone();
-        door.rules.entrance.describe(&mut card, &skills).err().unwrap_or_default()
+        door.rules.authenticator.describe_in_card(&mut card, &skills).err().unwrap_or_default()
     };
     assert_eq!(check(json!({"api_key": {}})), "");
     assert!(check(json!({"oauth": {}})).contains("it takes api_key"));

@@ -42,7 +42,7 @@ impl Modes {
         if set.is_empty() || set.contains("*/*") { Self::Any } else { Self::Only(set) }
     }
 
-    /// The types in both; `None` where there are none.
+    /// The types in both; `Unchanged` where there are none.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Option<Self> {
         match (self, other) {
@@ -69,14 +69,14 @@ impl Modes {
 
 /// The media types of one capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Media {
+pub struct MediaModes {
     /// The media types that it takes.
     pub input: Modes,
     /// The media types that it gives.
     pub output: Modes,
 }
 
-impl Media {
+impl MediaModes {
     /// Any types, because none are listed.
     pub const ANY: Self = Self { input: Modes::Any, output: Modes::Any };
 
@@ -87,12 +87,12 @@ impl Media {
 
 /// A set of capabilities, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Capabilities(BTreeMap<String, Media>);
+pub struct Capabilities(BTreeMap<String, MediaModes>);
 
 impl Capabilities {
     /// The capabilities of these names, with any media types.
     pub fn named<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self(names.into_iter().map(|name| (name.into(), Media::ANY)).collect())
+        Self(names.into_iter().map(|name| (name.into(), MediaModes::ANY)).collect())
     }
 
     /// The capabilities that a card claims for its agent. Whether the card is trusted is decided before.
@@ -100,7 +100,7 @@ impl Capabilities {
         let explicit = explicit_names(card);
         let mut set = Self::default();
         for skill in &card.skills {
-            let media = Media {
+            let media = MediaModes {
                 input: modes(&skill.input_modes, &card.default_input_modes),
                 output: modes(&skill.output_modes, &card.default_output_modes),
             };
@@ -118,10 +118,10 @@ impl Capabilities {
     }
 
     /// Adds a capability. Two skills behind one name offer what either offers.
-    pub fn add(&mut self, name: String, media: Media) {
+    pub fn add(&mut self, name: String, media: MediaModes) {
         let joined = match self.0.remove(&name) {
             None => media,
-            Some(known) => Media { input: known.input.join(media.input), output: known.output.join(media.output) },
+            Some(known) => MediaModes { input: known.input.join(media.input), output: known.output.join(media.output) },
         };
         self.0.insert(name, joined);
     }
@@ -142,7 +142,7 @@ impl Capabilities {
     }
 
     /// The media types of a capability.
-    pub fn media(&self, name: &str) -> Option<&Media> {
+    pub fn media(&self, name: &str) -> Option<&MediaModes> {
         self.0.get(name)
     }
 
@@ -160,7 +160,7 @@ impl Capabilities {
 /// The verdict on a handoff or a delegation. `missing` speaks of the caller's own needs only: what else the other agent
 /// can do is not for the caller to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct ScopeVerdict {
     /// What the pending work needs.
     pub required: Vec<String>,
     /// What the other agent would be allowed: the meet.
@@ -169,7 +169,7 @@ pub struct Verdict {
     pub missing: Vec<String>,
 }
 
-impl Verdict {
+impl ScopeVerdict {
     /// The code of a refusal on the wire.
     pub const CODE: &'static str = "CAPABILITY_SCOPE_EXCEEDED";
 
@@ -181,11 +181,15 @@ impl Verdict {
 
 /// Whether what is required may be handed to an agent: `required ⊆ target ∩ scope`. An empty requirement passes, as the
 /// algebra has it; the caller of this function decides whether a handoff must name something.
-pub fn check<'a>(required: impl IntoIterator<Item = &'a str>, target: &Capabilities, scope: &Capabilities) -> Verdict {
+pub fn check<'a>(
+    required: impl IntoIterator<Item = &'a str>,
+    target: &Capabilities,
+    scope: &Capabilities,
+) -> ScopeVerdict {
     let allowed = target.meet(scope);
     let required: BTreeSet<&str> = required.into_iter().collect();
     let missing = required.iter().filter(|name| !allowed.has(name)).map(|name| (*name).to_owned()).collect();
-    Verdict {
+    ScopeVerdict {
         required: required.into_iter().map(str::to_owned).collect(),
         allowed: allowed.names().map(str::to_owned).collect(),
         missing,

@@ -4,15 +4,15 @@
 //! chain or for callers without credentials, else that of the agent. A limit that one rule leaves open comes from the
 //! next, for minutes and days apart.
 
-use super::{Notes, Rules};
+use super::{DecisionTrace, Rules};
+use crate::authenticator::AuthMode;
 use crate::authn::Scheme;
-use crate::entrance::Posture;
 use crate::fetch::Fetch;
-use crate::guesses::household;
-use crate::identity::{Identity, Knock, Proof};
+use crate::identity::{CredentialProof, Identity, RequestEvidence};
+use crate::password_guesses::address_prefix;
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
-use sabir_store::{GuardStore, Hit, KeyId, Spent, Window};
+use sabir_store::{GuardStore, KeyId, QuotaDecision, RateDecision, RateWindow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -25,37 +25,37 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A rate limit: zero for no limit, absent where a more general rule decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Pace {
+pub struct RateLimit {
     /// Within any 60 seconds.
     pub per_minute: Option<u32>,
     /// On a UTC day. For keys only, since only keys are counted on disk.
     pub per_day: Option<u64>,
 }
 
-impl Pace {
+impl RateLimit {
     /// This limit, with what it leaves open from a more general one.
     #[must_use]
-    pub fn or(self, general: Self) -> Self {
+    pub fn or_general(self, general: Self) -> Self {
         Self { per_minute: self.per_minute.or(general.per_minute), per_day: self.per_day.or(general.per_day) }
     }
 }
 
 /// The limits of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct RateLimits {
     /// Per minute, for every caller without a more specific rule.
-    pub usual: u32,
+    pub default_per_minute: u32,
     /// Per minute and address, for callers without credentials where credentials are not required.
-    pub anonymous: u32,
+    pub anonymous_per_minute: u32,
     /// The limits by tier of a key.
-    pub tiers: Arc<BTreeMap<String, Pace>>,
+    pub tiers: Arc<BTreeMap<String, RateLimit>>,
     /// The limits by name of a caller.
-    pub callers: Arc<BTreeMap<String, Pace>>,
+    pub callers: Arc<BTreeMap<String, RateLimit>>,
 }
 
 /// The tiers that exist without being configured.
-pub fn usual_tiers() -> BTreeMap<String, Pace> {
-    let daily = |per_day| Pace { per_minute: None, per_day: Some(per_day) };
+pub fn default_tiers() -> BTreeMap<String, RateLimit> {
+    let daily = |per_day| RateLimit { per_minute: None, per_day: Some(per_day) };
     [("free", 100), ("pro", 10_000), ("enterprise", 500_000)]
         .map(|(tier, per_day)| (tier.to_owned(), daily(per_day)))
         .into()
@@ -63,7 +63,7 @@ pub fn usual_tiers() -> BTreeMap<String, Pace> {
 
 /// The limits that count for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rule<'a> {
+pub(crate) struct EffectiveRate<'a> {
     /// The name of the most specific rule that applies.
     pub(crate) name: Cow<'a, str>,
     pub(crate) per_minute: u32,
@@ -71,28 +71,28 @@ pub(crate) struct Rule<'a> {
     key: Option<&'a KeyId>,
 }
 
-pub(crate) fn rule<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) -> Rule<'a> {
+pub(crate) fn effective_rate<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) -> EffectiveRate<'a> {
     let limits = &rules.limits;
     let key = match identity.proof() {
-        Proof::Key(key) => Some(key),
+        CredentialProof::Key(key) => Some(key),
         _ => None,
     };
     let own = limits.callers.get(identity.caller().name()).copied();
     let tier_name = key.and_then(|key| key.terms.tier.as_deref());
     let tier = tier_name.and_then(|tier| limits.tiers.get(tier)).copied();
     let (kind, per_minute) = match identity.scheme() {
-        Some(Scheme::Xpr) => ("accounts", rules.entrance.xpr().map_or(0, |xpr| xpr.rate_per_minute)),
-        None if rules.entrance.posture() == Posture::Optional => ("anonymous callers", limits.anonymous),
-        _ => ("the agent's limit", limits.usual),
+        Some(Scheme::Xpr) => ("accounts", rules.authenticator.xpr().map_or(0, |xpr| xpr.rate_per_minute)),
+        None if rules.authenticator.mode() == AuthMode::Optional => ("anonymous callers", limits.anonymous_per_minute),
+        _ => ("the agent's limit", limits.default_per_minute),
     };
-    let general = Pace { per_minute: Some(per_minute), per_day: Some(0) };
-    let pace = own.unwrap_or_default().or(tier.unwrap_or_default()).or(general);
+    let general = RateLimit { per_minute: Some(per_minute), per_day: Some(0) };
+    let pace = own.unwrap_or_default().or_general(tier.unwrap_or_default()).or_general(general);
     let name = match (own, tier, tier_name) {
         (Some(_), _, _) => "the caller's own limit".into(),
         (None, Some(_), Some(tier)) => format!("tier {tier}").into(),
         _ => kind.into(),
     };
-    Rule {
+    EffectiveRate {
         name,
         per_minute: pace.per_minute.unwrap_or(0),
         per_day: pace.per_day.unwrap_or(0),
@@ -104,35 +104,35 @@ pub(crate) fn rule<'a, F: Fetch>(rules: &'a Rules<F>, identity: &'a Identity) ->
 pub(crate) async fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    knock: &Knock<'_>,
+    evidence: &RequestEvidence<'_>,
     store: &dyn GuardStore,
 ) -> Result<(), Refusal> {
-    let rule = rule(rules, identity);
+    let rule = effective_rate(rules, identity);
     if rule.per_minute > 0 {
-        let caller = counted_as(identity, knock);
-        let window = Window { name: rules.agent.as_str(), length: MINUTE, limit: rule.per_minute };
-        match store.hit(&caller, window, knock.now).await.map_err(|_| Refusal::store())? {
-            Hit::Admitted { .. } => {}
-            Hit::Refused { retry_after } => {
-                let words = words(identity, rule.per_minute);
+        let caller = rate_key(identity, evidence);
+        let window = RateWindow { name: rules.agent.as_str(), length: MINUTE, limit: rule.per_minute };
+        match store.hit(&caller, window, evidence.now).await.map_err(|_| Refusal::store_unavailable())? {
+            RateDecision::Admitted { .. } => {}
+            RateDecision::Refused { retry_after } => {
+                let words = rate_words(identity, rule.per_minute);
                 return Err(Refusal::too_many(identity.scheme(), "rate_minute", words, retry_after));
             }
-            Hit::Crowded => {
+            RateDecision::Crowded => {
                 let words = "Too many callers at their limit; try again later";
                 return Err(Refusal::too_many(identity.scheme(), "rate_crowded", words, MINUTE));
             }
         }
     }
     match rule.key {
-        Some(key) if rule.per_day > 0 => spend(key, rule.per_day, knock.now, store).await,
+        Some(key) if rule.per_day > 0 => spend_daily_quota(key, rule.per_day, evidence.now, store).await,
         _ => Ok(()),
     }
 }
 
-async fn spend(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore) -> Result<(), Refusal> {
-    match store.spend(key, per_day, now).await.map_err(|_| Refusal::store())? {
-        Spent::Within { .. } => Ok(()),
-        Spent::Exhausted { resets_at } => {
+async fn spend_daily_quota(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore) -> Result<(), Refusal> {
+    match store.spend_quota(key, per_day, now).await.map_err(|_| Refusal::store_unavailable())? {
+        QuotaDecision::Within { .. } => Ok(()),
+        QuotaDecision::Exhausted { resets_at } => {
             let wait = resets_at.millis().saturating_sub(now.millis()).max(0).unsigned_abs();
             let words = format!("The daily quota of {per_day} requests of this key is used up");
             Err(Refusal::too_many(Some(Scheme::ApiKey), "rate_day", words, Duration::from_millis(wait)))
@@ -141,24 +141,24 @@ async fn spend(key: &KeyId, per_day: u64, now: Timestamp, store: &dyn GuardStore
 }
 
 /// Callers without a name are told apart by their addresses, or one of them would use up the share of all.
-fn counted_as<'a>(identity: &'a Identity, knock: &Knock<'_>) -> Cow<'a, str> {
-    match (identity.scheme(), knock.address) {
-        (None, Some(address)) => Cow::Owned(format!("{}@{}", identity.caller().name(), household(address))),
+fn rate_key<'a>(identity: &'a Identity, evidence: &RequestEvidence<'_>) -> Cow<'a, str> {
+    match (identity.scheme(), evidence.address) {
+        (None, Some(address)) => Cow::Owned(format!("{}@{}", identity.caller().name(), address_prefix(address))),
         _ => Cow::Borrowed(identity.caller().name()),
     }
 }
 
-fn words(identity: &Identity, limit: u32) -> String {
+fn rate_words(identity: &Identity, limit: u32) -> String {
     match identity.proof() {
-        Proof::Account { account, .. } => {
+        CredentialProof::Account { account, .. } => {
             format!("Rate limit exceeded: {limit} requests per minute for account '{account}'")
         }
         _ => format!("Rate limit exceeded: {limit} requests per minute"),
     }
 }
 
-pub(crate) fn explain<F: Fetch>(rules: &Rules<F>, identity: &Identity, notes: &mut impl Notes) {
-    let rule = rule(rules, identity);
+pub(crate) fn explain<F: Fetch>(rules: &Rules<F>, identity: &Identity, notes: &mut impl DecisionTrace) {
+    let rule = effective_rate(rules, identity);
     let or_none = |number: u64, unit: &str| if number == 0 { String::new() } else { format!("{number} a {unit}") };
     notes.passed("rate", || {
         let paces = [or_none(rule.per_minute.into(), "minute"), or_none(rule.per_day, "day")];

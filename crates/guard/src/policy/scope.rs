@@ -9,10 +9,10 @@
 //! that book; each includes the ones before it, and `full` includes payments. Elsewhere both only permit reading.
 //! `from:ID` names an agent that envelopes under the key may come from.
 
-use super::{Action, Notes, Rules, Wanted};
+use super::{Action, DecisionTrace, RequestedAccess, Rules};
 use crate::authn::Scheme;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Proof};
+use crate::identity::{CredentialProof, Identity};
 use crate::refusal::Refusal;
 use sabir_proto::agnt::Intent;
 use sabir_proto::card::SecurityRequirement;
@@ -37,18 +37,18 @@ impl SkillRule {
     }
 }
 
-/// The words of a credential; `None` for one that words do not limit.
-type Words<'a> = Option<Vec<Cow<'a, str>>>;
+/// The words of a credential; `Unchanged` for one that words do not limit.
+type ScopeWords<'a> = Option<Vec<Cow<'a, str>>>;
 
-fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
+fn scope_words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> ScopeWords<'a> {
     match identity.proof() {
-        Proof::Key(key) => {
+        CredentialProof::Key(key) => {
             let scopes = key.terms.scopes.iter().map(|scope| Cow::Borrowed(scope.as_str()));
             let agents = key.terms.agents.iter().map(|agent| Cow::Owned(format!("agent:{agent}")));
             Some(scopes.chain(agents).collect())
         }
-        Proof::Issued(bearer) => {
-            let prefix = rules.entrance.scope_prefix();
+        CredentialProof::IssuedToken(bearer) => {
+            let prefix = rules.authenticator.scope_prefix();
             if prefix.is_empty() {
                 return None;
             }
@@ -57,17 +57,17 @@ fn words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> Words<'a> {
             // With a prefix, a token without a scope for us permits nothing.
             Some(if ours.is_empty() { vec![Cow::Borrowed("nothing")] } else { ours })
         }
-        Proof::None
-        | Proof::Named { .. }
-        | Proof::Account { .. }
-        | Proof::Certificate
-        | Proof::Password
-        | Proof::Legacy => None,
+        CredentialProof::None
+        | CredentialProof::NativeToken { .. }
+        | CredentialProof::Account { .. }
+        | CredentialProof::Certificate
+        | CredentialProof::Password
+        | CredentialProof::Legacy => None,
     }
 }
 
 /// What a word is about.
-enum Kind<'a> {
+enum ScopeWord<'a> {
     Everything,
     Operation(&'a str),
     Skill(&'a str),
@@ -75,19 +75,19 @@ enum Kind<'a> {
     Sender(&'a str),
 }
 
-fn kind(word: &str) -> Kind<'_> {
+fn parse_word(word: &str) -> ScopeWord<'_> {
     match word.split_once(':') {
-        Some(("skill", id)) => Kind::Skill(id),
-        Some(("agent", name)) => Kind::Agent(name),
-        Some(("from", id)) => Kind::Sender(id),
-        _ if word == "full" => Kind::Everything,
+        Some(("skill", id)) => ScopeWord::Skill(id),
+        Some(("agent", name)) => ScopeWord::Agent(name),
+        Some(("from", id)) => ScopeWord::Sender(id),
+        _ if word == "full" => ScopeWord::Everything,
         // An unknown word permits nothing that can be asked for.
-        _ => Kind::Operation(word),
+        _ => ScopeWord::Operation(word),
     }
 }
 
 /// Whether a word for operations covers an action.
-fn covers(word: &str, action: Action) -> bool {
+fn covers_action(word: &str, action: Action) -> bool {
     match word {
         "query" | "booking" => matches!(action, Action::Read),
         word => word == action.word(),
@@ -95,7 +95,7 @@ fn covers(word: &str, action: Action) -> bool {
 }
 
 /// Whether a word for operations covers an intent of the booking network.
-fn reaches(word: &str, intent: Intent) -> bool {
+fn covers_intent(word: &str, intent: Intent) -> bool {
     match (word, intent.scope()) {
         ("query" | "booking", "query") => true,
         (word, scope) => word == scope,
@@ -105,64 +105,71 @@ fn reaches(word: &str, intent: Intent) -> bool {
 /// The agents that envelopes of a caller may come from; empty for any.
 pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
     let words = identity.key().map(|key| &*key.terms.scopes).unwrap_or_default();
-    words.iter().filter_map(|word| if let Kind::Sender(id) = kind(word) { Some(id) } else { None }).collect()
+    words.iter().filter_map(|word| if let ScopeWord::Sender(id) = parse_word(word) { Some(id) } else { None }).collect()
 }
 
 /// The words that stand alone; `skill:ID` and `agent:NAME` have a name behind them.
 pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
 
 /// Whether the caller's credential is for this agent.
-pub(crate) fn is_for<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
-    words(rules, identity).is_none_or(|words| is_among(rules, &words))
+pub(crate) fn is_for_agent<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    scope_words(rules, identity).is_none_or(|words| includes_agent(rules, &words))
 }
 
-fn is_among<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
-    let agents = limits(words, |kind| if let Kind::Agent(name) = kind { Some(name) } else { None });
+fn includes_agent<F: Fetch>(rules: &Rules<F>, words: &[Cow<'_, str>]) -> bool {
+    let agents = words_of_kind(words, |kind| if let ScopeWord::Agent(name) = kind { Some(name) } else { None });
     agents.is_empty() || agents.contains(&rules.agent.as_str())
 }
 
 /// Whether the caller may use a skill at all; for cards that show each caller what it may do.
 pub(crate) fn may_use<F: Fetch>(rules: &Rules<F>, identity: &Identity, skill: &str) -> bool {
-    let wanted = Wanted { action: Action::Send, push_inline: false, lists: false, skill: Some(Cow::Borrowed(skill)) };
+    let wanted = RequestedAccess {
+        action: Action::Send,
+        push_inline: false,
+        lists_tasks: false,
+        skill: Some(Cow::Borrowed(skill)),
+    };
     check(rules, identity, &wanted, &mut ()).is_ok()
 }
 
 /// Whether the skill of a call has to be known to decide about it.
-pub(crate) fn skill_matters<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
-    let limited = |word: &Cow<'_, str>| matches!(kind(word), Kind::Skill(_));
+pub(crate) fn needs_skill<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {
+    let limited = |word: &Cow<'_, str>| matches!(parse_word(word), ScopeWord::Skill(_));
     rules.skills.iter().any(|rule| rule.asks_anything() || rule.intent.is_some())
-        || words(rules, identity).is_some_and(|words| words.iter().any(limited))
+        || scope_words(rules, identity).is_some_and(|words| words.iter().any(limited))
 }
 
 pub(crate) fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
-    match words(rules, identity) {
+    match scope_words(rules, identity) {
         None => notes.passed("scope", || "this credential is not limited by scopes".into()),
-        Some(words) => by_words(rules, identity, &words, wanted, notes)?,
+        Some(words) => check_words(rules, identity, &words, wanted, notes)?,
     }
-    by_skill(rules, identity, wanted, notes)
+    check_skill(rules, identity, wanted, notes)
 }
 
-fn by_words<F: Fetch>(
+fn check_words<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
     words: &[Cow<'_, str>],
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
     let scheme = identity.scheme().unwrap_or(Scheme::ApiKey);
     let no = |reason, words: String| Err(Refusal::forbidden(scheme, reason, words));
-    if !is_among(rules, words) {
+    if !includes_agent(rules, words) {
         return no("scope_agent", format!("This credential is not for the agent {}", rules.agent));
     }
-    let everything = words.iter().any(|word| matches!(kind(word), Kind::Everything));
-    let operations = limits(words, |kind| if let Kind::Operation(word) = kind { Some(word) } else { None });
-    let allows = |action| everything || operations.is_empty() || operations.iter().any(|word| covers(word, action));
-    let covered = |intent| everything || operations.is_empty() || operations.iter().any(|word| reaches(word, intent));
+    let everything = words.iter().any(|word| matches!(parse_word(word), ScopeWord::Everything));
+    let operations = words_of_kind(words, |kind| if let ScopeWord::Operation(word) = kind { Some(word) } else { None });
+    let allows =
+        |action| everything || operations.is_empty() || operations.iter().any(|word| covers_action(word, action));
+    let covered =
+        |intent| everything || operations.is_empty() || operations.iter().any(|word| covers_intent(word, intent));
     if let Some(intent) = rules.intents(wanted).find(|intent| !covered(*intent)) {
         return no("scope_intent", format!("This credential lacks the scope {}, which {intent} takes", intent.scope()));
     }
@@ -171,7 +178,7 @@ fn by_words<F: Fetch>(
     if let Some(missing) = actions.into_iter().flatten().find(|action| !allows(*action)) {
         return no("scope_operation", format!("This credential lacks the scope {}", missing.word()));
     }
-    let skills = limits(words, |kind| if let Kind::Skill(id) = kind { Some(id) } else { None });
+    let skills = words_of_kind(words, |kind| if let ScopeWord::Skill(id) = kind { Some(id) } else { None });
     if wanted.action == Action::Send && !skills.is_empty() && !everything {
         match rules.skill(wanted) {
             Some(skill) if skills.contains(&&*skill.id) => {}
@@ -197,16 +204,16 @@ fn by_words<F: Fetch>(
 }
 
 /// The words of one kind.
-fn limits<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(Kind<'a>) -> Option<T>) -> Vec<T> {
-    words.iter().filter_map(|word| pick(kind(word))).collect()
+fn words_of_kind<'a, T>(words: &'a [Cow<'_, str>], pick: impl Fn(ScopeWord<'a>) -> Option<T>) -> Vec<T> {
+    words.iter().filter_map(|word| pick(parse_word(word))).collect()
 }
 
 /// What the skill itself requires: one of its alternatives must be the caller's scheme, with all its scopes.
-fn by_skill<F: Fetch>(
+fn check_skill<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
     if wanted.action != Action::Send || !rules.skills.iter().any(SkillRule::asks_anything) {
         return Ok(());
@@ -217,7 +224,7 @@ fn by_skill<F: Fetch>(
     for rule in asking.filter(|rule| rule.asks_anything()) {
         let known = !rule.needs_identity || identity.scheme().is_some();
         let met = rule.requirements.is_empty()
-            || rule.requirements.iter().any(|requirement| meets(rules, identity, requirement));
+            || rule.requirements.iter().any(|requirement| meets_requirement(rules, identity, requirement));
         if !known || !met {
             let words = format!("The skill {} asks for another credential or more scopes; see the card", rule.id);
             return Err(match identity.scheme() {
@@ -230,9 +237,9 @@ fn by_skill<F: Fetch>(
     Ok(())
 }
 
-fn meets<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &SecurityRequirement) -> bool {
+fn meets_requirement<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &SecurityRequirement) -> bool {
     requirement.schemes.iter().all(|(name, scopes)| {
-        let came_in = identity.scheme().is_some_and(|scheme| rules.entrance.scheme_in_card(scheme) == name);
+        let came_in = identity.scheme().is_some_and(|scheme| rules.authenticator.scheme_in_card(scheme) == name);
         came_in && scopes.list.iter().all(|scope| has_scope(identity, scope))
     })
 }
@@ -240,8 +247,8 @@ fn meets<F: Fetch>(rules: &Rules<F>, identity: &Identity, requirement: &Security
 fn has_scope(identity: &Identity, scope: &str) -> bool {
     let among = |scopes: &[String]| scopes.iter().any(|one| one == scope);
     match identity.proof() {
-        Proof::Key(key) => among(&key.terms.scopes) || key.terms.scopes.iter().any(|word| word == "full"),
-        Proof::Issued(bearer) => among(&bearer.scopes),
+        CredentialProof::Key(key) => among(&key.terms.scopes) || key.terms.scopes.iter().any(|word| word == "full"),
+        CredentialProof::IssuedToken(bearer) => among(&bearer.scopes),
         _ => false,
     }
 }

@@ -3,10 +3,10 @@
 //! An intent that changes anything is counted and billed to the caller's key, so it takes a key of a paid tier. Every
 //! caller that the agent admits may use those that only read.
 
-use super::{Notes, Rules, Wanted};
+use super::{DecisionTrace, RequestedAccess, Rules};
 use crate::authn::Scheme;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Proof};
+use crate::identity::{CredentialProof, Identity};
 use crate::refusal::Refusal;
 
 /// The tier that is not billed.
@@ -15,12 +15,12 @@ pub const FREE: &str = "free";
 pub(crate) fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
-    wanted: &Wanted<'_>,
-    notes: &mut impl Notes,
+    wanted: &RequestedAccess<'_>,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
     let Some(billed) = rules.intents(wanted).find(|intent| intent.has_effect()) else { return Ok(()) };
     let tier = match identity.proof() {
-        Proof::Key(key) => key.terms.tier.as_deref(),
+        CredentialProof::Key(key) => key.terms.tier.as_deref(),
         _ => None,
     };
     match (tier, identity.scheme()) {

@@ -1,17 +1,17 @@
 //! What is required of callers with a chain account: registration, activity, KYC and trust.
 
-use super::{Notes, Rules};
+use super::{DecisionTrace, Rules};
 use crate::authn::Scheme;
 use crate::authn::chain::ChainFault;
-use crate::authn::trust::Reading;
+use crate::authn::trust_score::ScoreKind;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Proof};
+use crate::identity::{CredentialProof, Identity};
 use crate::refusal::Refusal;
 use sabir_proto::Timestamp;
 
 /// What is required of accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Demand {
+pub struct TrustRequirement {
     /// They must be registered and active agents.
     pub registration: bool,
     /// The lowest KYC level.
@@ -19,10 +19,10 @@ pub struct Demand {
     /// The lowest trust score.
     pub min_trust: i64,
     /// The score that is compared.
-    pub reading: Reading,
+    pub score_kind: ScoreKind,
 }
 
-impl Demand {
+impl TrustRequirement {
     const fn asks_anything(self) -> bool {
         self.registration || self.min_kyc > 0 || self.min_trust > 0
     }
@@ -32,26 +32,26 @@ pub(crate) async fn check<F: Fetch>(
     rules: &Rules<F>,
     identity: &Identity,
     now: Timestamp,
-    notes: &mut impl Notes,
+    notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
-    let Proof::Account { account, .. } = identity.proof() else { return Ok(()) };
-    let Some(xpr) = rules.entrance.xpr() else { return Ok(()) };
-    let demand = xpr.demand;
+    let CredentialProof::Account { account, .. } = identity.proof() else { return Ok(()) };
+    let Some(xpr) = rules.authenticator.xpr() else { return Ok(()) };
+    let demand = xpr.requirement;
     if !demand.asks_anything() {
         notes.passed("trust", || "nothing is asked of accounts".into());
         return Ok(());
     }
     let no = |reason, words: String| Err(Refusal::forbidden(Scheme::Xpr, reason, words));
     // An account without a registration has no level and no score.
-    let known = async |reading| match xpr.chain.standing(account, reading, now).await {
+    let known = async |reading| match xpr.chain.trust_record(account, reading, now).await {
         Ok(standing) => Ok(Some(standing)),
         Err(ChainFault::Absent | ChainFault::NoPermission) => Ok(None),
         Err(ChainFault::Unavailable(_)) => {
             let words = "Authentication error: the chain cannot be asked";
-            Err(Refusal::away(Some(Scheme::Xpr), "chain_unavailable", words))
+            Err(Refusal::unavailable(Some(Scheme::Xpr), "chain_unavailable", words))
         }
     };
-    let standing = known(demand.reading).await?;
+    let standing = known(demand.score_kind).await?;
     if demand.registration {
         match &standing {
             None => return no("trust_registration", format!("Account '{account}' is not a registered agent")),
@@ -63,7 +63,7 @@ pub(crate) async fn check<F: Fetch>(
     }
     // The lowest level is asked of the caller itself, whichever score is compared: that is how the network's own server
     // reads the setting. The full score counts the level of the owner.
-    let level = if demand.min_kyc == 0 { 0 } else { known(Reading::Gate).await?.map_or(0, |own| own.kyc_level) };
+    let level = if demand.min_kyc == 0 { 0 } else { known(ScoreKind::Gate).await?.map_or(0, |own| own.kyc_level) };
     if level < demand.min_kyc {
         return no("trust_kyc", format!("KYC level {level} below minimum {}", demand.min_kyc));
     }

@@ -1,7 +1,7 @@
 //! Detached signatures: a JWS (RFC 7515) without its payload, over the RFC 8785 form.
 
 use super::SigningKey;
-use crate::authn::jwks::{Algorithm, KeySet};
+use crate::authn::jwks::{JwsAlgorithm, KeySet};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sabir_proto::{Json, digest};
@@ -14,15 +14,15 @@ const HEADER_BYTES_MAX: usize = 4096;
 /// A signature beside a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Detached {
+pub struct DetachedSignature {
     /// The header: algorithm and name of the key, as base64url.
     pub protected: String,
     /// The signature, as base64url.
     pub signature: String,
 }
 
-impl Detached {
-    /// Signs bytes; `None` if the library refuses, for no reason we know of.
+impl DetachedSignature {
+    /// Signs bytes; `Unchanged` if the library refuses, for no reason we know of.
     pub fn sign(payload: &[u8], key: &SigningKey) -> Option<Self> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JOSE"});
         let protected = URL_SAFE_NO_PAD.encode(header.to_string());
@@ -37,12 +37,12 @@ impl Detached {
 
     /// Whether a key of the set signed these bytes. The header names the key; a header with critical parameters is
     /// refused, since we know none.
-    pub fn is_by(&self, payload: &[u8], keys: &KeySet) -> bool {
+    pub fn is_signed_by(&self, payload: &[u8], keys: &KeySet) -> bool {
         let Some(header) = self.header().filter(|header| !header.contains_key("crit")) else { return false };
         let text = |name: &str| header.get(name).and_then(Value::as_str);
-        match (text("alg").and_then(Algorithm::parse), text("kid")) {
+        match (text("alg").and_then(JwsAlgorithm::parse), text("kid")) {
             (Some(algorithm), Some(id)) => {
-                keys.vouches(id, algorithm, &digest::signing_input(&self.protected, payload), &self.signature)
+                keys.has_signed(id, algorithm, &digest::signing_input(&self.protected, payload), &self.signature)
             }
             _ => false,
         }
@@ -68,11 +68,11 @@ mod tests {
         let set = |key: &SigningKey| {
             KeySet::parse(super::super::key_set(std::slice::from_ref(key)).to_string().as_bytes()).unwrap()
         };
-        let signed = Detached::sign(b"text", &ours).unwrap();
+        let signed = DetachedSignature::sign(b"text", &ours).unwrap();
         assert_eq!(signed.key_id().as_deref(), Some("one"));
-        assert!(signed.is_by(b"text", &set(&ours)));
-        assert!(!signed.is_by(b"texT", &set(&ours)) && !signed.is_by(b"text", &set(&other)));
+        assert!(signed.is_signed_by(b"text", &set(&ours)));
+        assert!(!signed.is_signed_by(b"texT", &set(&ours)) && !signed.is_signed_by(b"text", &set(&other)));
         let crit = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"one","crit":["x"]}"#);
-        assert!(!Detached { protected: crit, ..signed }.is_by(b"text", &set(&ours)));
+        assert!(!DetachedSignature { protected: crit, ..signed }.is_signed_by(b"text", &set(&ours)));
     }
 }

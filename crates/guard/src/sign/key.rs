@@ -1,6 +1,6 @@
 //! Private keys for signatures: read from PEM or JWK, generated where there is none, and never printed.
 
-use super::public::from_info;
+use super::public_key::from_info;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeyPairComponents, PublicKeyComponents};
 use aws_lc_rs::signature::{
@@ -24,7 +24,7 @@ const CERTIFICATES_MAX: usize = 8;
 
 /// The algorithm of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum SigningAlgorithm {
     /// ECDSA on P-256, which every verifier supports.
     Es256,
     /// RSA with PKCS#1 padding.
@@ -33,7 +33,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-impl Algorithm {
+impl SigningAlgorithm {
     /// The `alg` value in headers.
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Algorithm {
 
 /// Why a text is not a key. Nothing of it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFault {
+pub enum SigningKeyFault {
     /// Too long to be a key.
     #[error("the key file is too long")]
     TooLong,
@@ -75,12 +75,12 @@ pub enum KeyFault {
 /// A private key and its name.
 pub struct SigningKey {
     id: String,
-    pair: Pair,
+    private_key: PrivateKey,
     /// Certificates for it, its own first, as `x5c` has them.
-    chain: Vec<String>,
+    certificates: Vec<String>,
 }
 
-enum Pair {
+enum PrivateKey {
     Es256(EcdsaKeyPair),
     Rs256(RsaKeyPair),
     EdDsa(Ed25519KeyPair),
@@ -88,62 +88,62 @@ enum Pair {
 
 impl SigningKey {
     /// Generates a key for ES256, and its file (PKCS#8 in PEM). Without a name, its thumbprint is the name (RFC 7638).
-    pub fn generate(id: Option<&str>) -> Result<(Self, Secret), KeyFault> {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| KeyFault::Making)?;
-        let der = pair.to_pkcs8v1().map_err(|_| KeyFault::Making)?;
+    pub fn generate(id: Option<&str>) -> Result<(Self, Secret), SigningKeyFault> {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| SigningKeyFault::Making)?;
+        let der = pair.to_pkcs8v1().map_err(|_| SigningKeyFault::Making)?;
         let body = STANDARD.encode(der.as_ref());
         let lines: Vec<&str> = body.as_bytes().chunks(64).filter_map(|line| str::from_utf8(line).ok()).collect();
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
-        Ok((Self::named(Pair::Es256(pair), id)?, Secret::new(pem)))
+        Ok((Self::named(PrivateKey::Es256(pair), id)?, Secret::new(pem)))
     }
 
     /// Reads a key file: PEM (PKCS#8, SEC 1 or PKCS#1) or a private JWK. The name is the one given, else the `kid` of
     /// the JWK, else the thumbprint. Certificates for the key may stand beside it in PEM; signatures then carry them.
-    pub fn read(text: &Secret, id: Option<&str>) -> Result<Self, KeyFault> {
+    pub fn read(text: &Secret, id: Option<&str>) -> Result<Self, SigningKeyFault> {
         let text = text.expose().trim();
         if text.len() > FILE_BYTES_MAX {
-            return Err(KeyFault::TooLong);
+            return Err(SigningKeyFault::TooLong);
         }
         if !text.starts_with('{') {
             let mut key = Self::named(from_pem(text)?, id)?;
-            key.chain = key.certificates(text)?;
+            key.certificates = key.certificates(text)?;
             return Ok(key);
         }
-        let Ok(Value::Object(jwk)) = canon::read(text) else { return Err(KeyFault::Unreadable) };
+        let Ok(Value::Object(jwk)) = canon::read(text) else { return Err(SigningKeyFault::Unreadable) };
         let pair = from_jwk(&jwk)?;
         // A key that says what it is for is not used for anything else.
         let fits = |name: &str, expected: &str| jwk.get(name).is_none_or(|value| value.as_str() == Some(expected));
         if !fits("alg", pair.algorithm().name()) || !fits("use", "sig") {
-            return Err(KeyFault::Unsupported);
+            return Err(SigningKeyFault::Unsupported);
         }
         Self::named(pair, id.or_else(|| jwk.get("kid").and_then(Value::as_str)))
     }
 
-    fn named(pair: Pair, id: Option<&str>) -> Result<Self, KeyFault> {
+    fn named(pair: PrivateKey, id: Option<&str>) -> Result<Self, SigningKeyFault> {
         let id = match id {
-            Some("") => return Err(KeyFault::NoName),
+            Some("") => return Err(SigningKeyFault::NoName),
             Some(id) => id.to_owned(),
-            None => pair.thumbprint().ok_or(KeyFault::Making)?,
+            None => pair.thumbprint().ok_or(SigningKeyFault::Making)?,
         };
-        Ok(Self { id, pair, chain: Vec::new() })
+        Ok(Self { id, private_key: pair, certificates: Vec::new() })
     }
 
     /// The certificates in a PEM file, if the first is for this key.
-    fn certificates(&self, text: &str) -> Result<Vec<String>, KeyFault> {
+    fn certificates(&self, text: &str) -> Result<Vec<String>, SigningKeyFault> {
         let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-        let list = list.map_err(|_| KeyFault::Certificates)?;
+        let list = list.map_err(|_| SigningKeyFault::Certificates)?;
         let Some(own) = list.first() else { return Ok(Vec::new()) };
-        let (_, own) = X509Certificate::from_der(own).map_err(|_| KeyFault::Certificates)?;
+        let (_, own) = X509Certificate::from_der(own).map_err(|_| SigningKeyFault::Certificates)?;
         let certified = from_info(own.public_key()).ok();
-        if certified.is_none() || certified != self.pair.public() || list.len() > CERTIFICATES_MAX {
-            return Err(KeyFault::Certificates);
+        if certified.is_none() || certified != self.private_key.public() || list.len() > CERTIFICATES_MAX {
+            return Err(SigningKeyFault::Certificates);
         }
         Ok(list.iter().map(|certificate| STANDARD.encode(certificate)).collect())
     }
 
     /// Its certificates, as `x5c` has them.
-    pub(super) fn chain(&self) -> &[String] {
-        &self.chain
+    pub(super) fn certificate_chain(&self) -> &[String] {
+        &self.certificates
     }
 
     /// The name of the key, its `kid`.
@@ -152,13 +152,13 @@ impl SigningKey {
     }
 
     /// The algorithm it signs with.
-    pub fn algorithm(&self) -> Algorithm {
-        self.pair.algorithm()
+    pub fn algorithm(&self) -> SigningAlgorithm {
+        self.private_key.algorithm()
     }
 
     /// The public half, as a JWK.
     pub fn public(&self) -> Value {
-        let mut jwk = Value::Object(self.pair.public().unwrap_or_default());
+        let mut jwk = Value::Object(self.private_key.public().unwrap_or_default());
         jwk["kid"] = json!(self.id);
         jwk["alg"] = json!(self.algorithm().name());
         jwk["use"] = json!("sig");
@@ -166,10 +166,10 @@ impl SigningKey {
     }
 
     pub(super) fn sign(&self, input: &[u8]) -> Option<Vec<u8>> {
-        match &self.pair {
-            Pair::Es256(pair) => Some(pair.sign(&SystemRandom::new(), input).ok()?.as_ref().to_vec()),
-            Pair::EdDsa(pair) => Some(pair.try_sign(input).ok()?.as_ref().to_vec()),
-            Pair::Rs256(pair) => {
+        match &self.private_key {
+            PrivateKey::Es256(pair) => Some(pair.sign(&SystemRandom::new(), input).ok()?.as_ref().to_vec()),
+            PrivateKey::EdDsa(pair) => Some(pair.try_sign(input).ok()?.as_ref().to_vec()),
+            PrivateKey::Rs256(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), input, &mut signature).ok()?;
                 Some(signature)
@@ -184,12 +184,12 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-impl Pair {
-    fn algorithm(&self) -> Algorithm {
+impl PrivateKey {
+    fn algorithm(&self) -> SigningAlgorithm {
         match self {
-            Self::Es256(_) => Algorithm::Es256,
-            Self::Rs256(_) => Algorithm::Rs256,
-            Self::EdDsa(_) => Algorithm::EdDsa,
+            Self::Es256(_) => SigningAlgorithm::Es256,
+            Self::Rs256(_) => SigningAlgorithm::Rs256,
+            Self::EdDsa(_) => SigningAlgorithm::EdDsa,
         }
     }
 
@@ -205,7 +205,7 @@ impl Pair {
             Self::EdDsa(pair) => json!({"kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref())}),
             Self::Rs256(pair) => {
                 let (_, key) = RSAPublicKey::from_der(pair.public_key().as_ref()).ok()?;
-                json!({"kty": "RSA", "n": encode(bare(key.modulus)), "e": encode(bare(key.exponent))})
+                json!({"kty": "RSA", "n": encode(without_leading_zeros(key.modulus)), "e": encode(without_leading_zeros(key.exponent))})
             }
         };
         jwk.as_object().cloned()
@@ -224,52 +224,52 @@ pub(super) fn thumbprint(public: &Map<String, Value>) -> Option<String> {
 }
 
 /// DER puts a zero in front of numbers whose first bit is set; JWK does not.
-pub(super) fn bare(number: &[u8]) -> &[u8] {
+pub(super) fn without_leading_zeros(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|&&byte| byte == 0).count();
     &number[zeros..]
 }
 
-fn from_pem(text: &str) -> Result<Pair, KeyFault> {
+fn from_pem(text: &str) -> Result<PrivateKey, SigningKeyFault> {
     let public = text.contains("-----BEGIN PUBLIC KEY-----") || text.contains("-----BEGIN CERTIFICATE-----");
     if public && !text.contains(" PRIVATE KEY-----") {
-        return Err(KeyFault::NotPrivate);
+        return Err(SigningKeyFault::NotPrivate);
     }
-    let der = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyFault::Unreadable)?;
+    let der = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| SigningKeyFault::Unreadable)?;
     let elliptic = |der: &[u8]| EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, der);
     let pair = match &der {
-        PrivateKeyDer::Sec1(der) => elliptic(der.secret_sec1_der()).ok().map(Pair::Es256),
-        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok().map(Pair::Rs256),
+        PrivateKeyDer::Sec1(der) => elliptic(der.secret_sec1_der()).ok().map(PrivateKey::Es256),
+        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok().map(PrivateKey::Rs256),
         PrivateKeyDer::Pkcs8(der) => {
             let der = der.secret_pkcs8_der();
-            let es256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der).ok().map(Pair::Es256);
+            let es256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der).ok().map(PrivateKey::Es256);
             // OpenSSL leaves the public half out, which the strict reader takes for a fault.
-            let eddsa = || Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok().map(Pair::EdDsa);
-            let rs256 = || RsaKeyPair::from_pkcs8(der).ok().map(Pair::Rs256);
+            let eddsa = || Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok().map(PrivateKey::EdDsa);
+            let rs256 = || RsaKeyPair::from_pkcs8(der).ok().map(PrivateKey::Rs256);
             es256.or_else(eddsa).or_else(rs256)
         }
         _ => None,
     };
-    pair.ok_or(KeyFault::Unsupported)
+    pair.ok_or(SigningKeyFault::Unsupported)
 }
 
-fn from_jwk(jwk: &Map<String, Value>) -> Result<Pair, KeyFault> {
+fn from_jwk(jwk: &Map<String, Value>) -> Result<PrivateKey, SigningKeyFault> {
     let text = |name: &str| jwk.get(name).and_then(Value::as_str).unwrap_or_default();
     if !["EC", "RSA", "OKP"].contains(&text("kty")) {
         // Shared secrets are among them.
-        return Err(if jwk.contains_key("kty") { KeyFault::Unsupported } else { KeyFault::Unreadable });
+        return Err(if jwk.contains_key("kty") { SigningKeyFault::Unsupported } else { SigningKeyFault::Unreadable });
     }
     if !jwk.contains_key("d") {
-        return Err(KeyFault::NotPrivate);
+        return Err(SigningKeyFault::NotPrivate);
     }
-    let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)).map_err(|_| KeyFault::Unreadable);
+    let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)).map_err(|_| SigningKeyFault::Unreadable);
     let pair = match (text("kty"), text("crv")) {
         ("EC", "P-256") => {
             let point = [&[4][..], &bytes("x")?, &bytes("y")?].concat();
             let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-            EcdsaKeyPair::from_private_key_and_public_key(algorithm, &bytes("d")?, &point).ok().map(Pair::Es256)
+            EcdsaKeyPair::from_private_key_and_public_key(algorithm, &bytes("d")?, &point).ok().map(PrivateKey::Es256)
         }
         ("OKP", "Ed25519") => {
-            Ed25519KeyPair::from_seed_and_public_key(&bytes("d")?, &bytes("x")?).ok().map(Pair::EdDsa)
+            Ed25519KeyPair::from_seed_and_public_key(&bytes("d")?, &bytes("x")?).ok().map(PrivateKey::EdDsa)
         }
         ("RSA", _) => {
             let components = KeyPairComponents {
@@ -281,9 +281,9 @@ fn from_jwk(jwk: &Map<String, Value>) -> Result<Pair, KeyFault> {
                 dQ: bytes("dq")?,
                 qInv: bytes("qi")?,
             };
-            RsaKeyPair::from_components(&components).ok().map(Pair::Rs256)
+            RsaKeyPair::from_components(&components).ok().map(PrivateKey::Rs256)
         }
         _ => None,
     };
-    pair.ok_or(KeyFault::Unsupported)
+    pair.ok_or(SigningKeyFault::Unsupported)
 }

@@ -1,16 +1,16 @@
 use super::*;
-use sabir_client::signature::{self as verifier, Jwks, NoFetch, Reason, Trust, Verdict};
+use sabir_client::signature::{self as verifier, Jwks, NoFetch, SignatureFault, TrustPolicy, Verdict};
 use sabir_proto::Secret;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
 #[derive(Deserialize)]
-struct Vectors {
-    cases: Vec<Case>,
+struct CardVectors {
+    cases: Vec<CardCase>,
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct CardCase {
     id: String,
     card: Value,
     /// One digest for each reading.
@@ -24,7 +24,7 @@ struct Forms {
     raw: String,
 }
 
-fn vectors() -> Vectors {
+fn vectors() -> CardVectors {
     serde_json::from_str(include_str!("../../../client/tests/vectors/card-jws.json")).unwrap()
 }
 
@@ -39,7 +39,8 @@ fn keys() -> Vec<SigningKey> {
 
 /// The verdict of our own client on a card, given these keys.
 async fn judged(card: &Value, keys: &[SigningKey]) -> Verdict {
-    let trust = Trust { keys: Jwks::parse(key_set(keys).to_string().as_bytes()).unwrap(), ..Trust::default() };
+    let trust =
+        TrustPolicy { keys: Jwks::parse(key_set(keys).to_string().as_bytes()).unwrap(), ..TrustPolicy::default() };
     verifier::verify(&card.to_string(), &trust, &NoFetch).await
 }
 
@@ -59,13 +60,13 @@ async fn every_card_of_the_vectors_is_signed_by_every_key_in_every_reading() {
     let cases = vectors().cases;
     assert_eq!(cases.len(), 31);
     let mut signed = 0;
-    for Case { id, card, canonical_sha256: forms } in cases {
+    for CardCase { id, card, canonical_sha256: forms } in cases {
         let readings = BTreeSet::from([&forms.spec, &forms.sdk, &forms.raw]).len();
         for key in &keys {
             let one = std::slice::from_ref(key);
             match sign(&card.to_string(), one, None) {
                 Ok(card) => {
-                    let ours = card["signatures"].as_array().unwrap().iter().filter_map(signer);
+                    let ours = card["signatures"].as_array().unwrap().iter().filter_map(signer_id);
                     assert_eq!(ours.filter(|id| id == key.id()).count(), readings, "{id}");
                     // Signatures of others may be there still; the test looks for ours.
                     let verdict = judged(&card, one).await;
@@ -101,7 +102,7 @@ async fn during_rotation_either_key_vouches_for_the_card() {
     assert!(matches!(stranger, Verdict::Unverifiable { .. }), "{stranger:?}");
     // Signing again replaces our own signatures and leaves those of others.
     let again = sign(&signed.to_string(), &keys[1..3], None).unwrap();
-    let names: Vec<_> = again["signatures"].as_array().unwrap().iter().filter_map(signer).collect();
+    let names: Vec<_> = again["signatures"].as_array().unwrap().iter().filter_map(signer_id).collect();
     assert_eq!(names, ["test-es256-1", "test-es256-2", "test-rs256-1"]);
 }
 
@@ -112,7 +113,7 @@ async fn a_change_after_signing_shows() {
         let mut signed = sign(&card().to_string(), std::slice::from_ref(key), None).unwrap();
         signed["name"] = json!("Mallory");
         let verdict = judged(&signed, std::slice::from_ref(key)).await;
-        assert_eq!(verdict, Verdict::Unverifiable { reason: Reason::Wrong });
+        assert_eq!(verdict, Verdict::Unverifiable { reason: SignatureFault::BadSignature });
     }
 }
 
@@ -138,7 +139,7 @@ async fn where_readings_cannot_agree_each_is_signed() {
     let signed = sign(&card.to_string(), &keys[..1], None).unwrap();
     assert_eq!(signed["signatures"].as_array().unwrap().len(), 2, "the SDKs' reading, and that of everybody else");
     // A reader of either kind finds one of the two, also when the other was taken away.
-    for (number, form) in [(0, Form::Specification), (1, Form::Sdk)] {
+    for (number, form) in [(0, CanonicalForm::Specification), (1, CanonicalForm::Sdk)] {
         let mut one = signed.clone();
         one["signatures"] = json!([signed["signatures"][number]]);
         let verdict = judged(&one, &keys[..1]).await;
@@ -244,10 +245,10 @@ async fn a_card_of_ours_cannot_be_made_to_lead_elsewhere() {
             let mut tampered = signed.clone();
             tamper(&mut tampered);
             match judged(&tampered, key).await {
-                Verdict::Unverifiable { reason } => assert_eq!(reason, Reason::Wrong, "{form}, {what}"),
+                Verdict::Unverifiable { reason } => assert_eq!(reason, SignatureFault::BadSignature, "{form}, {what}"),
                 // A signature for the SDKs, which ignore these members as the signature does.
                 Verdict::Verified { covered, form: reading, .. } => {
-                    assert_eq!(reading, Form::Sdk, "{form}, {what}");
+                    assert_eq!(reading, CanonicalForm::Sdk, "{form}, {what}");
                     assert!(!covered.contains("evil"), "{form}, {what}: {covered}");
                     assert!(covered.contains("\"supportedInterfaces\""), "{form}, {what}: {covered}");
                 }
@@ -285,14 +286,14 @@ fn the_key_set_holds_public_halves_only_and_equals_that_of_the_vectors() {
 #[tokio::test]
 async fn a_key_that_was_made_can_be_kept_and_read_again() {
     let (key, file) = SigningKey::generate(None).unwrap();
-    assert_eq!((key.algorithm(), key.id().len()), (Algorithm::Es256, 43));
+    assert_eq!((key.algorithm(), key.id().len()), (SigningAlgorithm::Es256, 43));
     let again = SigningKey::read(&file, None).unwrap();
     assert_eq!(again.public(), key.public());
     let signed = sign(&card().to_string(), &[again], None).unwrap();
     assert!(matches!(judged(&signed, &[key]).await, Verdict::Verified { .. }));
     let (named, _) = SigningKey::generate(Some("mine")).unwrap();
     assert_eq!(format!("{named:?}"), r#"SigningKey("mine", ES256)"#);
-    assert_eq!(SigningKey::generate(Some("")).err(), Some(KeyFault::NoName));
+    assert_eq!(SigningKey::generate(Some("")).err(), Some(SigningKeyFault::NoName));
 }
 
 #[tokio::test]
@@ -300,11 +301,11 @@ async fn keys_that_openssl_made_are_read() {
     let files = files();
     let read = |name: &str| SigningKey::read(&Secret::new(files["keys"][name].as_str().unwrap()), None);
     for (name, algorithm) in [
-        ("p256-pkcs8", Algorithm::Es256),
-        ("p256-sec1", Algorithm::Es256),
-        ("ed25519-pkcs8", Algorithm::EdDsa),
-        ("rsa2048-pkcs8", Algorithm::Rs256),
-        ("rsa2048-pkcs1", Algorithm::Rs256),
+        ("p256-pkcs8", SigningAlgorithm::Es256),
+        ("p256-sec1", SigningAlgorithm::Es256),
+        ("ed25519-pkcs8", SigningAlgorithm::EdDsa),
+        ("rsa2048-pkcs8", SigningAlgorithm::Rs256),
+        ("rsa2048-pkcs1", SigningAlgorithm::Rs256),
     ] {
         let key = read(name).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         assert_eq!(key.algorithm(), algorithm, "{name}");
@@ -314,9 +315,9 @@ async fn keys_that_openssl_made_are_read() {
     assert_eq!(read("p256-pkcs8").unwrap().public(), read("p256-sec1").unwrap().public(), "one key in two forms");
     assert_eq!(read("p256-pkcs8").unwrap().id(), files["thumbprint"].as_str().unwrap());
     for (name, fault) in [
-        ("p256-public", KeyFault::NotPrivate),
-        ("p384-pkcs8", KeyFault::Unsupported),
-        ("rsa1024-pkcs8", KeyFault::Unsupported),
+        ("p256-public", SigningKeyFault::NotPrivate),
+        ("p384-pkcs8", SigningKeyFault::Unsupported),
+        ("rsa1024-pkcs8", SigningKeyFault::Unsupported),
     ] {
         assert_eq!(read(name).err(), Some(fault), "{name}");
     }
@@ -332,44 +333,44 @@ fn a_jwk_that_is_not_for_this_is_refused() {
         read(&jwk)
     };
     assert_eq!(read(&jwk), Ok(()));
-    assert_eq!(with("alg", json!("ES384")), Err(KeyFault::Unsupported));
-    assert_eq!(with("use", json!("enc")), Err(KeyFault::Unsupported));
-    assert_eq!(with("crv", json!("P-384")), Err(KeyFault::Unsupported));
-    assert_eq!(with("kid", json!("")), Err(KeyFault::NoName));
-    assert_eq!(with("d", json!("!")), Err(KeyFault::Unreadable));
+    assert_eq!(with("alg", json!("ES384")), Err(SigningKeyFault::Unsupported));
+    assert_eq!(with("use", json!("enc")), Err(SigningKeyFault::Unsupported));
+    assert_eq!(with("crv", json!("P-384")), Err(SigningKeyFault::Unsupported));
+    assert_eq!(with("kid", json!("")), Err(SigningKeyFault::NoName));
+    assert_eq!(with("d", json!("!")), Err(SigningKeyFault::Unreadable));
     // The private half of another key.
-    assert_eq!(with("d", json!(URL_SAFE_NO_PAD.encode([7; 32]))), Err(KeyFault::Unsupported));
-    assert_eq!(read(&json!({"kty": "oct", "k": "c2VjcmV0", "d": "x"})), Err(KeyFault::Unsupported));
+    assert_eq!(with("d", json!(URL_SAFE_NO_PAD.encode([7; 32]))), Err(SigningKeyFault::Unsupported));
+    assert_eq!(read(&json!({"kty": "oct", "k": "c2VjcmV0", "d": "x"})), Err(SigningKeyFault::Unsupported));
     let mut public = jwk.clone();
     public.as_object_mut().unwrap().remove("d");
-    assert_eq!(read(&public), Err(KeyFault::NotPrivate));
+    assert_eq!(read(&public), Err(SigningKeyFault::NotPrivate));
     for text in ["", "x", "{}", "{\"kty\":\"EC\",\"kty\":\"EC\"}"] {
-        assert_eq!(SigningKey::read(&Secret::new(text), None).err(), Some(KeyFault::Unreadable), "{text}");
+        assert_eq!(SigningKey::read(&Secret::new(text), None).err(), Some(SigningKeyFault::Unreadable), "{text}");
     }
     let long = Secret::new("x".repeat(40 * 1024));
-    assert_eq!(SigningKey::read(&long, None).err(), Some(KeyFault::TooLong));
+    assert_eq!(SigningKey::read(&long, None).err(), Some(SigningKeyFault::TooLong));
 }
 
 #[test]
 fn a_public_key_is_shown_as_its_private_half_would_be() {
     let files = files();
     let file = |name: &str| Secret::new(files["keys"][name].as_str().unwrap());
-    let shown = published(&file("p256-pkcs8")).unwrap();
+    let shown = public_jwk(&file("p256-pkcs8")).unwrap();
     assert_eq!(shown, SigningKey::read(&file("p256-pkcs8"), None).unwrap().public());
-    assert_eq!(published(&file("p256-public")).unwrap(), shown);
+    assert_eq!(public_jwk(&file("p256-public")).unwrap(), shown);
     for key in keys() {
         let mut public = key.public();
-        assert_eq!(published(&Secret::new(public.to_string())).unwrap(), public);
+        assert_eq!(public_jwk(&Secret::new(public.to_string())).unwrap(), public);
         public["x5u"] = json!("https://elsewhere.example");
-        assert_eq!(published(&Secret::new(public.to_string())).unwrap(), key.public(), "only what makes up the key");
+        assert_eq!(public_jwk(&Secret::new(public.to_string())).unwrap(), key.public(), "only what makes up the key");
     }
-    assert_eq!(published(&file("p384-pkcs8")).err(), Some(KeyFault::Unsupported));
-    assert_eq!(published(&Secret::new("nonsense")).err(), Some(KeyFault::Unreadable));
-    assert_eq!(published(&Secret::new(r#"{"kty":"oct","k":"c2VjcmV0"}"#)).err(), Some(KeyFault::Unsupported));
+    assert_eq!(public_jwk(&file("p384-pkcs8")).err(), Some(SigningKeyFault::Unsupported));
+    assert_eq!(public_jwk(&Secret::new("nonsense")).err(), Some(SigningKeyFault::Unreadable));
+    assert_eq!(public_jwk(&Secret::new(r#"{"kty":"oct","k":"c2VjcmV0"}"#)).err(), Some(SigningKeyFault::Unsupported));
 }
 
 /// A key of the client's vectors, with or without its certificates.
-fn certified(key: &str, chain: &str) -> Result<SigningKey, KeyFault> {
+fn certified(key: &str, chain: &str) -> Result<SigningKey, SigningKeyFault> {
     SigningKey::read(&Secret::new(format!("{key}\n{chain}")), None)
 }
 
@@ -384,19 +385,19 @@ async fn certificates_beside_a_key_are_shown_with_its_signatures() {
         let key = certified(key, chain).unwrap();
         let signed = sign(&card().to_string(), std::slice::from_ref(&key), None).unwrap();
         // The verifier has no key: it trusts an authority, for the host of the card.
-        let trust = |url: &str| Trust {
+        let trust = |url: &str| TrustPolicy {
             card_url: Some(Url::parse(url).unwrap()),
             authorities: verifier::Authorities::parse(root).unwrap(),
             roots_only: true,
             now: 1_900_000_000,
-            ..Trust::default()
+            ..TrustPolicy::default()
         };
         let verdict = verifier::verify(&signed.to_string(), &trust("https://agent.example/"), &NoFetch).await;
         assert!(matches!(&verdict, Verdict::Verified { kid, .. } if kid == key.id()), "{verdict:?}");
         let elsewhere = verifier::verify(&signed.to_string(), &trust("https://elsewhere.example/"), &NoFetch).await;
         assert!(matches!(elsewhere, Verdict::Unverifiable { .. }), "{elsewhere:?}");
     }
-    assert_eq!(certified(p256, rsa_chain).err(), Some(KeyFault::Certificates), "the certificate of another key");
-    assert_eq!(certified("", chain).err(), Some(KeyFault::NotPrivate));
+    assert_eq!(certified(p256, rsa_chain).err(), Some(SigningKeyFault::Certificates), "the certificate of another key");
+    assert_eq!(certified("", chain).err(), Some(SigningKeyFault::NotPrivate));
     assert_eq!(certified(p256, "").unwrap().public(), certified(p256, chain).unwrap().public());
 }

@@ -45,7 +45,7 @@ const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Why a text is not a secret, or a list of them. Nothing of it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SecretFault {
+pub enum WebhookSecretFault {
     /// It has another form.
     #[error("a webhook secret is written {PREFIX} and then 24 to 64 bytes in base64")]
     Malformed,
@@ -66,18 +66,18 @@ impl fmt::Debug for WebhookSecret {
 
 impl WebhookSecret {
     /// Reads one, such as `whsec_…`.
-    pub fn read(text: &Secret) -> Result<Self, SecretFault> {
+    pub fn read(text: &Secret) -> Result<Self, WebhookSecretFault> {
         let bytes = text.expose().trim().strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
-        let bytes = bytes.filter(|bytes| SECRET_BYTES.contains(&bytes.len())).ok_or(SecretFault::Malformed)?;
+        let bytes = bytes.filter(|bytes| SECRET_BYTES.contains(&bytes.len())).ok_or(WebhookSecretFault::Malformed)?;
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
     /// Reads those of a file: one on each line. All of them sign, so that receivers can change over one by one.
-    pub fn read_all(text: &Secret) -> Result<Vec<Self>, SecretFault> {
+    pub fn read_all(text: &Secret) -> Result<Vec<Self>, WebhookSecretFault> {
         let lines = text.expose().split_whitespace();
         let all = lines.map(|line| Self::read(&Secret::new(line))).collect::<Result<Vec<_>, _>>()?;
         if all.is_empty() || all.len() > SECRETS_MAX {
-            return Err(SecretFault::Count);
+            return Err(WebhookSecretFault::Count);
         }
         Ok(all)
     }
@@ -85,7 +85,7 @@ impl WebhookSecret {
 
 /// One attempt at a delivery: what is signed.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempt<'a> {
+pub struct WebhookAttempt<'a> {
     /// The id of the delivery.
     pub id: &'a str,
     /// The time of the attempt.
@@ -94,10 +94,10 @@ pub struct Attempt<'a> {
     pub body: &'a [u8],
 }
 
-impl Attempt<'_> {
+impl WebhookAttempt<'_> {
     /// The value of [`TIMESTAMP`].
     pub fn timestamp(&self) -> i64 {
-        crate::seconds(self.at)
+        crate::unix_seconds(self.at)
     }
 
     /// The value of [`SIGNATURE`]: one for each secret.
@@ -113,7 +113,7 @@ impl Attempt<'_> {
         hex(hmac::sign(&key, &agnt_content(&self.timestamp().to_string(), self.body)).as_ref())
     }
 
-    /// The value of [`TOKEN`]: sender, recipient, task, and the hash of the body. `None` if the library refuses to
+    /// The value of [`TOKEN_VARIABLE`]: sender, recipient, task, and the hash of the body. `Unchanged` if the library refuses to
     /// sign, for no reason we know of.
     pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
@@ -135,7 +135,7 @@ impl Attempt<'_> {
 
 /// Why a delivery is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum WebhookFault {
     /// The time is not a number of seconds.
     #[error("the time of the delivery is malformed")]
     Malformed,
@@ -149,7 +149,7 @@ pub enum Reason {
 
 /// The headers that a receiver gets.
 #[derive(Debug, Clone, Copy)]
-pub struct Received<'a> {
+pub struct ReceivedHeaders<'a> {
     /// The value of [`ID`].
     pub id: &'a str,
     /// The value of [`TIMESTAMP`].
@@ -158,37 +158,37 @@ pub struct Received<'a> {
     pub signature: &'a str,
 }
 
-impl Received<'_> {
+impl ReceivedHeaders<'_> {
     /// Whether a holder of one of the secrets sent the body under these headers. Signatures of an unknown version are
     /// skipped.
-    pub fn verify(&self, body: &[u8], secrets: &[WebhookSecret], now: Timestamp) -> Result<(), Reason> {
-        let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
-        if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
-            return Err(Reason::Expired);
+    pub fn verify(&self, body: &[u8], secrets: &[WebhookSecret], now: Timestamp) -> Result<(), WebhookFault> {
+        let at: i64 = self.timestamp.parse().map_err(|_| WebhookFault::Malformed)?;
+        if crate::unix_seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
+            return Err(WebhookFault::Expired);
         }
         let content = content(self.id, self.timestamp, body);
         let known = self.signature.split(' ').filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
         let fits = |tag: Vec<u8>| secrets.iter().any(|secret| hmac::verify(&secret.0, &content, &tag).is_ok());
-        if known.take(SECRETS_MAX * 2).any(fits) { Ok(()) } else { Err(Reason::Signature) }
+        if known.take(SECRETS_MAX * 2).any(fits) { Ok(()) } else { Err(WebhookFault::Signature) }
     }
 }
 
 /// The headers of the booking network that a receiver gets.
 #[derive(Debug, Clone, Copy)]
-pub struct AgntReceived<'a> {
+pub struct AgntReceivedHeaders<'a> {
     /// The value of [`AGNT_TIMESTAMP`].
     pub timestamp: &'a str,
     /// The value of [`AGNT_SIGNATURE`].
     pub signature: &'a str,
 }
 
-impl AgntReceived<'_> {
+impl AgntReceivedHeaders<'_> {
     /// Whether a holder of one of the secrets sent the body under these headers. A signature over the body alone, as
     /// some pages of the network show it, is none: it would be valid at any time.
-    pub fn verify(&self, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<(), Reason> {
-        let at: i64 = self.timestamp.parse().map_err(|_| Reason::Malformed)?;
-        if crate::seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
-            return Err(Reason::Expired);
+    pub fn verify(&self, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<(), WebhookFault> {
+        let at: i64 = self.timestamp.parse().map_err(|_| WebhookFault::Malformed)?;
+        if crate::unix_seconds(now).saturating_sub(at).unsigned_abs() > TOLERANCE_SECONDS.unsigned_abs() {
+            return Err(WebhookFault::Expired);
         }
         let content = agnt_content(self.timestamp, body);
         let is_hex = self.signature.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
@@ -201,7 +201,7 @@ impl AgntReceived<'_> {
         };
         match tag {
             Some(tag) if secrets.iter().take(SECRETS_MAX).any(|secret| fits(secret, &tag)) => Ok(()),
-            _ => Err(Reason::Signature),
+            _ => Err(WebhookFault::Signature),
         }
     }
 }
@@ -224,14 +224,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[derive(Deserialize)]
-    struct Vectors {
+    struct WebhookVectors {
         body: String,
         body_hex: String,
-        cases: Vec<Case>,
+        cases: Vec<WebhookCase>,
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct WebhookCase {
         id: String,
         headers: BTreeMap<String, String>,
         secrets: Vec<String>,
@@ -245,32 +245,33 @@ mod tests {
 
     #[test]
     fn every_delivery_of_the_vectors_gets_its_verdict() {
-        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/webhooks.json")).unwrap();
+        let vectors: WebhookVectors = serde_json::from_str(include_str!("../../tests/vectors/webhooks.json")).unwrap();
         assert_eq!(hex(vectors.body.as_bytes()), vectors.body_hex);
         let body = vectors.body.as_bytes();
-        let (ours, agnt): (Vec<Case>, Vec<Case>) =
+        let (ours, agnt): (Vec<WebhookCase>, Vec<WebhookCase>) =
             vectors.cases.into_iter().partition(|case| case.headers.contains_key(ID));
         assert_eq!((ours.len(), agnt.len()), (9, 2));
         for case in agnt {
             let header = |name: &str| case.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap().1;
             let secrets: Vec<Secret> = case.secrets.iter().map(|text| Secret::new(text.clone())).collect();
-            let received = AgntReceived { timestamp: header(AGNT_TIMESTAMP), signature: header(AGNT_SIGNATURE) };
+            let received = AgntReceivedHeaders { timestamp: header(AGNT_TIMESTAMP), signature: header(AGNT_SIGNATURE) };
             let verdict = received.verify(body, &secrets, seconds(case.now));
             assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.id);
             let at = seconds(header(AGNT_TIMESTAMP).parse().unwrap());
-            let signed = Attempt { id: "any", at, body }.agnt_signature(&secrets[0]);
+            let signed = WebhookAttempt { id: "any", at, body }.agnt_signature(&secrets[0]);
             assert_eq!(signed == *header(AGNT_SIGNATURE), case.valid, "{}", case.id);
         }
         for case in ours {
             let read = |text: &String| WebhookSecret::read(&Secret::new(text.clone())).unwrap();
             let secrets: Vec<WebhookSecret> = case.secrets.iter().map(read).collect();
             let header = |name: &str| case.headers[name].as_str();
-            let received = Received { id: header(ID), timestamp: header(TIMESTAMP), signature: header(SIGNATURE) };
+            let received =
+                ReceivedHeaders { id: header(ID), timestamp: header(TIMESTAMP), signature: header(SIGNATURE) };
             let verdict = received.verify(body, &secrets, seconds(case.now));
             assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.id);
             if case.id == "standard-ok" {
                 let at = seconds(header(TIMESTAMP).parse().unwrap());
-                let ours = Attempt { id: header(ID), at, body }.signature(&secrets);
+                let ours = WebhookAttempt { id: header(ID), at, body }.signature(&secrets);
                 assert_eq!(ours, header(SIGNATURE));
             }
         }
@@ -281,35 +282,38 @@ mod tests {
         let both = Secret::new(format!("whsec_{}\nwhsec_{}\n", STANDARD.encode([1; 32]), STANDARD.encode([2; 24])));
         let both = WebhookSecret::read_all(&both).unwrap();
         let at = seconds(1_775_989_323);
-        let signature = Attempt { id: "d1", at, body: b"{}" }.signature(&both);
+        let signature = WebhookAttempt { id: "d1", at, body: b"{}" }.signature(&both);
         assert_eq!(signature.split(' ').count(), 2);
-        let received = Received { id: "d1", timestamp: "1775989323", signature: &signature };
+        let received = ReceivedHeaders { id: "d1", timestamp: "1775989323", signature: &signature };
         for secret in &both {
             assert_eq!(received.verify(b"{}", std::slice::from_ref(secret), at), Ok(()));
-            assert_eq!(received.verify(b"{ }", std::slice::from_ref(secret), at), Err(Reason::Signature));
+            assert_eq!(received.verify(b"{ }", std::slice::from_ref(secret), at), Err(WebhookFault::Signature));
         }
-        assert_eq!(Received { timestamp: "soon", ..received }.verify(b"{}", &both, at), Err(Reason::Malformed));
-        assert_eq!(received.verify(b"{}", &[], at), Err(Reason::Signature));
+        assert_eq!(
+            ReceivedHeaders { timestamp: "soon", ..received }.verify(b"{}", &both, at),
+            Err(WebhookFault::Malformed)
+        );
+        assert_eq!(received.verify(b"{}", &[], at), Err(WebhookFault::Signature));
     }
 
     #[test]
     fn what_is_no_secret_is_refused_without_being_repeated() {
         let read = |text: &str| WebhookSecret::read_all(&Secret::new(text)).map(|all| all.len());
         for wrong in ["hunter2", "whsec_", "whsec_AAAA", "whsec_not base64", "whsec_hunter2hunter2hunter2hunter2!!"] {
-            assert_eq!(read(wrong), Err(SecretFault::Malformed), "{wrong}");
-            assert!(!SecretFault::Malformed.to_string().contains("hunter2"));
+            assert_eq!(read(wrong), Err(WebhookSecretFault::Malformed), "{wrong}");
+            assert!(!WebhookSecretFault::Malformed.to_string().contains("hunter2"));
         }
-        assert_eq!(read(" \n"), Err(SecretFault::Count));
+        assert_eq!(read(" \n"), Err(WebhookSecretFault::Count));
         let one = format!("whsec_{} ", STANDARD.encode([7; 64]));
         assert_eq!(read(&one.repeat(SECRETS_MAX)), Ok(SECRETS_MAX));
-        assert_eq!(read(&one.repeat(SECRETS_MAX + 1)), Err(SecretFault::Count));
+        assert_eq!(read(&one.repeat(SECRETS_MAX + 1)), Err(WebhookSecretFault::Count));
     }
 
     #[test]
     fn the_token_verifies_under_our_key_set_and_holds_the_hash_of_the_body() {
         let (key, _) = SigningKey::generate(Some("k1")).unwrap();
         let keys_url = Url::parse("https://agents.example/.well-known/jwks.json").unwrap();
-        let attempt = Attempt { id: "d1", at: seconds(1_775_989_323), body: b"{}" };
+        let attempt = WebhookAttempt { id: "d1", at: seconds(1_775_989_323), body: b"{}" };
         let token = attempt.token(&key, &keys_url, ("https://agents.example", "https://hooks.example"), "t1").unwrap();
         let header = jsonwebtoken::decode_header(&token).unwrap();
         assert_eq!((header.kid.as_deref(), header.typ.as_deref()), (Some("k1"), Some("JWT")));

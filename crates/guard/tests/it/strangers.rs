@@ -1,15 +1,15 @@
 //! A text from a stranger is refused, and nothing breaks.
 
 use proptest::prelude::*;
-use sabir_guard::authn::agnt::{Binding, Derivation, Envelope, Ring};
+use sabir_guard::authn::agnt::{BindingRule, EnvelopeContext, KeyDerivation, KeyRing};
 use sabir_guard::authn::basic::Channel;
-use sabir_guard::authn::native_jwt::{Expiry, Settings};
-use sabir_guard::authn::{agnt, api_key, basic, bearer, k1, mtls, native_jwt, process_token};
+use sabir_guard::authn::native_jwt::{ExpiryRule, NativeTokenSettings};
+use sabir_guard::authn::{agnt, api_key, basic, bearer_token, k1, mtls, native_jwt, process_token};
 use sabir_guard::sign::SigningKey;
 use sabir_proto::{Secret, Timestamp};
 
-const ENVELOPE: Envelope<'static> =
-    Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent, moment: None };
+const ENVELOPE: EnvelopeContext<'static> =
+    EnvelopeContext { intent: "i", to: "t", key: "k", binding: BindingRule::IfPresent, sent_at_nanos: None };
 
 fn secret() -> Secret {
     Secret::new("a secret that nobody has guessed yet")
@@ -49,26 +49,26 @@ proptest! {
     ) {
         let now = Timestamp::from_millis(now);
         let secret = secret();
-        let headers = k1::Headers { account: Some("alice"), timestamp: Some(&other), signature: Some(&text) };
+        let headers = k1::XprHeaders { account: Some("alice"), timestamp: Some(&other), signature: Some(&text) };
         // A text that happens to be a signature recovers some key, which belongs to no account.
         let _ = k1::recover(headers, &body, now);
-        let odd = k1::Headers { account: Some(&text), timestamp: Some(&other), signature: Some(&text) };
+        let odd = k1::XprHeaders { account: Some(&text), timestamp: Some(&other), signature: Some(&text) };
         prop_assert!(k1::recover(odd, &body, now).is_err());
 
-        let settings = Settings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: Expiry::Optional };
+        let settings = NativeTokenSettings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: ExpiryRule::Optional };
         prop_assert!(native_jwt::verify(&text, settings, |_| Some(Secret::new("another")), now).is_err());
         let _ = native_jwt::claimed_organisation(&text);
         prop_assert!(process_token::verify(&text, Some(&secret), &other, now).is_err());
 
-        let ring = Ring::new(&secret, Derivation::Hkdf).unwrap();
+        let ring = KeyRing::new(&secret, KeyDerivation::Hkdf).unwrap();
         prop_assert!(agnt::verify(&text, ENVELOPE, &ring, now).is_err());
 
-        let users = [basic::User { name: "a".to_owned(), password: Secret::new("p") }];
+        let users = [basic::BasicUser { name: "a".to_owned(), password: Secret::new("p") }];
         prop_assert!(basic::verify(&text, Channel::Tls, &users).is_none_or(|judged| judged.is_err()));
         prop_assert!(mtls::read(&body).is_err());
         prop_assert!(SigningKey::read(&Secret::new(text.as_str()), None).is_err());
         let _ = api_key::imprint(&text);
-        let _ = bearer(&text);
+        let _ = bearer_token(&text);
     }
 
     #[test]
@@ -76,8 +76,8 @@ proptest! {
         let now = Timestamp::from_millis(millis);
         let token = process_token::make(&secret(), &task, now);
         prop_assert_eq!(process_token::verify(token.expose(), Some(&secret()), &task, now), Ok(()));
-        for kind in [api_key::Kind::Sabir, api_key::Kind::AgntLive, api_key::Kind::AgntTest] {
-            prop_assert_eq!(api_key::Kind::of(api_key::make(kind, random).expose()), Some(kind));
+        for kind in [api_key::KeyKind::Sabir, api_key::KeyKind::AgntLive, api_key::KeyKind::AgntTest] {
+            prop_assert_eq!(api_key::KeyKind::of(api_key::key_text(kind, random).expose()), Some(kind));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A credential with one character changed is another one.
 
-use sabir_client::xpr::Signer;
-use sabir_guard::authn::agnt::{Binding, Derivation, Envelope, Ring};
-use sabir_guard::authn::chain::Authority;
-use sabir_guard::authn::k1::{self, Headers, Weight};
-use sabir_guard::authn::native_jwt::{self, Expiry, Settings};
+use sabir_client::xpr::XprSigner;
+use sabir_guard::authn::agnt::{BindingRule, EnvelopeContext, KeyDerivation, KeyRing};
+use sabir_guard::authn::chain::AccountAuthority;
+use sabir_guard::authn::k1::{self, WeightRule, XprHeaders};
+use sabir_guard::authn::native_jwt::{self, ExpiryRule, NativeTokenSettings};
 use sabir_guard::authn::{agnt, process_token};
 use sabir_proto::canon::agnt::Payload;
 use sabir_proto::k1::PublicKey;
@@ -32,14 +32,14 @@ fn changed(text: &str) -> impl Iterator<Item = String> + '_ {
 
 #[test]
 fn what_our_client_signs_our_guard_accepts_and_any_change_is_refused() {
-    let signer = Signer::new("alice", &Secret::new(WIF)).unwrap();
+    let signer = XprSigner::new("alice", &Secret::new(WIF)).unwrap();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"message/send"}"#;
     let [(_, account), (_, timestamp), (_, signature)] = signer.headers(body.as_bytes(), NOW);
-    let authority = Authority { threshold: 1, keys: vec![(PublicKey::parse(KEY).unwrap(), 1)] };
+    let authority = AccountAuthority { threshold: 1, keys: vec![(PublicKey::parse(KEY).unwrap(), 1)] };
     let judge = |account: &str, timestamp: &str, signature: &str, body: &str| {
-        let headers = Headers { account: Some(account), timestamp: Some(timestamp), signature: Some(signature) };
+        let headers = XprHeaders { account: Some(account), timestamp: Some(timestamp), signature: Some(signature) };
         let signed = k1::recover(headers, body.as_bytes(), now()).ok()?;
-        k1::authorize(signed, &authority, Weight::Threshold).ok()
+        k1::authorize(signed, &authority, WeightRule::Threshold).ok()
     };
     assert!(judge(&account, &timestamp, &signature, body).is_some());
     for other in changed(&signature) {
@@ -61,7 +61,8 @@ fn a_token_with_any_change_is_refused() {
     let secret = Secret::new("shared between the two of us");
     let token = sabir_client::native_token::NativeToken::new("ana@acme.example");
     let token = token.sign(&secret, u64::try_from(NOW).unwrap()).unwrap();
-    let settings = Settings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: Expiry::Optional };
+    let settings =
+        NativeTokenSettings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: ExpiryRule::Optional };
     let judge = |token: &str| native_jwt::verify(token, settings, |_| None, now());
     assert_eq!(judge(token.expose()).unwrap().email, "ana@acme.example");
     for other in changed(token.expose()) {
@@ -80,11 +81,12 @@ fn a_processor_token_with_any_change_is_refused() {
 
 #[test]
 fn a_payload_with_any_change_is_refused_or_says_the_same() {
-    let ring = Ring::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap();
+    let ring = KeyRing::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap();
     let mut payload = Payload::read(r#"{"_ts":1700000000,"_from":"a","limit":5,"q":"x y"}"#).unwrap();
-    let mac = ring.sign(&digest::agnt_signed(&payload));
+    let mac = ring.sign(&digest::agnt_signing_bytes(&payload));
     payload.set("_sig", &Json::of(&mac).unwrap()).unwrap();
-    let envelope = Envelope { intent: "i", to: "t", key: "k", binding: Binding::IfPresent, moment: None };
+    let envelope =
+        EnvelopeContext { intent: "i", to: "t", key: "k", binding: BindingRule::IfPresent, sent_at_nanos: None };
     let text = payload.canonical();
     let judge = |text: &str| agnt::verify(text, envelope, &ring, now());
     assert!(judge(&text).is_ok());

@@ -1,10 +1,10 @@
 //! Payments by a transfer that is on a chain already: looked up, and accepted once.
 
-use super::x402::units;
-use super::{Charge, PaymentProcessor, Promise, Refused};
-use crate::errand::Messenger;
+use super::x402::asset_units;
+use super::{Authorization, Charge, PaymentProcessor, ProcessorError};
+use crate::service_transport::ServiceTransport;
 use sabir_engine::BoxFuture;
-use sabir_gateway::Errand;
+use sabir_gateway::ServiceRequest;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use url::Url;
@@ -30,7 +30,7 @@ pub struct Crypto {
     /// The required confirmations, the transaction's own block included.
     pub confirmations: u64,
     /// The client that calls the chain.
-    pub messenger: Arc<dyn Messenger>,
+    pub transport: Arc<dyn ServiceTransport>,
 }
 
 impl std::fmt::Debug for Crypto {
@@ -40,20 +40,20 @@ impl std::fmt::Debug for Crypto {
 }
 
 impl Crypto {
-    async fn ask(&self, method: &str, params: Value) -> Result<Value, Refused> {
+    async fn call_rpc(&self, method: &str, params: Value) -> Result<Value, ProcessorError> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let post = Some(("application/json", body.to_string()));
-        let errand = Errand { url: self.url.clone(), headers: Vec::new(), post };
-        let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;
+        let errand = ServiceRequest { url: self.url.clone(), headers: Vec::new(), post };
+        let brought = self.transport.send(errand).await.map_err(ProcessorError::Unknown)?;
         let mut said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
         if brought.status != 200 || !said["error"].is_null() || said.get("result").is_none() {
-            return Err(Refused::Unknown(format!("the chain answered {}", brought.status)));
+            return Err(ProcessorError::Unknown(format!("the chain answered {}", brought.status)));
         }
         Ok(said["result"].take())
     }
 
-    async fn look(&self, charge: &Charge) -> Result<Promise, Refused> {
-        let no = Refused::declined;
+    async fn verify_transfer(&self, charge: &Charge) -> Result<Authorization, ProcessorError> {
+        let no = ProcessorError::declined;
         let token = |name| charge.token.text(name).unwrap_or_default();
         let hash = token("transaction").to_ascii_lowercase();
         if token("network") != self.network || !token("asset").eq_ignore_ascii_case(&self.asset) {
@@ -65,8 +65,8 @@ impl Crypto {
         if hash.len() != 66 || !hash.starts_with("0x") || !hash[2..].bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(no("the transaction is no hash".to_owned()));
         }
-        let wanted = units(charge.amount, self.more_digits).ok_or_else(|| no("that is too much".to_owned()))?;
-        let receipt = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
+        let wanted = asset_units(charge.amount, self.more_digits).ok_or_else(|| no("that is too much".to_owned()))?;
+        let receipt = self.call_rpc("eth_getTransactionReceipt", json!([hash])).await?;
         if receipt.is_null() {
             return Err(no("there is no such transaction, or not yet".to_owned()));
         }
@@ -74,24 +74,27 @@ impl Crypto {
             return Err(no("the transaction failed".to_owned()));
         }
         let logs = receipt["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let paid: u128 = logs.iter().filter_map(|log| self.transferred(log)).fold(0, u128::saturating_add);
+        let paid: u128 = logs.iter().filter_map(|log| self.amount_paid_to_us(log)).fold(0, u128::saturating_add);
         if paid < wanted {
             return Err(no(format!("the transaction pays {paid} of {wanted}")));
         }
-        let head = self.ask("eth_blockNumber", json!([])).await?;
+        let head = self.call_rpc("eth_blockNumber", json!([])).await?;
         let (Some(at), Some(head)) = (number(&receipt["blockNumber"]), number(&head)) else {
-            return Err(Refused::Unknown("the chain does not say how far it is".into()));
+            return Err(ProcessorError::Unknown("the chain does not say how far it is".into()));
         };
         let deep = head.saturating_sub(at) + u128::from(head >= at);
         if deep < u128::from(self.confirmations) {
             let details = json!({"confirmations": u64::try_from(deep).unwrap_or(0), "needed": self.confirmations});
-            return Err(Refused::Declined("the transaction is too recent; try again later".into(), Some(details)));
+            return Err(ProcessorError::Declined(
+                "the transaction is too recent; try again later".into(),
+                Some(details),
+            ));
         }
-        Ok(Promise { reference: hash })
+        Ok(Authorization { reference: hash })
     }
 
     /// The amount that a line of the chain's log pays to us.
-    fn transferred(&self, log: &Value) -> Option<u128> {
+    fn amount_paid_to_us(&self, log: &Value) -> Option<u128> {
         let topics = log["topics"].as_array()?;
         let topic = |at: usize| topics.get(at).and_then(Value::as_str);
         let to = topic(2)?.get(26..)?;
@@ -114,22 +117,22 @@ impl PaymentProcessor for Crypto {
         "crypto"
     }
 
-    fn once(&self, charge: &Charge) -> Option<String> {
+    fn single_use_key(&self, charge: &Charge) -> Option<String> {
         let hash = charge.token.text("transaction").unwrap_or_default().to_ascii_lowercase();
         Some(format!("crypto:{}:{hash}", self.network))
     }
 
-    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
-        Box::pin(self.look(charge))
+    fn authorize<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Authorization, ProcessorError>> {
+        Box::pin(self.verify_transfer(charge))
     }
 
-    fn capture<'a>(&'a self, _: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+    fn capture<'a>(&'a self, _: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, ProcessorError>> {
         // The money was transferred before the authorisation.
         let receipt = json!({"processor": "crypto", "network": self.network, "transaction": reference});
         Box::pin(std::future::ready(Ok(receipt)))
     }
 
-    fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+    fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), ProcessorError>> {
         if reference.is_some() {
             tracing::warn!(payment = %charge.id, "a transfer on a chain cannot be taken back; pay it back by hand");
         }

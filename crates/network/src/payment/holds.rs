@@ -5,7 +5,7 @@
 
 use sabir_proto::Timestamp;
 use sabir_store::{
-    AppendError, BookingStatus, Effect, Ledger, PaymentStatus, PaymentStep, Refusal, Step, StoreError, TaskLog,
+    AppendError, BookingStatus, Effect, Ledger, LedgerError, PaymentStatus, PaymentStep, Step, StoreError, TaskLog,
 };
 
 /// Holds that are examined in one pass.
@@ -15,7 +15,7 @@ const HOLDS_MAX: usize = 1000;
 /// meanwhile is left as `voiding`, and an operator has to void it.
 pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestamp) -> Result<u64, StoreError> {
     let mut released = 0;
-    for booking in ledger.held_bookings(now, HOLDS_MAX).await? {
+    for booking in ledger.expired_holds(now, HOLDS_MAX).await? {
         let Some(stored) = log.load(booking.id).await? else { continue };
         if !stored.state.is_settled() {
             continue;
@@ -34,10 +34,10 @@ pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestam
                 receipt: None,
             })));
         }
-        match log.append(Step::bare(booking.id, effects)).await {
+        match log.append(Step::effects_only(booking.id, effects)).await {
             Ok(()) => released += 1,
             // Another process moved it first.
-            Err(AppendError::Ledger(Refusal::BookingMoved | Refusal::PaymentMoved)) => {}
+            Err(AppendError::Ledger(LedgerError::BookingMoved | LedgerError::PaymentMoved)) => {}
             Err(AppendError::Store(error)) => return Err(error),
             Err(other) => tracing::warn!(booking = %booking.id, %other, "a hold cannot be given back"),
         }

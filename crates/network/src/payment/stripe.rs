@@ -1,9 +1,9 @@
 //! Stripe: payment intents that are authorised first and captured later.
 
-use super::{Charge, PaymentProcessor, Promise, Refused};
-use crate::errand::{Messenger, form};
+use super::{Authorization, Charge, PaymentProcessor, ProcessorError};
+use crate::service_transport::{ServiceTransport, encode_form};
 use sabir_engine::BoxFuture;
-use sabir_gateway::{Brought, Errand};
+use sabir_gateway::{ServiceRequest, ServiceResponse};
 use sabir_proto::Secret;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub const STRIPE_VERSION: &str = "2025-03-31.basil";
 pub struct Stripe {
     url: Url,
     key: Secret,
-    messenger: Arc<dyn Messenger>,
+    transport: Arc<dyn ServiceTransport>,
 }
 
 impl std::fmt::Debug for Stripe {
@@ -27,16 +27,20 @@ impl std::fmt::Debug for Stripe {
 }
 
 /// A payment intent of Stripe's, or why there is none.
-type Said = Result<Value, Refused>;
+type StripeResult = Result<Value, ProcessorError>;
 
 impl Stripe {
     /// A client for an account at this URL, with its secret key.
-    pub fn new(url: Url, key: Secret, messenger: Arc<dyn Messenger>) -> Self {
-        Self { url, key, messenger }
+    pub fn new(url: Url, key: Secret, transport: Arc<dyn ServiceTransport>) -> Self {
+        Self { url, key, transport }
     }
 
     /// Calls Stripe; a POST with the same idempotency key is done once.
-    pub(crate) async fn ask(&self, path: &str, post: Option<(&[(&str, &str)], &str)>) -> Result<Brought, String> {
+    pub(crate) async fn call(
+        &self,
+        path: &str,
+        post: Option<(&[(&str, &str)], &str)>,
+    ) -> Result<ServiceResponse, String> {
         let url = self.url.join(path).map_err(|_| "the address of Stripe cannot be called".to_owned())?;
         let mut headers = vec![
             ("authorization", Secret::new(format!("Bearer {}", self.key.expose()))),
@@ -44,37 +48,37 @@ impl Stripe {
         ];
         let post = post.map(|(members, once)| {
             headers.push(("idempotency-key", Secret::new(once)));
-            ("application/x-www-form-urlencoded", form(members))
+            ("application/x-www-form-urlencoded", encode_form(members))
         });
-        self.messenger.run(Errand { url, headers, post }).await
+        self.transport.send(ServiceRequest { url, headers, post }).await
     }
 
-    async fn intent(&self, path: &str, post: Option<(&[(&str, &str)], &str)>) -> Said {
-        let brought = self.ask(path, post).await.map_err(Refused::Unknown)?;
+    async fn call_payment_intent(&self, path: &str, post: Option<(&[(&str, &str)], &str)>) -> StripeResult {
+        let brought = self.call(path, post).await.map_err(ProcessorError::Unknown)?;
         let body: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
         match brought.status {
             200..=299 if body["id"].is_string() && body["status"].is_string() => Ok(body),
             // The same request is being processed, or the rate limit is reached.
-            409 | 429 => Err(Refused::Unknown(format!("Stripe answered {}", brought.status))),
+            409 | 429 => Err(ProcessorError::Unknown(format!("Stripe answered {}", brought.status))),
             402 => {
                 let words = body["error"]["message"].as_str().unwrap_or("the payment was declined").to_owned();
                 let code = body["error"]["decline_code"].as_str().or(body["error"]["code"].as_str());
-                Err(Refused::Declined(words, code.map(|code| json!({"decline_code": code}))))
+                Err(ProcessorError::Declined(words, code.map(|code| json!({"decline_code": code}))))
             }
             400..=499 => {
                 let code = body["error"]["code"].as_str().unwrap_or("invalid_request").to_owned();
                 tracing::warn!(status = brought.status, code, "Stripe refuses a request");
-                Err(Refused::Declined("the payment was refused".into(), Some(json!({"code": code}))))
+                Err(ProcessorError::Declined("the payment was refused".into(), Some(json!({"code": code}))))
             }
-            status => Err(Refused::Unknown(format!("Stripe answered {status}"))),
+            status => Err(ProcessorError::Unknown(format!("Stripe answered {status}"))),
         }
     }
 
-    async fn found(&self, reference: &str) -> Said {
-        self.intent(&format!("v1/payment_intents/{reference}"), None).await
+    async fn fetch_payment_intent(&self, reference: &str) -> StripeResult {
+        self.call_payment_intent(&format!("v1/payment_intents/{reference}"), None).await
     }
 
-    async fn create(&self, charge: &Charge, method: &str) -> Said {
+    async fn create(&self, charge: &Charge, method: &str) -> StripeResult {
         let (id, amount) = (charge.id.to_string(), charge.amount.to_string());
         let members = [
             ("amount", &*amount),
@@ -86,20 +90,20 @@ impl Stripe {
             ("automatic_payment_methods[allow_redirects]", "never"),
             ("metadata[payment_id]", &*id),
         ];
-        self.intent("v1/payment_intents", Some((&members, &format!("pay-{id}")))).await
+        self.call_payment_intent("v1/payment_intents", Some((&members, &format!("pay-{id}")))).await
     }
 
     /// The authorisation that a payment intent stands for.
-    fn promised(charge: &Charge, intent: &Value) -> Result<Promise, Refused> {
+    fn authorization_of(charge: &Charge, intent: &Value) -> Result<Authorization, ProcessorError> {
         let status = intent["status"].as_str().unwrap_or_default();
         let same = intent["amount"].as_u64() == Some(charge.amount)
             && intent["currency"].as_str().is_some_and(|code| code.eq_ignore_ascii_case(&charge.currency));
         let reference = intent["id"].as_str().unwrap_or_default().to_owned();
         match status {
-            "requires_capture" if same => Ok(Promise { reference }),
-            "processing" => Err(Refused::Unknown("Stripe is still at it".into())),
-            _ if !same => Err(Refused::declined("the payment intent is for another amount")),
-            _ => Err(Refused::Declined(
+            "requires_capture" if same => Ok(Authorization { reference }),
+            "processing" => Err(ProcessorError::Unknown("Stripe is still at it".into())),
+            _ if !same => Err(ProcessorError::declined("the payment intent is for another amount")),
+            _ => Err(ProcessorError::Declined(
                 format!("the payment cannot be made like this: it {}", status.replace('_', " ")),
                 Some(json!({"status": status})),
             )),
@@ -108,7 +112,7 @@ impl Stripe {
 }
 
 /// Whether a text is an id of Stripe's, which may go into a path.
-fn is_name(text: &str) -> bool {
+fn is_stripe_id(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
@@ -117,30 +121,30 @@ impl PaymentProcessor for Stripe {
         "stripe"
     }
 
-    fn once(&self, charge: &Charge) -> Option<String> {
+    fn single_use_key(&self, charge: &Charge) -> Option<String> {
         charge.token.text("payment_intent").map(|intent| format!("stripe:{intent}"))
     }
 
-    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+    fn authorize<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Authorization, ProcessorError>> {
         Box::pin(async move {
             let intent = match (charge.token.text("payment_method"), charge.token.text("payment_intent")) {
                 (Some(method), _) => self.create(charge, method).await?,
-                (None, Some(intent)) if is_name(intent) => self.found(intent).await?,
-                _ => return Err(Refused::declined("the token names no payment of Stripe's")),
+                (None, Some(intent)) if is_stripe_id(intent) => self.fetch_payment_intent(intent).await?,
+                _ => return Err(ProcessorError::declined("the token names no payment of Stripe's")),
             };
-            Self::promised(charge, &intent)
+            Self::authorization_of(charge, &intent)
         })
     }
 
-    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, ProcessorError>> {
         Box::pin(async move {
             let path = format!("v1/payment_intents/{reference}/capture");
-            let asked = self.intent(&path, Some((&[], &format!("capture-{}", charge.id)))).await;
+            let asked = self.call_payment_intent(&path, Some((&[], &format!("capture-{}", charge.id)))).await;
             let intent = match asked {
                 // It may have been captured when an earlier response was lost.
-                Err(Refused::Declined(words, details)) => match self.found(reference).await? {
+                Err(ProcessorError::Declined(words, details)) => match self.fetch_payment_intent(reference).await? {
                     intent if intent["status"] == "succeeded" => intent,
-                    _ => return Err(Refused::Declined(words, details)),
+                    _ => return Err(ProcessorError::Declined(words, details)),
                 },
                 other => other?,
             };
@@ -152,31 +156,31 @@ impl PaymentProcessor for Stripe {
                     "amount": charge.amount,
                     "currency": charge.currency,
                 })),
-                Some("processing") => Err(Refused::Unknown("Stripe is still at it".into())),
-                _ => Err(Refused::declined("the money could not be taken")),
+                Some("processing") => Err(ProcessorError::Unknown("Stripe is still at it".into())),
+                _ => Err(ProcessorError::declined("the money could not be taken")),
             }
         })
     }
 
-    fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+    fn void<'a>(&'a self, charge: &'a Charge, reference: Option<&'a str>) -> BoxFuture<'a, Result<(), ProcessorError>> {
         Box::pin(async move {
             let reference = match (reference, charge.token.text("payment_method")) {
                 (Some(reference), _) => reference.to_owned(),
                 // Repeating the request under the same id shows whether there is anything to void.
                 (None, Some(method)) => match self.create(charge, method).await {
                     Ok(intent) => intent["id"].as_str().unwrap_or_default().to_owned(),
-                    Err(Refused::Declined(..)) => return Ok(()),
+                    Err(ProcessorError::Declined(..)) => return Ok(()),
                     Err(unknown) => return Err(unknown),
                 },
                 // A payment intent that the caller made is the caller's to cancel.
                 (None, None) => return Ok(()),
             };
             let path = format!("v1/payment_intents/{reference}/cancel");
-            match self.intent(&path, Some((&[], &format!("void-{}", charge.id)))).await {
+            match self.call_payment_intent(&path, Some((&[], &format!("void-{}", charge.id)))).await {
                 Ok(_) => Ok(()),
-                Err(Refused::Declined(words, _)) => match self.found(&reference).await? {
-                    intent if intent["status"] == "requires_capture" => Err(Refused::Unknown(words)),
-                    intent if intent["status"] == "succeeded" => Err(Refused::Unknown("it was captured".into())),
+                Err(ProcessorError::Declined(words, _)) => match self.fetch_payment_intent(&reference).await? {
+                    intent if intent["status"] == "requires_capture" => Err(ProcessorError::Unknown(words)),
+                    intent if intent["status"] == "succeeded" => Err(ProcessorError::Unknown("it was captured".into())),
                     _ => Ok(()),
                 },
                 Err(unknown) => Err(unknown),

@@ -1,9 +1,9 @@
 //! x402: a signed transfer that a facilitator verifies, and settles in the last step, since it cannot be taken back.
 
-use super::{Charge, PaymentProcessor, Promise, Refused};
-use crate::errand::Messenger;
+use super::{Authorization, Charge, PaymentProcessor, ProcessorError};
+use crate::service_transport::ServiceTransport;
 use sabir_engine::BoxFuture;
-use sabir_gateway::Errand;
+use sabir_gateway::ServiceRequest;
 use sabir_proto::Secret;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct X402 {
     /// Further data of the scheme, such as the asset's name and version.
     pub extra: Map<String, Value>,
     /// The client that calls the facilitator.
-    pub messenger: Arc<dyn Messenger>,
+    pub transport: Arc<dyn ServiceTransport>,
 }
 
 impl std::fmt::Debug for X402 {
@@ -42,17 +42,18 @@ impl std::fmt::Debug for X402 {
 }
 
 /// An amount of a currency in units of an asset with more digits.
-pub(super) fn units(amount: u64, more_digits: u32) -> Option<u128> {
+pub(super) fn asset_units(amount: u64, more_digits: u32) -> Option<u128> {
     10u128.checked_pow(more_digits)?.checked_mul(u128::from(amount))
 }
 
 impl X402 {
     /// Our payment terms. The terms that the payer accepted are compared with these.
-    fn requirements(&self, charge: &Charge) -> Result<Value, Refused> {
+    fn requirements(&self, charge: &Charge) -> Result<Value, ProcessorError> {
         if charge.currency != self.currency {
-            return Err(Refused::declined(format!("only {} is paid like this", self.currency)));
+            return Err(ProcessorError::declined(format!("only {} is paid like this", self.currency)));
         }
-        let amount = units(charge.amount, self.more_digits).ok_or_else(|| Refused::declined("that is too much"))?;
+        let amount =
+            asset_units(charge.amount, self.more_digits).ok_or_else(|| ProcessorError::declined("that is too much"))?;
         Ok(json!({
             "scheme": "exact",
             "network": self.network,
@@ -64,24 +65,29 @@ impl X402 {
         }))
     }
 
-    fn declined(&self, words: &str, requirements: &Value) -> Refused {
-        Refused::Declined(words.into(), Some(json!({"x402Version": 2, "accepts": [requirements]})))
+    fn declined_with_terms(&self, words: &str, requirements: &Value) -> ProcessorError {
+        ProcessorError::Declined(words.into(), Some(json!({"x402Version": 2, "accepts": [requirements]})))
     }
 
-    async fn ask(&self, path: &str, charge: &Charge, requirements: &Value) -> Result<Value, Refused> {
+    async fn call_facilitator(
+        &self,
+        path: &str,
+        charge: &Charge,
+        requirements: &Value,
+    ) -> Result<Value, ProcessorError> {
         let payload = charge.token.object("payload");
         let body = json!({"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements});
-        let unreachable = |_| Refused::Unknown("the facilitator cannot be called".into());
+        let unreachable = |_| ProcessorError::Unknown("the facilitator cannot be called".into());
         let url = self.url.join(path).map_err(unreachable)?;
         let token = self.token.iter().map(|token| ("authorization", Secret::new(format!("Bearer {}", token.expose()))));
         let post = Some(("application/json", body.to_string()));
-        let errand = Errand { url, headers: token.collect(), post };
-        let brought = self.messenger.run(errand).await.map_err(Refused::Unknown)?;
+        let errand = ServiceRequest { url, headers: token.collect(), post };
+        let brought = self.transport.send(errand).await.map_err(ProcessorError::Unknown)?;
         let said: Value = serde_json::from_slice(&brought.body).unwrap_or(Value::Null);
         // Facilitators refuse with 200 as well as with 400; a refusal counts only as a JSON object.
         match brought.status {
             200..=499 if brought.status != 429 && said.is_object() => Ok(said),
-            status => Err(Refused::Unknown(format!("the facilitator answered {status}"))),
+            status => Err(ProcessorError::Unknown(format!("the facilitator answered {status}"))),
         }
     }
 }
@@ -103,14 +109,14 @@ impl PaymentProcessor for X402 {
         "x402"
     }
 
-    fn once(&self, charge: &Charge) -> Option<String> {
+    fn single_use_key(&self, charge: &Charge) -> Option<String> {
         let text = |name: &str| authorization(charge)?.get(name)?.as_str().map(str::to_ascii_lowercase);
         // Without a readable nonce, a digest of the whole token is used.
         let nonce = text("from").zip(text("nonce")).map(|(from, nonce)| format!("{from}:{nonce}"));
         Some(format!("x402:{}:{}", self.network, nonce.unwrap_or_else(|| charge.token.digest())))
     }
 
-    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+    fn authorize<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Authorization, ProcessorError>> {
         Box::pin(async move {
             let requirements = self.requirements(charge)?;
             let accepted = charge.token.object("payload").and_then(|payload| payload.get("accepted"));
@@ -120,27 +126,27 @@ impl PaymentProcessor for X402 {
             let to = same(transfer.and_then(|all| all.get("to")), &requirements["payTo"]);
             let value = same(transfer.and_then(|all| all.get("value")), &requirements["amount"]);
             if !agrees || !to || !value {
-                return Err(self.declined("the payment is not what is asked for here", &requirements));
+                return Err(self.declined_with_terms("the payment is not what is asked for here", &requirements));
             }
-            let said = self.ask("verify", charge, &requirements).await?;
+            let said = self.call_facilitator("verify", charge, &requirements).await?;
             match said["isValid"].as_bool() {
                 Some(true) => {
                     let nonce = transfer.and_then(|all| all.get("nonce")).and_then(Value::as_str);
-                    Ok(Promise { reference: nonce.map_or_else(|| charge.token.digest(), str::to_owned) })
+                    Ok(Authorization { reference: nonce.map_or_else(|| charge.token.digest(), str::to_owned) })
                 }
                 Some(false) => {
                     let why = said["invalidReason"].as_str().unwrap_or("the payment is not valid");
-                    Err(self.declined(why, &requirements))
+                    Err(self.declined_with_terms(why, &requirements))
                 }
-                None => Err(Refused::Unknown("the facilitator does not say".into())),
+                None => Err(ProcessorError::Unknown("the facilitator does not say".into())),
             }
         })
     }
 
-    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, ProcessorError>> {
         Box::pin(async move {
             let requirements = self.requirements(charge)?;
-            let said = self.ask("settle", charge, &requirements).await?;
+            let said = self.call_facilitator("settle", charge, &requirements).await?;
             match said["success"].as_bool() {
                 Some(true) => Ok(json!({
                     "processor": "x402",
@@ -153,14 +159,14 @@ impl PaymentProcessor for X402 {
                     let why = said["errorReason"].as_str().unwrap_or("the payment could not be settled");
                     let used = ["nonce", "already", "duplicate"].iter().any(|word| why.contains(word));
                     // An earlier settlement of ours may have used the nonce when its response was lost.
-                    Err(if used { Refused::Unknown(why.to_owned()) } else { Refused::declined(why) })
+                    Err(if used { ProcessorError::Unknown(why.to_owned()) } else { ProcessorError::declined(why) })
                 }
-                None => Err(Refused::Unknown("the facilitator does not say".into())),
+                None => Err(ProcessorError::Unknown("the facilitator does not say".into())),
             }
         })
     }
 
-    fn void<'a>(&'a self, _: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+    fn void<'a>(&'a self, _: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), ProcessorError>> {
         // A transfer that is not settled expires by itself.
         Box::pin(std::future::ready(Ok(())))
     }

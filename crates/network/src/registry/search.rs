@@ -4,7 +4,7 @@
 //! whether they are available and how often they answered, then by fee, then by name: the same query has the same
 //! result everywhere.
 
-use super::{Entry, Registry};
+use super::{NetworkRegistry, RegistryEntry};
 use crate::record::Coverage;
 use sabir_proto::Timestamp;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ pub const RESULTS_MAX: usize = 100;
 
 /// A query for networks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Query {
+pub struct NetworkQuery {
     /// Only networks that accept this intent.
     pub intent: Option<String>,
     /// Only networks with venues of this category.
@@ -31,7 +31,7 @@ pub struct Query {
 
 /// How closely a network names a place, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Match {
+pub enum PlaceMatch {
     /// The network names it as a city.
     City,
     /// The network names it as an area.
@@ -39,37 +39,37 @@ pub enum Match {
     /// The network names it as a country.
     Country,
     /// The network names no places, so it may cover this one.
-    Unsaid,
+    Unspecified,
 }
 
 /// The health of a network, as this server has observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct NetworkHealth {
     /// Whether the circuit breaker lets calls through.
-    pub open: bool,
+    pub is_available: bool,
     /// How many of a thousand envelopes it answered.
     pub answered_permille: u32,
 }
 
-impl Match {
+impl PlaceMatch {
     fn of(coverage: &Coverage, location: Option<&str>) -> Option<Self> {
-        let Some(location) = location else { return Some(Self::Unsaid) };
+        let Some(location) = location else { return Some(Self::Unspecified) };
         let lists =
             [(&coverage.cities, Self::City), (&coverage.areas, Self::Area), (&coverage.countries, Self::Country)];
         let named = lists.iter().find(|(list, _)| has(list, location)).map(|(_, how)| *how);
-        named.or_else(|| lists.iter().all(|(list, _)| list.is_empty()).then_some(Self::Unsaid))
+        named.or_else(|| lists.iter().all(|(list, _)| list.is_empty()).then_some(Self::Unspecified))
     }
 }
 
-impl Registry {
+impl NetworkRegistry {
     /// The matching networks, and how many to skip for the next page if there is one.
     pub fn search(
         &self,
-        query: &Query,
+        query: &NetworkQuery,
         now: Timestamp,
-        standing: impl Fn(&str) -> Standing,
-    ) -> (Vec<Entry>, Option<usize>) {
-        let fits = |entry: &Entry| {
+        standing: impl Fn(&str) -> NetworkHealth,
+    ) -> (Vec<RegistryEntry>, Option<usize>) {
+        let fits = |entry: &RegistryEntry| {
             let record = &entry.record;
             let says =
                 |list: &[String], wanted: &Option<String>| wanted.as_deref().is_none_or(|wanted| has(list, wanted));
@@ -83,9 +83,9 @@ impl Registry {
             .into_iter()
             .filter(fits)
             .filter_map(|entry| {
-                let near = Match::of(&entry.record.coverage, query.location.as_deref())?;
+                let near = PlaceMatch::of(&entry.record.coverage, query.location.as_deref())?;
                 let unsaid = query.category.is_some() && entry.record.coverage.categories.is_empty();
-                let Standing { open, answered_permille } = standing(&entry.record.network_id);
+                let NetworkHealth { is_available: open, answered_permille } = standing(&entry.record.network_id);
                 #[expect(clippy::cast_possible_truncation, reason = "a percentage")]
                 let fee = (entry.record.pricing.fee_pct * 1000.0) as i64;
                 let rank = (near, unsaid, !open, Reverse(answered_permille), fee, entry.record.network_id.clone());

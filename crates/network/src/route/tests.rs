@@ -1,5 +1,5 @@
 use super::*;
-use sabir_guard::authn::agnt::Derivation;
+use sabir_guard::authn::agnt::KeyDerivation;
 use sabir_proto::{Json, Secret};
 use serde_json::json;
 
@@ -7,10 +7,10 @@ fn object(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn found(id: &str, venues: &[&str]) -> Heard {
+fn answer_with(id: &str, venues: &[&str]) -> PeerAnswer {
     let venues: Vec<Value> = venues.iter().map(|name| json!({"id": name})).collect();
     let answer = json!({"count": venues.len(), "venues": venues, "fee_pct": 7.0, "expires_at": "2026-04-02T10:05:00Z"});
-    Heard { id: id.into(), answer: Ok(object(&answer)) }
+    PeerAnswer { id: id.into(), answer: Ok(object(&answer)) }
 }
 
 fn names(answer: &Map<String, Value>) -> Vec<String> {
@@ -20,18 +20,23 @@ fn names(answer: &Map<String, Value>) -> Vec<String> {
 
 #[test]
 fn networks_take_turns_and_every_venue_says_where_it_is_from() {
-    let heard =
-        || vec![found("network:a", &["1", "2", "3"]), found("network:b", &["1"]), found("network:c", &["4", "5"])];
-    let all = gather(heard(), 10);
+    let heard = || {
+        vec![
+            answer_with("network:a", &["1", "2", "3"]),
+            answer_with("network:b", &["1"]),
+            answer_with("network:c", &["4", "5"]),
+        ]
+    };
+    let all = merge_answers(heard(), 10);
     assert_eq!(names(&all), ["network:a/1", "network:b/1", "network:c/4", "network:a/2", "network:c/5", "network:a/3"]);
     assert_eq!((&all["count"], &all["partial"], &all["fee_pct"]), (&json!(6), &json!(false), &json!(7.0)));
-    let few = gather(heard(), 2);
+    let few = merge_answers(heard(), 2);
     assert_eq!((names(&few).len(), &few["count"]), (2, &json!(2)));
 }
 
 #[test]
 fn who_is_missing_is_named_and_so_is_who_is_missing_behind_somebody() {
-    let down = Heard { id: "network:d".into(), answer: Err(Problem::new(ProblemCode::TtlExceeded, "late")) };
+    let down = PeerAnswer { id: "network:d".into(), answer: Err(Problem::new(ProblemCode::TtlExceeded, "late")) };
     // The result that another network merged is passed on with its name.
     let through_b = json!({
         "venues": [{"id": "1", "network": "network:b"}, {"id": "9", "network": "network:c"}], "count": 2,
@@ -41,8 +46,8 @@ fn who_is_missing_is_named_and_so_is_who_is_missing_behind_somebody() {
         ],
         "partial": true, "expires_at": "2026-04-02T10:04:00Z"
     });
-    let b = Heard { id: "network:b".into(), answer: Ok(object(&through_b)) };
-    let all = gather(vec![found("network:a", &["1"]), b, found("network:c", &["9"]), down], 10);
+    let b = PeerAnswer { id: "network:b".into(), answer: Ok(object(&through_b)) };
+    let all = merge_answers(vec![answer_with("network:a", &["1"]), b, answer_with("network:c", &["9"]), down], 10);
     assert_eq!(names(&all), ["network:a/1", "network:b/1", "network:c/9"], "who came by two ways is told once");
     let networks = all["networks"].as_array().unwrap().iter();
     let networks: Vec<(&Value, &Value)> = networks.map(|said| (&said["network"], &said["status"])).collect();
@@ -64,62 +69,71 @@ fn who_is_missing_is_named_and_so_is_who_is_missing_behind_somebody() {
 
 #[test]
 fn whatever_an_answer_is_it_is_put_in() {
-    let odd = |answer: &Value| Heard { id: "network:b".into(), answer: Ok(object(answer)) };
+    let odd = |answer: &Value| PeerAnswer { id: "network:b".into(), answer: Ok(object(answer)) };
     for answer in [
         json!({}),
         json!({"venues": 7}),
         json!({"venues": [1, null]}),
         json!({"venues": [], "networks": [7, {"network": 1}]}),
     ] {
-        let all = gather(vec![found("network:a", &["1"]), odd(&answer)], 5);
+        let all = merge_answers(vec![answer_with("network:a", &["1"]), odd(&answer)], 5);
         assert_eq!(names(&all), ["network:a/1"], "{answer}");
     }
     // Another network cannot answer for us.
     let posing = odd(&json!({"venues": [{"id": "2", "network": "network:a"}]}));
-    let all = gather(vec![found("network:a", &["1"]), posing], 5);
+    let all = merge_answers(vec![answer_with("network:a", &["1"]), posing], 5);
     assert_eq!(all["venues"][1]["through"], "network:b");
 }
 
-fn errand(from: &str, key: &str) -> Errand {
-    Errand {
+fn request(from: &str, key: &str) -> ForwardedRequest {
+    ForwardedRequest {
         from: from.into(),
         to: "venue".into(),
         intent: Intent::BookingConfirm,
         payload: Object::new(Json::parse("{}").unwrap()).unwrap(),
         correlation: None,
-        timestamp: Moment::parse("2026-04-02T10:22:03.123456Z"),
+        timestamp: NanoTimestamp::parse("2026-04-02T10:22:03.123456Z"),
         via: Vec::new(),
         key: key.into(),
-        begun: Instant::now(),
-        time: None,
+        received_at: Instant::now(),
+        time_max: None,
         now: Timestamp::from_millis(0),
     }
 }
 
 #[test]
 fn a_repetition_has_the_same_timestamp_and_another_caller_another() {
-    let one = errand("a", "k1").own_timestamp();
-    assert_eq!(one, errand("a", "k1").own_timestamp());
+    let one = request("a", "k1").disambiguated_timestamp();
+    assert_eq!(one, request("a", "k1").disambiguated_timestamp());
     assert!(one.to_string().starts_with("2026-04-02T10:22:03.123456"), "{one}");
-    let others = [errand("b", "k1"), errand("a", "k2"), errand("ak1", "")].map(|errand| errand.own_timestamp());
+    let others =
+        [request("b", "k1"), request("a", "k2"), request("ak1", "")].map(|errand| errand.disambiguated_timestamp());
     assert!(others.iter().all(|other| *other != one), "{others:?}");
 }
 
 #[test]
 fn a_way_is_known_by_its_neighbour() {
-    let ring = Arc::new(Ring::new(&Secret::new("k".repeat(32)), Derivation::Raw).unwrap());
+    let ring = Arc::new(KeyRing::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap());
     let egress = sabir_gateway::Egress::public();
-    let envoy = Envoy::new(egress, &sabir_gateway::Tls::default(), sabir_gateway::Metrics::of_venues()).unwrap();
+    let envoy =
+        EnvelopeSender::new(egress, &sabir_gateway::Tls::default(), sabir_gateway::Metrics::for_venues()).unwrap();
     let now = Timestamp::from_millis(crate::record::tests::NOW);
-    let registry = Arc::new(Registry::new("network:a", now));
+    let registry = Arc::new(NetworkRegistry::new("network:a", now));
     let at = Url::parse("https://b.example/a2a/v1").unwrap();
-    let mail = Some(Mailing::Direct { at, key: None });
-    let b = Neighbour { id: "network:b".into(), mail, key: None, ring: ring.clone(), via: true, registry: None };
+    let mail = Some(EnvelopeRoute::Direct { endpoint: at, key: None });
+    let b = ConfiguredPeer {
+        id: "network:b".into(),
+        route: mail,
+        key: None,
+        ring: ring.clone(),
+        accepts_forwarded: true,
+        registry: None,
+    };
     let routes = Routes::new(("network:a".into(), "k".into()), Some(ring), envoy, registry, vec![b], 4);
-    assert!(routes.leads_to("network:b", now));
-    assert!(!routes.leads_to("network:a", now) && !routes.leads_to("network:c", now));
-    assert_eq!(routes.standing("network:b"), Standing { open: true, answered_permille: 1000 });
-    routes.count::<()>("network:b", &Err(Problem::new(ProblemCode::TtlExceeded, "late")));
-    routes.count::<()>("network:b", &Err(Problem::new(ProblemCode::SlotUnavailable, "an answer")));
-    assert_eq!(routes.standing("network:b").answered_permille, 500);
+    assert!(routes.has_route("network:b", now));
+    assert!(!routes.has_route("network:a", now) && !routes.has_route("network:c", now));
+    assert_eq!(routes.health("network:b"), NetworkHealth { is_available: true, answered_permille: 1000 });
+    routes.count_answer::<()>("network:b", &Err(Problem::new(ProblemCode::TtlExceeded, "late")));
+    routes.count_answer::<()>("network:b", &Err(Problem::new(ProblemCode::SlotUnavailable, "an answer")));
+    assert_eq!(routes.health("network:b").answered_permille, 500);
 }

@@ -1,21 +1,21 @@
 //! Payments with bookings: whatever fails, there is no payment without a booking and no booking without a payment.
 
-use sabir_engine::{BoxFuture, Engine, Limits, Metrics, Resident};
-use sabir_network::payment::{Caps, Cashier, Charge, PaymentProcessor, Promise, Refused};
+use sabir_engine::{BoxFuture, Engine, HostedAgent, Limits, Metrics};
+use sabir_network::payment::{Authorization, Charge, PaymentCaps, PaymentProcessor, PaymentService, ProcessorError};
 use sabir_network::payment::{HOLD_TIME, release_holds};
-use sabir_network::{Strangers, Terms as NetworkTerms, VenueAgent};
+use sabir_network::{NetworkAgent, NetworkTerms, NoKeyHolders};
 use sabir_proto::agnt::ProblemCode;
 use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage,
-    Sent, Task, TaskId, TaskState, Tenant, Terms, ToolMode,
+    SendReply, ServiceParameters, Task, TaskId, TaskState, Tenant, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{
     Billing as _, BookingStatus, Fee, Ledger as _, PaymentStatus, Payments as _, Scope, Slot, Venue, VenueListing,
 };
-use sabir_testkit::chance::Chance;
 use sabir_testkit::host::SimHost;
-use sabir_testkit::sim::executor::{Executor, Stepped};
+use sabir_testkit::seeded_rng::SeededRng;
+use sabir_testkit::sim::executor::{Executor, StepResult};
 use sabir_testkit::wait::wait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -32,20 +32,20 @@ struct Account {
 
 /// How the bank behaves.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mood {
+struct BankBehaviour {
     declines: bool,
     declines_capture: bool,
     /// The number of responses that are lost after the request was done.
     loses: u32,
     /// The bank never answers.
-    dead: bool,
+    never_answers: bool,
 }
 
 /// A bank that does each operation once under one id.
 #[derive(Clone)]
 struct Bank {
     executor: Executor,
-    mood: Mood,
+    mood: BankBehaviour,
     accounts: Arc<Mutex<BTreeMap<TaskId, Account>>>,
     lost: Arc<Mutex<u32>>,
 }
@@ -54,18 +54,18 @@ impl Bank {
     async fn serve<T>(
         &self,
         charge: &Charge,
-        act: impl FnOnce(&mut Account) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
+        act: impl FnOnce(&mut Account) -> Result<T, ProcessorError>,
+    ) -> Result<T, ProcessorError> {
         self.executor.sleep(Duration::from_millis(10)).await;
-        if self.mood.dead {
-            return Err(Refused::Unknown("nobody answers".into()));
+        if self.mood.never_answers {
+            return Err(ProcessorError::Unknown("nobody answers".into()));
         }
         let done = act(self.accounts.lock().unwrap().entry(charge.id).or_default());
         self.executor.sleep(Duration::from_millis(10)).await;
         let mut lost = self.lost.lock().unwrap();
         if *lost < self.mood.loses {
             *lost += 1;
-            return Err(Refused::Unknown("the answer got lost".into()));
+            return Err(ProcessorError::Unknown("the answer got lost".into()));
         }
         done
     }
@@ -76,32 +76,32 @@ impl PaymentProcessor for Bank {
         "test"
     }
 
-    fn once(&self, charge: &Charge) -> Option<String> {
+    fn single_use_key(&self, charge: &Charge) -> Option<String> {
         charge.token.text("outcome").filter(|word| *word != "any").map(str::to_owned)
     }
 
-    fn promise<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Promise, Refused>> {
+    fn authorize<'a>(&'a self, charge: &'a Charge) -> BoxFuture<'a, Result<Authorization, ProcessorError>> {
         Box::pin(self.serve(charge, |account| {
             if self.mood.declines {
-                return Err(Refused::declined("not enough money"));
+                return Err(ProcessorError::declined("not enough money"));
             }
             account.promised = true;
-            Ok(Promise { reference: format!("ref-{}", charge.id) })
+            Ok(Authorization { reference: format!("ref-{}", charge.id) })
         }))
     }
 
-    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, Refused>> {
+    fn capture<'a>(&'a self, charge: &'a Charge, reference: &'a str) -> BoxFuture<'a, Result<Value, ProcessorError>> {
         Box::pin(self.serve(charge, move |account| {
             assert!(account.promised && !account.voided, "only what was promised can be taken");
             if self.mood.declines_capture {
-                return Err(Refused::declined("the card was closed"));
+                return Err(ProcessorError::declined("the card was closed"));
             }
             account.captured = 1;
             Ok(json!({"reference": reference}))
         }))
     }
 
-    fn void<'a>(&'a self, charge: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), Refused>> {
+    fn void<'a>(&'a self, charge: &'a Charge, _: Option<&'a str>) -> BoxFuture<'a, Result<(), ProcessorError>> {
         Box::pin(self.serve(charge, |account| {
             assert_eq!(account.captured, 0, "what was taken is not forgotten about");
             account.voided = true;
@@ -110,17 +110,17 @@ impl PaymentProcessor for Bank {
     }
 }
 
-struct World {
+struct PaymentWorld {
     executor: Executor,
     log: Arc<MemoryLog>,
     bank: Bank,
     engine: Engine,
-    resident: Arc<Resident>,
+    resident: Arc<HostedAgent>,
     process: u32,
 }
 
-impl World {
-    fn new(mood: Mood) -> Self {
+impl PaymentWorld {
+    fn new(mood: BankBehaviour) -> Self {
         let (executor, log) = (Executor::new(7), Arc::new(MemoryLog::new()));
         let venue = Venue {
             id: "id-a".into(),
@@ -142,14 +142,15 @@ impl World {
         let slots = vec![Slot { id: "s".into(), time: "noon".into(), capacity: 1, taken: 0 }];
         wait(log.import_venues(vec![VenueListing { venue, slots }])).unwrap();
         let bank = Bank { executor: executor.clone(), mood, accounts: Arc::default(), lost: Arc::default() };
-        let caps = Caps { payment_max: Some(5000), day_max: Some(6000) };
-        let cashier = Cashier::new(vec![Arc::new(bank.clone())], caps);
-        let agent = VenueAgent::new(NetworkTerms::default(), log.clone(), Arc::new(Strangers)).with_cashier(cashier);
-        let resident = Arc::new(Resident {
+        let caps = PaymentCaps { payment_max: Some(5000), day_max: Some(6000) };
+        let cashier = PaymentService::new(vec![Arc::new(bank.clone())], caps);
+        let agent =
+            NetworkAgent::new(NetworkTerms::default(), log.clone(), Arc::new(NoKeyHolders)).with_payments(cashier);
+        let resident = Arc::new(HostedAgent {
             name: AgentName::parse("network").unwrap(),
             agent: Arc::new(agent),
             push: true,
-            tools: ToolMode::Full,
+            tool_mode: ToolMode::Full,
         });
         let engine = open(&executor, &log, 1);
         Self { executor, log, bank, engine, resident, process: 1 }
@@ -164,18 +165,18 @@ impl World {
         Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false })
     }
 
-    fn sending(&self, key: &str, payload: &Value) -> impl Future<Output = Result<Sent, Fault>> + Send + 'static {
+    fn sending(&self, key: &str, payload: &Value) -> impl Future<Output = Result<SendReply, Fault>> + Send + 'static {
         let (engine, resident, request) = (self.engine.clone(), self.resident.clone(), self.request(payload));
         let scope =
             Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: resident.name.clone() });
-        let terms = Terms { idempotency_key: Some(key.into()), ..Terms::default() };
+        let terms = ServiceParameters { idempotency_key: Some(key.into()), ..ServiceParameters::default() };
         async move { engine.send(&resident, scope, request, &terms).await }
     }
 
     fn send(&self, key: &str, payload: &Value) -> Result<Task, Fault> {
         match self.executor.block_on(self.sending(key, payload))? {
-            Sent::Task(image, _) => Ok(image.thaw().unwrap()),
-            Sent::Message(message) => panic!("a payment is a task: {message:?}"),
+            SendReply::Task(image, _) => Ok(image.thaw().unwrap()),
+            SendReply::Message(message) => panic!("a payment is a task: {message:?}"),
         }
     }
 
@@ -193,7 +194,7 @@ impl World {
         self.bank.accounts.lock().unwrap().get(&id).cloned().unwrap_or_default()
     }
 
-    fn taken(&self) -> u32 {
+    fn slots_taken(&self) -> u32 {
         wait(self.log.slots("id-a")).unwrap()[0].taken
     }
 
@@ -201,18 +202,18 @@ impl World {
     fn check(&self, task: &Task, note: &str) {
         let payment = wait(self.log.payment(task.id)).unwrap().unwrap();
         let booking = wait(self.log.booking(task.id)).unwrap().unwrap();
-        let (account, tally) = (self.account(task.id), wait(self.log.tally()).unwrap());
+        let (account, tally) = (self.account(task.id), wait(self.log.billing_totals()).unwrap());
         assert_eq!(tally.drift(), 0, "{note}");
         match payment.status {
             PaymentStatus::Captured => {
                 assert_eq!((account.captured, account.voided), (1, false), "{note}");
-                assert_eq!((booking.status, self.taken()), (BookingStatus::Pending, 1), "{note}");
-                assert_eq!((task.status.state, self.log.metered()), (TaskState::Completed, 1), "{note}");
+                assert_eq!((booking.status, self.slots_taken()), (BookingStatus::Pending, 1), "{note}");
+                assert_eq!((task.status.state, self.log.metered_bookings()), (TaskState::Completed, 1), "{note}");
             }
             PaymentStatus::Failed => {
                 assert_eq!(account.captured, 0, "{note}");
-                assert!(account.voided || !account.promised || self.bank.mood.dead, "{note}: {account:?}");
-                assert_eq!((booking.status, self.taken()), (BookingStatus::Cancelled, 0), "{note}");
+                assert!(account.voided || !account.promised || self.bank.mood.never_answers, "{note}: {account:?}");
+                assert_eq!((booking.status, self.slots_taken()), (BookingStatus::Cancelled, 0), "{note}");
                 assert_eq!(task.status.state, TaskState::Rejected, "{note}");
             }
             other => panic!("{note}: a payment does not end as {other:?}"),
@@ -221,7 +222,7 @@ impl World {
 }
 
 fn open(executor: &Executor, log: &Arc<MemoryLog>, process: u32) -> Engine {
-    let host = Arc::new(SimHost::new(executor.clone(), process, Chance::new(process.into())));
+    let host = Arc::new(SimHost::new(executor.clone(), process, SeededRng::new(process.into())));
     let log = log.clone();
     executor.block_on(async move { Engine::open(log, host, Limits::default(), Metrics::default()).await.unwrap() })
 }
@@ -248,7 +249,7 @@ fn code(task: &Task) -> String {
 
 #[test]
 fn a_booking_is_made_and_paid_in_one_call() {
-    let world = World::new(Mood::default());
+    let world = PaymentWorld::new(BankBehaviour::default());
     let task = world.send("k", &payload(2500)).unwrap();
     let said = data(&task);
     assert_eq!((&said["status"], &said["booking_status"]), (&json!("captured"), &json!("pending")), "{said}");
@@ -268,17 +269,17 @@ fn a_booking_is_made_and_paid_in_one_call() {
 #[test]
 fn whatever_is_declined_gives_everything_back() {
     for (mood, note) in [
-        (Mood { declines: true, ..Mood::default() }, "declined"),
-        (Mood { declines_capture: true, ..Mood::default() }, "promised, and then declined"),
-        (Mood { loses: 3, declines_capture: true, ..Mood::default() }, "with answers lost"),
-        (Mood { dead: true, ..Mood::default() }, "nobody answers"),
+        (BankBehaviour { declines: true, ..BankBehaviour::default() }, "declined"),
+        (BankBehaviour { declines_capture: true, ..BankBehaviour::default() }, "promised, and then declined"),
+        (BankBehaviour { loses: 3, declines_capture: true, ..BankBehaviour::default() }, "with answers lost"),
+        (BankBehaviour { never_answers: true, ..BankBehaviour::default() }, "nobody answers"),
     ] {
-        let world = World::new(mood);
+        let world = PaymentWorld::new(mood);
         let task = world.send("k", &payload(2500)).unwrap();
         assert_eq!(code(&task), "payment_declined", "{note}");
         world.check(&task, note);
         // With a bank that never answers, the payment takes longer than the retry key is valid.
-        if !mood.dead {
+        if !mood.never_answers {
             assert_eq!(world.send("k", &payload(2500)).unwrap().id, task.id, "{note}: a retry hears the same");
         }
     }
@@ -286,7 +287,7 @@ fn whatever_is_declined_gives_everything_back() {
 
 #[test]
 fn what_is_lost_on_the_way_is_asked_again() {
-    let world = World::new(Mood { loses: 4, ..Mood::default() });
+    let world = PaymentWorld::new(BankBehaviour { loses: 4, ..BankBehaviour::default() });
     let task = world.send("k", &payload(2500)).unwrap();
     world.check(&task, "in the end");
     assert_eq!(world.account(task.id).captured, 1);
@@ -294,7 +295,7 @@ fn what_is_lost_on_the_way_is_asked_again() {
 
 #[test]
 fn limits_and_rooms_are_kept_before_anybody_is_asked() {
-    let world = World::new(Mood::default());
+    let world = PaymentWorld::new(BankBehaviour::default());
     assert_eq!(code(&world.send("a", &payload(5001)).unwrap()), "payment_limit_exceeded");
     let paid = world.send("b", &payload(4000)).unwrap();
     let refused = |key: &str, payload: &Value| match world.send(key, payload) {
@@ -325,19 +326,19 @@ fn limits_and_rooms_are_kept_before_anybody_is_asked() {
 #[test]
 fn no_crash_books_without_paying_or_pays_without_booking() {
     let moods = [
-        Mood::default(),
-        Mood { loses: 2, ..Mood::default() },
-        Mood { declines: true, ..Mood::default() },
-        Mood { declines_capture: true, loses: 1, ..Mood::default() },
+        BankBehaviour::default(),
+        BankBehaviour { loses: 2, ..BankBehaviour::default() },
+        BankBehaviour { declines: true, ..BankBehaviour::default() },
+        BankBehaviour { declines_capture: true, loses: 1, ..BankBehaviour::default() },
     ];
     for mood in moods {
         for steps in 0..40 {
             let note = format!("{mood:?}, crash after {steps} steps");
-            let mut world = World::new(mood);
+            let mut world = PaymentWorld::new(mood);
             let sending = world.sending("k", &payload(2500));
             world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
             for _ in 0..steps {
-                if world.executor.step() == Stepped::Idle {
+                if world.executor.step() == StepResult::Idle {
                     break;
                 }
             }
@@ -359,11 +360,11 @@ fn data_of(part: &Part) -> Option<&Json> {
 /// A payment that was canceled while its slot was held frees the slot once the hold has expired.
 #[test]
 fn a_hold_that_nobody_sees_to_is_given_back() {
-    let world = World::new(Mood { dead: true, ..Mood::default() });
+    let world = PaymentWorld::new(BankBehaviour { never_answers: true, ..BankBehaviour::default() });
     let sending = world.sending("k", &payload(2500));
     world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
     while wait(world.log.payments(true, 1)).unwrap().is_empty() {
-        assert_ne!(world.executor.step(), Stepped::Idle, "the slot is held sooner or later");
+        assert_ne!(world.executor.step(), StepResult::Idle, "the slot is held sooner or later");
     }
     let id = wait(world.log.payments(true, 1)).unwrap()[0].id;
     let release = |later: i64| {
@@ -379,8 +380,8 @@ fn a_hold_that_nobody_sees_to_is_given_back() {
     let resident = world.resident.clone();
     let canceled = world.executor.block_on(async move { engine.cancel(&scope, &resident, &cancel).await });
     assert!(canceled.is_ok(), "{canceled:?}");
-    assert_eq!((release(0), world.taken()), (0, 1), "the hold has not run out");
-    assert_eq!((release(hold), world.taken()), (1, 0));
+    assert_eq!((release(0), world.slots_taken()), (0, 1), "the hold has not run out");
+    assert_eq!((release(hold), world.slots_taken()), (1, 0));
     assert_eq!(release(hold), 0);
     assert_eq!(wait(world.log.booking(id)).unwrap().unwrap().status, BookingStatus::Cancelled);
     assert_eq!(wait(world.log.payment(id)).unwrap().unwrap().status, PaymentStatus::Voiding);

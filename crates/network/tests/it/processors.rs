@@ -1,9 +1,9 @@
 //! How payment processors interpret the responses of services.
 
 use sabir_engine::BoxFuture;
-use sabir_gateway::{Brought, Errand};
-use sabir_network::Messenger;
-use sabir_network::payment::{Charge, Crypto, Offer, PaymentProcessor, Refused, Stripe, X402};
+use sabir_gateway::{ServiceRequest, ServiceResponse};
+use sabir_network::ServiceTransport;
+use sabir_network::payment::{Charge, Crypto, PaymentProcessor, PaymentRequest, ProcessorError, Stripe, X402};
 use sabir_proto::{Json, Object, Secret, Stamp, TaskId};
 use sabir_testkit::wait::wait;
 use serde_json::{Map, Value, json};
@@ -12,12 +12,12 @@ use url::Url;
 
 /// Returns scripted responses in order, and records the requests.
 #[derive(Clone, Default)]
-struct Script(Arc<Mutex<Lines>>);
+struct ScriptedTransport(Arc<Mutex<ScriptState>>);
 
 /// The responses still to be given, the next one last, and the requests.
-type Lines = (Vec<(u16, Value)>, Vec<Errand>);
+type ScriptState = (Vec<(u16, Value)>, Vec<ServiceRequest>);
 
-impl Script {
+impl ScriptedTransport {
     fn of(answers: &[(u16, Value)]) -> Self {
         Self(Arc::new(Mutex::new((answers.iter().rev().cloned().collect(), Vec::new()))))
     }
@@ -28,12 +28,12 @@ impl Script {
     }
 }
 
-impl Messenger for Script {
-    fn run(&self, errand: Errand) -> BoxFuture<'_, Result<Brought, String>> {
+impl ServiceTransport for ScriptedTransport {
+    fn send(&self, errand: ServiceRequest) -> BoxFuture<'_, Result<ServiceResponse, String>> {
         let mut inner = self.0.lock().unwrap();
         inner.1.push(errand);
         let said = inner.0.pop().ok_or_else(|| "nobody answers".to_owned());
-        Box::pin(std::future::ready(said.map(|(status, body)| Brought {
+        Box::pin(std::future::ready(said.map(|(status, body)| ServiceResponse {
             status,
             retry_after: None,
             body: body.to_string().into(),
@@ -43,7 +43,7 @@ impl Messenger for Script {
 
 fn charge(token: &Value) -> Charge {
     let payload = json!({"amount": {"amount": 2500, "currency": "USD"}, "token": token});
-    let offer = Offer::read(&Object::new(Json::of(&payload).unwrap()).unwrap()).unwrap();
+    let offer = PaymentRequest::read(&Object::new(Json::of(&payload).unwrap()).unwrap()).unwrap();
     let id = TaskId::new(Stamp::from_u64(1 << 40), 7);
     Charge { id, amount: offer.amount, currency: offer.currency, token: offer.token }
 }
@@ -52,7 +52,7 @@ fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-fn stripe(script: &Script) -> Stripe {
+fn stripe(script: &ScriptedTransport) -> Stripe {
     Stripe::new(url("https://stripe.example/"), Secret::new("sk_test"), Arc::new(script.clone()))
 }
 
@@ -60,20 +60,20 @@ fn intent(status: &str) -> Value {
     json!({"id": "pi_1", "status": status, "amount": 2500, "currency": "usd", "latest_charge": "ch_1"})
 }
 
-fn is_declined<T>(answer: Result<T, Refused>) -> bool {
-    matches!(answer, Err(Refused::Declined(..)))
+fn is_declined<T>(answer: Result<T, ProcessorError>) -> bool {
+    matches!(answer, Err(ProcessorError::Declined(..)))
 }
 
-fn is_unknown<T>(answer: Result<T, Refused>) -> bool {
-    matches!(answer, Err(Refused::Unknown(_)))
+fn is_unknown<T>(answer: Result<T, ProcessorError>) -> bool {
+    matches!(answer, Err(ProcessorError::Unknown(_)))
 }
 
 #[test]
 fn stripe_promises_what_it_can_capture() {
     let card = charge(&json!({"type": "stripe", "payment_method": "pm_1"}));
     let promise = |answers: &[(u16, Value)], charge: &Charge| {
-        let script = Script::of(answers);
-        (wait(stripe(&script).promise(charge)), script)
+        let script = ScriptedTransport::of(answers);
+        (wait(stripe(&script).authorize(charge)), script)
     };
     let (promised, script) = promise(&[(200, intent("requires_capture"))], &card);
     assert_eq!(promised.unwrap().reference, "pi_1");
@@ -91,7 +91,7 @@ fn stripe_promises_what_it_can_capture() {
     assert_eq!(header("authorization"), "Bearer sk_test");
     let declined = json!({"error": {"message": "Your card was declined.", "decline_code": "generic_decline"}});
     let (refused, _) = promise(&[(402, declined)], &card);
-    assert!(matches!(refused, Err(Refused::Declined(words, Some(_))) if words == "Your card was declined."));
+    assert!(matches!(refused, Err(ProcessorError::Declined(words, Some(_))) if words == "Your card was declined."));
     assert!(is_declined(promise(&[(200, intent("requires_action"))], &card).0));
     assert!(is_declined(promise(&[(400, json!({"error": {}}))], &card).0));
     for unknown in
@@ -111,13 +111,16 @@ fn stripe_promises_what_it_can_capture() {
     let sly = charge(&json!({"type": "stripe", "payment_intent": "../customers"}));
     let (refused, script) = promise(&[], &sly);
     assert!(is_declined(refused) && script.asked().is_empty());
-    assert_eq!((stripe(&script).once(&card), stripe(&script).once(&made)), (None, Some("stripe:pi_1".into())));
+    assert_eq!(
+        (stripe(&script).single_use_key(&card), stripe(&script).single_use_key(&made)),
+        (None, Some("stripe:pi_1".into()))
+    );
 }
 
 #[test]
 fn stripe_captures_once_and_forgets_what_was_promised() {
     let card = charge(&json!({"type": "stripe", "payment_method": "pm_1"}));
-    let capture = |answers: &[(u16, Value)]| wait(stripe(&Script::of(answers)).capture(&card, "pi_1"));
+    let capture = |answers: &[(u16, Value)]| wait(stripe(&ScriptedTransport::of(answers)).capture(&card, "pi_1"));
     assert_eq!(capture(&[(200, intent("succeeded"))]).unwrap()["charge"], "ch_1");
     let odd = json!({"error": {"code": "payment_intent_unexpected_state"}});
     assert!(capture(&[(400, odd.clone()), (200, intent("succeeded"))]).is_ok(), "it was captured before");
@@ -125,7 +128,7 @@ fn stripe_captures_once_and_forgets_what_was_promised() {
     assert!(is_unknown(capture(&[(400, odd.clone())])));
     assert!(is_unknown(capture(&[(500, json!({}))])));
     let void = |answers: &[(u16, Value)], reference| {
-        let script = Script::of(answers);
+        let script = ScriptedTransport::of(answers);
         (wait(stripe(&script).void(&card, reference)), script.asked().len())
     };
     assert_eq!(void(&[(200, intent("canceled"))], Some("pi_1")), (Ok(()), 1));
@@ -137,7 +140,7 @@ fn stripe_captures_once_and_forgets_what_was_promised() {
     assert!(is_unknown(void(&[(500, json!({}))], None).0));
 }
 
-fn x402(script: &Script) -> X402 {
+fn x402(script: &ScriptedTransport) -> X402 {
     X402 {
         url: url("https://facilitator.example/"),
         token: None,
@@ -147,7 +150,7 @@ fn x402(script: &Script) -> X402 {
         currency: "USD".into(),
         more_digits: 4,
         extra: Map::new(),
-        messenger: Arc::new(script.clone()),
+        transport: Arc::new(script.clone()),
     }
 }
 
@@ -163,29 +166,32 @@ fn x402_token(amount: &str, to: &str) -> Value {
 #[test]
 fn x402_is_compared_with_our_own_terms_and_settled_last() {
     let good = charge(&x402_token("25000000", "0xUS"));
-    let script = Script::of(&[(200, json!({"isValid": true})), (200, json!({"success": true, "transaction": "0x1"}))]);
+    let script = ScriptedTransport::of(&[
+        (200, json!({"isValid": true})),
+        (200, json!({"success": true, "transaction": "0x1"})),
+    ]);
     let processor = x402(&script);
-    assert_eq!(wait(processor.promise(&good)).unwrap().reference, "0xAB");
+    assert_eq!(wait(processor.authorize(&good)).unwrap().reference, "0xAB");
     assert_eq!(wait(processor.capture(&good, "0xAB")).unwrap()["transaction"], "0x1");
     let asked = script.asked();
     assert!(asked[0].starts_with("/verify ") && asked[1].starts_with("/settle "), "{asked:?}");
     assert!(asked[0].contains(r#""payTo":"0xUs""#), "our own terms: {asked:?}");
-    assert_eq!(processor.once(&good), Some("x402:eip155:8453:0xme:0xab".into()));
+    assert_eq!(processor.single_use_key(&good), Some("x402:eip155:8453:0xme:0xab".into()));
     for bad in
         [x402_token("25000001", "0xUS"), x402_token("25000000", "0xThief"), json!({"type": "x402", "payload": {}})]
     {
-        let script = Script::default();
-        match wait(x402(&script).promise(&charge(&bad))) {
-            Err(Refused::Declined(_, Some(details))) => assert_eq!(details["accepts"][0]["amount"], "25000000"),
+        let script = ScriptedTransport::default();
+        match wait(x402(&script).authorize(&charge(&bad))) {
+            Err(ProcessorError::Declined(_, Some(details))) => assert_eq!(details["accepts"][0]["amount"], "25000000"),
             other => panic!("{other:?}"),
         }
         assert!(script.asked().is_empty(), "the facilitator is not bothered");
     }
-    let settle = |answer: (u16, Value)| wait(x402(&Script::of(&[answer])).capture(&good, "0xAB"));
+    let settle = |answer: (u16, Value)| wait(x402(&ScriptedTransport::of(&[answer])).capture(&good, "0xAB"));
     assert!(is_declined(settle((200, json!({"success": false, "errorReason": "insufficient_funds"})))));
     assert!(is_unknown(settle((200, json!({"success": false, "errorReason": "nonce_already_used"})))));
     assert!(is_unknown(settle((503, json!({})))));
-    assert!(is_declined(wait(x402(&Script::of(&[(200, json!({"isValid": false}))])).promise(&good))));
+    assert!(is_declined(wait(x402(&ScriptedTransport::of(&[(200, json!({"isValid": false}))])).authorize(&good))));
 }
 
 #[test]
@@ -214,10 +220,10 @@ fn a_transfer_on_a_chain_is_looked_up() {
             currency: "USD".into(),
             more_digits: 4,
             confirmations: 3,
-            messenger: Arc::new(Script::of(&answers)),
+            transport: Arc::new(ScriptedTransport::of(&answers)),
         };
         let charge = charge(&token(hash));
-        (wait(crypto.promise(&charge)), crypto.once(&charge))
+        (wait(crypto.authorize(&charge)), crypto.single_use_key(&charge))
     };
     let paid = receipt(vec![transfer("0x9", 99_000_000), transfer(&pay_to, 25_000_000)]);
     let (promised, once) = look(&hash, &[paid.clone(), head("0x66")]);

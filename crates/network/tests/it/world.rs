@@ -1,12 +1,12 @@
 //! A network in memory. Nothing in it waits, so that one poll completes every future.
 
-use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident, TaskLog};
+use sabir_engine::{BoxFuture, Engine, Host, HostedAgent, Limits, Metrics, TaskLog};
 use sabir_network::import::{self, VenueRow};
-use sabir_network::{Office, Patron, Patrons, Terms, VenueAgent};
-use sabir_proto::agnt::{Aside, Intent};
+use sabir_network::{BookingAdmin, KeyHolder, KeyHolderDirectory, NetworkAgent, NetworkTerms};
+use sabir_proto::agnt::{EnvelopeMeta, Intent};
 use sabir_proto::{
-    AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Sent, Task,
-    Tenant, Timestamp, ToolMode,
+    AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, SendReply,
+    Task, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Interaction, Ledger, Scope, Subscription, Subscriptions as _};
@@ -29,9 +29,9 @@ pub(crate) fn now<F: Future>(future: F) -> F::Output {
 
 /// A clock that stands still, and random numbers that count up.
 #[derive(Default)]
-struct Still(AtomicU64);
+struct FixedHost(AtomicU64);
 
-impl Host for Still {
+impl Host for FixedHost {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000)
     }
@@ -50,20 +50,20 @@ impl Host for Still {
 }
 
 /// A lookup in which every caller holds the key `k1`, and one envelope has a record.
-struct Everybody;
+struct FixedKeyHolders;
 
-impl Patrons for Everybody {
-    fn patron(&self, _: &Caller) -> Patron {
-        self.holder("k1")
+impl KeyHolderDirectory for FixedKeyHolders {
+    fn by_caller(&self, _: &Caller) -> KeyHolder {
+        self.by_key("k1")
     }
 
-    fn holder(&self, key: &str) -> Patron {
+    fn by_key(&self, key: &str) -> KeyHolder {
         let tier = Some("pro".to_owned());
         let prefix = Some("agnt_live_0123".to_owned());
-        Patron { key: Some(key.into()), prefix, tier, agents: Vec::new(), customer: Some("cus_1".into()) }
+        KeyHolder { key: Some(key.into()), prefix, tier, agents: Vec::new(), customer: Some("cus_1".into()) }
     }
 
-    fn record(&self, passage: u64) -> Option<Interaction> {
+    fn take_envelope_record(&self, passage: u64) -> Option<Interaction> {
         (passage == 7).then(|| Interaction {
             intent: "booking.confirm".into(),
             status: "ok".into(),
@@ -75,14 +75,14 @@ impl Patrons for Everybody {
 pub(crate) struct World {
     pub(crate) log: Arc<MemoryLog>,
     engine: Engine,
-    resident: Resident,
+    resident: HostedAgent,
 }
 
 /// The response to a request.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum TestResponse {
     /// A message without a task.
-    Said(Value),
+    Message(Value),
     Task(Box<Task>),
 }
 
@@ -90,11 +90,11 @@ impl World {
     /// A network with venues of these rows.
     pub(crate) fn with(rows: &Value) -> Self {
         let log = Arc::new(MemoryLog::new());
-        let host = Arc::new(Still::default());
+        let host = Arc::new(FixedHost::default());
         let engine = now(Engine::open(log.clone(), host, Limits::default(), Metrics::default())).unwrap();
-        let agent = VenueAgent::new(Terms::default(), log.clone(), Arc::new(Everybody));
+        let agent = NetworkAgent::new(NetworkTerms::default(), log.clone(), Arc::new(FixedKeyHolders));
         let name = AgentName::parse("network").unwrap();
-        let resident = Resident { name, agent: Arc::new(agent), push: true, tools: ToolMode::Full };
+        let resident = HostedAgent { name, agent: Arc::new(agent), push: true, tool_mode: ToolMode::Full };
         let world = Self { log, engine, resident };
         world.import(rows);
         world
@@ -102,7 +102,7 @@ impl World {
 
     pub(crate) fn import(&self, rows: &Value) {
         let rows: Vec<VenueRow> = import::read(&rows.to_string()).unwrap();
-        now(import::import(&*self.log, &Terms::default(), rows)).unwrap();
+        now(import::import(&*self.log, &NetworkTerms::default(), rows)).unwrap();
     }
 
     pub(crate) fn subscribe(&self, id: &str, events: &[&str]) {
@@ -119,41 +119,47 @@ impl World {
         now(self.log.subscribe(subscription)).unwrap();
     }
 
-    pub(crate) fn office(&self) -> Office {
-        Office {
+    pub(crate) fn booking_admin(&self) -> BookingAdmin {
+        BookingAdmin {
             engine: self.engine.clone(),
             log: self.log.clone() as Arc<dyn TaskLog>,
             ledger: self.log.clone() as Arc<dyn Ledger>,
-            patrons: Arc::new(Everybody),
+            key_holders: Arc::new(FixedKeyHolders),
             agent: self.resident.name.clone(),
         }
     }
 
     /// Sends a request as an envelope does.
-    pub(crate) fn envelope(&self, key: &str, to: &str, intent: Intent, payload: &Value) -> Result<Answer, Fault> {
+    pub(crate) fn envelope(&self, key: &str, to: &str, intent: Intent, payload: &Value) -> Result<TestResponse, Fault> {
         let mut message = data(intent, payload);
         let timestamp = Some("2027-01-15T08:00:00Z".to_owned());
-        Aside { passage: Some(7), from: Some("me".into()), to: Some(to.into()), timestamp, ..Aside::default() }
-            .put(&mut message);
+        EnvelopeMeta {
+            passage: Some(7),
+            from: Some("me".into()),
+            to: Some(to.into()),
+            timestamp,
+            ..EnvelopeMeta::default()
+        }
+        .attach_to(&mut message);
         self.send(message, &Tenant::none(), Some(key))
     }
 
     /// Sends a request as any client does.
-    pub(crate) fn ask(&self, intent: Intent, payload: &Value) -> Answer {
+    pub(crate) fn ask(&self, intent: Intent, payload: &Value) -> TestResponse {
         self.send(data(intent, payload), &Tenant::none(), None).unwrap()
     }
 
     /// Sends a request in plain text.
-    pub(crate) fn say(&self, text: &str) -> Answer {
+    pub(crate) fn send_text(&self, text: &str) -> TestResponse {
         self.send(Message::text(id(), Role::User, text), &Tenant::none(), None).unwrap()
     }
 
     /// Sends a request to a venue itself.
-    pub(crate) fn ask_at(&self, venue: &str, intent: Intent, payload: &Value) -> Answer {
+    pub(crate) fn ask_at(&self, venue: &str, intent: Intent, payload: &Value) -> TestResponse {
         self.send(data(intent, payload), &Tenant::parse(venue).unwrap(), None).unwrap()
     }
 
-    fn send(&self, message: Message, tenant: &Tenant, key: Option<&str>) -> Result<Answer, Fault> {
+    fn send(&self, message: Message, tenant: &Tenant, key: Option<&str>) -> Result<TestResponse, Fault> {
         let scope =
             Scope { tenant: tenant.clone(), caller: Caller::named("key:k1"), agent: self.resident.name.clone() };
         let request = Box::new(SendMessage {
@@ -164,19 +170,19 @@ impl World {
             alias: None,
             wants_task: false,
         });
-        let terms = sabir_proto::Terms { idempotency_key: key.map(str::to_owned), ..Default::default() };
+        let terms = sabir_proto::ServiceParameters { idempotency_key: key.map(str::to_owned), ..Default::default() };
         Ok(match now(self.engine.send(&self.resident, Arc::new(scope), request, &terms))? {
-            Sent::Message(message) => Answer::Said(shown(&message.parts)),
-            Sent::Task(task, _) => Answer::Task(Box::new(task.thaw().unwrap())),
+            SendReply::Message(message) => TestResponse::Message(response_data(&message.parts)),
+            SendReply::Task(task, _) => TestResponse::Task(Box::new(task.thaw().unwrap())),
         })
     }
 }
 
-impl Answer {
+impl TestResponse {
     #[track_caller]
-    pub(crate) fn said(self) -> Value {
+    pub(crate) fn message(self) -> Value {
         match self {
-            Self::Said(said) => said,
+            Self::Message(said) => said,
             Self::Task(task) => panic!("a task: {task:?}"),
         }
     }
@@ -185,7 +191,7 @@ impl Answer {
     pub(crate) fn task(self) -> Task {
         match self {
             Self::Task(task) => *task,
-            Self::Said(said) => panic!("no task: {said}"),
+            Self::Message(said) => panic!("no task: {said}"),
         }
     }
 
@@ -193,16 +199,16 @@ impl Answer {
     #[track_caller]
     pub(crate) fn refusal(self) -> String {
         let said = match self {
-            Self::Said(said) => said,
-            Self::Task(task) => shown(&task.status.message.unwrap().parts),
+            Self::Message(said) => said,
+            Self::Task(task) => response_data(&task.status.message.unwrap().parts),
         };
         said["error"]["code"].as_str().unwrap_or_else(|| panic!("no refusal: {said}")).to_owned()
     }
 }
 
 /// The data of a response; its text where it has none.
-pub(crate) fn shown(parts: &[Part]) -> Value {
-    sabir_proto::agnt::data(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
+pub(crate) fn response_data(parts: &[Part]) -> Value {
+    sabir_proto::agnt::data_object(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
 }
 
 fn data(intent: Intent, payload: &Value) -> Message {

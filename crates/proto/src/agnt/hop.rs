@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// are its claims.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hop {
+pub struct EnvelopeHop {
     /// The agent id of the relay.
     pub agent: String,
     /// The time of relaying, in Unix seconds.

@@ -27,7 +27,7 @@ impl Payload {
         if !json.as_str().starts_with('{') {
             return Err(JsonFault::NotAnObject.into());
         }
-        let mut reader = Reader { text: json.as_str(), at: 0 };
+        let mut reader = CanonicalReader { text: json.as_str(), at: 0 };
         Ok(Self { members: reader.members()? })
     }
 
@@ -48,7 +48,7 @@ impl Payload {
 
     /// Sets a member; replaces an earlier one of the same name.
     pub fn set(&mut self, name: &str, value: &Json) -> Result<(), CanonFault> {
-        let value = Reader { text: value.as_str(), at: 0 }.value()?;
+        let value = CanonicalReader { text: value.as_str(), at: 0 }.value()?;
         self.members.insert(name.to_owned(), value);
         Ok(())
     }
@@ -65,23 +65,23 @@ impl Payload {
 
     /// The canonical text, which is ASCII.
     pub fn canonical(&self) -> String {
-        written(&self.members)
+        object_text(&self.members)
     }
 }
 
 /// Walks compact JSON of bounded depth that has been validated. It returns errors instead of trusting the validation.
-struct Reader<'a> {
+struct CanonicalReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CanonicalReader<'a> {
     fn value(&mut self) -> Result<String, CanonFault> {
         match self.peek() {
-            Some(b'{') => Ok(written(&self.members()?)),
+            Some(b'{') => Ok(object_text(&self.members()?)),
             Some(b'[') => self.list(),
-            Some(b'"') => Ok(quoted(&self.string()?)),
-            Some(b'-' | b'0'..=b'9') => number(self.take_while(|b| b"+-.eE0123456789".contains(&b))),
+            Some(b'"') => Ok(string_text(&self.string()?)),
+            Some(b'-' | b'0'..=b'9') => number_text(self.take_while(|b| b"+-.eE0123456789".contains(&b))),
             Some(b't' | b'f' | b'n') => Ok(self.take_while(|b| b.is_ascii_lowercase()).to_owned()),
             _ => Err(self.unexpected()),
         }
@@ -147,14 +147,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn written(members: &BTreeMap<String, String>) -> String {
-    let members: Vec<String> = members.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+fn object_text(members: &BTreeMap<String, String>) -> String {
+    let members: Vec<String> = members.iter().map(|(name, value)| format!("{}:{value}", string_text(name))).collect();
     format!("{{{}}}", members.join(","))
 }
 
 /// Escapes like Python with `ensure_ascii`: only 0x20 to 0x7e pass; the rest is written as UTF-16 code units in
 /// lower-case hex.
-fn quoted(text: &str) -> String {
+fn string_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -179,7 +179,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-fn number(token: &str) -> Result<String, CanonFault> {
+fn number_text(token: &str) -> Result<String, CanonFault> {
     if !token.contains(['.', 'e', 'E']) {
         // The JSON grammar does not allow leading zeros.
         return Ok(if token == "-0" { "0".to_owned() } else { token.to_owned() });
@@ -222,12 +222,12 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize)]
-    struct Vectors {
-        cases: Vec<Case>,
+    struct AgntVectors {
+        cases: Vec<AgntCase>,
     }
 
     #[derive(Deserialize)]
-    struct Case {
+    struct AgntCase {
         id: String,
         input_hex: String,
         canonical_hex: Option<String>,
@@ -240,10 +240,11 @@ mod tests {
 
     #[test]
     fn every_text_of_the_vectors_has_its_canonical_form_or_is_refused() {
-        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/agnt-canonical.json")).unwrap();
+        let vectors: AgntVectors =
+            serde_json::from_str(include_str!("../../tests/vectors/agnt-canonical.json")).unwrap();
         assert_eq!(vectors.cases.len(), 60);
         let mut accepted = 0;
-        for Case { id, input_hex, canonical_hex, strict } in vectors.cases {
+        for AgntCase { id, input_hex, canonical_hex, strict } in vectors.cases {
             // Every vector is valid UTF-8; lone surrogates are written as escapes.
             let ours = Payload::read(&String::from_utf8(bytes(&input_hex)).unwrap());
             if strict == "reject" {

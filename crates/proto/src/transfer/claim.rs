@@ -17,15 +17,15 @@ const BYTES_MAX: usize = 256;
 
 /// The secret that proves a caller's claim to a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim(Secret);
+pub struct HandoffClaim(Secret);
 
-impl Claim {
+impl HandoffClaim {
     /// A claim of 128 bits, which must be random.
-    pub fn of_bits(bits: [u64; 2]) -> Self {
+    pub fn from_bits(bits: [u64; 2]) -> Self {
         Self(Secret::new(format!("{:016x}{:016x}", bits[0], bits[1])))
     }
 
-    /// Parses a claim that a caller presents; `None` if the text cannot be one.
+    /// Parses a claim that a caller presents; `Unchanged` if the text cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_one = (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         is_one.then(|| Self(Secret::new(text)))
@@ -42,19 +42,19 @@ impl Claim {
     }
 
     /// Whether the claim has this digest.
-    pub fn fits(&self, digest: &str) -> bool {
+    pub fn matches_digest(&self, digest: &str) -> bool {
         Secret::new(self.digest()) == Secret::new(digest)
     }
 }
 
-impl Serialize for Claim {
+impl Serialize for HandoffClaim {
     /// Serialised only for the caller of the handed-over task.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.expose())
     }
 }
 
-impl<'de> Deserialize<'de> for Claim {
+impl<'de> Deserialize<'de> for HandoffClaim {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("a claim is 1 to 256 visible characters"))
@@ -63,19 +63,19 @@ impl<'de> Deserialize<'de> for Claim {
 
 #[cfg(test)]
 mod tests {
-    use super::Claim;
+    use super::HandoffClaim;
 
     #[test]
     fn a_claim_fits_its_digest_and_is_not_shown_by_accident() {
-        let claim = Claim::of_bits([7, u64::MAX]);
+        let claim = HandoffClaim::from_bits([7, u64::MAX]);
         assert_eq!(claim.expose(), "0000000000000007ffffffffffffffff");
-        assert_eq!(Claim::parse(claim.expose()), Some(claim.clone()));
-        assert!(claim.fits(&claim.digest()));
-        assert!(!Claim::of_bits([8, u64::MAX]).fits(&claim.digest()));
-        assert!(!claim.fits("") && !claim.fits(claim.expose()));
+        assert_eq!(HandoffClaim::parse(claim.expose()), Some(claim.clone()));
+        assert!(claim.matches_digest(&claim.digest()));
+        assert!(!HandoffClaim::from_bits([8, u64::MAX]).matches_digest(&claim.digest()));
+        assert!(!claim.matches_digest("") && !claim.matches_digest(claim.expose()));
         assert!(!format!("{claim:?}").contains("ffff"));
         for wrong in ["", "two words", "Möwe", &"7".repeat(257)] {
-            assert_eq!(Claim::parse(wrong), None, "{wrong}");
+            assert_eq!(HandoffClaim::parse(wrong), None, "{wrong}");
         }
     }
 }

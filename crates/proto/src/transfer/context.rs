@@ -1,6 +1,6 @@
 //! The context of a handoff: what the sender tells the next server, and how that server parses it.
 
-use super::{HANDOFF, Hop, secrets, with_member};
+use super::{HANDOFF, TransferHop, secrets, with_member};
 use crate::{ContextId, Message, Object, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub struct TransferContext {
     pub transfer_id: String,
     /// The servers that had the task before, oldest first; the sender last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<Hop>,
+    pub chain: Vec<TransferHop>,
     /// The capabilities that the receiver may use, by name; they can only narrow its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Vec<String>>,
@@ -135,7 +135,7 @@ fn depth(value: &Value) -> usize {
 
 /// The handoff statement in a message to the receiving server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incoming {
+pub enum HandoffMessage {
     /// Creates a task, which waits for its activation if `hold` is set.
     Create {
         /// The context of the task.
@@ -144,19 +144,19 @@ pub enum Incoming {
         hold: bool,
     },
     /// Activates a held task: the sender has ended its own task, or the new owner is here.
-    Activate(Order),
+    Activate(HandoffActivation),
 }
 
 /// Activates a held task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct HandoffActivation {
     /// The id of the handoff.
     pub transfer_id: String,
     /// Always true; only the presence of the member matters.
     pub activate: bool,
 }
 
-impl Incoming {
+impl HandoffMessage {
     /// Parses the handoff statement of a message, if it has one.
     pub fn of(message: &Message) -> Option<Result<Self, TransferFault>> {
         let object = message.metadata.as_ref()?.get(HANDOFF)?;
@@ -171,7 +171,7 @@ impl Incoming {
     }
 
     /// Adds the statement to a message.
-    pub fn stamp(&self, message: &mut Message) {
+    pub fn add_to_message(&self, message: &mut Message) {
         let value = match self {
             Self::Create { context, hold: true } => serde_json::json!({ "transfer_context": context, "hold": true }),
             Self::Create { context, hold: false } => serde_json::json!({ "transfer_context": context }),

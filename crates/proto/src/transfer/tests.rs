@@ -13,9 +13,9 @@ fn context() -> TransferContext {
     TransferContext { required: vec!["billing.refund".into()], transfer_id: "t-1".into(), ..TransferContext::default() }
 }
 
-fn hop(agent: &str, skills: &[&str]) -> Hop {
+fn hop(agent: &str, skills: &[&str]) -> TransferHop {
     let skills = skills.iter().map(|s| (*s).to_owned()).collect();
-    Hop { agent: agent.into(), task_id: "t".into(), at: Timestamp::from_millis(0), skills }
+    TransferHop { agent: agent.into(), task_id: "t".into(), at: Timestamp::from_millis(0), skills }
 }
 
 #[test]
@@ -31,11 +31,11 @@ fn a_transfer_is_read_as_it_was_said_and_only_of_tasks_that_are_over() {
         transfer_id: "t-1".into(),
         chain: vec![hop("https://a.example", &[])],
         transferred_at: Some(Timestamp::from_millis(1_780_308_000_000)),
-        claim_secret: Some(Claim::of_bits([1, 2])),
+        claim_secret: Some(HandoffClaim::from_bits([1, 2])),
         begun: false,
     };
     let mut said = message();
-    transfer.stamp(&mut said);
+    transfer.add_to_message(&mut said);
     assert_eq!(said.extensions, [HANDOFF]);
     for state in [TaskState::Completed, TaskState::Transferred] {
         assert_eq!(Transfer::of(state, Some(&said), None), Some(transfer.clone()));
@@ -48,20 +48,20 @@ fn a_transfer_is_read_as_it_was_said_and_only_of_tasks_that_are_over() {
 #[test]
 fn a_message_that_creates_or_activates_is_read_as_it_was_said() {
     for incoming in [
-        Incoming::Create { context: Box::new(context()), hold: true },
-        Incoming::Create { context: Box::new(context()), hold: false },
-        Incoming::Activate(Order { transfer_id: "t-1".into(), activate: true }),
+        HandoffMessage::Create { context: Box::new(context()), hold: true },
+        HandoffMessage::Create { context: Box::new(context()), hold: false },
+        HandoffMessage::Activate(HandoffActivation { transfer_id: "t-1".into(), activate: true }),
     ] {
         let mut said = message();
-        incoming.stamp(&mut said);
-        assert_eq!(Incoming::of(&said).unwrap().unwrap(), incoming);
+        incoming.add_to_message(&mut said);
+        assert_eq!(HandoffMessage::of(&said).unwrap().unwrap(), incoming);
     }
-    assert!(Incoming::of(&message()).is_none());
+    assert!(HandoffMessage::of(&message()).is_none());
     let mut odd = message();
     odd.metadata = Some(with_member(None, HANDOFF, json!({ "transfer_context": { "state": [] } })));
-    assert!(Incoming::of(&odd).unwrap().is_err());
+    assert!(HandoffMessage::of(&odd).unwrap().is_err());
     odd.metadata = Some(with_member(None, HANDOFF, json!({ "transfer_context": { "later": 1 } })));
-    assert!(Incoming::of(&odd).unwrap().is_ok(), "members of later versions are passed over");
+    assert!(HandoffMessage::of(&odd).unwrap().is_ok(), "members of later versions are passed over");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn chains_end_at_loops_and_at_their_depth() {
     assert_eq!(check_chain(&chain, "https://b.example/x", &skills(&["two"]), DEPTH_DEFAULT), Ok(()));
     let twice = [chain[1].clone(), hop("https://b.example/x", &["two"])];
     assert!(check_chain(&twice, "https://b.example/x", &skills(&["three"]), DEPTH_DEFAULT).is_err());
-    let long: Vec<Hop> = (0..5).map(|n| hop(&format!("https://{n}.example"), &[])).collect();
+    let long: Vec<TransferHop> = (0..5).map(|n| hop(&format!("https://{n}.example"), &[])).collect();
     assert_eq!(check_chain(&long[..4], "https://z.example", &[], DEPTH_DEFAULT), Ok(()));
     let fault = check_chain(&long, "https://z.example", &[], DEPTH_DEFAULT).unwrap_err();
     assert_eq!(fault.code(), "HANDOFF_DEPTH_EXCEEDED");

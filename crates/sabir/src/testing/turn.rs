@@ -1,10 +1,10 @@
 //! A turn from the view of the test: while the agent works, and after it has ended.
 
 use super::{TestEngine, WAIT_MAX};
-use crate::proto::{CancelTask, GetTask, SendConfiguration, SendMessage, Subscribe, Terms};
+use crate::proto::{CancelTask, GetTask, SendConfiguration, SendMessage, ServiceParameters, Subscribe};
 use crate::{ContextId, Ending, Event, Message, Part, Role, Seq, Task, TaskId, TaskState, Tenant};
 use sabir_engine::Watch;
-use sabir_engine::watch::Item;
+use sabir_engine::watch::WatchItem;
 use tokio::sync::watch;
 
 /// What a test can send: a text, a part, or several parts.
@@ -44,7 +44,7 @@ pub struct RunningTurn {
     crashes: watch::Receiver<u64>,
     task: Option<TaskId>,
     /// The last event that was read.
-    seen: Seq,
+    last_seq: Seq,
     events: Vec<Event>,
     has_ended: bool,
 }
@@ -57,7 +57,7 @@ impl RunningTurn {
         context: Option<ContextId>,
     ) -> Self {
         let process = engine.process();
-        let mut message = Message::text(process.engine.mint(), Role::User, "");
+        let mut message = Message::text(process.engine.new_message_id(), Role::User, "");
         message.parts = parts;
         message.task_id = task.map(Into::into);
         message.context_id = context;
@@ -71,12 +71,12 @@ impl RunningTurn {
         });
         let crashes = engine.shared.crashes.subscribe();
         let scope = engine.shared.scope.clone();
-        let watch = process.engine.stream(&process.agent(), scope, request, &Terms::default()).await;
+        let watch = process.engine.stream(&process.agent(), scope, request, &ServiceParameters::default()).await;
         let watch = watch.unwrap_or_else(|fault| panic!("the message was refused: {fault}"));
-        Self { engine, watch, crashes, task, seen: Seq(0), events: Vec::new(), has_ended: false }
+        Self { engine, watch, crashes, task, last_seq: Seq(0), events: Vec::new(), has_ended: false }
     }
 
-    /// The next event that the caller sees; `None` when the turn has ended. Goes on after a
+    /// The next event that the caller sees; `Unchanged` when the turn has ended. Goes on after a
     /// [crash](TestEngine::crash) with the event that follows.
     ///
     /// # Panics
@@ -109,9 +109,9 @@ impl RunningTurn {
                 item = self.watch.next() => item?,
             };
             match item.unwrap_or_else(|fault| panic!("the turn cannot be followed: {fault}")) {
-                Item::Reply(message) => return Some(Event::Message(*message)),
-                Item::Event(event) => {
-                    self.seen = event.seq;
+                WatchItem::Reply(message) => return Some(Event::Message(*message)),
+                WatchItem::Event(event) => {
+                    self.last_seq = event.seq;
                     self.task = event.task_id().or(self.task);
                     return Some(event.thaw().expect("an event in memory can be read"));
                 }
@@ -124,7 +124,7 @@ impl RunningTurn {
         let Some(task) = self.task else { return };
         let (process, scope) = (self.engine.process(), &self.engine.shared.scope);
         let call = Subscribe { tenant: Tenant::none(), id: task.into() };
-        let terms = Terms { last_event_id: Some(self.seen), ..Terms::default() };
+        let terms = ServiceParameters { last_event_id: Some(self.last_seq), ..ServiceParameters::default() };
         let watch = process.engine.subscribe(scope, &call, &terms).await;
         self.watch = watch.unwrap_or_else(|fault| panic!("the task is gone after the crash: {fault}"));
     }

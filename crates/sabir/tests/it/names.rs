@@ -1,22 +1,22 @@
 //! An agent author needs only names from `sabir`: this file uses all of them, and compiles.
 
 use sabir::{
-    Agent, AgentName, AnyAgent, Artifact, ArtifactId, ArtifactUpdate, BoxFuture, Bytes, CalledOff, Caller, Canceled,
-    CapabilitiesConfig, CardConfig, Child, Commit, Config, ConfigError, Content, Context, ContextId, Continuation,
-    ConversationLimits, Effect, Ended, Ending, Event, Extension, Failure, Fault, FrozenEvent, FrozenTask, HandedOver,
-    Handover, Json, KnownAs, Lineage, Message, MessageId, Mirror, MirrorArtifacts, Mirrored, Nature, NonText, Object,
-    Part, PastTask, Provider, Recovery, Report, Requirements, Role, Seq, Server, Service, SkillConfig, StartError,
-    StatusUpdate, Task, TaskId, TaskRef, TaskState, TaskStatus, Tenant, Timestamp, ToolMode, Transfer, TransferContext,
-    delegate, skill,
+    Agent, AgentName, AnyAgent, Artifact, ArtifactId, ArtifactUpdate, BoxFuture, Bytes, Caller, CancelOutcome,
+    CanceledTask, CapabilitiesConfig, CardConfig, Child, Commit, Config, ConfigError, Content, Context, ContextId,
+    Continuation, ConversationLimits, DelegationOutcome, Effect, Ending, Event, Execution, Extension, Failure, Fault,
+    FrozenEvent, FrozenTask, HandoffRequest, Json, Lineage, Message, MessageId, MirrorArtifacts, MirrorSettings,
+    NonText, Object, OutboundIdGuard, Part, PastTask, Provider, Recovery, Report, Requirements, Role, Seq, Server,
+    Service, SkillConfig, StartError, StatusUpdate, Task, TaskEnded, TaskId, TaskRef, TaskState, TaskStatus, Tenant,
+    Timestamp, ToolMode, Transfer, TransferContext, TransferredTask, delegate, skill,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Implements every method of an agent, and calls every method of its context.
-struct Everything;
+struct FullAgent;
 
-impl Agent for Everything {
+impl Agent for FullAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         look(cx);
         say(cx).await?;
@@ -24,35 +24,35 @@ impl Agent for Everything {
         ask_others(cx).await
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Restart, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Restart, ..Execution::default() }
     }
 
-    fn is_carried(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         false
     }
 
-    fn admits(&self) -> Result<(), Fault> {
+    fn check_admission(&self) -> Result<(), Fault> {
         Err(Fault::Unavailable("closed on Sundays".into()))
     }
 
-    fn grace(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    async fn call_off(&self, canceled: Canceled) -> CalledOff {
+    async fn cancel_elsewhere(&self, canceled: CanceledTask) -> CancelOutcome {
         let (_, _): (TaskId, Option<Bytes>) = (canceled.task, canceled.checkpoint);
         let artifacts: Vec<(Artifact, bool)> = Vec::new();
-        CalledOff { artifacts, ..CalledOff::unheard("nobody was told") }
+        CancelOutcome { artifacts, ..CancelOutcome::unacknowledged("nobody was told") }
     }
 
-    async fn remind(&self, _: Canceled) -> bool {
+    async fn repeat_cancel(&self, _: CanceledTask) -> bool {
         true
     }
 
-    async fn canceled(&self, _: Canceled) {}
+    async fn on_canceled(&self, _: CanceledTask) {}
 
-    async fn handed_over(&self, handed_over: HandedOver) {
+    async fn on_handed_over(&self, handed_over: TransferredTask) {
         let (_, _): (TaskId, Transfer) = (handed_over.task, handed_over.transfer);
     }
 }
@@ -62,19 +62,19 @@ fn look(cx: &mut Context) {
     let (_, _, _): (&MessageId, Role, &Option<TaskRef>) = (&message.message_id, message.role, &message.task_id);
     let _: Option<&Object> = message.metadata.as_ref();
     let _: String = message.text_with(NonText::Describe);
-    cx.hear_first(vec![Part::text("before")]);
+    cx.prepend_parts(vec![Part::text("before")]);
     let (_, _): (TaskId, &ContextId) = (cx.task_id(), cx.context_id());
-    let (_, _, _): (&Tenant, &Caller, ToolMode) = (cx.tenant(), cx.caller(), cx.tools());
+    let (_, _, _): (&Tenant, &Caller, ToolMode) = (cx.tenant(), cx.caller(), cx.tool_mode());
     let _: Option<TransferContext> = cx.transfer_context();
     let before: Option<&Task> = cx.before();
     let _: Option<(&TaskStatus, TaskState)> = before.map(|task| (&task.status, task.status.state));
-    let (_, _, _): (String, bool, bool) = (cx.turn_id(), cx.is_brief(), cx.follows_handoffs());
+    let (_, _, _): (String, bool, bool) = (cx.turn_id(), cx.is_open_deferred(), cx.follows_handoffs());
     let (_, _, _): (u32, Timestamp, u64) = (cx.attempt(), cx.now(), cx.random());
     let sleep: BoxFuture<'static, ()> = cx.sleep(Duration::ZERO);
     drop(sleep);
 }
 
-async fn say(cx: &mut Context) -> Result<(), Ended> {
+async fn say(cx: &mut Context) -> Result<(), TaskEnded> {
     let report: Report<'_> = cx.status("at work");
     report.await?;
     let commit: Commit<'_> = cx.commit();
@@ -84,17 +84,17 @@ async fn say(cx: &mut Context) -> Result<(), Ended> {
     cx.chunk(Artifact::new(id, vec![Part::new(Content::Url("https://example.com".into()))]), true, false).await?;
     cx.data("data", Json::parse("[1]").expect("JSON")).await?;
     cx.gap("the line was cut").await?;
-    cx.waits_for(None::<Continuation>);
-    cx.owe_cancel();
+    cx.set_waiting_for(None::<Continuation>);
+    cx.require_cancel_elsewhere();
     Ok(())
 }
 
 async fn remember(cx: &mut Context) -> Result<(), Fault> {
     cx.set_checkpoint("here");
     let _: Option<&[u8]> = cx.checkpoint();
-    cx.leave("there");
+    cx.set_next_checkpoint("there");
     cx.keep(Bytes::from_static(b"kept"));
-    cx.effect(Effect::KeepData(Bytes::from_static(b"kept")));
+    cx.add_effect(Effect::StoreAgentData(Bytes::from_static(b"kept")));
     let _: Option<Bytes> = cx.kept().await?;
     let limits = ConversationLimits { messages_max: 4, ..ConversationLimits::default() };
     let past: Vec<PastTask> = cx.conversation_within(limits).await?;
@@ -104,7 +104,7 @@ async fn remember(cx: &mut Context) -> Result<(), Fault> {
 
 async fn ask_others(cx: &mut Context) -> Result<Ending, Failure> {
     let other = AgentName::parse("other")?;
-    let known: KnownAs = cx.known_as(["name".to_owned()]);
+    let known: OutboundIdGuard = cx.register_outbound_ids(["name".to_owned()]);
     let (_, _): (&Lineage, &AgentName) = (cx.lineage(), cx.agent());
     cx.spend(1).await?;
     let mut child: Child = cx.delegate(&other, "one", vec![Part::text("hi")], None).await?;
@@ -116,18 +116,30 @@ async fn ask_others(cx: &mut Context) -> Result<Ending, Failure> {
             Some(Event::Task(_) | Event::Message(_)) | None => {}
         }
     }
-    let _: FrozenTask = child.rest().await?;
+    let _: FrozenTask = child.wait_until_rest().await?;
     drop(known);
-    let mirror = Mirror { progress: true, artifacts: MirrorArtifacts::Under("other-".into()) };
+    let mirror = MirrorSettings { progress: true, artifacts: MirrorArtifacts::Prefixed("other-".into()) };
     match delegate(cx, &other, "two", vec![Part::text("hi")], None, &mirror).await? {
-        Mirrored::Done(_) => Ok(Ending::Transfer(Box::new(Handover { to: "third".into(), ..handover() }))),
-        asks @ (Mirrored::Asks(_) | Mirrored::Missed(_) | Mirrored::Refused(_)) => Ok(asks.into_ending()),
+        DelegationOutcome::Completed(_) => {
+            Ok(Ending::Transfer(Box::new(HandoffRequest { to: "third".into(), ..handover() })))
+        }
+        asks @ (DelegationOutcome::NeedsInput(_)
+        | DelegationOutcome::NotCompleted(_)
+        | DelegationOutcome::Refused(_)) => Ok(asks.into_ending()),
     }
 }
 
-fn handover() -> Handover {
+fn handover() -> HandoffRequest {
     let (state, output_keys) = Default::default();
-    Handover { to: String::new(), required: Vec::new(), reason: None, text: None, state, output_keys, summary: None }
+    HandoffRequest {
+        to: String::new(),
+        required: Vec::new(),
+        reason: None,
+        text: None,
+        state,
+        output_keys,
+        summary: None,
+    }
 }
 
 #[test]
@@ -143,7 +155,7 @@ fn every_type_that_an_author_meets_has_a_name_in_this_crate() {
         ..CardConfig::default()
     };
     let config: Result<Config, ConfigError> = Config::read("[server]\nlisten = \"127.0.0.1:0\"");
-    let service: Service = Service::with(config.expect("it is legal")).agent_with_card("all", Everything, card);
+    let service: Service = Service::with(config.expect("it is legal")).agent_with_card("all", FullAgent, card);
     let own: HashMap<String, Arc<dyn AnyAgent>> = HashMap::new();
     // The closure is never called; it only checks the types.
     let start = async || -> Result<(Server, Server), StartError> {

@@ -1,9 +1,9 @@
-//! `sabir::testing` shows what a caller of the agent sees, also after a crash.
+//! `test_server::testing` shows what a caller of the agent sees, also after a crash.
 
 use sabir::testing::TestEngine;
 use sabir::{
-    Agent, AgentName, Artifact, ArtifactId, Canceled, Content, Context, Ending, Event, Failure, Mirror, Nature, Part,
-    Recovery, TaskState, delegate,
+    Agent, AgentName, Artifact, ArtifactId, CanceledTask, Content, Context, Ending, Event, Execution, Failure,
+    MirrorSettings, Part, Recovery, TaskState, delegate,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Reports the number of its attempt, saves a checkpoint and sleeps; its recovery is configurable.
-struct Sleeper {
+struct SleepingAgent {
     recovery: Recovery,
     made: Arc<AtomicU32>,
 }
 
-impl Sleeper {
+impl SleepingAgent {
     fn maker(recovery: Recovery) -> (Arc<AtomicU32>, impl Fn() -> Self + Send + Sync + 'static) {
         let made = Arc::new(AtomicU32::new(0));
         let counted = made.clone();
@@ -30,7 +30,7 @@ impl Sleeper {
     }
 }
 
-impl Agent for Sleeper {
+impl Agent for SleepingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let left = cx.checkpoint().map(|data| String::from_utf8_lossy(data).into_owned());
         cx.status(format!("attempt {}, checkpoint {left:?}", cx.attempt())).await?;
@@ -41,14 +41,14 @@ impl Agent for Sleeper {
         Ok(Ending::complete_with(format!("agent {}", self.made.load(Ordering::Relaxed))))
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: self.recovery, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: self.recovery, ..Execution::default() }
     }
 }
 
 #[tokio::test]
 async fn a_crash_resumes_with_the_last_checkpoint_and_a_new_agent() {
-    let (made, make) = Sleeper::maker(Recovery::Resume);
+    let (made, make) = SleepingAgent::maker(Recovery::Resume);
     let engine = TestEngine::start(make).await;
     let mut turn = engine.begin("sleep").await;
     turn.until_status("attempt 1, checkpoint None").await;
@@ -63,7 +63,7 @@ async fn a_crash_resumes_with_the_last_checkpoint_and_a_new_agent() {
 
 #[tokio::test]
 async fn a_crash_fails_what_declares_no_recovery_and_restarts_what_is_idempotent() {
-    let engine = TestEngine::start(Sleeper::maker(Recovery::Fail).1).await;
+    let engine = TestEngine::start(SleepingAgent::maker(Recovery::Fail).1).await;
     let turn = engine.begin("sleep").await;
     engine.crash().await;
     let failed = turn.finish().await;
@@ -71,7 +71,7 @@ async fn a_crash_fails_what_declares_no_recovery_and_restarts_what_is_idempotent
     let Ending::Fail(words) = failed.ending() else { panic!("{:?}", failed.ending()) };
     assert!(words[0].as_text().is_some_and(|text| text.contains("the server stopped")), "{words:?}");
 
-    let engine = TestEngine::start(Sleeper::maker(Recovery::Restart).1).await;
+    let engine = TestEngine::start(SleepingAgent::maker(Recovery::Restart).1).await;
     let mut turn = engine.begin("sleep").await;
     turn.until_status("attempt 1, checkpoint None").await;
     engine.crash().await;
@@ -80,7 +80,7 @@ async fn a_crash_fails_what_declares_no_recovery_and_restarts_what_is_idempotent
 
 #[tokio::test]
 async fn a_turn_that_crashes_three_times_at_the_same_point_is_given_up() {
-    let engine = TestEngine::start(Sleeper::maker(Recovery::Resume).1).await;
+    let engine = TestEngine::start(SleepingAgent::maker(Recovery::Resume).1).await;
     let mut turn = engine.begin("sleep").await;
     turn.until_status("attempt 1, checkpoint None").await;
     for attempt in 2..=3 {
@@ -93,8 +93,8 @@ async fn a_turn_that_crashes_three_times_at_the_same_point_is_given_up() {
 
 #[tokio::test]
 async fn a_skipped_sleep_takes_no_time_and_moves_the_clock() {
-    struct Clock;
-    impl Agent for Clock {
+    struct ClockAgent;
+    impl Agent for ClockAgent {
         async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
             let began = cx.now().millis();
             cx.sleep(HOUR).await;
@@ -102,7 +102,7 @@ async fn a_skipped_sleep_takes_no_time_and_moves_the_clock() {
             Ok(Ending::complete_with((cx.now().millis() - began).to_string()))
         }
     }
-    let engine = TestEngine::start(|| Clock).await;
+    let engine = TestEngine::start(|| ClockAgent).await;
     let turn = engine.begin("wait").await;
     let began = std::time::Instant::now();
     for _ in 0..2 {
@@ -116,9 +116,9 @@ async fn a_skipped_sleep_takes_no_time_and_moves_the_clock() {
 }
 
 /// Streams its answer, a file and what it remembers of the conversation.
-struct Talker;
+struct StreamingAgent;
 
-impl Agent for Talker {
+impl Agent for StreamingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let past = cx.conversation().await?;
         let said: Vec<String> = past.iter().map(|task| task.messages[0].joined_text()).collect();
@@ -137,7 +137,7 @@ impl Agent for Talker {
 
 #[tokio::test]
 async fn the_next_message_of_a_conversation_finds_the_earlier_ones() {
-    let engine = TestEngine::start(|| Talker).await;
+    let engine = TestEngine::start(|| StreamingAgent).await;
     let first = engine.send("one").await;
     assert_eq!(first.artifact("answer"), "I heard .");
     let second = first.send_next("two").await;
@@ -153,11 +153,11 @@ async fn the_next_message_of_a_conversation_finds_the_earlier_ones() {
 }
 
 /// Works until it is canceled, and reports the cancel to a channel.
-struct Canceler {
-    told: mpsc::UnboundedSender<Canceled>,
+struct CancelWatchingAgent {
+    cancellations: mpsc::UnboundedSender<CanceledTask>,
 }
 
-impl Agent for Canceler {
+impl Agent for CancelWatchingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         if cx.message().joined_text() == "ask" {
             return Ok(Ending::ask_input("Go on?"));
@@ -167,15 +167,15 @@ impl Agent for Canceler {
         std::future::pending().await
     }
 
-    async fn canceled(&self, canceled: Canceled) {
-        self.told.send(canceled).expect("the test listens");
+    async fn on_canceled(&self, canceled: CanceledTask) {
+        self.cancellations.send(canceled).expect("the test listens");
     }
 }
 
 #[tokio::test]
 async fn a_cancel_is_told_to_the_agent_at_work_and_to_one_that_waits_for_an_answer() {
     let (told, mut heard) = mpsc::unbounded_channel();
-    let engine = TestEngine::start(move || Canceler { told: told.clone() }).await;
+    let engine = TestEngine::start(move || CancelWatchingAgent { cancellations: told.clone() }).await;
     let mut turn = engine.begin("work").await;
     turn.until_status("at work").await;
     let canceled = turn.cancel().await;
@@ -189,24 +189,24 @@ async fn a_cancel_is_told_to_the_agent_at_work_and_to_one_that_waits_for_an_answ
 }
 
 /// Delegates its work to the agent `waiter`.
-struct Concierge;
+struct DelegatingAgent;
 
-impl Agent for Concierge {
+impl Agent for DelegatingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let waiter = AgentName::parse("waiter")?;
         let said = cx.message().parts.clone();
-        Ok(delegate(cx, &waiter, "table", said, None, &Mirror::WHOLE).await?.into_ending())
+        Ok(delegate(cx, &waiter, "table", said, None, &MirrorSettings::EVERYTHING).await?.into_ending())
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
 /// Asks for a number, and sleeps before it answers.
-struct Waiter;
+struct AskingAgent;
 
-impl Agent for Waiter {
+impl Agent for AskingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         if cx.before().is_none() {
             return Ok(Ending::ask_input("For how many?"));
@@ -217,14 +217,14 @@ impl Agent for Waiter {
         Ok(Ending::complete_with("Enjoy."))
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
 #[tokio::test]
 async fn agents_that_call_agents_are_tested_together_and_crash_together() {
-    let engine = TestEngine::start(|| Concierge).await.with("waiter", || Waiter);
+    let engine = TestEngine::start(|| DelegatingAgent).await.with("waiter", || AskingAgent);
     let asked = engine.send("a table please").await;
     let Ending::AskInput(question) = asked.ending() else { panic!("{:?}", asked.ending()) };
     assert_eq!(question[0].as_text(), Some("For how many?"));
@@ -239,35 +239,35 @@ async fn agents_that_call_agents_are_tested_together_and_crash_together() {
 
 #[tokio::test]
 async fn a_reply_of_an_instant_agent_makes_no_task() {
-    struct Instant;
-    impl Agent for Instant {
+    struct InstantAgent;
+    impl Agent for InstantAgent {
         async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
             Ok(Ending::reply(cx.message().joined_text()))
         }
 
-        fn nature(&self) -> Nature {
-            Nature { instant: true, ..Nature::default() }
+        fn execution(&self) -> Execution {
+            Execution { instant: true, ..Execution::default() }
         }
     }
-    let replied = TestEngine::start(|| Instant).await.send("hi").await;
+    let replied = TestEngine::start(|| InstantAgent).await.send("hi").await;
     assert_eq!((replied.ending(), replied.events().len()), (Ending::reply("hi"), 1));
     assert_eq!(replied.send_next("ho").await.ending(), Ending::reply("ho"));
 }
 
 #[tokio::test]
 async fn a_panic_of_the_agent_is_a_failed_task_and_no_failed_test() {
-    struct Careless;
-    impl Agent for Careless {
+    struct PanickingAgent;
+    impl Agent for PanickingAgent {
         async fn turn(&self, _: &mut Context) -> Result<Ending, Failure> {
             panic!("on purpose")
         }
     }
-    let failed = TestEngine::start(|| Careless).await.send("hi").await;
+    let failed = TestEngine::start(|| PanickingAgent).await.send("hi").await;
     assert_eq!(failed.ending(), Ending::fail("the agent broke down while working on this"));
 }
 
 #[tokio::test]
 #[should_panic(expected = "the turn ended before the event that the test waits for")]
 async fn waiting_for_what_does_not_come_fails_with_what_came() {
-    TestEngine::start(|| Talker).await.begin("hi").await.until_status("never said").await;
+    TestEngine::start(|| StreamingAgent).await.begin("hi").await.until_status("never said").await;
 }

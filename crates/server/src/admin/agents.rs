@@ -7,20 +7,20 @@
 //! added and removed in the file.
 
 use super::{Admin, AdminError, now};
-use crate::agents::NoBooks;
+use crate::agents::NoHandoffAudit;
 use crate::app::{authorities, public_address};
+use crate::auth_setup::{AuthSetup, ConfiguredSecrets, refuse_open};
 use crate::card::{Signer, drift};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
-use crate::directory::Workshop;
-use crate::explain::StandIn;
-use crate::gate::{ConfiguredSecrets, Gate, refuse_open};
-use sabir_gateway::{Found, Hub, Profile, RemoteAgent, Tried, Unfit, Voucher};
-use sabir_guard::entrance::Secrets;
+use crate::directory::AgentFactory;
+use crate::explain::SecretsOrPlaceholder;
+use sabir_gateway::{CardRejection, DiscoveredCard, Hub, ProbedInterface, RemoteAgent, SignatureCheck, VendorProfile};
+use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::AgentName;
-use sabir_store::{CardStanding, Enlisted, KeptCard, Registry as _, SecretRef};
-use sabir_wire::card::Form;
+use sabir_store::{AgentRegistry as _, CardState, RegisteredAgent, SecretRef, StoredCard};
+use sabir_wire::card::CardSchema;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub enum AgentError {
 
 /// An agent to be added.
 #[derive(Debug, Clone, Default)]
-pub struct AgentOrder {
+pub struct NewAgent {
     /// The URL of its card or endpoint.
     pub url: String,
     /// The name under which it is served; derived from its card when absent.
@@ -80,22 +80,22 @@ pub struct AgentOrder {
 
 /// The result of adding an agent.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct AddedAgent {
     /// The stored registration.
-    pub agent: Enlisted,
+    pub agent: RegisteredAgent,
     /// The card that it is pinned to.
-    pub card: KeptCard,
+    pub card: StoredCard,
     /// The result of the check of the card's signature, in words.
     pub signature: String,
     /// The interfaces that were tried, with the result of each.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<ProbedInterface>,
     /// Where the card breaks the rules of the specification.
     pub remarks: Vec<String>,
 }
 
 /// Where the registration of an agent comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum AgentOrigin {
     /// The configuration file.
     File,
     /// A command at run time.
@@ -110,32 +110,32 @@ pub struct AgentView {
     pub kind: String,
     /// The URL of a remote agent.
     pub url: Option<String>,
-    pub origin: Origin,
+    pub origin: AgentOrigin,
     /// The stored registration of an agent that was added at run time.
-    pub added: Option<Enlisted>,
+    pub added: Option<RegisteredAgent>,
     /// The stored cards, oldest first.
-    pub cards: Vec<KeptCard>,
+    pub cards: Vec<StoredCard>,
 }
 
 impl AgentView {
     /// The card with this standing.
-    pub fn card(&self, standing: CardStanding) -> Option<&KeptCard> {
-        self.cards.iter().find(|kept| kept.seen.standing == standing)
+    pub fn card(&self, standing: CardState) -> Option<&StoredCard> {
+        self.cards.iter().find(|kept| kept.observation.state == standing)
     }
 }
 
 impl Admin {
     /// Checks a remote agent and adds it.
-    pub async fn add_agent(&self, config: &Config, order: AgentOrder) -> Result<Arrival, AdminError> {
-        let workshop = self.workshop(config)?;
+    pub async fn add_agent(&self, config: &Config, order: NewAgent) -> Result<AddedAgent, AdminError> {
+        let workshop = self.agent_factory(config)?;
         if !order.untried {
-            revealed(config, &Value::Object(order.settings.clone()))?;
+            check_secrets(config, &Value::Object(order.settings.clone()))?;
         }
         let asked = order.name.as_deref().map(parse).transpose()?;
         // The profile that the URL has today is stored, so that a later change of the profiles does not change this
         // agent.
-        let recognised = || Some(Profile::recognised(&url::Url::parse(&order.url).ok()?)?.name.to_owned());
-        let mut agent = Enlisted {
+        let recognised = || Some(VendorProfile::for_url(&url::Url::parse(&order.url).ok()?)?.name.to_owned());
+        let mut agent = RegisteredAgent {
             name: asked.clone().unwrap_or(parse("new")?),
             profile: order.profile.or_else(recognised),
             url: order.url,
@@ -144,10 +144,10 @@ impl Admin {
             added_at: now(),
         };
         let entry = section(&agent).map_err(AgentError::Settings)?;
-        let (remote, _) = line(&workshop, &entry)?;
-        let (found, voucher) = look(&workshop, &remote).await?;
+        let (remote, _) = remote_agent(&workshop, &entry)?;
+        let (found, voucher) = find_card(&workshop, &remote).await?;
         if asked.is_none() {
-            agent.name = parse(&suggested(&found, &agent.url))?;
+            agent.name = parse(&suggested_name(&found, &agent.url))?;
         }
         refuse_open(config, &section(&agent).map_err(AgentError::Settings)?).map_err(AgentError::Settings)?;
         // Checked in every case: two agents cannot share one name.
@@ -156,16 +156,16 @@ impl Admin {
         }
         let (way, tried) = if order.untried {
             let none = || AgentError::Unfit("its card offers no interface that we speak".into());
-            remote.scout().admit(&found).map_err(AgentError::Unfit)?;
-            (sabir_gateway::way(&found).ok_or_else(none)?, Vec::new())
+            remote.probe().check_credential_targets(&found).map_err(AgentError::Unfit)?;
+            (sabir_gateway::chosen_interface(&found).ok_or_else(none)?, Vec::new())
         } else {
-            remote.scout().try_out(&found).await.map_err(unfit)?
+            remote.probe().try_interfaces(&found).await.map_err(unfit)?
         };
-        let card = drift::noticed(&agent.name, (&found, &voucher), way, None, now());
-        self.store.enlist(agent.clone(), Some(card.clone()), self.by()).await?;
+        let card = drift::observation(&agent.name, (&found, &voucher), way, None, now());
+        self.store.register_agent(agent.clone(), Some(card.clone()), self.by()).await?;
         let remarks = found.lint.iter().map(ToString::to_string).collect();
-        let card = KeptCard { number: 1, seen: card };
-        Ok(Arrival { agent, card, signature: voucher.words, tried, remarks })
+        let card = StoredCard { number: 1, observation: card };
+        Ok(AddedAgent { agent, card, signature: voucher.summary, tried, remarks })
     }
 
     /// All agents, by name.
@@ -177,13 +177,20 @@ impl Admin {
                 Err(_) => Vec::new(),
             };
             let (name, url) = (entry.name.clone(), entry.url.clone());
-            views.push(AgentView { name, kind: word(entry.kind), url, origin: Origin::File, added: None, cards });
+            views.push(AgentView {
+                name,
+                kind: kind_name(entry.kind),
+                url,
+                origin: AgentOrigin::File,
+                added: None,
+                cards,
+            });
         }
-        for added in self.store.enlisted().await? {
+        for added in self.store.registered_agents().await? {
             let cards = self.store.cards(added.name.clone()).await?;
             let (name, url) = (added.name.to_string(), Some(added.url.clone()));
-            let kind = word(Kind::A2a);
-            views.push(AgentView { name, kind, url, origin: Origin::Added, added: Some(added), cards });
+            let kind = kind_name(Kind::A2a);
+            views.push(AgentView { name, kind, url, origin: AgentOrigin::Added, added: Some(added), cards });
         }
         views.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(views)
@@ -195,50 +202,55 @@ impl Admin {
     }
 
     /// Removes an agent that was added.
-    pub async fn remove_agent(&self, config: &Config, name: &str) -> Result<Enlisted, AdminError> {
-        self.added(config, name).await?;
-        Ok(self.store.delist(parse(name)?, self.by()).await?)
+    pub async fn remove_agent(&self, config: &Config, name: &str) -> Result<RegisteredAgent, AdminError> {
+        self.require_added(config, name).await?;
+        Ok(self.store.remove_agent(parse(name)?, self.by()).await?)
     }
 
     /// Enables or disables an agent that was added.
-    pub async fn enable_agent(&self, config: &Config, name: &str, enabled: bool) -> Result<Enlisted, AdminError> {
-        self.added(config, name).await?;
-        Ok(self.store.enable(parse(name)?, enabled, self.by()).await?)
+    pub async fn enable_agent(
+        &self,
+        config: &Config,
+        name: &str,
+        enabled: bool,
+    ) -> Result<RegisteredAgent, AdminError> {
+        self.require_added(config, name).await?;
+        Ok(self.store.enable_agent(parse(name)?, enabled, self.by()).await?)
     }
 
     /// Fetches the card of an agent again, and decides about it as a server would.
-    pub async fn refresh_agent(&self, config: &Config, name: &str) -> Result<crate::card::Settled, AdminError> {
+    pub async fn refresh_agent(&self, config: &Config, name: &str) -> Result<crate::card::CardDecision, AdminError> {
         let (view, entry) = self.entry(config, name).await?;
-        let workshop = self.workshop(config)?;
-        let used = view.card(CardStanding::Used).cloned();
+        let workshop = self.agent_factory(config)?;
+        let used = view.card(CardState::Used).cloned();
         let made = workshop.remote(&entry, &parse(name)?, used).map_err(AgentError::Settings)?;
         let (remote, keeper) = made.ok_or_else(|| AgentError::NotElsewhere(name.into()))?;
-        let (found, voucher) = look(&workshop, &remote).await?;
-        let scout = remote.scout();
+        let (found, voucher) = find_card(&workshop, &remote).await?;
+        let scout = remote.probe();
         // The first interface that is pinned is tried before, as a server does.
         let found = match keeper.used() {
             Some(_) => found,
-            None => match scout.try_out(&found).await {
-                Ok((way, _)) => sabir_gateway::by_way(found, &way),
+            None => match scout.try_interfaces(&found).await {
+                Ok((way, _)) => sabir_gateway::with_interface_first(found, &way),
                 Err(_) => found,
             },
         };
-        let may = |found: &Found| scout.admit(found);
-        Ok(keeper.weigh(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
+        let may = |found: &DiscoveredCard| scout.check_credential_targets(found);
+        Ok(keeper.decide(&found, &voucher, &may).await.map_err(AgentError::Unfit)?)
     }
 
     /// Puts the card that is held for approval into use.
-    pub async fn approve_agent(&self, config: &Config, name: &str) -> Result<KeptCard, AdminError> {
+    pub async fn approve_agent(&self, config: &Config, name: &str) -> Result<StoredCard, AdminError> {
         self.agent(config, name).await?;
-        let approved = self.store.approve(parse(name)?, self.by()).await?;
+        let approved = self.store.approve_card(parse(name)?, self.by()).await?;
         Ok(approved.ok_or_else(|| AgentError::NothingHeld(name.into()))?)
     }
 
     /// The card of an agent as a server would serve it, as JSON in one of the forms.
-    pub async fn agent_card(&self, config: &Config, name: &str, form: Form) -> Result<String, AdminError> {
+    pub async fn agent_card(&self, config: &Config, name: &str, form: CardSchema) -> Result<String, AdminError> {
         let (view, entry) = self.entry(config, name).await?;
-        let workshop = self.workshop(config)?;
-        let cards = workshop.preview(&entry, view.card(CardStanding::Used)).map_err(AgentError::Settings)?;
+        let workshop = self.agent_factory(config)?;
+        let cards = workshop.preview(&entry, view.card(CardState::Used)).map_err(AgentError::Settings)?;
         let bytes = cards.in_form(form).map_err(AgentError::Settings)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -256,61 +268,66 @@ impl Admin {
         Ok((view, entry))
     }
 
-    async fn added(&self, config: &Config, name: &str) -> Result<(), AdminError> {
+    async fn require_added(&self, config: &Config, name: &str) -> Result<(), AdminError> {
         match self.agent(config, name).await? {
-            AgentView { origin: Origin::File, url, .. } => Err(AgentError::InFile { name: name.into(), url }.into()),
-            AgentView { origin: Origin::Added, .. } => Ok(()),
+            AgentView { origin: AgentOrigin::File, url, .. } => {
+                Err(AgentError::InFile { name: name.into(), url }.into())
+            }
+            AgentView { origin: AgentOrigin::Added, .. } => Ok(()),
         }
     }
 
     /// The factory for agents of this command. The secrets of callers need not be readable: it authenticates no caller.
-    fn workshop(&self, config: &Config) -> Result<Workshop, AdminError> {
-        let secrets: Arc<dyn Secrets> = Arc::new(StandIn(ConfiguredSecrets::new(config)));
+    fn agent_factory(&self, config: &Config) -> Result<AgentFactory, AdminError> {
+        let secrets: Arc<dyn SecretResolver> = Arc::new(SecretsOrPlaceholder(ConfiguredSecrets::new(config)));
         let wrong = |problem: String| AdminError::from(AgentError::Settings(problem));
-        let gate = Gate::new(Arc::new(config.clone()), secrets).map_err(|e| wrong(e.to_string()))?;
+        let gate = AuthSetup::new(Arc::new(config.clone()), secrets).map_err(|e| wrong(e.to_string()))?;
         let public = public_address(config, config.server.listen);
         let signer = Signer::open(config, &public, SystemTime::now()).map_err(wrong)?.map(Arc::new);
         let ours = authorities(&public, config.server.listen);
         let hub = Hub::new(sabir_gateway::Metrics::default());
-        Ok(Workshop::new(gate, public, signer, None, hub, (HashMap::new(), None), Arc::new(NoBooks))
+        Ok(AgentFactory::new(gate, public, signer, None, hub, (HashMap::new(), None), Arc::new(NoHandoffAudit))
             .with_registry(self.store.clone(), ours))
     }
 }
 
 /// Refuses references to secrets that cannot be read: without them the agent cannot be tried here.
-fn revealed(config: &Config, settings: &Value) -> Result<(), AgentError> {
+fn check_secrets(config: &Config, settings: &Value) -> Result<(), AgentError> {
     let secrets = ConfiguredSecrets::new(config);
     match settings {
         Value::String(text) => match SecretRef::parse(text) {
             Ok(reference) => {
                 let unknown =
                     |problem: String| AgentError::Settings(format!("{problem} here, and the agent is to be tried out"));
-                secrets.reveal(&reference).map(drop).map_err(unknown)
+                secrets.resolve(&reference).map(drop).map_err(unknown)
             }
             Err(_) => Ok(()),
         },
-        Value::Object(members) => members.values().try_for_each(|value| revealed(config, value)),
-        Value::Array(list) => list.iter().try_for_each(|value| revealed(config, value)),
+        Value::Object(members) => members.values().try_for_each(|value| check_secrets(config, value)),
+        Value::Array(list) => list.iter().try_for_each(|value| check_secrets(config, value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
 /// The card of an agent and the check of its signature. An error when the policy forbids an address in the card.
-async fn look(workshop: &Workshop, remote: &RemoteAgent) -> Result<(Found, Voucher), AdminError> {
-    let scout = remote.scout();
-    let found = scout.find().await.map_err(|error| AgentError::NoCard(error.to_string()))?;
-    let voucher = scout.vouch(&found).await;
-    if voucher.wrong {
-        return Err(AgentError::Unfit(format!("the signature of its card {}", voucher.words)).into());
+async fn find_card(
+    workshop: &AgentFactory,
+    remote: &RemoteAgent,
+) -> Result<(DiscoveredCard, SignatureCheck), AdminError> {
+    let scout = remote.probe();
+    let found = scout.fetch_card().await.map_err(|error| AgentError::NoCard(error.to_string()))?;
+    let voucher = scout.check_signature(&found).await;
+    if voucher.is_invalid {
+        return Err(AgentError::Unfit(format!("the signature of its card {}", voucher.summary)).into());
     }
-    scout.check(&found, workshop.ours()).await.map_err(unfit)?;
+    scout.check_addresses(&found, workshop.ours()).await.map_err(unfit)?;
     Ok((found, voucher))
 }
 
-fn line(workshop: &Workshop, entry: &AgentConfig) -> Result<(Arc<RemoteAgent>, AgentName), AdminError> {
+fn remote_agent(workshop: &AgentFactory, entry: &AgentConfig) -> Result<(Arc<RemoteAgent>, AgentName), AdminError> {
     let name = parse(&entry.name)?;
     if let Some(url) = &entry.url
-        && url::Url::parse(url).is_ok_and(|url| sabir_gateway::is_ours(&url, workshop.ours()))
+        && url::Url::parse(url).is_ok_and(|url| sabir_gateway::is_own_address(&url, workshop.ours()))
     {
         return Err(AgentError::Unfit(format!("{url} is this server itself")).into());
     }
@@ -319,7 +336,7 @@ fn line(workshop: &Workshop, entry: &AgentConfig) -> Result<(Arc<RemoteAgent>, A
     Ok((remote, name))
 }
 
-fn unfit(unfit: Unfit) -> AdminError {
+fn unfit(unfit: CardRejection) -> AdminError {
     AgentError::Unfit(unfit.to_string()).into()
 }
 
@@ -328,7 +345,7 @@ fn parse(name: &str) -> Result<AgentName, AgentError> {
 }
 
 /// The default name of an agent: the name in its card, in characters that a path allows, or else its host.
-fn suggested(found: &Found, url: &str) -> String {
+fn suggested_name(found: &DiscoveredCard, url: &str) -> String {
     let plain = |text: &str| {
         let mut name = String::new();
         for c in text.chars().take(NAME_CHARS_MAX * 2) {
@@ -351,11 +368,11 @@ fn suggested(found: &Found, url: &str) -> String {
 }
 
 /// A kind as the configuration file writes it.
-fn word(kind: Kind) -> String {
+fn kind_name(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
 /// The form of a card with this name.
-pub fn as_form(text: &str) -> Option<Form> {
-    Form::ALL.into_iter().find(|form| form.name() == text)
+pub fn parse_card_form(text: &str) -> Option<CardSchema> {
+    CardSchema::ALL.into_iter().find(|form| form.name() == text)
 }

@@ -1,8 +1,8 @@
 //! Billing, for operators: the result of a run, and whether bookings and billing records agree.
 
-use sabir_network::billing::{self, Run};
+use sabir_network::billing::{self, BillingRun};
 use sabir_proto::Timestamp;
-use sabir_store::{Batch, DAY_MS, Tally};
+use sabir_store::{Batch, BillingTotals, DAY_MS};
 use serde::{Deserialize, Serialize};
 
 /// A billing batch as the admin commands show it.
@@ -38,11 +38,11 @@ pub struct TallyView {
     pub whole: bool,
 }
 
-pub(crate) fn previewed(batches: Vec<Batch>) -> Vec<BatchView> {
+pub(crate) fn preview_views(batches: Vec<Batch>) -> Vec<BatchView> {
     batches.into_iter().map(|batch| view(batch, "would_be_sent", None)).collect()
 }
 
-pub(crate) fn ran(run: Run) -> Vec<BatchView> {
+pub(crate) fn run_views(run: BillingRun) -> Vec<BatchView> {
     let synced = run.synced.into_iter().map(|batch| view(batch, "synced", None));
     let open = run.open.into_iter().map(|(batch, why)| view(batch, "open", Some(why)));
     let manual = run.manual.into_iter().map(|(batch, why)| view(batch, "manual", Some(why)));
@@ -61,7 +61,7 @@ fn view(batch: Batch, status: &str, reason: Option<String>) -> BatchView {
     }
 }
 
-pub(crate) fn tallied(tally: Tally) -> TallyView {
+pub(crate) fn tally_view(tally: BillingTotals) -> TallyView {
     TallyView {
         bookings: tally.bookings,
         counted: tally.counted,
@@ -70,6 +70,6 @@ pub(crate) fn tallied(tally: Tally) -> TallyView {
         without_customer: tally.without_customer,
         open_batches: tally.open,
         manual_batches: tally.manual,
-        whole: billing::is_whole(&tally),
+        whole: billing::is_consistent(&tally),
     }
 }

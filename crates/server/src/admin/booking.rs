@@ -5,20 +5,20 @@
 
 use super::billing::{self as bills, BatchView, TallyView};
 use super::{AdminError, EnvelopeQuery, EnvelopeView};
-use crate::booking::{self, KeyHolders, hooks};
-use crate::cash;
+use crate::auth_setup::{self, ConfiguredSecrets};
+use crate::billing_jobs;
+use crate::booking::{self, KeyHolders, subscriptions};
 use crate::config::booking::AGENT;
 use crate::config::{Config, store_path};
-use crate::gate::{self, ConfiguredSecrets};
-use crate::host::TokioHost;
-use crate::operator;
+use crate::operator_socket;
+use crate::tokio_host::TokioHost;
 use sabir_engine::{Engine, Host as _, Limits, Metrics, TaskLog};
 use sabir_network::billing::{self, Biller};
 use sabir_network::import::{self, VenueRow};
-use sabir_network::{Office, Patrons, Terms};
+use sabir_network::{BookingAdmin, KeyHolderDirectory, NetworkTerms};
 use sabir_proto::{AgentName, Caller, TaskId, Timestamp};
 use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{BookingQuery, BookingStatus, Ledger, OpenError, Venue, VenueName, VenueQuery};
+use sabir_store::{BookingQuery, BookingStatus, Ledger, OpenError, Venue, VenueQuery, VenueRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// An operator's request about the booking network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum NetworkOrder {
+pub enum NetworkRequest {
     /// Import venues from a file, all of them or none.
     ImportVenues {
         /// The absolute path of the file.
@@ -117,7 +117,7 @@ pub enum NetworkOrder {
 /// The response to a [`NetworkRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum NetworkSaid {
+pub enum NetworkResponse {
     /// Venues were imported.
     Imported {
         /// The number of new venues.
@@ -126,13 +126,13 @@ pub enum NetworkSaid {
         replaced: u64,
     },
     Venues(Vec<VenueView>),
-    /// One venue; `None` if there is none of that slug.
+    /// One venue; `Unchanged` if there is none of that slug.
     Venue(Option<Box<VenueView>>),
     Bookings(Vec<BookingView>),
-    /// One booking; `None` if there is none of that id.
+    /// One booking; `Unchanged` if there is none of that id.
     Booking(Option<Box<BookingView>>),
     Subscriptions(Vec<SubscriptionView>),
-    /// One subscription; `None` if there is none of that id.
+    /// One subscription; `Unchanged` if there is none of that id.
     Subscription(Option<Box<SubscriptionView>>),
     /// Batches, with the result of each.
     Billed(Vec<BatchView>),
@@ -245,51 +245,51 @@ pub struct SubscriptionView {
 
 /// Handles the requests of operators about the booking network.
 #[derive(Clone)]
-pub(crate) struct Bureau {
-    pub(crate) terms: Terms,
-    pub(crate) office: Office,
+pub(crate) struct NetworkAdmin {
+    pub(crate) terms: NetworkTerms,
+    pub(crate) office: BookingAdmin,
     pub(crate) production: bool,
     /// The biller of the counted bookings, if one is configured.
     pub(crate) biller: Option<Arc<dyn Biller>>,
 }
 
-impl Bureau {
+impl NetworkAdmin {
     /// Builds it from the parts of a server. Without a configured network the terms are the default ones.
     pub(crate) fn new(
         config: &Config,
         engine: Engine,
         log: Arc<dyn TaskLog>,
         ledger: Arc<dyn Ledger>,
-        patrons: Arc<dyn Patrons>,
+        patrons: Arc<dyn KeyHolderDirectory>,
     ) -> Result<Self, String> {
-        let terms = config.network.as_ref().map_or_else(|| Ok(Terms::default()), |network| network.terms())?;
+        let terms = config.network.as_ref().map_or_else(|| Ok(NetworkTerms::default()), |network| network.terms())?;
         let agent = AgentName::parse(AGENT).map_err(|e| e.to_string())?;
-        let office = Office { engine, log, ledger, patrons, agent };
-        let biller = cash::biller(config, &ConfiguredSecrets::new(config))?;
+        let office = BookingAdmin { engine, log, ledger, key_holders: patrons, agent };
+        let biller = billing_jobs::biller(config, &ConfiguredSecrets::new(config))?;
         Ok(Self { terms, office, production: config.is_production(), biller })
     }
 }
 
 /// Runs a request: in the server if one runs, otherwise on the opened file.
-pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid, AdminError> {
+pub async fn run_network_request(config: &Config, order: NetworkRequest) -> Result<NetworkResponse, AdminError> {
     let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
     if let Some(directory) = path.parent() {
         crate::app::make_private(directory).map_err(|e| AdminError::Failed(e.to_string()))?;
     }
     let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writing: sqlite::Writing::Inline, ..Default::default() };
+    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
     let begun = Instant::now();
     Ok(loop {
         match SqliteLog::open(&path, options.clone()) {
-            Ok(log) => break alone(config, Arc::new(log), order).await?,
+            Ok(log) => break run_without_server(config, Arc::new(log), order).await?,
             Err(OpenError::Locked(_)) => {}
             Err(other) => return Err(other.into()),
         }
-        let socket = operator::socket_beside(&path);
-        match operator::ask(&socket, &order).await {
+        let socket = operator_socket::socket_beside(&path);
+        match operator_socket::call(&socket, &order).await {
             Ok(said) => break said,
             // A server that starts has the lock before it listens; another command has it for a moment.
-            Err(_) if begun.elapsed() < LOCK_PATIENCE && !operator::answers(&socket).await => {
+            Err(_) if begun.elapsed() < LOCK_PATIENCE && !operator_socket::is_listening(&socket).await => {
                 tokio::time::sleep(LOCK_PAUSE).await;
             }
             Err(reason) => return Err(AdminError::Operator { socket, reason }),
@@ -298,106 +298,112 @@ pub async fn network(config: &Config, order: NetworkOrder) -> Result<NetworkSaid
 }
 
 /// Runs a request where no server runs.
-async fn alone(config: &Config, log: Arc<SqliteLog>, order: NetworkOrder) -> Result<NetworkSaid, AdminError> {
+async fn run_without_server(
+    config: &Config,
+    log: Arc<SqliteLog>,
+    order: NetworkRequest,
+) -> Result<NetworkResponse, AdminError> {
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
-    let keys = gate::store(config, sqlite::Writing::Inline, Default::default());
+    let keys = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default());
     let keys = keys.map_err(|e| AdminError::Failed(e.to_string()))?;
     let patrons = Arc::new(KeyHolders::new(keys, None));
-    let bureau = Bureau::new(config, engine, log.clone(), log, patrons).map_err(AdminError::Failed)?;
-    Ok(bureau.carry_out(order).await)
+    let bureau = NetworkAdmin::new(config, engine, log.clone(), log, patrons).map_err(AdminError::Failed)?;
+    Ok(bureau.handle(order).await)
 }
 
-impl Bureau {
-    pub(crate) async fn carry_out(&self, order: NetworkOrder) -> NetworkSaid {
-        self.attempt(order).await.unwrap_or_else(NetworkSaid::Failed)
+impl NetworkAdmin {
+    pub(crate) async fn handle(&self, order: NetworkRequest) -> NetworkResponse {
+        self.try_handle(order).await.unwrap_or_else(NetworkResponse::Failed)
     }
 
-    async fn attempt(&self, order: NetworkOrder) -> Result<NetworkSaid, String> {
+    async fn try_handle(&self, order: NetworkRequest) -> Result<NetworkResponse, String> {
         let ledger = &*self.office.ledger;
         let failed = |error: sabir_store::StoreError| error.to_string();
         Ok(match order {
-            NetworkOrder::ImportVenues { path } => {
+            NetworkRequest::ImportVenues { path } => {
                 let imported = booking::import_file(&path, &self.terms, ledger).await?;
-                NetworkSaid::Imported { added: imported.added, replaced: imported.replaced }
+                NetworkResponse::Imported { added: imported.added, replaced: imported.replaced }
             }
-            NetworkOrder::AddVenue { row } => {
+            NetworkRequest::AddVenue { row } => {
                 let row = VenueRow::read(row)?;
                 let slug = row.slug.clone();
                 import::import(ledger, &self.terms, vec![row]).await.map_err(|e| e.to_string())?;
                 self.venue(&slug).await?
             }
-            NetworkOrder::Venues { terms, category, location, limit } => {
+            NetworkRequest::Venues { terms, category, location, limit } => {
                 let query = VenueQuery { category, location, terms, inactive: true, limit: limit.clamp(1, ROWS_MAX) };
                 let mut views = Vec::new();
                 for venue in ledger.venues(&query).await.map_err(failed)? {
                     views.push(self.view(venue).await?);
                 }
-                NetworkSaid::Venues(views)
+                NetworkResponse::Venues(views)
             }
-            NetworkOrder::EnableVenue { slug, active } => {
+            NetworkRequest::EnableVenue { slug, active } => {
                 ledger.enable_venue(&slug, active).await.map_err(failed)?;
                 self.venue(&slug).await?
             }
-            NetworkOrder::Bookings { venue, key, status, before, limit } => {
+            NetworkRequest::Bookings { venue, key, status, before, limit } => {
                 let venue = match venue {
                     None => None,
                     Some(slug) => {
-                        let found = ledger.venue(VenueName::Slug(&slug)).await.map_err(failed)?;
+                        let found = ledger.venue(VenueRef::Slug(&slug)).await.map_err(failed)?;
                         Some(found.ok_or_else(|| format!("there is no venue {slug:?}"))?.id)
                     }
                 };
-                let before = before.map(|id| named(&id)).transpose()?;
+                let before = before.map(|id| parse_booking_id(&id)).transpose()?;
                 let query = BookingQuery { venue, key, status, before, limit: limit.clamp(1, ROWS_MAX) };
                 let mut views = Vec::new();
                 for one in ledger.bookings(&query).await.map_err(failed)? {
                     views.push(self.booking(one).await?);
                 }
-                NetworkSaid::Bookings(views)
+                NetworkResponse::Bookings(views)
             }
-            NetworkOrder::ShowBooking { id } => match ledger.booking(named(&id)?).await.map_err(failed)? {
-                None => NetworkSaid::Booking(None),
-                Some(found) => NetworkSaid::Booking(Some(Box::new(self.booking(found).await?))),
+            NetworkRequest::ShowBooking { id } => match ledger.booking(parse_booking_id(&id)?).await.map_err(failed)? {
+                None => NetworkResponse::Booking(None),
+                Some(found) => NetworkResponse::Booking(Some(Box::new(self.booking(found).await?))),
             },
-            NetworkOrder::MoveBooking { id, to, by } => {
-                let moved = self.office.transition(named(&id)?, to, &Caller::named(&by)).await;
+            NetworkRequest::MoveBooking { id, to, by } => {
+                let moved = self.office.transition(parse_booking_id(&id)?, to, &Caller::named(&by)).await;
                 let moved = moved.map_err(|e| e.to_string())?;
-                NetworkSaid::Booking(Some(Box::new(self.booking(moved).await?)))
+                NetworkResponse::Booking(Some(Box::new(self.booking(moved).await?)))
             }
-            NetworkOrder::Subscribe { key, url, events } => {
-                let made = hooks::subscribe(ledger, &key, &url, events, self.production).await?;
-                NetworkSaid::Subscription(Some(Box::new(made)))
+            NetworkRequest::Subscribe { key, url, events } => {
+                let made = subscriptions::subscribe(ledger, &key, &url, events, self.production).await?;
+                NetworkResponse::Subscription(Some(Box::new(made)))
             }
-            NetworkOrder::Subscriptions { key } => {
-                NetworkSaid::Subscriptions(hooks::list(ledger, key.as_deref()).await?)
+            NetworkRequest::Subscriptions { key } => {
+                NetworkResponse::Subscriptions(subscriptions::list(ledger, key.as_deref()).await?)
             }
-            NetworkOrder::RotateSubscription { id, overlap_seconds } => {
+            NetworkRequest::RotateSubscription { id, overlap_seconds } => {
                 let overlap = Duration::from_secs(overlap_seconds);
-                NetworkSaid::Subscription(hooks::rotate(ledger, &id, overlap).await?.map(Box::new))
+                NetworkResponse::Subscription(subscriptions::rotate(ledger, &id, overlap).await?.map(Box::new))
             }
-            NetworkOrder::Unsubscribe { id } => {
-                NetworkSaid::Subscription(hooks::remove(ledger, &id).await?.map(Box::new))
+            NetworkRequest::Unsubscribe { id } => {
+                NetworkResponse::Subscription(subscriptions::remove(ledger, &id).await?.map(Box::new))
             }
-            NetworkOrder::Bill { dry_run: true } => {
+            NetworkRequest::Bill { dry_run: true } => {
                 let batches = billing::preview(ledger, TokioHost.now()).await.map_err(failed)?;
-                NetworkSaid::Billed(bills::previewed(batches))
+                NetworkResponse::Billed(bills::preview_views(batches))
             }
-            NetworkOrder::Bill { dry_run: false } => {
+            NetworkRequest::Bill { dry_run: false } => {
                 let biller = self.biller.as_ref();
                 let biller = biller.ok_or("nobody bills here: [network.billing] is not in the configuration")?;
-                let run = billing::run(ledger, &**biller, &TokioHost, Some(cash::ORDER_TIME)).await;
-                NetworkSaid::Billed(bills::ran(run.map_err(failed)?))
+                let run = billing::run(ledger, &**biller, &TokioHost, Some(billing_jobs::BILL_REQUEST_TIME_MAX)).await;
+                NetworkResponse::Billed(bills::run_views(run.map_err(failed)?))
             }
-            NetworkOrder::Tally => NetworkSaid::Tallied(bills::tallied(ledger.tally().await.map_err(failed)?)),
-            NetworkOrder::Envelopes(query) => {
+            NetworkRequest::Tally => {
+                NetworkResponse::Tallied(bills::tally_view(ledger.billing_totals().await.map_err(failed)?))
+            }
+            NetworkRequest::Envelopes(query) => {
                 let rows = ledger.interactions(&query.query(ROWS_MAX)).await.map_err(failed)?;
-                NetworkSaid::Envelopes(rows.into_iter().map(EnvelopeView::from).collect())
+                NetworkResponse::Envelopes(rows.into_iter().map(EnvelopeView::from).collect())
             }
         })
     }
 
-    async fn venue(&self, slug: &str) -> Result<NetworkSaid, String> {
-        let found = self.office.ledger.venue(VenueName::Slug(slug)).await.map_err(|e| e.to_string())?;
-        Ok(NetworkSaid::Venue(match found {
+    async fn venue(&self, slug: &str) -> Result<NetworkResponse, String> {
+        let found = self.office.ledger.venue(VenueRef::Slug(slug)).await.map_err(|e| e.to_string())?;
+        Ok(NetworkResponse::Venue(match found {
             None => None,
             Some(venue) => Some(Box::new(self.view(venue).await?)),
         }))
@@ -431,9 +437,9 @@ impl Bureau {
     }
 
     async fn booking(&self, booking: sabir_store::Booking) -> Result<BookingView, String> {
-        let sabir_store::Booking { id, booked, status, created_at, moves, .. } = booking;
-        let venue = self.office.ledger.venue(VenueName::Id(&booked.venue)).await.map_err(|e| e.to_string())?;
-        let step = |step: sabir_store::BookingMove| MoveView { to: step.to, at: Timestamp::from_millis(step.at) };
+        let sabir_store::Booking { id, details: booked, status, created_at, transitions: moves, .. } = booking;
+        let venue = self.office.ledger.venue(VenueRef::Id(&booked.venue)).await.map_err(|e| e.to_string())?;
+        let step = |step: sabir_store::BookingTransition| MoveView { to: step.to, at: Timestamp::from_millis(step.at) };
         Ok(BookingView {
             booking_id: id.to_string(),
             venue: venue.map_or(booked.venue, |venue| venue.slug),
@@ -451,6 +457,6 @@ impl Bureau {
     }
 }
 
-fn named(id: &str) -> Result<TaskId, String> {
+fn parse_booking_id(id: &str) -> Result<TaskId, String> {
     TaskId::parse(id).ok_or_else(|| format!("{id:?} is not the id of a booking"))
 }

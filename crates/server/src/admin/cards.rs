@@ -2,9 +2,9 @@
 
 use crate::card::{WELL_KNOWN_KEYS, read_reference};
 use crate::config::Config;
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
-use sabir_guard::sign::{SigningKey, key_set, published, sign};
+use sabir_guard::sign::{SigningKey, key_set, public_jwk, sign};
 use sabir_network::federation::issue;
 use sabir_network::record::Record;
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ impl CardKeys {
     /// Reads key files, each a path, `file:PATH` or `env:NAME`. An error names the reference that is wrong.
     pub fn read(references: &[String]) -> Result<Self, String> {
         let base = Config::default();
-        let one = |reference: &String| read_reference(&base, &spelled(reference), |text| SigningKey::read(text, None));
+        let one =
+            |reference: &String| read_reference(&base, &with_scheme(reference), |text| SigningKey::read(text, None));
         Ok(Self(references.iter().map(one).collect::<Result<_, _>>()?))
     }
 
@@ -33,9 +34,9 @@ impl CardKeys {
 
 /// Makes the signed record that withdraws a network from registries: its present record, renewed and marked
 /// `withdrawn`.
-pub fn withdrawal(record: &str, key: &str) -> Result<String, String> {
+pub fn make_withdrawal(record: &str, key: &str) -> Result<String, String> {
     let record: Record = serde_json::from_str(record).map_err(|error| format!("not a record of a network: {error}"))?;
-    let key = read_reference(&Config::default(), &spelled(key), |text| SigningKey::read(text, None))?;
+    let key = read_reference(&Config::default(), &with_scheme(key), |text| SigningKey::read(text, None))?;
     let (keys, seq) = (record.keys.clone(), record.seq);
     let issued = issue(Record { withdrawn: true, ..record }, &key, keys, TokioHost.now());
     match issued {
@@ -48,7 +49,7 @@ pub fn withdrawal(record: &str, key: &str) -> Result<String, String> {
 /// The public key set of key files, which may hold private or public keys.
 pub fn key_set_of(references: &[String]) -> Result<Value, String> {
     let base = Config::default();
-    let one = |reference: &String| read_reference(&base, &spelled(reference), published);
+    let one = |reference: &String| read_reference(&base, &with_scheme(reference), public_jwk);
     Ok(json!({"keys": references.iter().map(one).collect::<Result<Vec<_>, _>>()?}))
 }
 
@@ -57,7 +58,7 @@ pub fn key_set_at(config: &Config) -> Result<(Value, String), String> {
     let signing = &config.server.signing;
     let mut keys: Vec<Value> = Vec::new();
     for reference in signing.keys.iter().chain(&signing.retired) {
-        let key = read_reference(config, reference, published)?;
+        let key = read_reference(config, reference, public_jwk)?;
         if !keys.iter().any(|known| known["kid"] == key["kid"]) {
             keys.push(key);
         }
@@ -78,7 +79,7 @@ pub fn make_key(path: &Path) -> Result<Value, String> {
 }
 
 /// Adds `file:` to a path without a scheme.
-fn spelled(reference: &str) -> String {
+fn with_scheme(reference: &str) -> String {
     match reference.split_once(':') {
         Some(("env" | "file", _)) => reference.to_owned(),
         _ => format!("file:{reference}"),

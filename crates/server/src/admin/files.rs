@@ -6,18 +6,18 @@
 use super::{AdminError, now};
 use crate::config::{Config, store_path};
 use crate::retention::before;
-use sabir_gateway::wire;
+use sabir_gateway::exchange_log;
 use sabir_proto::AgentName;
 use sabir_store::sqlite::{self, SqliteGuard, SqliteLog};
-pub use sabir_store::sqlite::{Checked, Copied, CopyError, Looked, Over};
+pub use sabir_store::sqlite::{CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore};
 use sabir_store::{OpenError, Retention as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The recorded requests and responses about a task, oldest first, as JSON.
 pub fn exchanges(config: &Config, task: &str) -> Result<Vec<serde_json::Value>, AdminError> {
-    let path = config.wire_directory().map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
-    Ok(wire::read(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
+    let path = config.exchange_log_directory().map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
+    Ok(exchange_log::read_exchanges(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
 }
 
 /// The path of the store of a configuration.
@@ -33,7 +33,7 @@ fn existing(config: &Config) -> Result<PathBuf, AdminError> {
 }
 
 /// Copies the store of a configuration. A server may run meanwhile.
-pub fn backup(config: &Config, into: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Copied, AdminError> {
+pub fn backup(config: &Config, into: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CopyReport, AdminError> {
     Ok(sqlite::backup(&existing(config)?, into, looked)?)
 }
 
@@ -42,8 +42,8 @@ pub fn restore(
     config: &Config,
     copy: &Path,
     replace: bool,
-    looked: &mut dyn FnMut(Looked),
-) -> Result<Copied, AdminError> {
+    looked: &mut dyn FnMut(CheckProgress),
+) -> Result<CopyReport, AdminError> {
     let task_log = store_at(config)?;
     if !copy.exists() {
         return Err(AdminError::NoStore(copy.into()));
@@ -54,23 +54,23 @@ pub fn restore(
     }
     // Only letters and digits, so that the file name needs no quotes in a shell.
     let moment: String = now().to_string().chars().filter(char::is_ascii_alphanumeric).collect();
-    let over = if replace { Over::Aside(format!(".before-{moment}")) } else { Over::Nothing };
+    let over = if replace { ExistingStore::MoveAside(format!(".before-{moment}")) } else { ExistingStore::Refuse };
     Ok(sqlite::restore(copy, &task_log, &over, looked)?)
 }
 
 /// Checks every row of both files.
-pub fn check(config: &Config, looked: &mut dyn FnMut(Looked)) -> Result<Checked, AdminError> {
+pub fn check(config: &Config, looked: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport, AdminError> {
     Ok(sqlite::check(&existing(config)?, looked)?)
 }
 
 /// The guard's file that belongs to a task log.
-pub fn guard_beside(task_log: &Path) -> PathBuf {
+pub fn guard_file_beside(task_log: &Path) -> PathBuf {
     SqliteGuard::path_beside(task_log)
 }
 
 /// How many settled tasks of each agent have a last status older than `age` and no pending delivery.
 pub fn prunable(config: &Config, age: Duration) -> Result<Vec<(AgentName, u64)>, AdminError> {
-    Ok(sqlite::forgettable(&existing(config)?, before(age))?)
+    Ok(sqlite::prunable_tasks(&existing(config)?, before(age))?)
 }
 
 /// Deletes these tasks, of all agents or of one, and returns their number; `told` gets the number so far after each
@@ -84,14 +84,14 @@ pub async fn prune(
 ) -> Result<u64, AdminError> {
     let task_log = existing(config)?;
     let durability = config.store.durability.into();
-    let writing = sqlite::Writing::Threaded;
-    let log = SqliteLog::open(&task_log, sqlite::Options { durability, writing, ..Default::default() })?;
+    let writing = sqlite::WriterMode::Threaded;
+    let log = SqliteLog::open(&task_log, sqlite::Options { durability, writer_mode: writing, ..Default::default() })?;
     let below = before(age);
     let mut tasks = 0;
     for name in log.agents().await?.into_iter().filter(|name| agent.is_none_or(|agent| agent == name)) {
         let mut from = None;
         loop {
-            let forgotten = log.forget(&name, below, from).await?;
+            let forgotten = log.prune(&name, below, from).await?;
             tasks += forgotten.tasks;
             told(tasks);
             from = forgotten.next;

@@ -3,9 +3,9 @@
 use super::{Admin, AdminError, now};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
-use sabir_guard::authn::api_key::{self, Kind};
+use sabir_guard::authn::api_key::{self, KeyKind};
 use sabir_proto::{Secret, Timestamp};
-use sabir_store::{ApiKey, ChangeError, Imprint, KeyId, KeyTerms, Keys as _};
+use sabir_store::{ApiKey, ChangeError, KeyFingerprint, KeyId, KeyTerms, Keys as _};
 use std::time::Duration;
 
 /// How often a random id may be taken already before the command fails: the random numbers are wrong then.
@@ -13,7 +13,7 @@ const DRAWS_MAX: usize = 8;
 
 /// The properties of a new key.
 #[derive(Debug, Clone, Default)]
-pub struct KeyOrder {
+pub struct NewKey {
     /// The owner of the key.
     pub owner: String,
     /// A name for operators.
@@ -38,7 +38,7 @@ pub struct KeyOrder {
 
 /// A key with its text, which is shown once and not stored.
 #[derive(Debug)]
-pub struct Issued {
+pub struct IssuedKey {
     /// The key as it is stored, without its text.
     pub key: ApiKey,
     /// The text of the key, which callers present.
@@ -46,24 +46,24 @@ pub struct Issued {
 }
 
 impl Admin {
-    pub async fn create_key(&self, order: KeyOrder) -> Result<Issued, AdminError> {
+    pub async fn create_key(&self, order: NewKey) -> Result<IssuedKey, AdminError> {
         let kind = match (&order.tier, order.test) {
-            (None, _) => Kind::Sabir,
-            (Some(_), false) => Kind::AgntLive,
-            (Some(_), true) => Kind::AgntTest,
+            (None, _) => KeyKind::Sabir,
+            (Some(_), false) => KeyKind::AgntLive,
+            (Some(_), true) => KeyKind::AgntTest,
         };
-        let text = draw(kind)?;
-        let KeyOrder { owner, name, tier, test: _, scopes, agents, require_signature, relay, customer, expires_at } =
+        let text = random_text(kind)?;
+        let NewKey { owner, name, tier, test: _, scopes, agents, require_signature, relay, customer, expires_at } =
             order;
         let terms = KeyTerms { owner, name, tier, scopes, agents, require_signature, relay, customer, expires_at };
         let mut draws = 1;
         loop {
-            match self.store.create(id(), Imprint::of(text.expose()), terms.clone(), self.by()).await {
+            match self.store.create(random_id(), KeyFingerprint::of(text.expose()), terms.clone(), self.by()).await {
                 Ok(key) => {
                     self.refresh_server().await;
-                    return Ok(Issued { key, text });
+                    return Ok(IssuedKey { key, text });
                 }
-                Err(ChangeError::Taken) if draws < DRAWS_MAX => draws += 1,
+                Err(ChangeError::KeyTaken) if draws < DRAWS_MAX => draws += 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -82,40 +82,40 @@ impl Admin {
     }
 
     /// Gives a key a new text; the previous one stays valid for `grace`.
-    pub async fn rotate_key(&self, id: KeyId, grace: Duration) -> Result<Issued, AdminError> {
+    pub async fn rotate_key(&self, id: KeyId, grace: Duration) -> Result<IssuedKey, AdminError> {
         let keys = self.store.list().await?;
         let old = keys.into_iter().find(|key| key.id == id).ok_or_else(|| ChangeError::NoSuchKey(id.clone()))?;
         // The new text has the kind of the old one. Of that only the prefix is stored.
-        let kind = match &old.imprint.prefix {
-            prefix if prefix.starts_with("agnt_test_") => Kind::AgntTest,
-            prefix if prefix.starts_with("agnt_live_") => Kind::AgntLive,
-            _ => Kind::Sabir,
+        let kind = match &old.fingerprint.prefix {
+            prefix if prefix.starts_with("agnt_test_") => KeyKind::AgntTest,
+            prefix if prefix.starts_with("agnt_live_") => KeyKind::AgntLive,
+            _ => KeyKind::Sabir,
         };
-        let text = draw(kind)?;
+        let text = random_text(kind)?;
         let by = self.by();
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
         let old_until = Timestamp::from_millis(by.at.millis().saturating_add(grace_ms));
-        let key = self.store.rotate(id, Imprint::of(text.expose()), old_until, by).await?;
+        let key = self.store.rotate(id, KeyFingerprint::of(text.expose()), old_until, by).await?;
         self.refresh_server().await;
-        Ok(Issued { key, text })
+        Ok(IssuedKey { key, text })
     }
 }
 
 /// A new random text, from the operating system.
-fn draw(kind: Kind) -> Result<Secret, AdminError> {
+fn random_text(kind: KeyKind) -> Result<Secret, AdminError> {
     let mut random = [0; 16];
-    SysRng.try_fill_bytes(&mut random).map_err(|e| AdminError::Chance(e.to_string()))?;
-    Ok(api_key::make(kind, random))
+    SysRng.try_fill_bytes(&mut random).map_err(|e| AdminError::NoRandomness(e.to_string()))?;
+    Ok(api_key::key_text(kind, random))
 }
 
 /// A new random id: short enough to type. The caller draws again when it is taken.
-fn id() -> KeyId {
+fn random_id() -> KeyId {
     let text = format!("k{:010x}", rand::random::<u64>() >> 24);
     KeyId::parse(&text).expect("hexadecimal digits are legal in an id")
 }
 
 /// The standing of a key: `valid`, `expired` or `revoked`.
-pub fn standing(key: &ApiKey) -> &'static str {
+pub fn key_status(key: &ApiKey) -> &'static str {
     match key {
         ApiKey { revoked_at: Some(_), .. } => "revoked",
         ApiKey { terms: KeyTerms { expires_at: Some(end), .. }, .. } if *end <= now() => "expired",

@@ -6,7 +6,7 @@
 use crate::config::LimitsConfig;
 use crate::config::agent::AgentLimits;
 use sabir_engine::{Context, Failure};
-use sabir_gateway::{Arriving, Error};
+use sabir_gateway::{EndpointResponse, Error};
 use sabir_proto::{Artifact, ArtifactId, Object, Part};
 use sabir_wire::sse::Frame;
 use std::time::Duration;
@@ -103,12 +103,15 @@ impl<'a> TextChunks<'a> {
     }
 
     /// Waits for the next frame of a stream. Text that has to be reported meanwhile is reported.
-    pub(super) async fn next_frame(&mut self, answer: &mut Arriving) -> Result<Result<Option<Frame>, Error>, Failure> {
+    pub(super) async fn next_frame(
+        &mut self,
+        answer: &mut EndpointResponse,
+    ) -> Result<Result<Option<Frame>, Error>, Failure> {
         loop {
             tokio::select! {
                 biased;
                 () = self.due() => self.flush().await?,
-                frame = answer.frame() => return Ok(frame),
+                frame = answer.next_event() => return Ok(frame),
             }
         }
     }

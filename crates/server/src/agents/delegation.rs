@@ -1,6 +1,6 @@
 //! Delegation for agents that are separate programs: commands, and endpoints behind `kind = "http"`.
 //!
-//! An agent in Rust delegates with [`Context::delegate`]. A program gets an address on this machine and a token. It
+//! An agent in Rust delegates with [`Context::delegation`]. A program gets an address on this machine and a token. It
 //! posts the work for another agent to that address, and gets the answer when that agent's task rests. The turn that
 //! owns the token decides what the program may ask, so a child is counted, limited and canceled like any other child of
 //! its task. `docs/guides/delegation.md` describes this contract for users.
@@ -8,13 +8,13 @@
 //! A token is valid for one turn. The server keeps only its hash and writes it to no log. A request without a valid
 //! token learns only that the token is not valid.
 
-use crate::stage::{Content, Play, Stage};
+use crate::local_server::{LocalBody, LocalHandler, LocalServer};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use sabir_engine::{BoxFuture, Context};
-use sabir_proto::{AgentName, Fault, NonText, Object, Part, Secret, Unfit, View};
+use sabir_proto::{AgentName, Fault, HandoffRefusal, NonText, Object, Part, Secret, View};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -69,19 +69,19 @@ struct DelegationRequest {
 #[derive(Debug)]
 struct DelegationCall {
     request: DelegationRequest,
-    reply: oneshot::Sender<Result<Value, Refusal>>,
+    reply: oneshot::Sender<Result<Value, DelegationRefusal>>,
 }
 
 /// Why a request is not delegated, as the HTTP response states it.
 #[derive(Debug)]
-struct Refusal {
+struct DelegationRefusal {
     status: StatusCode,
     code: &'static str,
     message: String,
-    unfit: Option<Box<Unfit>>,
+    unfit: Option<Box<HandoffRefusal>>,
 }
 
-impl Refusal {
+impl DelegationRefusal {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), unfit: None }
     }
@@ -97,7 +97,7 @@ impl Refusal {
     }
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for DelegationRefusal {
     fn from(fault: Fault) -> Self {
         let message = fault.to_string();
         match fault {
@@ -125,33 +125,34 @@ impl Delegations {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self, request: Request<Bytes>) -> Result<Value, Refusal> {
+    async fn process(&self, request: Request<Bytes>) -> Result<Value, DelegationRefusal> {
         if request.uri().path() != PATH || request.method() != Method::POST {
             let message = format!("POST to {PATH}; there is nothing else here");
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", message));
+            return Err(DelegationRefusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", message));
         }
         let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = token.and_then(|value| value.strip_prefix("Bearer ")).ok_or_else(Refusal::token)?;
-        let turn = self.turns().get(&hash(token.trim())).cloned().ok_or_else(Refusal::token)?;
+        let token = token.and_then(|value| value.strip_prefix("Bearer ")).ok_or_else(DelegationRefusal::token)?;
+        let turn = self.turns().get(&hash(token.trim())).cloned().ok_or_else(DelegationRefusal::token)?;
         let request = serde_json::from_slice(request.body());
-        let request = request.map_err(|error| Refusal::invalid(format!("the body cannot be read: {error}")))?;
+        let request =
+            request.map_err(|error| DelegationRefusal::invalid(format!("the body cannot be read: {error}")))?;
         let (reply, answer) = oneshot::channel();
-        turn.send(DelegationCall { request, reply }).await.map_err(|_| Refusal::token())?;
+        turn.send(DelegationCall { request, reply }).await.map_err(|_| DelegationRefusal::token())?;
         // Dropped at once, so that this sender does not outlive the turn.
         drop(turn);
-        answer.await.unwrap_or_else(|_| Err(Refusal::token()))
+        answer.await.unwrap_or_else(|_| Err(DelegationRefusal::token()))
     }
 }
 
-impl Play for Delegations {
-    fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Content>> {
+impl LocalHandler for Delegations {
+    fn handle(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<LocalBody>> {
         Box::pin(async move {
-            let (status, body) = match self.take(request).await {
+            let (status, body) = match self.process(request).await {
                 Ok(body) => (StatusCode::OK, body),
-                Err(Refusal { status, code, message, unfit }) => {
+                Err(DelegationRefusal { status, code, message, unfit }) => {
                     let mut error = json!({"code": code, "message": message});
                     if let Some(unfit) = unfit {
-                        let Unfit { required, allowed, missing, .. } = *unfit;
+                        let HandoffRefusal { required, allowed, missing, .. } = *unfit;
                         error["required"] = json!(required);
                         error["allowed"] = json!(allowed);
                         error["missing"] = json!(missing);
@@ -159,7 +160,7 @@ impl Play for Delegations {
                     (status, json!({"error": error}))
                 }
             };
-            let mut response = Response::new(Content::Whole(body.to_string().into()));
+            let mut response = Response::new(LocalBody::Whole(body.to_string().into()));
             *response.status_mut() = status;
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
@@ -170,14 +171,14 @@ impl Play for Delegations {
 /// The listener on a free local port, where programs delegate.
 #[derive(Debug)]
 pub(crate) struct DelegationListener {
-    stage: Stage,
+    stage: LocalServer,
     delegations: Arc<Delegations>,
 }
 
 impl DelegationListener {
     /// Starts to listen; from now on turns may delegate.
     pub(crate) async fn open(delegations: &Arc<Delegations>) -> std::io::Result<Self> {
-        let stage = Stage::open(0).await?;
+        let stage = LocalServer::open(0).await?;
         delegations.listen_at(stage.address());
         Ok(Self { stage, delegations: delegations.clone() })
     }
@@ -196,7 +197,7 @@ pub(crate) struct DelegatesTo {
 }
 
 impl DelegatesTo {
-    /// `None` where the list is empty.
+    /// `Unchanged` where the list is empty.
     pub(crate) fn new(own: &str, names: &[String], delegations: &Arc<Delegations>) -> Result<Option<Self>, String> {
         let agents = super::peers::names("delegates_to", names)?;
         if agents.iter().any(|agent| agent.as_str() == own) {
@@ -206,14 +207,21 @@ impl DelegatesTo {
         Ok((!names.is_empty()).then(all))
     }
 
-    /// The right of a turn to delegate, until it is dropped. `None` where no listener runs.
+    /// The right of a turn to delegate, until it is dropped. `Unchanged` where no listener runs.
     pub(crate) fn open(&self, cx: &Context) -> Option<TurnDelegation> {
         let url = self.delegations.url.get()?.clone();
         let token: String = (0..4).map(|_| format!("{:016x}", cx.random())).collect();
         let (send, calls) = mpsc::channel(AT_ONCE_MAX);
         let key = hash(&token);
         self.delegations.turns().insert(key, send);
-        Some(TurnDelegation { url, token: Secret::new(token), key, calls, to: self.clone(), asked: HashMap::new() })
+        Some(TurnDelegation {
+            url,
+            token: Secret::new(token),
+            key,
+            calls,
+            to: self.clone(),
+            keyless_counts: HashMap::new(),
+        })
     }
 }
 
@@ -226,12 +234,12 @@ pub(crate) struct TurnDelegation {
     calls: mpsc::Receiver<DelegationCall>,
     to: DelegatesTo,
     /// How often the same request came without a key.
-    asked: HashMap<TokenHash, u32>,
+    keyless_counts: HashMap<TokenHash, u32>,
 }
 
 impl TurnDelegation {
     /// Serves the requests of programs for as long as the work of the turn lasts.
-    pub(crate) async fn beside<T>(this: Option<Self>, cx: &Context, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn serve_during<T>(this: Option<Self>, cx: &Context, work: impl Future<Output = T>) -> T {
         let Some(mut this) = this else { return work.await };
         tokio::select! {
             biased;
@@ -247,7 +255,7 @@ impl TurnDelegation {
                 call = self.calls.recv(), if under_way.len() < AT_ONCE_MAX => {
                     // `Delegations` holds a sender for as long as this value exists.
                     let Some(DelegationCall { request, reply }) = call else { return std::future::pending().await };
-                    let (key, to) = (key(&mut self.asked, cx, &request), self.to.agents.clone());
+                    let (key, to) = (key(&mut self.keyless_counts, cx, &request), self.to.agents.clone());
                     under_way.push(async move {
                         // A program that has disconnected gets no answer; its child continues.
                         drop(reply.send(delegate(cx, &to, request, key).await));
@@ -278,31 +286,37 @@ fn key(asked: &mut HashMap<TokenHash, u32>, cx: &Context, request: &DelegationRe
 }
 
 /// Opens a child task with another agent, or answers its question, and waits until that task rests.
-async fn delegate(cx: &Context, to: &[AgentName], request: DelegationRequest, key: String) -> Result<Value, Refusal> {
+async fn delegate(
+    cx: &Context,
+    to: &[AgentName],
+    request: DelegationRequest,
+    key: String,
+) -> Result<Value, DelegationRefusal> {
     let DelegationRequest { agent, text, mut parts, skill, metadata, answer, .. } = request;
     let Some(agent) = to.iter().find(|name| name.as_str() == agent) else {
         let message = "this agent may not delegate to an agent of that name; see delegates_to in its configuration";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "AGENT_NOT_LISTED", message));
+        return Err(DelegationRefusal::new(StatusCode::FORBIDDEN, "AGENT_NOT_LISTED", message));
     };
     parts.extend(text.map(Part::text));
     if parts.is_empty() {
-        return Err(Refusal::invalid("give text or parts: what the agent is asked"));
+        return Err(DelegationRefusal::invalid("give text or parts: what the agent is asked"));
     }
     let child = if answer {
         let mut child = cx.find_child(agent, &key).await?.ok_or_else(|| {
-            Refusal::invalid("there is nothing to answer under this key; give the key of the question")
+            DelegationRefusal::invalid("there is nothing to answer under this key; give the key of the question")
         })?;
         child.answer(parts).await?;
         child
     } else {
         let mut members = metadata.unwrap_or_default();
         members.extend(skill.map(|skill| (SKILL.to_owned(), Value::from(skill))));
-        let metadata = Object::from_map(&members).map_err(|error| Refusal::invalid(format!("metadata: {error}")))?;
+        let metadata =
+            Object::from_map(&members).map_err(|error| DelegationRefusal::invalid(format!("metadata: {error}")))?;
         let metadata = Some(metadata).filter(|_| !members.is_empty());
         cx.delegate(agent, &key, parts, metadata).await?
     };
-    let task = child.rest().await?;
-    let (state, shown) = (task.state.name(), task.show(View::WHOLE));
+    let task = child.wait_until_rest().await?;
+    let (state, shown) = (task.state.name(), task.to_wire(View::WHOLE));
     let text = task.thaw().map(|task| task.answer_text(NonText::Describe)).unwrap_or_default();
     Ok(json!({"state": state, "text": text, "task": shown}))
 }

@@ -8,24 +8,24 @@
 //! The store is in memory: tasks end with the process.
 
 mod agent;
-mod desk;
-mod edge;
-mod front;
-mod passage;
+mod altered_body;
+mod authorisations;
+mod control;
+mod interceptor;
 mod samples;
 mod scenario;
 
 use crate::app::{Server, StartError};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
-use crate::config::network::Network;
-use agent::Player;
-use edge::Edge;
-use front::DemoFront;
+use crate::config::network::IpNetwork;
+use agent::DemoAgent;
+use control::DemoControl;
+use interceptor::DemoInterceptor;
 use sabir_engine::AnyAgent;
 use sabir_guard::sign::SigningKey;
 use sabir_wire::Losses;
-use sabir_wire::card::{Form, write};
+use sabir_wire::card::{CardSchema, write};
 use scenario::Scenario;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Whether the agent streams.
     pub streaming: bool,
-    /// The test token: for the extended card, and for every call where [`Access::Bearer`] is set.
+    /// The test token: for the extended card, and for every call where [`Access::VerifiedToken`] is set.
     pub token: Token,
     /// Which callers the demo server serves.
     pub access: Access,
@@ -95,7 +95,7 @@ impl fmt::Debug for Token {
 /// A demo server that is ready to serve.
 pub struct Demo {
     server: Server,
-    grants: mpsc::Receiver<desk::Grant>,
+    grants: mpsc::Receiver<authorisations::DelayedAuthorisation>,
 }
 
 impl fmt::Debug for Demo {
@@ -107,17 +107,17 @@ impl fmt::Debug for Demo {
 impl Demo {
     /// Starts the server: it listens when this returns.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let (edge, grants) = Edge::new();
+        let (edge, grants) = DemoControl::new();
         let edge = Arc::new(edge);
-        let player: Arc<dyn AnyAgent> = Arc::new(Player { edge: edge.clone() });
+        let player: Arc<dyn AnyAgent> = Arc::new(DemoAgent { control: edge.clone() });
         let key = options.signed.then(|| SigningKey::generate(Some("sabir-demo-test-key"))).transpose();
         let key = key.map_err(|e| StartError::Config(e.to_string()))?.map(|(key, _)| key);
-        let front = DemoFront { edge: edge.clone(), token: options.token, access: options.access, key };
+        let front = DemoInterceptor { control: edge.clone(), token: options.token, access: options.access, key };
         let front = Arc::new(front);
         let own = HashMap::from([(NAME.to_owned(), player)]);
-        let config = config(options.listen, options.streaming, options.access);
+        let config = demo_config(options.listen, options.streaming, options.access);
         let server = Server::compose(config, own, Some(front)).await?;
-        edge.reached_at(format!("http://{}", server.address()));
+        edge.set_base(format!("http://{}", server.address()));
         Ok(Self { server, grants })
     }
 
@@ -129,13 +129,13 @@ impl Demo {
     /// Its card, as JSON on one line.
     pub fn card(&self) -> String {
         let served = self.server.app().default_agent();
-        let card = served.map(|served| write(&served.card, Form::V1, &mut Losses::new()));
+        let card = served.map(|served| write(&served.card, CardSchema::V1, &mut Losses::new()));
         String::from_utf8(card.unwrap_or_default()).unwrap_or_default()
     }
 
     /// Serves until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let desk = desk::serve(self.server.app().clone(), self.grants);
+        let desk = authorisations::serve(self.server.app().clone(), self.grants);
         tokio::select! {
             () = self.server.run(stop) => {}
             () = desk => {}
@@ -143,7 +143,7 @@ impl Demo {
     }
 }
 
-fn config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
+fn demo_config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
     let mut agent = AgentConfig { default: true, ..AgentConfig::new(NAME, Kind::Echo) };
     let card = &mut agent.card;
     card.name = Some("Sabir demo".into());
@@ -158,7 +158,7 @@ fn config(listen: SocketAddr, streaming: bool, access: Access) -> Config {
     config.store.url = "memory:".into();
     // A local demo may call back to this machine. A demo that other machines can reach may not.
     if listen.ip().is_loopback() {
-        config.egress.allow = Network::loopback();
+        config.egress.allow = IpNetwork::loopback();
     }
     // A server that other machines can reach is open only where callers need the token.
     config.auth.open = access == Access::Bearer;

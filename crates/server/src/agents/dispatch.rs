@@ -9,15 +9,15 @@ mod choice;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::choice::{Candidates, Verdict};
-use super::Ground;
-use super::peers::{Peer, Roster, names};
+pub(crate) use self::choice::{DispatchCandidates, DispatchVerdict};
+use super::AgentEnvironment;
+use super::peers::{PeerAgent, PeerAgents, names};
 use crate::config::agent::AgentConfig;
 use crate::config::dispatch::DispatchConfig;
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
-use sabir_gateway::{Mirror, delegate};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
+use sabir_gateway::{MirrorSettings, delegate};
 use sabir_proto::{AgentName, Message, Object, Part};
-use sabir_store::Fit;
+use sabir_store::RankingMatch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) const RANKING: &str = "urn:sabir:ext:ranking:v1";
 /// The key of the only child.
 const KEY: &str = "dispatch";
 /// The number of agents that a status lists.
-const TOLD_MAX: usize = 5;
+const LISTED_MAX: usize = 5;
 
 /// Passes each message on to the agent that fits it best.
 pub struct Dispatch {
@@ -35,7 +35,7 @@ pub struct Dispatch {
     agents: Vec<AgentName>,
     fallback: Option<AgentName>,
     config: DispatchConfig,
-    roster: Arc<Roster>,
+    peers: Arc<PeerAgents>,
 }
 
 impl std::fmt::Debug for Dispatch {
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Dispatch {
 
 /// How far a task has come, as its checkpoint stores it.
 #[derive(Debug, Serialize, Deserialize)]
-enum Stage {
+enum DispatchStage {
     /// The caller was asked to choose among these agents.
     Asked(Vec<String>),
     /// This agent has the task.
@@ -55,7 +55,7 @@ enum Stage {
 
 impl Dispatch {
     /// Reads the agent's configuration. The error says what is wrong with it.
-    pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn new(config: &AgentConfig, ground: &AgentEnvironment<'_>) -> Result<Self, String> {
         let own = AgentName::parse(&config.name).map_err(|e| e.to_string())?;
         let dispatch = config.dispatch.clone().unwrap_or_default();
         dispatch.check()?;
@@ -64,16 +64,16 @@ impl Dispatch {
         if agents.contains(&own) || fallback.as_ref() == Some(&own) {
             return Err("dispatch: an agent that passes on to itself never ends".into());
         }
-        Ok(Self { own, agents, fallback, config: dispatch, roster: ground.roster.clone() })
+        Ok(Self { own, agents, fallback, config: dispatch, peers: ground.peers.clone() })
     }
 
     /// The agents that may be chosen now: those that the configuration lists, or else those that the caller may call.
-    async fn candidates(&self, cx: &Context) -> Candidates {
+    async fn candidates(&self, cx: &Context) -> DispatchCandidates {
         let all = match self.agents.is_empty() {
-            true => self.roster.open_to(cx.caller(), first(cx).skill()).await,
-            false => self.roster.all(),
+            true => self.peers.callable_by(cx.caller(), first(cx).skill()).await,
+            false => self.peers.all(),
         };
-        Candidates::new(all, Some(&self.own), &self.agents)
+        DispatchCandidates::new(all, Some(&self.own), &self.agents)
     }
 
     /// Picks the agent that fits and passes the message on, or asks the caller to choose.
@@ -83,37 +83,37 @@ impl Dispatch {
         let (config, skill, text) = (self.config.clone(), message.skill(), message.joined_text());
         // The search is quick but it is synchronous, so it does not run on a thread of the async runtime.
         let ranked = tokio::task::spawn_blocking(move || {
-            let verdict = candidates.judge(skill.as_deref(), &text, &config);
+            let verdict = candidates.choose(skill.as_deref(), &text, &config);
             (verdict, candidates)
         });
         let (verdict, candidates) = ranked.await?;
         match verdict? {
-            Verdict::Sure { agent, fits } => {
-                cx.progress(vec![explained(format!("passing this on to {agent}"), &fits)?]).await?;
+            DispatchVerdict::Sure { agent, fits } => {
+                cx.progress(vec![with_scores(format!("passing this on to {agent}"), &fits)?]).await?;
                 self.pass(cx, agent, message).await
             }
-            Verdict::Unsure { agents, fits } => {
+            DispatchVerdict::Unsure { agents, fits } => {
                 let question = question("More than one agent could do this. Which one?", &agents, &candidates);
-                self.ask(cx, &agents, explained(question, &fits)?)
+                self.ask(cx, &agents, with_scores(question, &fits)?)
             }
-            Verdict::Nobody { fits } => match &self.fallback {
+            DispatchVerdict::Nobody { fits } => match &self.fallback {
                 Some(fallback) => {
                     let words = format!("nobody fits; passing this on to {fallback}");
-                    cx.progress(vec![explained(words, &fits)?]).await?;
+                    cx.progress(vec![with_scores(words, &fits)?]).await?;
                     self.pass(cx, fallback.clone(), message).await
                 }
                 None if candidates.is_empty() => Ok(Ending::reject("there is nobody to pass this on to")),
                 None => {
                     let agents = candidates.first(self.config.choices_max);
                     let question = question("No agent seems to fit. Which one do you mean?", &agents, &candidates);
-                    self.ask(cx, &agents, explained(question, &fits)?)
+                    self.ask(cx, &agents, with_scores(question, &fits)?)
                 }
             },
         }
     }
 
     fn ask(&self, cx: &mut Context, agents: &[AgentName], question: Part) -> Result<Ending, Failure> {
-        let asked = Stage::Asked(agents.iter().map(ToString::to_string).collect());
+        let asked = DispatchStage::Asked(agents.iter().map(ToString::to_string).collect());
         cx.set_checkpoint(serde_json::to_vec(&asked)?);
         Ok(Ending::AskInput(vec![question]))
     }
@@ -122,7 +122,7 @@ impl Dispatch {
     async fn choose(&self, cx: &mut Context, asked: &[String]) -> Result<Ending, Failure> {
         let asked = names("the choice", asked).map_err(Failure)?;
         let candidates = self.candidates(cx).await;
-        match choice::read(&cx.message().joined_text(), &asked) {
+        match choice::read_choice(&cx.message().joined_text(), &asked) {
             // An agent that was offered then may be gone now.
             Some(agent) if candidates.find(&agent).is_none() => {
                 Ok(Ending::reject(format!("{agent} is no longer there for this")))
@@ -140,8 +140,8 @@ impl Dispatch {
 
     /// Passes the first message of the task to an agent, or the caller's answer to that agent's question.
     async fn pass(&self, cx: &mut Context, agent: AgentName, message: Message) -> Result<Ending, Failure> {
-        cx.set_checkpoint(serde_json::to_vec(&Stage::Passed(agent.to_string()))?);
-        let answer = delegate(cx, &agent, KEY, message.parts, message.metadata, &Mirror::WHOLE).await?;
+        cx.set_checkpoint(serde_json::to_vec(&DispatchStage::Passed(agent.to_string()))?);
+        let answer = delegate(cx, &agent, KEY, message.parts, message.metadata, &MirrorSettings::EVERYTHING).await?;
         Ok(answer.into_ending())
     }
 }
@@ -153,36 +153,36 @@ fn first(cx: &Context) -> Message {
 
 impl Agent for Dispatch {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let stage: Option<Stage> = cx.checkpoint().map(serde_json::from_slice).transpose()?;
+        let stage: Option<DispatchStage> = cx.checkpoint().map(serde_json::from_slice).transpose()?;
         match stage {
             None => self.begin(cx).await,
-            Some(Stage::Asked(agents)) => self.choose(cx, &agents).await,
-            Some(Stage::Passed(agent)) => {
+            Some(DispatchStage::Asked(agents)) => self.choose(cx, &agents).await,
+            Some(DispatchStage::Passed(agent)) => {
                 let message = first(cx);
                 self.pass(cx, AgentName::parse(&agent)?, message).await
             }
         }
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Resume, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
-fn question(words: &str, agents: &[AgentName], candidates: &Candidates) -> String {
+fn question(words: &str, agents: &[AgentName], candidates: &DispatchCandidates) -> String {
     let lines = agents.iter().enumerate().map(|(at, name)| {
-        let line = candidates.find(name).map_or_else(|| name.to_string(), Peer::line);
+        let line = candidates.find(name).map_or_else(|| name.to_string(), PeerAgent::summary_line);
         format!("\n{}. {line}", at + 1)
     });
     words.to_owned() + &lines.collect::<String>()
 }
 
 /// A text part whose metadata has the scores.
-fn explained(words: String, fits: &[Fit]) -> Result<Part, Failure> {
+fn with_scores(words: String, fits: &[RankingMatch]) -> Result<Part, Failure> {
     let round = |score: f64| (score * 100.0).round() / 100.0;
-    let told = fits.iter().take(TOLD_MAX).map(|fit| {
+    let told = fits.iter().take(LISTED_MAX).map(|fit| {
         let because: Map<String, Value> =
-            fit.because.iter().map(|(field, score)| ((*field).to_owned(), json!(round(*score)))).collect();
+            fit.field_scores.iter().map(|(field, score)| ((*field).to_owned(), json!(round(*score)))).collect();
         json!({"agent": fit.key, "score": round(fit.score), "because": because})
     });
     let members = Map::from_iter([(RANKING.to_owned(), told.collect())]);

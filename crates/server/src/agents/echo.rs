@@ -1,6 +1,6 @@
 //! The smallest agent: it returns the parts of the message.
 
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 
 /// Answers every message with one artifact that has its parts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,7 +13,7 @@ impl Agent for Echo {
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
-        Nature { instant: true, recovery: Recovery::Restart, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { instant: true, recovery: Recovery::Restart, ..Execution::default() }
     }
 }

@@ -23,12 +23,12 @@
 mod events;
 mod files;
 mod group;
-mod ledger;
+mod journal;
 mod leftovers;
 mod process_limit;
 mod relay;
-mod room;
 mod text;
+mod work_directory;
 
 #[cfg(test)]
 mod tests;
@@ -36,21 +36,21 @@ mod tests;
 use super::chunks::ChunkLimits;
 use super::delegation::{DelegatesTo, TurnDelegation};
 use crate::config::agent::{AgentConfig, ExecConfig, Stdin};
-use events::Ask;
-use group::{Group, Reaper};
-pub(crate) use ledger::{Ended, Ledger};
+use events::CommandNeed;
+use group::{ProcessGroup, Reaper};
+pub(crate) use journal::{CommandJournal, EndedLeftovers};
 use leftovers::Leftovers;
 pub(crate) use process_limit::ProcessLimit;
-use process_limit::Slot;
-use relay::{Heard, relay};
-use room::Room;
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use process_limit::ProcessSlot;
+use relay::{CommandOutcome, relay};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::Message;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
+use work_directory::TurnDirectory;
 
 /// The variables every command sees: without them most programs do not find their way around.
 pub(super) const VARIABLES_PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
@@ -73,8 +73,8 @@ pub struct Exec {
     env: Vec<String>,
     reaper: Arc<Reaper>,
     chunks: ChunkLimits,
-    /// The journal of running commands; `None` where the store is in memory.
-    ledger: Option<Arc<Ledger>>,
+    /// The journal of running commands; `Unchanged` where the store is in memory.
+    journal: Option<Arc<CommandJournal>>,
     /// Directories of turns that could not be removed yet.
     leftovers: Arc<Leftovers>,
     name: Arc<str>,
@@ -88,9 +88,9 @@ pub struct Exec {
 
 /// What a turn holds while its command runs.
 #[derive(Debug)]
-struct Slots {
-    _agent: Slot,
-    _server: Slot,
+struct ProcessSlots {
+    _agent: ProcessSlot,
+    _server: ProcessSlot,
 }
 
 impl Exec {
@@ -127,7 +127,7 @@ impl Exec {
             env,
             reaper,
             chunks,
-            ledger: None,
+            journal: None,
             leftovers,
             name,
             processes,
@@ -138,46 +138,46 @@ impl Exec {
 
     /// Sets the process limit that all agents of the server share.
     #[must_use]
-    pub(crate) fn sharing(mut self, server_processes: &Arc<ProcessLimit>) -> Self {
+    pub(crate) fn with_server_limit(mut self, server_processes: &Arc<ProcessLimit>) -> Self {
         self.server_processes = server_processes.clone();
         self
     }
 
     /// Waits until the command may run. A turn that has to wait says so once.
-    async fn slots(&self, cx: &Context) -> Result<Slots, Failure> {
+    async fn slots(&self, cx: &Context) -> Result<ProcessSlots, Failure> {
         let (caller, agent) = (Arc::from(cx.caller().name()), &self.name);
         let agent_slot = match self.processes.try_acquire() {
             Some(slot) => slot,
             None => {
-                self.say_full(cx, &self.processes, "of this agent").await?;
+                self.report_full(cx, &self.processes, "of this agent").await?;
                 self.processes.acquire(&caller).await
             }
         };
         let server_slot = match self.server_processes.try_acquire() {
             Some(slot) => slot,
             None => {
-                self.say_full(cx, &self.server_processes, "of this server").await?;
+                self.report_full(cx, &self.server_processes, "of this server").await?;
                 self.server_processes.acquire(agent).await
             }
         };
-        Ok(Slots { _agent: agent_slot, _server: server_slot })
+        Ok(ProcessSlots { _agent: agent_slot, _server: server_slot })
     }
 
-    async fn say_full(&self, cx: &Context, limit: &ProcessLimit, whose: &str) -> Result<(), Failure> {
+    async fn report_full(&self, cx: &Context, limit: &ProcessLimit, whose: &str) -> Result<(), Failure> {
         let running = limit.processes_max();
         Ok(cx.status(format!("waiting: {running} commands {whose} are running already")).await?)
     }
 
     /// Sets the journal that records the running commands.
     #[must_use]
-    pub(crate) fn known_to(mut self, ledger: Option<Arc<Ledger>>) -> Self {
-        self.ledger = ledger;
+    pub(crate) fn with_journal(mut self, ledger: Option<Arc<CommandJournal>>) -> Self {
+        self.journal = ledger;
         self
     }
 
     /// Sets the agents that the command may delegate to.
     #[must_use]
-    pub(crate) fn delegating(mut self, delegates_to: Option<DelegatesTo>) -> Self {
+    pub(crate) fn with_delegates(mut self, delegates_to: Option<DelegatesTo>) -> Self {
         self.delegates_to = delegates_to;
         self
     }
@@ -187,7 +187,7 @@ impl Exec {
         &self,
         cx: &Context,
         skill: &str,
-        room: &Room,
+        room: &TurnDirectory,
         delegation: Option<&TurnDelegation>,
     ) -> Vec<(OsString, OsString)> {
         let passed = VARIABLES_PASSED.into_iter().chain(self.env.iter().map(String::as_str));
@@ -197,7 +197,7 @@ impl Exec {
             ("A2A_CONTEXT_ID", cx.context_id().to_string().into()),
             ("A2A_SKILL", skill.into()),
             ("A2A_CALLER", cx.caller().name().into()),
-            ("A2A_TOOL_MODE", cx.tools().name().into()),
+            ("A2A_TOOL_MODE", cx.tool_mode().name().into()),
             ("A2A_JOB_ID", cx.message().job().map(|job| job.to_string()).unwrap_or_default().into()),
             ("A2A_TURN_ID", cx.turn_id().into()),
             ("A2A_ATTEMPT", cx.attempt().to_string().into()),
@@ -212,15 +212,16 @@ impl Exec {
     }
 
     /// Waits until the command may run, then makes its private directory with the parts of the message.
-    async fn room(&self, cx: &Context) -> Result<Arc<Room>, Failure> {
+    async fn make_directory(&self, cx: &Context) -> Result<Arc<TurnDirectory>, Failure> {
         let slots = self.slots(cx).await?;
         let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
-        let (ledger, leftovers) = (self.ledger.clone(), self.leftovers.clone());
-        let furnish = move || Room::furnish(&message, before.as_ref(), stdin, (ledger.as_deref(), &leftovers), slots);
+        let (ledger, leftovers) = (self.journal.clone(), self.leftovers.clone());
+        let furnish =
+            move || TurnDirectory::create(&message, before.as_ref(), stdin, (ledger.as_deref(), &leftovers), slots);
         match spawn_blocking(furnish).await {
             Ok(Ok(room)) => Ok(Arc::new(room)),
-            Ok(Err(error)) => Err(trouble(cx, "making its directory", &error)),
-            Err(error) => Err(trouble(cx, "making its directory", &error)),
+            Ok(Err(error)) => Err(server_failure(cx, "making its directory", &error)),
+            Err(error) => Err(server_failure(cx, "making its directory", &error)),
         }
     }
 }
@@ -231,13 +232,13 @@ impl Agent for Exec {
             let problem = format!("the name of the skill has control characters, or more than {SKILL_BYTES_MAX} bytes");
             return Ok(Ending::reject(problem));
         };
-        let room = self.room(cx).await?;
+        let room = self.make_directory(cx).await?;
         let delegation = self.delegates_to.as_ref().and_then(|agents| agents.open(cx));
         let variables = self.variables(cx, &skill, &room, delegation.as_ref());
-        let started = Group::start(&self.command, variables, &room, &self.reaper);
-        let (mut group, pipes) = started.map_err(|e| trouble(cx, "starting it", &e))?;
+        let started = ProcessGroup::start(&self.command, variables, &room, &self.reaper);
+        let (mut group, pipes) = started.map_err(|e| server_failure(cx, "starting it", &e))?;
         let work = relay(cx, &mut group, pipes, self.chunks);
-        let mut heard = TurnDelegation::beside(delegation, cx, work).await?;
+        let mut heard = TurnDelegation::serve_during(delegation, cx, work).await?;
         drop(group);
         if !matches!(heard.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
             hide_stderr(cx, &mut heard);
@@ -245,18 +246,18 @@ impl Agent for Exec {
         if heard.status.code() == Some(0) {
             let out = room.clone();
             let found = spawn_blocking(move || files::collect(out.handle()));
-            for artifact in found.await.map_err(|e| trouble(cx, "reading its files", &e))?? {
+            for artifact in found.await.map_err(|e| server_failure(cx, "reading its files", &e))?? {
                 cx.chunk(artifact, false, true).await?;
             }
         }
         // Removed before the caller learns that the turn has ended, and on a blocking thread because it is file I/O.
-        spawn_blocking(move || drop(room)).await.map_err(|e| trouble(cx, "removing its directory", &e))?;
+        spawn_blocking(move || drop(room)).await.map_err(|e| server_failure(cx, "removing its directory", &e))?;
         Ok(ending(&heard))
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         // A command may do anything, so it runs only after its task is stored, and never twice for one turn.
-        Nature { recovery: Recovery::Fail, ..Nature::default() }
+        Execution { recovery: Recovery::Fail, ..Execution::default() }
     }
 }
 
@@ -270,7 +271,7 @@ impl Drop for Exec {
 
 /// Standard error names files and settings of this machine. The operator reads it in the log, and a caller without a
 /// credential learns only that it is there.
-fn hide_stderr(cx: &Context, heard: &mut Heard) {
+fn hide_stderr(cx: &Context, heard: &mut CommandOutcome) {
     if !heard.stderr.is_empty() {
         tracing::info!(task = %cx.task_id(), stderr = heard.stderr, "a command failed");
         heard.stderr = "the operator finds what it wrote to standard error in the log of the server".to_owned();
@@ -278,14 +279,14 @@ fn hide_stderr(cx: &Context, heard: &mut Heard) {
 }
 
 /// How the turn ends. This is the only place that gives an exit code a meaning.
-fn ending(heard: &Heard) -> Ending {
-    let Heard { status, asked, last_line, stderr } = heard;
+fn ending(heard: &CommandOutcome) -> Ending {
+    let CommandOutcome { status, need: asked, last_line, stderr } = heard;
     match (status.code(), asked) {
-        (Some(0 | EXIT_ASK_INPUT), Some(Ask::Input(question))) => Ending::ask_input(question),
-        (Some(0 | EXIT_ASK_INPUT), Some(Ask::Auth(request))) => Ending::ask_auth(request),
-        (Some(0), Some(Ask::Transfer(order))) => Ending::Transfer(order.clone()),
+        (Some(0 | EXIT_ASK_INPUT), Some(CommandNeed::Input(question))) => Ending::ask_input(question),
+        (Some(0 | EXIT_ASK_INPUT), Some(CommandNeed::Auth(request))) => Ending::ask_auth(request),
+        (Some(0), Some(CommandNeed::Transfer(order))) => Ending::Transfer(order.clone()),
         (Some(0), None) => Ending::complete(),
-        (Some(EXIT_ASK_INPUT), None | Some(Ask::Transfer(_))) => {
+        (Some(EXIT_ASK_INPUT), None | Some(CommandNeed::Transfer(_))) => {
             Ending::ask_input(first_of([last_line, "more input is needed"]))
         }
         (Some(EXIT_REJECT), _) => Ending::reject(first_of([last_line, stderr, "the command declined"])),
@@ -306,14 +307,14 @@ fn first_of<const N: usize>(texts: [&str; N]) -> &str {
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or("")
 }
 
-/// The skill that the message asks for; empty for none, `None` if it cannot be the value of a variable.
+/// The skill that the message asks for; empty for none, `Unchanged` if it cannot be the value of a variable.
 fn skill(message: &Message) -> Option<String> {
     let skill = message.skill().unwrap_or_default();
     (skill.len() <= SKILL_BYTES_MAX && !skill.contains(char::is_control)).then_some(skill)
 }
 
 /// A failure of the server, not of the command: the log gets the cause, the caller does not.
-fn trouble(cx: &Context, doing: &str, error: &dyn std::error::Error) -> Failure {
+fn server_failure(cx: &Context, doing: &str, error: &dyn std::error::Error) -> Failure {
     tracing::error!(task = %cx.task_id(), %error, "a command could not be run: {doing}");
     Failure("the server could not run the command behind this agent".into())
 }

@@ -1,15 +1,13 @@
 //! Agents that may hand tasks over, from configuration, and what their cards say about it.
 
-mod neighbours;
+mod targets;
 
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
-use crate::host::TokioHost;
 use crate::metrics::Metrics;
-use neighbours::Neighbour;
-pub(crate) use neighbours::Neighbours;
+use crate::tokio_host::TokioHost;
 use sabir_engine::{AnyAgent, Host as _};
-use sabir_gateway::handoff::{Attempt, Desk, Handing, Ledger, Peer};
+use sabir_gateway::handoff::{HandoffAgent, HandoffAttempt, HandoffAudit, HandoffPolicy, HandoffTarget};
 use sabir_guard::Guard;
 use sabir_guard::policy::lattice::{Capabilities, expand};
 use sabir_proto::card::Extension;
@@ -17,9 +15,11 @@ use sabir_proto::{AgentCard, AgentName, HANDOFF, HANDOFF_LITERAL, Object};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub(crate) use targets::HandoffTargets;
+use targets::NamedTarget;
 
 /// Adds the handoff extensions of an agent to its card.
-pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
+pub(crate) fn advertise_handoffs(entry: &AgentConfig, card: &mut AgentCard) {
     let Some(handoff) = &entry.handoff else { return };
     let params = json!({
         "maxDepth": handoff.depth_max,
@@ -41,7 +41,7 @@ pub(crate) fn introduce(entry: &AgentConfig, card: &mut AgentCard) {
 
 /// The capabilities that an agent may pass on by handoff and delegation, where its configuration limits them: the
 /// granted part of its own capabilities.
-pub(crate) fn scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capabilities>, String> {
+pub(crate) fn handoff_scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capabilities>, String> {
     let Some(grants) = entry.handoff.as_ref().and_then(|handoff| handoff.scope.as_ref()) else { return Ok(None) };
     let own = Capabilities::of_card(card);
     let known = own.names().map(str::to_owned).collect();
@@ -51,13 +51,13 @@ pub(crate) fn scope(entry: &AgentConfig, card: &AgentCard) -> Result<Option<Capa
 }
 
 /// What the server needs to make agents that may hand tasks over.
-pub(crate) struct Handoffs<'a> {
+pub(crate) struct HandoffSetup<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) neighbours: &'a Arc<Neighbours>,
-    pub(crate) books: &'a Arc<dyn Ledger>,
+    pub(crate) targets: &'a Arc<HandoffTargets>,
+    pub(crate) audit: &'a Arc<dyn HandoffAudit>,
 }
 
-impl Handoffs<'_> {
+impl HandoffSetup<'_> {
     /// The agent with its handoff policy; the agent itself if it hands nothing over.
     pub(crate) fn wrap(
         &self,
@@ -69,51 +69,51 @@ impl Handoffs<'_> {
             return Ok(agent);
         };
         handoff.check()?;
-        let scope = scope(entry, card)?.unwrap_or_else(|| Capabilities::of_card(card));
-        let mut targets: BTreeMap<String, Arc<dyn Peer>> = BTreeMap::new();
+        let scope = handoff_scope(entry, card)?.unwrap_or_else(|| Capabilities::of_card(card));
+        let mut targets: BTreeMap<String, Arc<dyn HandoffTarget>> = BTreeMap::new();
         for name in &handoff.targets {
             let wrong = |what: String| format!("handoff.targets: {name:?}: {what}");
-            targets.insert(name.clone(), Arc::new(self.neighbour(entry, name).map_err(wrong)?));
+            targets.insert(name.clone(), Arc::new(self.target(entry, name).map_err(wrong)?));
         }
-        let desk = Desk {
+        let desk = HandoffPolicy {
             agent: AgentName::parse(&entry.name).map_err(|e| e.to_string())?,
             endpoint: card.supported_interfaces.first().map(|i| i.url.clone()).unwrap_or_default(),
             scope,
             targets,
             depth_max: handoff.depth_max,
-            unaware: handoff.unaware.into(),
-            patience: handoff.patience(),
-            ledger: self.books.clone(),
+            unaware_callers: handoff.unaware.into(),
+            create_time_max: handoff.patience(),
+            audit: self.audit.clone(),
         };
-        Ok(Arc::new(Handing::new(agent, desk)))
+        Ok(Arc::new(HandoffAgent::new(agent, desk)))
     }
 
     /// A target of handoffs. An error if no other agent has this name.
-    fn neighbour(&self, from: &AgentConfig, name: &str) -> Result<Neighbour, String> {
+    fn target(&self, from: &AgentConfig, name: &str) -> Result<NamedTarget, String> {
         let known = self.config.agent.iter().any(|agent| agent.name == name && agent.name != from.name);
-        let one = || Neighbour { name: name.to_owned(), all: self.neighbours.clone() };
+        let one = || NamedTarget { name: name.to_owned(), targets: self.targets.clone() };
         known.then(one).ok_or_else(|| "no other agent of the configuration has this name".into())
     }
 }
 
 /// Writes attempts to the audit, and to the log the details for which the audit has no room.
 #[derive(Debug, Clone)]
-pub(crate) struct Books {
+pub(crate) struct GuardHandoffAudit {
     pub(crate) guard: Guard,
     pub(crate) metrics: Metrics,
 }
 
 /// For commands that only inspect agents: they hand nothing over.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NoBooks;
+pub(crate) struct NoHandoffAudit;
 
-impl Ledger for NoBooks {
-    fn record(&self, _: &Attempt<'_>) {}
+impl HandoffAudit for NoHandoffAudit {
+    fn record(&self, _: &HandoffAttempt<'_>) {}
 }
 
-impl Ledger for Books {
-    fn record(&self, attempt: &Attempt<'_>) {
-        let Attempt { transfer_id, caller, task, from, to, endpoint, their_task, hops, .. } = attempt;
+impl HandoffAudit for GuardHandoffAudit {
+    fn record(&self, attempt: &HandoffAttempt<'_>) {
+        let HandoffAttempt { transfer_id, caller, task, from, to, endpoint, their_task, hops, .. } = attempt;
         let (required, allowed) = (attempt.required.join(" "), attempt.allowed.join(" "));
         let (missing, outcome) = (attempt.missing.join(" "), attempt.outcome);
         let (digest, signed) = attempt.card.unwrap_or_default();
@@ -122,6 +122,6 @@ impl Ledger for Books {
             outcome, "a handoff was attempted"
         );
         self.metrics.handoff(outcome);
-        self.guard.attempted(TokioHost.now(), caller, from, *task, outcome);
+        self.guard.record_handoff(TokioHost.now(), caller, from, *task, outcome);
     }
 }

@@ -1,6 +1,6 @@
 //! Agents behind an HTTP endpoint: each message is one request, and the response is the agent's answer.
 //!
-//! The request is one JSON document ([`Asked`]); `answer` reads the response. The request goes out through the HTTP
+//! The request is one JSON document ([`EndpointRequestBody`]); `answer` reads the response. The request goes out through the HTTP
 //! client, so the address policy, TLS and size limits are those of calls. A cancel drops the turn and with it the
 //! request: the endpoint sees its connection close.
 //!
@@ -12,18 +12,18 @@ mod call;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::answer::complaint;
-use self::answer::{Answer, Piece};
+pub(super) use self::answer::error_text;
+use self::answer::{EndpointAnswer, StreamPiece};
 pub(super) use self::call::{EndpointCall, RepeatAfter};
 use super::chunks::{ChunkLimits, TextChunks};
 use super::delegation::{DelegatesTo, TurnDelegation};
-use super::remote::written_down;
-use super::{Ground, reveal};
+use super::remote::allow_configured;
+use super::{AgentEnvironment, reveal};
 use crate::config::agent::AgentConfig;
 use crate::config::http::HttpConfig;
 use http::{HeaderName, HeaderValue, header};
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
-use sabir_gateway::{Arriving, Asking, Endpoint, Timeouts, Tls, outgoing};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
+use sabir_gateway::{EndpointClient, EndpointRequest, EndpointResponse, Timeouts, Tls, outgoing_metadata};
 use sabir_proto::{ArtifactId, Message, Object, Part, Secret};
 use serde::Serialize;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) const ANSWER: &str = "answer";
 
 /// An endpoint that answers messages.
 pub struct Http {
-    endpoint: Endpoint,
+    endpoint: EndpointClient,
     url: Url,
     bearer: Option<Secret>,
     headers: Vec<(HeaderName, Secret)>,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Http {
 /// The JSON body of a request.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked<'a> {
+struct EndpointRequestBody<'a> {
     /// All text parts, joined by line breaks.
     text: String,
     parts: &'a [Part],
@@ -78,19 +78,19 @@ struct Asked<'a> {
     history: Option<Vec<&'a Message>>,
     /// How the endpoint delegates work while it handles this message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    delegate: Option<DelegateAt<'a>>,
+    delegate: Option<DelegationAccess<'a>>,
 }
 
 /// The URL and the token for delegation.
 #[derive(Serialize)]
-struct DelegateAt<'a> {
+struct DelegationAccess<'a> {
     url: &'a str,
     token: &'a str,
 }
 
 impl Http {
     /// Reads the agent's configuration. The error says what is wrong with it.
-    pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn new(config: &AgentConfig, ground: &AgentEnvironment<'_>) -> Result<Self, String> {
         let url = endpoint_url(config.url.as_deref(), "http")?;
         let http = config.http.clone().unwrap_or_default();
         http.check()?;
@@ -108,15 +108,15 @@ impl Http {
             idle: Duration::from_secs(http.silence_seconds_max),
             ..Timeouts::default()
         };
-        let policy = written_down(ground.egress.policy(), url.as_str());
-        let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
-        let endpoint = endpoint.room(ground.answers.part());
+        let policy = allow_configured(ground.egress.policy(), url.as_str());
+        let endpoint = EndpointClient::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
+        let endpoint = endpoint.with_capacity(ground.answers.part());
         let (idempotent, chunks) = (config.idempotent, ground.chunks);
         let delegates_to = DelegatesTo::new(&config.name, &config.delegates_to, ground.delegations)?;
         Ok(Self { endpoint, url, bearer, headers, idempotent, chunks, config: http, delegates_to })
     }
 
-    async fn asking(&self, cx: &Context, delegation: Option<&TurnDelegation>) -> Result<Asking, Failure> {
+    async fn request(&self, cx: &Context, delegation: Option<&TurnDelegation>) -> Result<EndpointRequest, Failure> {
         let message = cx.message();
         let past = cx.conversation_within(self.config.conversation()).await?;
         // The message that is answered now is not history yet.
@@ -124,22 +124,22 @@ impl Http {
         let said = cx.before().into_iter().flat_map(|task| &task.history).chain(asked);
         let mut said: Vec<&Message> = said.collect();
         said.drain(..said.len().saturating_sub(self.config.history_messages_max));
-        let asked = Asked {
+        let asked = EndpointRequestBody {
             text: message.joined_text(),
             parts: &message.parts,
-            metadata: outgoing(cx, message.metadata.as_ref()),
+            metadata: outgoing_metadata(cx, message.metadata.as_ref()),
             skill: message.skill(),
             task_id: cx.task_id().to_string(),
             context_id: cx.context_id().to_string(),
             turn_id: cx.turn_id(),
             attempt: cx.attempt(),
             caller: cx.caller().name(),
-            tool_mode: cx.tools().name(),
+            tool_mode: cx.tool_mode().name(),
             conversation: past.into_iter().flat_map(|task| task.messages).collect(),
             history: (self.config.history_messages_max > 0).then_some(said),
-            delegate: delegation.map(|at| DelegateAt { url: &at.url, token: at.token.expose() }),
+            delegate: delegation.map(|at| DelegationAccess { url: &at.url, token: at.token.expose() }),
         };
-        let mut asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&asked)?.into());
+        let mut asking = EndpointRequest::post_json(self.url.clone(), serde_json::to_vec(&asked)?.into());
         let accept = "application/json, text/event-stream, text/plain;q=0.9, */*;q=0.5";
         asking = asking.header(header::ACCEPT, HeaderValue::from_static(accept));
         if let Ok(key) = HeaderValue::from_str(&cx.turn_id()) {
@@ -160,7 +160,7 @@ impl Http {
     }
 
     /// Relays a stream to its end.
-    async fn follow(&self, cx: &Context, mut answer: Arriving) -> Result<Ending, Failure> {
+    async fn relay_stream(&self, cx: &Context, mut answer: EndpointResponse) -> Result<Ending, Failure> {
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         loop {
             let frame = match chunks.next_frame(&mut answer).await? {
@@ -171,7 +171,7 @@ impl Http {
                     return Err(self.call(cx).failed(&error));
                 }
             };
-            let pieces = match answer::pieces(&frame) {
+            let pieces = match answer::read_frame(&frame) {
                 Ok(pieces) => pieces,
                 Err(problem) => {
                     chunks.flush().await?;
@@ -180,16 +180,16 @@ impl Http {
             };
             for piece in pieces {
                 match piece {
-                    Piece::More(parts) => chunks.push_parts(parts).await?,
-                    Piece::Progress(text) => {
+                    StreamPiece::More(parts) => chunks.push_parts(parts).await?,
+                    StreamPiece::Progress(text) => {
                         chunks.flush().await?;
                         cx.status(text).await?;
                     }
-                    Piece::Made(artifact) => {
+                    StreamPiece::Artifact(artifact) => {
                         chunks.flush().await?;
                         cx.chunk(artifact, false, true).await?;
                     }
-                    Piece::End(ending) => {
+                    StreamPiece::End(ending) => {
                         chunks.finish(None).await?;
                         return Ok(ending);
                     }
@@ -201,7 +201,7 @@ impl Http {
     }
 
     /// Sends the request, and relays the answer.
-    async fn ask(&self, cx: &Context, asking: Asking) -> Result<Ending, Failure> {
+    async fn ask(&self, cx: &Context, asking: EndpointRequest) -> Result<Ending, Failure> {
         let repeat = if self.idempotent { RepeatAfter::AnyFailure } else { RepeatAfter::Nothing };
         let call = self.call(cx);
         let answer = call.send(asking, repeat).await?;
@@ -210,10 +210,10 @@ impl Http {
             return Ok(call.refused(answer).await);
         }
         if media_type == "text/event-stream" {
-            return self.follow(cx, answer).await;
+            return self.relay_stream(cx, answer).await;
         }
         let body = answer.body().await.map_err(|error| call.failed(&error))?;
-        let Answer { made, ending } = answer::read(&media_type, &body).map_err(Failure)?;
+        let EndpointAnswer { artifacts: made, ending } = answer::read(&media_type, &body).map_err(Failure)?;
         for artifact in made {
             cx.chunk(artifact, false, true).await?;
         }
@@ -225,13 +225,13 @@ impl Agent for Http {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let cx = &*cx;
         let delegation = self.delegates_to.as_ref().and_then(|agents| agents.open(cx));
-        let asking = self.asking(cx, delegation.as_ref()).await?;
-        TurnDelegation::beside(delegation, cx, self.ask(cx, asking)).await
+        let asking = self.request(cx, delegation.as_ref()).await?;
+        TurnDelegation::serve_during(delegation, cx, self.ask(cx, asking)).await
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         let recovery = if self.idempotent { Recovery::Restart } else { Recovery::Fail };
-        Nature { recovery, ..Nature::default() }
+        Execution { recovery, ..Execution::default() }
     }
 }
 

@@ -8,7 +8,9 @@
 //! The source of mentions is a trait: names in texts are one source, and others can be added.
 
 use crate::config::agent::MentionConfig;
-use sabir_engine::{AnyAgent, BoxFuture, CalledOff, Canceled, Child, Context, Ending, Failure, HandedOver, Nature};
+use sabir_engine::{
+    AnyAgent, BoxFuture, CancelOutcome, CanceledTask, Child, Context, Ending, Execution, Failure, TransferredTask,
+};
 use sabir_proto::{AgentName, Fault, Message, NonText, Object, Part, Task, TaskState};
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -36,12 +38,12 @@ pub trait Mentions: Send + Sync + 'static {
 
 /// Finds `@name` in the text of a message.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct MentionNames {
     /// Each name after the `@`, and the agent it stands for.
     names: Vec<(String, AgentName)>,
 }
 
-impl Named {
+impl MentionNames {
     /// Reads the list of a configuration. The error says what is wrong with it.
     pub fn new(config: &[MentionConfig]) -> Result<Self, String> {
         let mut names: Vec<(String, AgentName)> = Vec::new();
@@ -56,7 +58,7 @@ impl Named {
             }
             for name in given {
                 // Punctuation at the end of a sentence cannot end a name.
-                if name.is_empty() || !name.chars().all(is_name) || name.ends_with(['.', '-']) {
+                if name.is_empty() || !name.chars().all(is_name_char) || name.ends_with(['.', '-']) {
                     let what = "letters, digits, -, _ and . in between";
                     return Err(format!("mentions: {name:?} cannot be mentioned; a name has {what}"));
                 }
@@ -72,37 +74,37 @@ impl Named {
 }
 
 /// Whether a character may be part of a name that is mentioned.
-fn is_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
-impl Mentions for Named {
+impl Mentions for MentionNames {
     fn of(&self, message: &Message) -> Vec<Mention> {
         let mut named: Vec<AgentName> = Vec::new();
         for part in &message.parts {
-            let found = part.as_text().into_iter().flat_map(|text| self.within(text)).map(|(_, _, name)| name);
+            let found = part.as_text().into_iter().flat_map(|text| self.find(text)).map(|(_, _, name)| name);
             for name in found {
                 if !named.contains(name) {
                     named.push(name.clone());
                 }
             }
         }
-        let told: Vec<Part> = message.parts.iter().map(|part| self.without(part)).collect();
+        let told: Vec<Part> = message.parts.iter().map(|part| self.without_names(part)).collect();
         named.into_iter().map(|agent| Mention { agent, parts: told.clone() }).collect()
     }
 }
 
-impl Named {
+impl MentionNames {
     /// The mentions in a text: start, end and agent.
-    fn within<'a>(&'a self, text: &'a str) -> Vec<(usize, usize, &'a AgentName)> {
+    fn find<'a>(&'a self, text: &'a str) -> Vec<(usize, usize, &'a AgentName)> {
         let mut found = Vec::new();
         for (at, _) in text.match_indices('@') {
             // After a name character the `@` is part of an address, not a mention.
-            if text[..at].chars().next_back().is_some_and(is_name) {
+            if text[..at].chars().next_back().is_some_and(is_name_char) {
                 continue;
             }
             let rest = &text[at + 1..];
-            let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+            let end = rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
             let word = rest[..end].trim_end_matches(['.', '-']);
             if let Some((_, agent)) = self.names.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
                 found.push((at, at + 1 + word.len(), agent));
@@ -112,10 +114,10 @@ impl Named {
     }
 
     /// A part as the mentioned agents get it: without their names.
-    fn without(&self, part: &Part) -> Part {
+    fn without_names(&self, part: &Part) -> Part {
         let Some(text) = part.as_text() else { return part.clone() };
         let (mut told, mut from) = (String::with_capacity(text.len()), 0);
-        for (at, end, _) in self.within(text) {
+        for (at, end, _) in self.find(text) {
             told.push_str(text[from..at].trim_end_matches(' '));
             from = end;
         }
@@ -126,17 +128,17 @@ impl Named {
 }
 
 /// An agent that gets the answers of the mentioned agents with the message.
-pub(crate) struct Mentioning {
+pub(crate) struct MentioningAgent {
     inner: Arc<dyn AnyAgent>,
     source: Arc<dyn Mentions>,
 }
 
-impl Mentioning {
+impl MentioningAgent {
     pub(crate) fn new(inner: Arc<dyn AnyAgent>, source: Arc<dyn Mentions>) -> Self {
         Self { inner, source }
     }
 
-    async fn hear(&self, cx: &mut Context) -> Result<(), Failure> {
+    async fn ask_mentioned(&self, cx: &mut Context) -> Result<(), Failure> {
         let mentions = self.source.of(cx.message());
         if mentions.is_empty() {
             return Ok(());
@@ -156,57 +158,57 @@ impl Mentioning {
         let mut heard = Vec::new();
         for (agent, child) in asked {
             heard.push(match child {
-                Ok(child) => said(&agent, &child).await?,
+                Ok(child) => read_answer(&agent, &child).await?,
                 Err(fault) => part(&agent, None, "could not be asked", &fault.to_string())?,
             });
         }
-        cx.hear_first(heard);
+        cx.prepend_parts(heard);
         Ok(())
     }
 }
 
-impl AnyAgent for Mentioning {
+impl AnyAgent for MentioningAgent {
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>> {
         Box::pin(async move {
-            self.hear(cx).await?;
+            self.ask_mentioned(cx).await?;
             self.inner.any_turn(cx).await
         })
     }
 
-    fn any_nature(&self) -> Nature {
+    fn any_execution(&self) -> Execution {
         // To ask other agents is an effect. A repeated turn finds the same children.
-        Nature { instant: false, brief: false, ..self.inner.any_nature() }
+        Execution { instant: false, defer_open: false, ..self.inner.any_execution() }
     }
 
-    fn any_admits(&self) -> Result<(), Fault> {
-        self.inner.any_admits()
+    fn any_check_admission(&self) -> Result<(), Fault> {
+        self.inner.any_check_admission()
     }
 
-    fn any_canceled(&self, canceled: Canceled) -> BoxFuture<'_, ()> {
-        self.inner.any_canceled(canceled)
+    fn any_on_canceled(&self, canceled: CanceledTask) -> BoxFuture<'_, ()> {
+        self.inner.any_on_canceled(canceled)
     }
 
-    fn any_handed_over(&self, handed_over: HandedOver) -> BoxFuture<'_, ()> {
-        self.inner.any_handed_over(handed_over)
+    fn any_on_handed_over(&self, handed_over: TransferredTask) -> BoxFuture<'_, ()> {
+        self.inner.any_on_handed_over(handed_over)
     }
 
-    fn any_grace(&self) -> Duration {
-        self.inner.any_grace()
+    fn any_cancel_grace(&self) -> Duration {
+        self.inner.any_cancel_grace()
     }
 
-    fn any_call_off(&self, canceled: Canceled) -> BoxFuture<'_, CalledOff> {
-        self.inner.any_call_off(canceled)
+    fn any_cancel_elsewhere(&self, canceled: CanceledTask) -> BoxFuture<'_, CancelOutcome> {
+        self.inner.any_cancel_elsewhere(canceled)
     }
 
-    fn any_remind(&self, canceled: Canceled) -> BoxFuture<'_, bool> {
-        self.inner.any_remind(canceled)
+    fn any_repeat_cancel(&self, canceled: CanceledTask) -> BoxFuture<'_, bool> {
+        self.inner.any_repeat_cancel(canceled)
     }
 }
 
 /// The answer of a mentioned agent, as the answering agent reads it. A question counts as an answer: no caller is there
 /// to answer it.
-async fn said(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
-    let task = match child.rest().await {
+async fn read_answer(agent: &AgentName, child: &Child) -> Result<Part, Failure> {
+    let task = match child.wait_until_rest().await {
         Ok(task) => task.thaw().ok_or_else(|| Failure("the record of a task cannot be read".into()))?,
         Err(fault) => return part(agent, None, "could not be heard", &fault.to_string()),
     };
@@ -249,7 +251,7 @@ mod tests {
         let config = ["ledger", "travel-desk"].map(|name| MentionConfig::Agent(name.into()));
         let message = Message::text(MessageId::parse("m").unwrap(), Role::User, text);
         let told = |mention: Mention| (mention.agent.to_string(), mention.parts[0].as_text().unwrap().to_owned());
-        Named::new(&config).unwrap().of(&message).into_iter().map(told).collect()
+        MentionNames::new(&config).unwrap().of(&message).into_iter().map(told).collect()
     }
 
     #[test]
@@ -271,10 +273,10 @@ mod tests {
     fn an_agent_is_mentioned_by_the_names_that_are_listed_for_it() {
         let config = |text: &str| {
             #[derive(serde::Deserialize)]
-            struct File {
+            struct MentionsFile {
                 mentions: Vec<MentionConfig>,
             }
-            Named::new(&toml::from_str::<File>(text).map_err(|e| e.to_string())?.mentions)
+            MentionNames::new(&toml::from_str::<MentionsFile>(text).map_err(|e| e.to_string())?.mentions)
         };
         let named = config(r#"mentions = ["travel", { agent = "ledger-eu", names = ["ledger", "Buch.haltung"] }]"#);
         let named = named.unwrap();

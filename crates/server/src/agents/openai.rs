@@ -16,26 +16,26 @@
 //! The endpoint reports the number of tokens. The server does not count them itself.
 
 mod chat;
+mod conversation_history;
 mod mcp;
-mod memory;
-mod talk;
+mod model_turn;
 #[cfg(test)]
 mod tests;
 mod tools;
 
-use self::chat::{Heard, Said, Usage};
-use self::memory::ToolExchange;
-use self::talk::Talk;
-use self::tools::{Offer, Outcome, Tools};
+use self::chat::{ChatMessage, ModelAnswer, Usage};
+use self::conversation_history::ToolExchange;
+use self::model_turn::ModelTurn;
+use self::tools::{OfferedTool, ToolOutcome, Tools};
 use super::chunks::{ChunkLimits, TextChunks};
 use super::http::{EndpointCall, RepeatAfter, answer_id, endpoint_url};
-use super::remote::written_down;
-use super::{Ground, reveal};
+use super::remote::allow_configured;
+use super::{AgentEnvironment, reveal};
 use crate::config::agent::AgentConfig;
 use crate::config::openai::OpenaiConfig;
 use http::{HeaderValue, header};
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
-use sabir_gateway::{Arriving, Asking, Endpoint, Timeouts, Tls};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
+use sabir_gateway::{EndpointClient, EndpointRequest, EndpointResponse, Timeouts, Tls};
 use sabir_proto::{Object, Secret};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -49,9 +49,9 @@ pub(crate) const USAGE: &str = "urn:sabir:ext:usage:v1";
 
 /// A model that answers messages.
 pub struct Openai {
-    endpoint: Endpoint,
+    endpoint: EndpointClient,
     url: Url,
-    key: Option<Secret>,
+    api_key: Option<Secret>,
     idempotent: bool,
     parameters: Map<String, Value>,
     tools: Tools,
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Openai {
 
 impl Openai {
     /// Reads the agent's configuration. The error says what is wrong with it.
-    pub(crate) fn new(config: &AgentConfig, ground: &Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn new(config: &AgentConfig, ground: &AgentEnvironment<'_>) -> Result<Self, String> {
         let openai = config.openai.clone().ok_or("kind = \"openai\" needs an [agent.openai] with a model")?;
         openai.check()?;
         let mut url = endpoint_url(config.url.as_deref(), "openai")?;
@@ -84,24 +84,25 @@ impl Openai {
             idle: Duration::from_secs(openai.limits.silence_seconds_max),
             ..Timeouts::default()
         };
-        let policy = written_down(ground.egress.policy(), url.as_str());
-        let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
-        let endpoint = endpoint.room(ground.answers.part());
+        let policy = allow_configured(ground.egress.policy(), url.as_str());
+        let endpoint = EndpointClient::new(policy, &Tls::default(), timeouts).map_err(|e| e.to_string())?;
+        let endpoint = endpoint.with_capacity(ground.answers.part());
         let tools = Tools::new(&openai, ground)?;
         let (idempotent, chunks) = (config.idempotent, ground.chunks);
-        Ok(Self { endpoint, url, key, idempotent, parameters, tools, chunks, config: openai })
+        Ok(Self { endpoint, url, api_key: key, idempotent, parameters, tools, chunks, config: openai })
     }
 
     /// The messages that the model gets at the beginning of a turn.
-    async fn conversation(&self, cx: &Context) -> Result<Vec<Said>, Failure> {
-        let mut said: Vec<Said> = self.config.system.iter().map(|text| Said::new("system", text.as_str())).collect();
+    async fn conversation(&self, cx: &Context) -> Result<Vec<ChatMessage>, Failure> {
+        let mut said: Vec<ChatMessage> =
+            self.config.system.iter().map(|text| ChatMessage::new("system", text.as_str())).collect();
         let limits = self.config.limits.conversation();
-        said.extend(memory::conversation(&cx.conversation_within(limits).await?, limits));
+        said.extend(conversation_history::conversation(&cx.conversation_within(limits).await?, limits));
         if let Some(task) = cx.before() {
             let exchanges = ToolExchange::read(cx.kept().await?.as_deref());
-            said.extend(memory::history(task, self.config.limits.history_messages_max, &exchanges));
+            said.extend(conversation_history::history(task, self.config.limits.history_messages_max, &exchanges));
         }
-        said.push(chat::told(cx.message()));
+        said.push(chat::chat_message(cx.message()));
         Ok(said)
     }
 
@@ -111,18 +112,23 @@ impl Openai {
     }
 
     /// Sends a request to the model, and waits until the answer begins.
-    async fn ask(&self, cx: &Context, said: &[Said], offers: &[Offer]) -> Result<Arriving, Failure> {
+    async fn ask(
+        &self,
+        cx: &Context,
+        said: &[ChatMessage],
+        offers: &[OfferedTool],
+    ) -> Result<EndpointResponse, Failure> {
         let mut body = self.parameters.clone();
         body.insert("model".into(), json!(self.config.model));
         body.insert("messages".into(), serde_json::to_value(said)?);
         body.insert("stream".into(), json!(true));
         body.insert("stream_options".into(), json!({"include_usage": true}));
         if !offers.is_empty() {
-            body.insert("tools".into(), offers.iter().map(Offer::definition).collect());
+            body.insert("tools".into(), offers.iter().map(OfferedTool::definition).collect());
         }
-        let mut asking = Asking::post_json(self.url.clone(), serde_json::to_vec(&body)?.into());
+        let mut asking = EndpointRequest::post_json(self.url.clone(), serde_json::to_vec(&body)?.into());
         asking = asking.header(header::ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        if let Some(key) = &self.key {
+        if let Some(key) = &self.api_key {
             asking = asking.bearer(key)?;
         }
         // A second request changes nothing, and a busy model is most often free after a moment.
@@ -133,21 +139,21 @@ impl Openai {
     async fn round(
         &self,
         cx: &Context,
-        said: &[Said],
-        offers: &[Offer],
+        said: &[ChatMessage],
+        offers: &[OfferedTool],
         spent: &mut Usage,
-    ) -> Result<Result<Heard, Ending>, Failure> {
+    ) -> Result<Result<ModelAnswer, Ending>, Failure> {
         let (call, answer) = (self.call(cx), self.ask(cx, said, offers).await?);
         let media_type = answer.media_type();
         if !answer.status().is_success() {
             return Ok(Err(call.refused(answer).await));
         }
-        let mut heard = Heard::default();
+        let mut heard = ModelAnswer::default();
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         if media_type != "text/event-stream" {
             let body = answer.body().await.map_err(|error| call.failed(&error))?;
-            chunks.hold(&heard.take(&String::from_utf8_lossy(&body)).map_err(Failure)?);
-        } else if let Err(failure) = follow(call, answer, &mut heard, &mut chunks).await {
+            chunks.hold(&heard.read_chunk(&String::from_utf8_lossy(&body)).map_err(Failure)?);
+        } else if let Err(failure) = relay_stream(call, answer, &mut heard, &mut chunks).await {
             // The caller keeps what the model said before it broke off.
             chunks.flush().await?;
             return Err(failure);
@@ -166,7 +172,7 @@ impl Openai {
     }
 
     /// Charges the cost of a round to the conversation. Fails the turn if the conversation has spent too much.
-    async fn book(&self, cx: &Context, before: Usage, after: Usage) -> Result<(), Failure> {
+    async fn charge(&self, cx: &Context, before: Usage, after: Usage) -> Result<(), Failure> {
         let price = self.config.price;
         let micros = |tokens: u64, price: u64| tokens.saturating_mul(price) / 1000;
         let read = micros(after.prompt_tokens - before.prompt_tokens, price.input_micros);
@@ -178,16 +184,16 @@ impl Openai {
     }
 
     /// Ends a turn, and keeps its uses of tools for later turns of the conversation.
-    async fn end(&self, cx: &Context, talk: &Talk, ending: Ending) -> Result<Ending, Failure> {
+    async fn end(&self, cx: &Context, talk: &ModelTurn, ending: Ending) -> Result<Ending, Failure> {
         let limits = self.config.limits.conversation();
-        if let Some(exchange) = talk.exchange().filter(|_| limits.messages_max > 0) {
-            memory::keep(cx, exchange, limits).await?;
+        if let Some(exchange) = talk.finished_exchange().filter(|_| limits.messages_max > 0) {
+            conversation_history::keep(cx, exchange, limits).await?;
         }
         Ok(ending)
     }
 
     /// The metadata of an answer: model, tokens and reason of the end.
-    fn metadata(&self, heard: &Heard, spent: Usage) -> Result<Object, Failure> {
+    fn metadata(&self, heard: &ModelAnswer, spent: Usage) -> Result<Object, Failure> {
         let Usage { prompt_tokens, completion_tokens } = spent;
         let mut usage = json!({
             "model": self.config.model,
@@ -204,18 +210,18 @@ impl Openai {
 
 impl Agent for Openai {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
-        let mut talk = match Talk::paused(cx) {
+        let mut talk = match ModelTurn::resume(cx) {
             Some(talk) => talk,
-            None => Talk::begin(cx, self.conversation(cx).await?),
+            None => ModelTurn::begin(cx, self.conversation(cx).await?),
         };
-        let offers = self.tools.offered(cx.tools()).await.map_err(Failure)?;
+        let offers = self.tools.offered(cx.tool_mode()).await.map_err(Failure)?;
         loop {
             while let Some(call) = talk.left.first().cloned() {
                 match self.tools.use_one(cx, &offers, &call, &talk.key(&call)).await? {
-                    Outcome::Found(result) => talk.found(&call, result),
-                    Outcome::Asks(ending) => return self.end(cx, &talk, ending).await,
-                    Outcome::Waits(ending) => {
-                        cx.set_checkpoint(talk.put_aside()?);
+                    ToolOutcome::Found(result) => talk.add_result(&call, result),
+                    ToolOutcome::Asks(ending) => return self.end(cx, &talk, ending).await,
+                    ToolOutcome::Waits(ending) => {
+                        cx.set_checkpoint(talk.to_checkpoint()?);
                         return Ok(ending);
                     }
                 }
@@ -230,7 +236,7 @@ impl Agent for Openai {
                 Ok(heard) => heard,
                 Err(ending) => return Ok(ending),
             };
-            self.book(cx, before, talk.spent).await?;
+            self.charge(cx, before, talk.spent).await?;
             if heard.calls.is_empty() {
                 let ending = match heard.finish.as_deref() {
                     Some("content_filter") => Ending::reject("the model's operator does not let it answer this"),
@@ -242,21 +248,21 @@ impl Agent for Openai {
                 let (wanted, most) = (heard.calls.len(), self.config.limits.calls_max);
                 return Ok(Ending::fail(format!("the model wanted {wanted} tools at once, and may use {most}")));
             }
-            talk.wants(heard);
+            talk.add_tool_calls(heard);
         }
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         let recovery = if self.idempotent { Recovery::Restart } else { Recovery::Fail };
-        Nature { recovery, ..Nature::default() }
+        Execution { recovery, ..Execution::default() }
     }
 }
 
 /// Reports the model's text as it arrives.
-async fn follow(
+async fn relay_stream(
     call: EndpointCall<'_>,
-    mut answer: Arriving,
-    heard: &mut Heard,
+    mut answer: EndpointResponse,
+    heard: &mut ModelAnswer,
     chunks: &mut TextChunks<'_>,
 ) -> Result<(), Failure> {
     loop {
@@ -264,7 +270,7 @@ async fn follow(
         match frame.as_ref().map(|frame| frame.data.trim()) {
             Some("") => {}
             Some("[DONE]") => return Ok(()),
-            Some(data) => chunks.push(&heard.take(data).map_err(Failure)?).await?,
+            Some(data) => chunks.push(&heard.read_chunk(data).map_err(Failure)?).await?,
             None if heard.is_cut_off() => return Err(Failure("the model broke off while it asked for a tool".into())),
             None => return Ok(()),
         }

@@ -7,13 +7,13 @@ use crate::config::agent::{AgentConfig, SkillConfig};
 use sabir_engine::BoxFuture;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller};
-use sabir_store::Described;
+use sabir_store::RankingCandidate;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
 /// Another agent, with what a possible caller needs to know about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Peer {
+pub(crate) struct PeerAgent {
     pub(crate) name: AgentName,
     /// The display name of the agent.
     pub(crate) title: String,
@@ -23,57 +23,57 @@ pub(crate) struct Peer {
     pub(crate) guarded: bool,
 }
 
-type Source = dyn Fn() -> Vec<Peer> + Send + Sync;
-type Doorkeeper = dyn Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync;
+type PeerSource = dyn Fn() -> Vec<PeerAgent> + Send + Sync;
+type AccessCheck = dyn Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync;
 
 /// The agents that are served at this moment.
 #[derive(Default)]
-pub(crate) struct Roster {
-    source: OnceLock<Box<Source>>,
-    doorkeeper: OnceLock<Box<Doorkeeper>>,
+pub(crate) struct PeerAgents {
+    source: OnceLock<Box<PeerSource>>,
+    access_check: OnceLock<Box<AccessCheck>>,
 }
 
-impl std::fmt::Debug for Roster {
+impl std::fmt::Debug for PeerAgents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.all().iter().map(|peer| &peer.name)).finish()
     }
 }
 
-impl Roster {
+impl PeerAgents {
     /// Sets the source of the agents. Only the first call has an effect: later changes come from the source.
-    pub(crate) fn tell(&self, source: impl Fn() -> Vec<Peer> + Send + Sync + 'static) {
+    pub(crate) fn set_source(&self, source: impl Fn() -> Vec<PeerAgent> + Send + Sync + 'static) {
         // A second call would set the same source.
         drop(self.source.set(Box::new(source)));
     }
 
     /// Sets the check that decides which agents a caller may call. Only the first call has an effect.
-    pub(crate) fn ask(
+    pub(crate) fn set_access_check(
         &self,
-        doorkeeper: impl Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync + 'static,
+        access_check: impl Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync + 'static,
     ) {
-        drop(self.doorkeeper.set(Box::new(doorkeeper)));
+        drop(self.access_check.set(Box::new(access_check)));
     }
 
     /// The agents that a caller may call directly, with this skill if one is named. No caller reaches an agent through
     /// another one that it could not call directly, unless the configuration allows it.
-    pub(crate) async fn open_to(&self, caller: &Caller, skill: Option<String>) -> Vec<Peer> {
-        let Some(doorkeeper) = self.doorkeeper.get() else { return self.all() };
+    pub(crate) async fn callable_by(&self, caller: &Caller, skill: Option<String>) -> Vec<PeerAgent> {
+        let Some(doorkeeper) = self.access_check.get() else { return self.all() };
         let open = doorkeeper(caller.clone(), skill).await;
         self.all().into_iter().filter(|peer| open.contains(&peer.name)).collect()
     }
 
     /// All agents that are served.
-    pub(crate) fn all(&self) -> Vec<Peer> {
+    pub(crate) fn all(&self) -> Vec<PeerAgent> {
         self.source.get().map(|source| source()).unwrap_or_default()
     }
 
     /// The agent of a name.
-    pub(crate) fn find(&self, name: &AgentName) -> Option<Peer> {
+    pub(crate) fn find(&self, name: &AgentName) -> Option<PeerAgent> {
         self.all().into_iter().find(|peer| peer.name == *name)
     }
 }
 
-impl Peer {
+impl PeerAgent {
     /// An agent as its public card describes it.
     pub(crate) fn new(name: &AgentName, card: &AgentCard, guarded: &HashSet<String>) -> Self {
         Self {
@@ -97,9 +97,9 @@ impl Peer {
     }
 
     /// The texts by which a search finds it.
-    pub(crate) fn described(&self) -> Described {
+    pub(crate) fn search_document(&self) -> RankingCandidate {
         let all = |field: fn(&Skill) -> String| self.skills.iter().map(field).collect::<Vec<_>>().join("\n");
-        Described {
+        RankingCandidate {
             key: self.name.to_string(),
             fields: [
                 format!("{} {}", self.name, self.title),
@@ -112,7 +112,7 @@ impl Peer {
     }
 
     /// One line for a caller that has to choose.
-    pub(crate) fn line(&self) -> String {
+    pub(crate) fn summary_line(&self) -> String {
         let skills: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).take(5).collect();
         let about = match (self.description.is_empty(), skills.is_empty()) {
             (false, _) => self.description.clone(),

@@ -3,10 +3,10 @@
 //! Rules are compiled into numbered lists of steps. The position (list and step) is the agent's checkpoint, so after a
 //! crash a script continues at its step, and a task that asked a question continues with the rules for the answer.
 
-use crate::config::agent::{ArtifactStep, Rule, Step, Then, When};
+use crate::config::agent::{ArtifactStep, ScriptRule, Step, Then, When};
 use base64::Engine as _;
 use regex::Regex;
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Message, Part};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,32 +19,32 @@ const UNCHECKED_STEPS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Script {
     lists: Vec<List>,
-    menus: Vec<Vec<Choice>>,
+    menus: Vec<Vec<ScriptChoice>>,
     /// Shows whether a checkpoint was made by this script.
     fingerprint: u64,
 }
 
 #[derive(Debug)]
 struct List {
-    steps: Vec<Compiled>,
-    then: Option<Next>,
+    steps: Vec<CompiledStep>,
+    then: Option<FollowUp>,
     checked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Next {
+enum FollowUp {
     List(usize),
     Menu(usize),
 }
 
 #[derive(Debug)]
-struct Choice {
-    when: Condition,
+struct ScriptChoice {
+    when: RuleCondition,
     list: usize,
 }
 
 #[derive(Debug)]
-struct Condition {
+struct RuleCondition {
     text_contains: Option<String>,
     text_matches: Option<Regex>,
     message_id_prefix: Option<String>,
@@ -52,7 +52,7 @@ struct Condition {
 }
 
 #[derive(Debug)]
-enum Compiled {
+enum CompiledStep {
     Status(String),
     Wait(Duration),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
@@ -71,39 +71,39 @@ struct Position {
 
 impl Script {
     /// Compiles rules; the error names the rule that is wrong.
-    pub fn compile(rules: &[Rule]) -> Result<Self, String> {
+    pub fn compile(rules: &[ScriptRule]) -> Result<Self, String> {
         if rules.is_empty() {
             return Err("a script needs at least one [[agent.rule]]".into());
         }
         let digest = Sha256::digest(format!("{rules:?}"));
         let fingerprint = digest.iter().take(7).fold(0, |n, b| (n << 8) | u64::from(*b));
         let mut script = Self { lists: Vec::new(), menus: vec![Vec::new()], fingerprint };
-        let root = script.menu(rules, "rule")?;
+        let root = script.add_menu(rules, "rule")?;
         script.menus.swap(0, root);
         Ok(script)
     }
 
-    fn menu(&mut self, rules: &[Rule], path: &str) -> Result<usize, String> {
+    fn add_menu(&mut self, rules: &[ScriptRule], path: &str) -> Result<usize, String> {
         let mut choices = Vec::with_capacity(rules.len());
         for (i, rule) in rules.iter().enumerate() {
             let path = format!("{path} {}", i + 1);
-            let list = self.list(&rule.steps, &path)?;
+            let list = self.add_list(&rule.steps, &path)?;
             self.lists[list].then = match &rule.then {
                 None => None,
-                Some(Then::Steps(steps)) => Some(Next::List(self.list(steps, &format!("{path}, then"))?)),
-                Some(Then::Rules(rules)) => Some(Next::Menu(self.menu(rules, &format!("{path}, then"))?)),
+                Some(Then::Steps(steps)) => Some(FollowUp::List(self.add_list(steps, &format!("{path}, then"))?)),
+                Some(Then::Rules(rules)) => Some(FollowUp::Menu(self.add_menu(rules, &format!("{path}, then"))?)),
             };
-            choices.push(Choice { when: condition(&rule.when).map_err(|e| format!("{path}: {e}"))?, list });
+            choices.push(ScriptChoice { when: condition(&rule.when).map_err(|e| format!("{path}: {e}"))?, list });
         }
         self.menus.push(choices);
         Ok(self.menus.len() - 1)
     }
 
-    fn list(&mut self, steps: &[Step], path: &str) -> Result<usize, String> {
+    fn add_list(&mut self, steps: &[Step], path: &str) -> Result<usize, String> {
         let mut compiled = Vec::with_capacity(steps.len());
         for (i, step) in steps.iter().enumerate() {
             let place = |problem: &str| format!("{path}, step {}: {problem}", i + 1);
-            if matches!(compiled.last(), Some(Compiled::End(_))) {
+            if matches!(compiled.last(), Some(CompiledStep::End(_))) {
                 return Err(place("nothing can follow the end of a turn"));
             }
             if matches!(step, Step::Message(_)) && i > 0 {
@@ -111,7 +111,7 @@ impl Script {
             }
             compiled.extend(compile(step).map_err(|e| place(&e))?);
         }
-        let waits = compiled.iter().any(|s| matches!(s, Compiled::Wait(_)));
+        let waits = compiled.iter().any(|s| matches!(s, CompiledStep::Wait(_)));
         let checked = waits || compiled.len() > UNCHECKED_STEPS_MAX;
         self.lists.push(List { steps: compiled, then: None, checked });
         Ok(self.lists.len() - 1)
@@ -129,8 +129,8 @@ impl Script {
         }
         let message = cx.message();
         let followed = position.and_then(|p| match self.lists[p.list].then? {
-            Next::List(list) => Some(list),
-            Next::Menu(menu) => self.choose(menu, message),
+            FollowUp::List(list) => Some(list),
+            FollowUp::Menu(menu) => self.choose(menu, message),
         });
         match followed.or_else(|| self.choose(0, message)) {
             Some(list) => Ok((list, 0)),
@@ -157,13 +157,13 @@ impl Agent for Script {
         let position = |step| Position { script: self.fingerprint, turn, list: number, step };
         while let Some(step) = list.steps.get(at) {
             match step {
-                Compiled::Status(text) => cx.status(text.clone()).await?,
-                Compiled::Wait(time) => cx.sleep(*time).await,
-                Compiled::Artifact { artifact, append, last_chunk } => {
+                CompiledStep::Status(text) => cx.status(text.clone()).await?,
+                CompiledStep::Wait(time) => cx.sleep(*time).await,
+                CompiledStep::Artifact { artifact, append, last_chunk } => {
                     cx.chunk(artifact.clone(), *append, *last_chunk).await?;
                 }
-                Compiled::Echo => cx.artifact("echo", cx.message().parts.clone()).await?,
-                Compiled::End(ending) => {
+                CompiledStep::Echo => cx.artifact("echo", cx.message().parts.clone()).await?,
+                CompiledStep::End(ending) => {
                     // Only an open question needs a checkpoint; a settled task takes no more messages.
                     if matches!(ending, Ending::AskInput(_) | Ending::AskAuth(_)) {
                         cx.set_checkpoint(serde_json::to_vec(&position(at))?);
@@ -179,13 +179,13 @@ impl Agent for Script {
         Ok(Ending::complete())
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         // A script has no outside effects, waits included.
-        Nature { instant: true, recovery: Recovery::Resume, ..Nature::default() }
+        Execution { instant: true, recovery: Recovery::Resume, ..Execution::default() }
     }
 }
 
-impl Condition {
+impl RuleCondition {
     fn holds(&self, message: &Message, text: &str) -> bool {
         self.text_contains.as_ref().is_none_or(|part| text.contains(part))
             && self.text_matches.as_ref().is_none_or(|pattern| pattern.is_match(text))
@@ -194,9 +194,9 @@ impl Condition {
     }
 }
 
-fn condition(when: &When) -> Result<Condition, String> {
+fn condition(when: &When) -> Result<RuleCondition, String> {
     let text_matches = when.text_matches.as_deref().map(Regex::new).transpose().map_err(|e| e.to_string())?;
-    Ok(Condition {
+    Ok(RuleCondition {
         text_contains: when.text_contains.clone(),
         text_matches,
         message_id_prefix: when.message_id_prefix.clone(),
@@ -204,25 +204,25 @@ fn condition(when: &When) -> Result<Condition, String> {
     })
 }
 
-fn compile(step: &Step) -> Result<Option<Compiled>, String> {
+fn compile(step: &Step) -> Result<Option<CompiledStep>, String> {
     Ok(Some(match step {
         Step::Message(text) if text.is_empty() => return Err("a direct message needs a text".into()),
-        Step::Message(text) => Compiled::End(Ending::reply(text)),
-        Step::Status(text) => Compiled::Status(text.clone()),
-        Step::WaitMs(ms) => Compiled::Wait(Duration::from_millis(*ms)),
-        Step::Echo(true) => Compiled::Echo,
+        Step::Message(text) => CompiledStep::End(Ending::reply(text)),
+        Step::Status(text) => CompiledStep::Status(text.clone()),
+        Step::WaitMs(ms) => CompiledStep::Wait(Duration::from_millis(*ms)),
+        Step::Echo(true) => CompiledStep::Echo,
         Step::Echo(false) => return Ok(None),
-        Step::AskInput(text) => Compiled::End(Ending::ask_input(text)),
-        Step::AskAuth(text) => Compiled::End(Ending::ask_auth(text)),
-        Step::Complete(text) => Compiled::End(Ending::complete_with(text)),
-        Step::Fail(text) => Compiled::End(Ending::fail(text)),
-        Step::Reject(text) => Compiled::End(Ending::reject(text)),
-        Step::Transfer(order) => Compiled::End(Ending::Transfer(Box::new(order.clone()))),
+        Step::AskInput(text) => CompiledStep::End(Ending::ask_input(text)),
+        Step::AskAuth(text) => CompiledStep::End(Ending::ask_auth(text)),
+        Step::Complete(text) => CompiledStep::End(Ending::complete_with(text)),
+        Step::Fail(text) => CompiledStep::End(Ending::fail(text)),
+        Step::Reject(text) => CompiledStep::End(Ending::reject(text)),
+        Step::Transfer(order) => CompiledStep::End(Ending::Transfer(Box::new(order.clone()))),
         Step::Artifact(step) => {
             let artifact_id = ArtifactId::parse(&step.id).map_err(|e| format!("artifact id {e}"))?;
             let mut artifact = Artifact::new(artifact_id, vec![part(step)?]);
             artifact.name.clone_from(&step.name);
-            Compiled::Artifact { artifact, append: step.append, last_chunk: step.last_chunk }
+            CompiledStep::Artifact { artifact, append: step.append, last_chunk: step.last_chunk }
         }
     }))
 }

@@ -11,10 +11,10 @@
 //! for its key. The payload is not interpreted before its signature is verified.
 
 mod answer;
+mod exchange;
 mod metrics;
 mod record;
 mod status;
-mod visit;
 mod webhooks;
 
 #[cfg(test)]
@@ -22,34 +22,35 @@ mod tests;
 
 pub(crate) use metrics::EnvelopeMetrics;
 
-use super::Head;
-use crate::app::{App, Served};
-use crate::arriving::Taken;
+use super::RequestHead;
+use crate::app::{App, ServedAgent};
 use crate::body::{Body, JSON};
-use crate::host::TokioHost;
+use crate::incoming_body::ReceivedBody;
 use crate::network::Network;
 use crate::peer::Peer;
-use crate::stack::{Untaken, collect};
-use answer::{Outcome, outcome, refusal_of};
+use crate::stack::{RejectedBody, collect};
+use crate::tokio_host::TokioHost;
+use answer::{EnvelopeOutcome, from_reply, refusal_of};
+use exchange::EnvelopeExchange;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sabir_engine::Host as _;
-use sabir_guard::{Admitted, Sealed};
-use sabir_network::intent::Ask;
+use sabir_guard::{Admitted, ReceivedEnvelope};
+use sabir_network::intent::IntentRequest;
 use sabir_network::via;
-use sabir_proto::agnt::{Aside, Intent, Problem, ProblemCode};
+use sabir_proto::agnt::{EnvelopeMeta, Intent, Problem, ProblemCode};
 use sabir_proto::{
-    Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, Tenant, Terms, Timestamp,
+    Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, ServiceParameters,
+    Tenant, Timestamp,
 };
 use sabir_store::Digest;
-use sabir_wire::Handoffs;
-use sabir_wire::agnt::{Envelope, Moment, PATH};
+use sabir_wire::HandoffSupport;
+use sabir_wire::agnt::{Envelope, NanoTimestamp, PATH};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use visit::Visit;
 
 /// Bytes of an envelope.
 pub(crate) const ENVELOPE_BYTES_MAX: usize = 256 << 10;
@@ -64,19 +65,19 @@ pub(crate) const DIALECT: &str = "agnt";
 
 /// The paths under `/a2a/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum EnvelopePath {
     Envelope,
     Status,
     Webhooks,
 }
 
-impl Place {
+impl EnvelopePath {
     /// Finds what a path names.
-    pub(crate) fn at(path: &str) -> Option<Self> {
+    pub(crate) fn find(path: &str) -> Option<Self> {
         match path.strip_prefix(PATH)? {
             "" => Some(Self::Envelope),
             "/status" => Some(Self::Status),
-            rest if webhooks::is_here(rest) => Some(Self::Webhooks),
+            rest if webhooks::is_webhook_path(rest) => Some(Self::Webhooks),
             _ => None,
         }
     }
@@ -86,122 +87,128 @@ impl Place {
 pub(crate) async fn serve(
     app: &Arc<App>,
     network: &Arc<Network>,
-    place: Place,
+    place: EnvelopePath,
     request: Request<Incoming>,
     peer: &Peer,
 ) -> Response<Body> {
     match place {
-        Place::Status => return status::serve(app, network, &request),
-        Place::Webhooks => return webhooks::serve(app, network, request, peer).await,
-        Place::Envelope => {}
+        EnvelopePath::Status => return status::serve(app, network, &request),
+        EnvelopePath::Webhooks => return webhooks::serve(app, network, request, peer).await,
+        EnvelopePath::Envelope => {}
     }
     let (parts, body) = request.into_parts();
-    let mut visit = Visit::begin(app, network, peer);
-    let passed = pass(&mut visit, &parts, body, peer).await;
+    let mut visit = EnvelopeExchange::begin(app, network, peer);
+    let passed = process(&mut visit, &parts, body, peer).await;
     match passed {
-        Ok(outcome) => visit.end(outcome),
-        Err(Turned::Away(problem)) => visit.end(Outcome::refused(problem)),
-        Err(Turned::Late) => visit.late(),
-        Err(Turned::Back(problem, status)) => visit.turn_back(&problem, status),
+        Ok(outcome) => visit.complete(outcome),
+        Err(EnvelopeFailure::Refused(problem)) => visit.complete(EnvelopeOutcome::refused(problem)),
+        Err(EnvelopeFailure::TimedOut) => visit.complete_late(),
+        Err(EnvelopeFailure::RefusedWithStatus(problem, status)) => visit.complete_with_status(&problem, status),
     }
 }
 
 /// Why the network does not answer an envelope.
-enum Turned {
+enum EnvelopeFailure {
     /// The request was refused.
-    Away(Problem),
+    Refused(Problem),
     /// It was refused, with an HTTP status of its own.
-    Back(Problem, StatusCode),
+    RefusedWithStatus(Problem, StatusCode),
     /// Its time has run out, and a background task finishes the work.
-    Late,
+    TimedOut,
 }
 
-impl From<Problem> for Turned {
+impl From<Problem> for EnvelopeFailure {
     fn from(problem: Problem) -> Self {
-        Self::Away(problem)
+        Self::Refused(problem)
     }
 }
 
-async fn pass(visit: &mut Visit, parts: &Parts, body: Incoming, peer: &Peer) -> Result<Outcome, Turned> {
+async fn process(
+    visit: &mut EnvelopeExchange,
+    parts: &Parts,
+    body: Incoming,
+    peer: &Peer,
+) -> Result<EnvelopeOutcome, EnvelopeFailure> {
     let app = &visit.app.clone();
     let network = &visit.network.clone();
-    let taken = arrive(app, parts, body, peer).await?;
+    let taken = receive(app, parts, body, peer).await?;
     let begun = Instant::now();
     let Some(served) = app.agent(&network.agent) else {
         return Err(Problem::new(ProblemCode::Internal, "the network is not here at present").into());
     };
-    let head = Head { uri: &parts.uri, headers: &parts.headers, peer };
-    let knock = head.knock(app, None);
+    let head = RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
+    let knock = head.evidence(app, None);
     let admitted = app.guard.admit_key(&served.rules, &knock).await.map_err(|refusal| refusal.problem())?;
-    visit.know(admitted.identity());
+    visit.set_identity(admitted.identity());
     let envelope = Envelope::read(&taken.body).map_err(|misread| {
-        visit.sketch = *misread.known;
+        visit.sketch = *misread.head;
         misread.problem
     })?;
     drop(taken);
-    visit.read(&envelope);
+    visit.set_envelope(&envelope);
     envelope.check_protocol()?;
-    let payload = unseal(visit, &served, &admitted, &envelope).await?;
+    let payload = verify_signature(visit, &served, &admitted, &envelope).await?;
     check_chain(network, &envelope)?;
     visit.payload = Some(payload.clone());
-    check_time(envelope.timestamp, Moment::from(knock.now))?;
+    check_time(envelope.timestamp, NanoTimestamp::from(knock.now))?;
     let intent = envelope.intent()?;
     visit.intent = Some(intent);
     if intent.has_effect() && envelope.timestamp.is_none() {
         let message = format!("timestamp is missing: {intent} is done once for each, so it must say when it was sent");
         return Err(Problem::new(ProblemCode::InvalidEnvelope, message).into());
     }
-    let call = compose(visit, intent, payload.clone(), &envelope);
+    let call = compose_call(visit, intent, payload.clone(), &envelope);
     let cleared =
         app.guard.clear(&served.rules, admitted, &call, knock.now).await.map_err(|refusal| refusal.problem())?;
-    Ask::read(intent, &payload)?;
-    if visit.left().is_zero() {
+    IntentRequest::read(intent, &payload)?;
+    if visit.time_left().is_zero() {
         return Err(too_late().into());
     }
     let moment = envelope.timestamp.filter(|_| intent.has_effect());
-    let terms = Terms {
+    let terms = ServiceParameters {
         idempotency_key: moment.map(|moment| retry_key(&envelope, moment)),
         sent_at: moment.map(|moment| Timestamp::from_millis(moment.nanos().div_euclid(1_000_000))),
         dialect: DIALECT,
-        ..Terms::default()
+        ..ServiceParameters::default()
     };
     let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
     let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
     let (app, number) = (app.clone(), visit.number);
-    let ticket = intent.has_effect().then(|| visit.enter());
+    let ticket = intent.has_effect().then(|| visit.submit_record());
     let event = envelope.timestamp.filter(|_| intent == Intent::BookingSearch);
     let event = event.map(|moment| search_event(visit, &envelope, &payload, moment));
-    let searches = network.searches.clone();
+    let searches = network.search_cache.clone();
     let mut work = Box::pin(async move {
-        let reply = app.route.serve(&addressee, permit, (&terms, Handoffs::Unaware));
+        let reply = app.engine.serve(&addressee, permit, (&terms, HandoffSupport::Unaware));
         if let Some(event) = event {
-            let ask = async { outcome(number, reply.await.map(|(reply, _)| reply)).said };
+            let ask = async { from_reply(number, reply.await.map(|(reply, _)| reply)).result };
             let (said, replay) = searches.answer(event, ask).await;
-            return Outcome::found(said, replay);
+            return EnvelopeOutcome::searched(said, replay);
         }
-        let mut outcome = outcome(number, reply.await.map(|(reply, _)| reply));
+        let mut outcome = from_reply(number, reply.await.map(|(reply, _)| reply));
         // A completed effect is in the log with its record. An effect that failed has no record there.
         outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());
         outcome
     });
-    match tokio::time::timeout(visit.left(), &mut work).await {
+    match tokio::time::timeout(visit.time_left(), &mut work).await {
         Ok(outcome) => Ok(outcome),
         Err(_) if intent.has_effect() => {
             // The work may be done by now or soon. A sender that sends it again gets the result.
-            visit.leave(work);
-            Err(Turned::Late)
+            visit.finish_in_background(work);
+            Err(EnvelopeFailure::TimedOut)
         }
         Err(_) => Err(too_late().into()),
     }
 }
 
 /// The checks before authentication.
-async fn arrive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Result<Taken, Turned> {
-    let back =
-        |status: StatusCode, words: &str| Turned::Back(Problem::new(ProblemCode::InvalidEnvelope, words), status);
-    if let Err((status, words)) = app.door.check_host(&parts.uri, &parts.headers) {
+async fn receive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Result<ReceivedBody, EnvelopeFailure> {
+    let back = |status: StatusCode, words: &str| {
+        EnvelopeFailure::RefusedWithStatus(Problem::new(ProblemCode::InvalidEnvelope, words), status)
+    };
+    if let Err((status, words)) = app.origin_check.check_host(&parts.uri, &parts.headers) {
         return Err(back(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), words));
     }
     check_channel(app.production, peer)?;
@@ -213,14 +220,17 @@ async fn arrive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Result
         return Err(Problem::new(ProblemCode::UnsupportedMediaType, words).into());
     }
     let most = ENVELOPE_BYTES_MAX.min(app.limits.body_bytes_max);
-    collect(app, &parts.headers, body, most).await.map_err(|Untaken { status, fault }| match status {
+    collect(app, &parts.headers, body, most).await.map_err(|RejectedBody { status, fault }| match status {
         StatusCode::PAYLOAD_TOO_LARGE => {
             let words = format!("an envelope has at most {most} bytes");
             Problem::new(ProblemCode::PayloadTooLarge, words).into()
         }
         StatusCode::SERVICE_UNAVAILABLE => {
             let problem = Problem::new(ProblemCode::Internal, fault.to_string());
-            Turned::Back(problem.after(Duration::from_secs(crate::stack::CROWDED_SECONDS)), status)
+            EnvelopeFailure::RefusedWithStatus(
+                problem.with_retry_after(Duration::from_secs(crate::stack::RETRY_AFTER_SECONDS)),
+                status,
+            )
         }
         status => back(status, &fault.to_string()),
     })
@@ -247,26 +257,28 @@ fn is_json(parts: &Parts) -> bool {
 }
 
 /// Verifies the signature, and returns the payload without it.
-async fn unseal(
-    visit: &mut Visit,
-    served: &Served,
+async fn verify_signature(
+    visit: &mut EnvelopeExchange,
+    served: &ServedAgent,
     admitted: &Admitted,
     envelope: &Envelope,
 ) -> Result<Object, Problem> {
     let via: Vec<&str> = envelope.via.iter().map(|hop| &*hop.agent).collect();
-    let sealed = Sealed {
+    let sealed = ReceivedEnvelope {
         payload: envelope.payload.as_str(),
         from: &envelope.from,
         to: &envelope.to,
         intent: &envelope.intent,
-        moment: envelope.timestamp.map(Moment::nanos),
+        sent_at_nanos: envelope.timestamp.map(NanoTimestamp::nanos),
         via: &via,
     };
     let (guard, seals) = (&visit.app.guard, visit.network.seals.as_deref());
     let now = TokioHost.now();
-    let unsealed =
-        guard.unseal(&served.rules, seals, admitted, sealed, now).await.map_err(|refusal| refusal.problem())?;
-    visit.signed = unsealed.signed;
+    let unsealed = guard
+        .verify_envelope(&served.rules, seals, admitted, sealed, now)
+        .await
+        .map_err(|refusal| refusal.problem())?;
+    visit.signed = unsealed.key_slot;
     match unsealed.payload {
         None => Ok(envelope.payload.clone()),
         Some(text) => Json::parse(&text)
@@ -278,10 +290,10 @@ async fn unseal(
 /// Checks that the last relay has signed the whole chain. Whether it may relay at all, its key has decided before.
 fn check_chain(network: &Network, envelope: &Envelope) -> Result<(), Problem> {
     let Some(seals) = network.seals.as_deref().filter(|_| !envelope.via.is_empty()) else { return Ok(()) };
-    via::check(envelope, &network.id, network.federation.routes().hops_max(), &seals.ring, TokioHost.now())
+    via::check(envelope, &network.id, network.federation.routes().hops_max(), &seals.key_ring, TokioHost.now())
 }
 
-fn check_time(sent: Option<Moment>, now: Moment) -> Result<(), Problem> {
+fn check_time(sent: Option<NanoTimestamp>, now: NanoTimestamp) -> Result<(), Problem> {
     let Some(sent) = sent else { return Ok(()) };
     let age = i128::from(now.nanos()) - i128::from(sent.nanos());
     let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
@@ -299,13 +311,13 @@ fn too_late() -> Problem {
 
 /// The identity of an effect: one sender does one thing once per timestamp. The key counts too: the engine's caller
 /// contains it.
-fn retry_key(envelope: &Envelope, moment: Moment) -> String {
+fn retry_key(envelope: &Envelope, moment: NanoTimestamp) -> String {
     // The name of a sender contains no white space.
     format!("{DIALECT} {} {} {}", envelope.from, envelope.intent, moment.nanos())
 }
 
 /// The identity of a search: its key, sender, addressee, time and payload.
-fn search_event(visit: &Visit, envelope: &Envelope, payload: &Object, moment: Moment) -> Digest {
+fn search_event(visit: &EnvelopeExchange, envelope: &Envelope, payload: &Object, moment: NanoTimestamp) -> Digest {
     let key = visit.key.as_deref().unwrap_or_default();
     // Names contain no line break, and the payload comes last.
     let hash = Sha256::digest(format!("{key}\n{}\n{}\n{}", envelope.to, retry_key(envelope, moment), payload.as_str()));
@@ -316,7 +328,7 @@ fn search_event(visit: &Visit, envelope: &Envelope, payload: &Object, moment: Mo
 }
 
 /// The message to the agent of the network.
-fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) -> Call {
+fn compose_call(visit: &EnvelopeExchange, intent: Intent, payload: Object, envelope: &Envelope) -> Call {
     // The same on every retry, like all other parts of the message.
     let id = match envelope.timestamp.filter(|_| intent.has_effect()) {
         None => DIALECT.to_owned(),
@@ -325,15 +337,15 @@ fn compose(visit: &Visit, intent: Intent, payload: Object, envelope: &Envelope) 
             format!("{DIALECT}-{}", sabir_proto::digest::hex(&hash[..16]))
         }
     };
-    let id = MessageId::parse(&id).unwrap_or_else(|_| visit.app.route.mint());
+    let id = MessageId::parse(&id).unwrap_or_else(|_| visit.app.engine.new_message_id());
     let mut message = Message::text(id, Role::User, "");
     message.parts = vec![Part::data(payload.as_json().clone())];
-    let left = u64::try_from(visit.left().as_millis()).unwrap_or(u64::MAX);
-    let aside = Aside {
+    let left = u64::try_from(visit.time_left().as_millis()).unwrap_or(u64::MAX);
+    let aside = EnvelopeMeta {
         passage: intent.has_effect().then_some(visit.number),
         from: Some(envelope.from.clone()),
         to: Some(envelope.to.clone()),
-        correlation_id: record::correlation(&envelope.context),
+        correlation_id: record::correlation_id(&envelope.context),
         timestamp: envelope.timestamp.map(|moment| moment.to_string()),
         ttl_ms: Some(left),
         tier: visit.tier.clone(),
@@ -357,12 +369,12 @@ fn budget(ttl_ms: u64) -> Duration {
 }
 
 /// The rest of the time for a response.
-fn left(arrived: Instant, ttl_ms: u64) -> Duration {
+fn time_left(arrived: Instant, ttl_ms: u64) -> Duration {
     budget(ttl_ms).saturating_sub(arrived.elapsed())
 }
 
 /// Adds the header that names the allowed method.
-fn allow(response: &mut Response<Body>) {
+fn add_allow_header(response: &mut Response<Body>) {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }

@@ -5,26 +5,27 @@
 //!
 //! A message is decoded last: `admission.rs` authenticates its caller and counts its members before that.
 
-mod undecoded;
+mod admission;
 mod v03;
 mod v1;
 
-use super::{Head, Spelling, retry_after, terms};
+use super::{HeaderSpelling, RequestHead, read_terms, retry_after};
 use crate::app::App;
-use crate::arriving::Trouble;
+use crate::authorized_stream::AuthorizedStream;
 use crate::body::{Body, GrpcAnswer};
-use crate::call::{Answered, Ask};
-use crate::losses::{Told, task_of};
-use crate::metrics::Gauged;
+use crate::call::{CallRequest, CallResponse};
+use crate::exchange_log;
+use crate::incoming_body::ReceiveError;
+use crate::losses::{LossReport, task_of};
+use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
-use crate::watched::Watched;
-use crate::wire;
+use admission::Admission;
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use sabir_engine::watch::Item;
-use sabir_gateway::wire::Keep;
-use sabir_proto::{Call, Fault, Reply, TheirEvent};
+use sabir_engine::watch::WatchItem;
+use sabir_gateway::exchange_log::ExchangeLogMode;
+use sabir_proto::{Call, Fault, Reply, WireEvent};
 use sabir_wire::v1::grpc::EXTENSIONS_KEY;
 use sabir_wire::{Dialect, Losses, v1 as wire_v1, v03 as wire_v03, version as versions};
 use std::pin::Pin;
@@ -34,13 +35,12 @@ use std::time::Duration;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataValue;
 use tower::Service as _;
-use undecoded::Admission;
 
 /// Serves one gRPC request.
 pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-    let package = if request.uri().path().starts_with("/a2a.v1.") { Package::V03 } else { Package::V1 };
+    let package = if request.uri().path().starts_with("/a2a.v1.") { GrpcPackage::V03 } else { GrpcPackage::V1 };
     let (parts, body) = request.into_parts();
-    let (message, admission) = match undecoded::check(app, package, &parts, body, peer).await {
+    let (message, admission) = match admission::admit(app, package, &parts, body, peer).await {
         Ok(checked) => checked,
         Err(status) => return status.into_http::<tonic::body::Body>().map(Body::Grpc),
     };
@@ -53,8 +53,8 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
     let request = Request::from_parts(parts, Full::new(message));
     let most = app.limits.body_bytes_max;
     let answered = match package {
-        Package::V03 => v03::server(methods).max_decoding_message_size(most).call(request).await,
-        Package::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
+        GrpcPackage::V03 => v03::server(methods).max_decoding_message_size(most).call(request).await,
+        GrpcPackage::V1 => v1::server(methods).max_decoding_message_size(most).call(request).await,
     };
     match answered {
         Ok(response) => response.map(|body| Body::CountedGrpc(GrpcAnswer::new(body, app.outgoing_to(peer)))),
@@ -63,7 +63,7 @@ pub(crate) async fn serve(app: &Arc<App>, request: Request<Incoming>, peer: &Pee
 }
 
 /// The error text for a call whose deadline has passed.
-const LATE: &str = "the time that the caller gave is over; the task goes on";
+const DEADLINE_PASSED: &str = "the time that the caller gave is over; the task goes on";
 
 /// The service methods, for one request.
 struct Methods {
@@ -74,16 +74,16 @@ struct Methods {
     admission: Mutex<Option<Admission>>,
 }
 
-type Outcome<T> = Result<tonic::Response<T>, tonic::Status>;
+type MethodResult<T> = Result<tonic::Response<T>, tonic::Status>;
 
 /// The protobuf package that was called.
 #[derive(Clone, Copy)]
-enum Package {
+enum GrpcPackage {
     V1,
     V03,
 }
 
-impl Package {
+impl GrpcPackage {
     /// The name of this binding in metrics.
     const fn name(self) -> &'static str {
         match self {
@@ -116,15 +116,15 @@ impl Package {
     }
 
     /// The status for a message that was not received.
-    fn untaken(self, app: &App, trouble: Trouble) -> tonic::Status {
+    fn receive_error(self, app: &App, trouble: ReceiveError) -> tonic::Status {
         match trouble {
-            Trouble::TooLarge => tonic::Status::out_of_range("more than one message, or one that is too large"),
-            Trouble::Late => tonic::Status::deadline_exceeded(trouble.to_string()),
-            Trouble::Crowded => {
+            ReceiveError::TooLarge => tonic::Status::out_of_range("more than one message, or one that is too large"),
+            ReceiveError::TimedOut => tonic::Status::deadline_exceeded(trouble.to_string()),
+            ReceiveError::Crowded => {
                 app.metrics.shed();
                 self.refuse(&Fault::Unavailable(trouble.to_string()))
             }
-            Trouble::Broken(error) => tonic::Status::from_error(error.into()),
+            ReceiveError::Broken(error) => tonic::Status::from_error(error.into()),
         }
     }
 
@@ -141,35 +141,36 @@ impl Methods {
     /// Decodes the request, calls the engine and encodes the reply. Each call is counted once, whichever step fails.
     async fn serve<Q, A>(
         &self,
-        package: Package,
+        package: GrpcPackage,
         request: tonic::Request<Q>,
         decode: impl FnOnce(Q, &mut Losses) -> Result<Call, Fault>,
-        encode: impl FnOnce(Reply<Watched>, &mut Losses) -> Result<A, Fault>,
-    ) -> Outcome<A> {
+        encode: impl FnOnce(Reply<AuthorizedStream>, &mut Losses) -> Result<A, Fault>,
+    ) -> MethodResult<A> {
         let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Admission { started, admitted, held } = admission.unwrap_or_else(|| Admission::none(&self.app));
+        let Admission { started, admitted, share: held } = admission.unwrap_or_else(|| Admission::none(&self.app));
         let (metadata, _, message) = request.into_parts();
         let headers = metadata.into_headers();
         let mut operation = "unknown";
-        let mut told = Told::new(package.dialect(), Losses::new());
-        let head = Head { uri: &self.uri, headers: &headers, peer: &self.peer };
+        let mut told = LossReport::new(package.dialect(), Losses::new());
+        let head = RequestHead { uri: &self.uri, headers: &headers, peer: &self.peer };
         let outcome = async {
             package.check(header(&headers, versions::HEADER))?;
             let call = decode(message, told.losses())?;
             drop(held);
             operation = call.operation();
-            let mut terms = terms(&headers, Spelling::of(package.dialect()))?;
+            let mut terms = read_terms(&headers, HeaderSpelling::of(package.dialect()))?;
             terms.dialect = package.dialect().name();
             // gRPC requests have no body signature.
-            let ask = Ask { at: None, knock: head.knock(&self.app, None), admitted, call, terms };
-            let said = (self.app.wire.keep() != Keep::Off).then(|| ask.call.clone());
+            let ask = CallRequest { path_agent: None, evidence: head.evidence(&self.app, None), admitted, call, terms };
+            let said = (self.app.exchange_log.mode() != ExchangeLogMode::Off).then(|| ask.call.clone());
             let serving = Box::pin(async {
                 match package {
-                    Package::V1 => self.app.call(ask).await,
-                    Package::V03 => self.app.call_grpc_v03(ask).await,
+                    GrpcPackage::V1 => self.app.call(ask).await,
+                    GrpcPackage::V03 => self.app.call_grpc_v03(ask).await,
                 }
             });
-            let Answered { reply, active, scope } = wire::listen_to_call(&self.app, &head, said, serving).await?;
+            let CallResponse { reply, active_extensions: active, scope } =
+                exchange_log::record_call(&self.app, &head, said, serving).await?;
             told.in_scope(scope);
             let about = task_of(&reply);
             let answer = encode(reply, told.losses())?;
@@ -177,18 +178,18 @@ impl Methods {
             Ok((answer, active))
         };
         let mut late = false;
-        let outcome = match patience(&headers) {
+        let outcome = match call_timeout(&headers) {
             None => outcome.await,
             // The deadline ends the wait of the client; the task continues.
             Some(time) => tokio::time::timeout(time, outcome).await.unwrap_or_else(|_| {
                 late = true;
-                Err(Fault::Unavailable(LATE.into()))
+                Err(Fault::Unavailable(DEADLINE_PASSED.into()))
             }),
         };
         told.report(&self.app);
         self.app.metrics.request(operation, package.name(), outcome.as_ref().map(|_| ()), started.elapsed());
         let refuse = |fault: Fault| {
-            if late { tonic::Status::deadline_exceeded(LATE) } else { package.refuse(&fault) }
+            if late { tonic::Status::deadline_exceeded(DEADLINE_PASSED) } else { package.refuse(&fault) }
         };
         let (answer, active) = outcome.map_err(refuse)?;
         let mut response = tonic::Response::new(answer);
@@ -200,11 +201,11 @@ impl Methods {
         Ok(response)
     }
 
-    fn events<E: Encode>(&self, reply: Reply<Watched>, encode: E) -> Result<Events<E>, Fault> {
+    fn events<E: EncodeEvent>(&self, reply: Reply<AuthorizedStream>, encode: E) -> Result<GrpcEvents<E>, Fault> {
         match reply {
-            Reply::Stream(watch) => Ok(Events {
+            Reply::Stream(watch) => Ok(GrpcEvents {
                 watch: Some(watch),
-                told: Told::new(E::PACKAGE.dialect(), Losses::new()),
+                loss_report: LossReport::new(E::PACKAGE.dialect(), Losses::new()),
                 app: self.app.clone(),
                 encode,
                 _open_streams: self.app.metrics.stream(),
@@ -215,7 +216,7 @@ impl Methods {
 }
 
 /// The deadline that the client sends: up to eight digits and a unit.
-fn patience(headers: &HeaderMap) -> Option<Duration> {
+fn call_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = header(headers, "grpc-timeout")?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let legal = (1..=8).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
@@ -236,7 +237,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// A reply of the wrong kind is an internal error.
-fn unexpected(reply: &Reply<Watched>) -> Fault {
+fn unexpected(reply: &Reply<AuthorizedStream>) -> Fault {
     tracing::error!(?reply, "a reply of the wrong kind");
     Fault::Internal("unexpected-reply".into())
 }
@@ -247,24 +248,24 @@ fn damaged() -> Fault {
 }
 
 /// How a package encodes the events of a stream.
-trait Encode: Send + Unpin + 'static {
-    const PACKAGE: Package;
+trait EncodeEvent: Send + Unpin + 'static {
+    const PACKAGE: GrpcPackage;
     type Response: Send + 'static;
 
     /// `last`: whether this is the last event of the stream.
-    fn event(&self, event: TheirEvent, last: bool, losses: &mut Losses) -> Self::Response;
+    fn event(&self, event: WireEvent, last: bool, losses: &mut Losses) -> Self::Response;
 }
 
 /// The events of a task as a response stream.
-struct Events<E> {
-    watch: Option<Watched>,
-    told: Told,
+struct GrpcEvents<E> {
+    watch: Option<AuthorizedStream>,
+    loss_report: LossReport,
     app: Arc<App>,
     encode: E,
-    _open_streams: Gauged,
+    _open_streams: GaugeGuard,
 }
 
-impl<E: Encode> Stream for Events<E> {
+impl<E: EncodeEvent> Stream for GrpcEvents<E> {
     type Item = Result<E::Response, tonic::Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -273,20 +274,20 @@ impl<E: Encode> Stream for Events<E> {
         let next = match watch.poll_next(&this.app.guard, cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(None) => None,
-            Poll::Ready(Some(Ok(Item::Event(event)))) => Some(match event.show() {
+            Poll::Ready(Some(Ok(WatchItem::Event(event)))) => Some(match event.to_wire() {
                 Some(shown) => {
-                    let response = this.encode.event(shown, watch.is_over(), this.told.losses());
-                    this.told.about_event(&event);
+                    let response = this.encode.event(shown, watch.is_finished(), this.loss_report.losses());
+                    this.loss_report.about_event(&event);
                     Ok(response)
                 }
                 None => Err(E::PACKAGE.status(&damaged())),
             }),
-            Poll::Ready(Some(Ok(Item::Reply(message)))) => {
-                Some(Ok(this.encode.event(TheirEvent::Message(*message), true, this.told.losses())))
+            Poll::Ready(Some(Ok(WatchItem::Reply(message)))) => {
+                Some(Ok(this.encode.event(WireEvent::Message(*message), true, this.loss_report.losses())))
             }
             Poll::Ready(Some(Err(fault))) => Some(Err(E::PACKAGE.status(&fault))),
         };
-        this.told.report(&this.app);
+        this.loss_report.report(&this.app);
         if !matches!(next, Some(Ok(_))) {
             this.watch = None;
         }

@@ -1,16 +1,16 @@
 //! The HTTP+JSON binding of 1.0.
 
-use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
-use crate::app::{App, Served};
-use crate::arriving::Taken;
-use crate::body::{A2A_JSON, Body, answer, counted, no_room};
-use crate::call::{Answered, Ask};
-use crate::losses::Told;
+use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
+use crate::app::{App, ServedAgent};
+use crate::body::{A2A_JSON, Body, answer, counted, over_budget};
+use crate::call::{CallRequest, CallResponse};
+use crate::incoming_body::ReceivedBody;
+use crate::losses::LossReport;
 use crate::sse::EventStream;
 use http::{Response, StatusCode};
 use sabir_proto::{Fault, Reply};
-use sabir_wire::v1::http::Route;
-use sabir_wire::{Dialect, Losses, Teller, v1, version as versions};
+use sabir_wire::v1::http::PathOperation;
+use sabir_wire::{Dialect, Losses, StreamEncoder, v1, version as versions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,47 +20,47 @@ const DIALECT: &str = "1.0 HTTP+JSON";
 /// Serves one routed request. `tenant` is the tenant in its path.
 pub(crate) async fn serve(
     app: &Arc<App>,
-    at: Option<&Arc<Served>>,
-    (route, tenant): (Route<'_>, Option<&str>),
-    head: Head<'_>,
-    taken: Taken,
+    at: Option<&Arc<ServedAgent>>,
+    (route, tenant): (PathOperation<'_>, Option<&str>),
+    head: RequestHead<'_>,
+    taken: ReceivedBody,
 ) -> Response<Body> {
-    let Taken { body, held } = taken;
+    let ReceivedBody { body, share: held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
     // The path determines the operation, and no signature covers the path.
-    let knock = head.knock(app, None);
+    let knock = head.evidence(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
         versions::require_v1(version(head.headers, head.query()))?;
         let call = v1::http::read_call(route, tenant, head.query(), &body)?;
         drop(held);
         operation = call.operation();
-        let mut terms = terms(head.headers, Spelling::Plain)?;
+        let mut terms = read_terms(head.headers, HeaderSpelling::Plain)?;
         terms.dialect = Dialect::V1.name();
-        app.call(Ask { at, knock, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence: knock, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
-        Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
-            let mut told = Told::new(Dialect::V1, Losses::new());
+        Ok(CallResponse { reply: Reply::Stream(watch), active_extensions: active, scope }) => {
+            let mut told = LossReport::new(Dialect::V1, Losses::new());
             told.in_scope(scope);
-            let mut response = EventStream::new(watch, Teller::http_v1(), told, app, head.peer).into_response();
-            echo_extensions(response.headers_mut(), &active, Spelling::Plain);
+            let mut response = EventStream::new(watch, StreamEncoder::http_v1(), told, app, head.peer).into_response();
+            echo_extensions(response.headers_mut(), &active, HeaderSpelling::Plain);
             response
         }
-        Ok(Answered { reply, active, .. }) => {
+        Ok(CallResponse { reply, active_extensions: active, .. }) => {
             let mut out = Vec::with_capacity(1024);
             v1::json::write_reply(&reply, &mut out);
-            let Some(out) = app.outgoing_to(head.peer).hold(out) else { return shed(app, refuse(&no_room())) };
+            let Some(out) = app.outgoing_to(head.peer).reserve(out) else { return shed(app, refuse(&over_budget())) };
             let mut response = counted(StatusCode::OK, A2A_JSON, out);
-            echo_extensions(response.headers_mut(), &active, Spelling::Plain);
+            echo_extensions(response.headers_mut(), &active, HeaderSpelling::Plain);
             response
         }
         Err(fault) => {
             let mut response = refuse(&fault);
-            say_why_not(response.headers_mut(), &fault, app.rules(at).entrance.challenge());
+            add_refusal_headers(response.headers_mut(), &fault, app.rules(at).authenticator.challenge());
             response
         }
     }

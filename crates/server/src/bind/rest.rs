@@ -1,18 +1,18 @@
 //! The HTTP+JSON binding of 0.3, below `/v1`.
 
-use super::{Head, Spelling, echo_extensions, say_why_not, shed, terms, version};
-use crate::app::{App, Served};
-use crate::arriving::Taken;
-use crate::body::{Body, JSON, answer, counted, no_room};
-use crate::call::{Answered, Ask};
-use crate::losses::Told;
+use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
+use crate::app::{App, ServedAgent};
+use crate::body::{Body, JSON, answer, counted, over_budget};
+use crate::call::{CallRequest, CallResponse};
+use crate::incoming_body::ReceivedBody;
+use crate::losses::LossReport;
 use crate::sse::EventStream;
 use http::header::USER_AGENT;
 use http::{Response, StatusCode};
-use sabir_proto::{Answer, Fault, Reply};
-use sabir_wire::v03::files::Form;
-use sabir_wire::v03::rest::{self, Route};
-use sabir_wire::{Dialect, Losses, Teller, version as versions};
+use sabir_proto::{Fault, Reply, WireReply};
+use sabir_wire::v03::files::FileEncoding;
+use sabir_wire::v03::rest::{self, PathOperation};
+use sabir_wire::{Dialect, Losses, StreamEncoder, version as versions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,48 +22,50 @@ const DIALECT: &str = "0.3 HTTP+JSON";
 /// Serves one request of 0.3.
 pub(crate) async fn serve(
     app: &Arc<App>,
-    at: Option<&Arc<Served>>,
-    route: Route<'_>,
-    head: Head<'_>,
-    taken: Taken,
+    at: Option<&Arc<ServedAgent>>,
+    route: PathOperation<'_>,
+    head: RequestHead<'_>,
+    taken: ReceivedBody,
 ) -> Response<Body> {
-    let Taken { body, held } = taken;
+    let ReceivedBody { body, share: held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
-    let mut told = Told::new(Dialect::V03, Losses::new());
+    let mut told = LossReport::new(Dialect::V03, Losses::new());
     // How the client encodes the bytes of a file; the user agent names its library.
-    let files = Form::of(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
+    let files = FileEncoding::of_client(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
     // The path determines the operation, and no signature covers the path.
-    let knock = head.knock(app, None);
+    let knock = head.evidence(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
         versions::require_older(version(head.headers, head.query()))?;
-        let call = rest::read_call(route, head.query(), &body, files, &mut || app.route.mint(), told.losses())?;
+        let call =
+            rest::read_call(route, head.query(), &body, files, &mut || app.engine.new_message_id(), told.losses())?;
         drop(held);
         operation = call.operation();
-        let mut terms = terms(head.headers, Spelling::WithX)?;
+        let mut terms = read_terms(head.headers, HeaderSpelling::WithX)?;
         terms.dialect = Dialect::V03.name();
-        app.call(Ask { at, knock, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence: knock, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
-    let challenge = app.rules(at).entrance.challenge();
+    let challenge = app.rules(at).authenticator.challenge();
     match outcome {
-        Ok(Answered { reply: Reply::Stream(watch), active, scope }) => {
+        Ok(CallResponse { reply: Reply::Stream(watch), active_extensions: active, scope }) => {
             told.in_scope(scope);
-            let mut response = EventStream::new(watch, Teller::rest_v03(files), told, app, head.peer).into_response();
-            echo_extensions(response.headers_mut(), &active, Spelling::WithX);
+            let mut response =
+                EventStream::new(watch, StreamEncoder::rest_v03(files), told, app, head.peer).into_response();
+            echo_extensions(response.headers_mut(), &active, HeaderSpelling::WithX);
             response
         }
-        Ok(Answered { reply, active, scope }) => {
+        Ok(CallResponse { reply, active_extensions: active, scope }) => {
             told.in_scope(scope);
             match write(app, &reply, files, told) {
                 Ok(body) => {
-                    let Some(body) = app.outgoing_to(head.peer).hold(body) else {
-                        return shed(app, refuse(&no_room(), challenge));
+                    let Some(body) = app.outgoing_to(head.peer).reserve(body) else {
+                        return shed(app, refuse(&over_budget(), challenge));
                     };
                     let mut response = counted(StatusCode::OK, JSON, body);
-                    echo_extensions(response.headers_mut(), &active, Spelling::WithX);
+                    echo_extensions(response.headers_mut(), &active, HeaderSpelling::WithX);
                     response
                 }
                 Err(fault) => refuse(&fault, challenge),
@@ -73,11 +75,11 @@ pub(crate) async fn serve(
     }
 }
 
-fn write<S>(app: &App, reply: &Reply<S>, files: Form, mut told: Told) -> Result<Vec<u8>, Fault> {
-    let answer = Answer::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
+fn write<S>(app: &App, reply: &Reply<S>, files: FileEncoding, mut told: LossReport) -> Result<Vec<u8>, Fault> {
+    let answer = WireReply::of(reply).ok_or_else(|| Fault::Internal("damaged-record".into()))?;
     let mut body = Vec::with_capacity(1024);
     rest::write_answer(&answer, files, told.losses(), &mut body)?;
-    told.about(reply);
+    told.about_reply(reply);
     told.report(app);
     Ok(body)
 }
@@ -88,7 +90,7 @@ fn refuse(fault: &Fault, challenge: Option<&str>) -> Response<Body> {
     let status = rest::write_error(fault, &mut out);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = answer(status, JSON, out);
-    say_why_not(response.headers_mut(), fault, challenge);
+    add_refusal_headers(response.headers_mut(), fault, challenge);
     response
 }
 

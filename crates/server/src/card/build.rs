@@ -21,7 +21,7 @@ pub(crate) struct PublicAddress {
 }
 
 /// The URL of an agent.
-pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
+pub(super) fn agent_url(config: &AgentConfig, address: &PublicAddress) -> String {
     match config {
         AgentConfig { default: true, .. } if address.slash => format!("{}/", address.url),
         AgentConfig { default: true, .. } => address.url.clone(),
@@ -34,7 +34,7 @@ pub(super) fn base(config: &AgentConfig, address: &PublicAddress) -> String {
 /// later.
 pub(crate) fn build(config: &AgentConfig, address: &PublicAddress) -> (AgentCard, Vec<Skill>) {
     let card = &config.card;
-    let base = base(config, address);
+    let base = agent_url(config, address);
     let interface = |url: &str, binding: &str, version: &str, tenant: Option<String>| Interface {
         url: url.into(),
         protocol_binding: binding.into(),

@@ -4,15 +4,15 @@
 //! yet. Only the first reader waits, for a second at most. An answer is refreshed when it is a minute old. If the chain
 //! does not answer, the card stays as it is.
 
-use super::Face;
-use super::build::base;
+use super::CardContent;
+use super::build::agent_url;
 use crate::card::PublicAddress;
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
-use crate::host::TokioHost;
+use crate::tokio_host::TokioHost;
 use sabir_engine::{BoxFuture, Host as _};
-use sabir_guard::authn::chain::{Chain, ChainFault};
-use sabir_guard::authn::trust::{Agent, Reading, Standing};
+use sabir_guard::authn::chain::{ChainClient, ChainFault};
+use sabir_guard::authn::trust_score::{AgentRegistration, ScoreKind, TrustRecord};
 use sabir_guard::fetch::Fetch;
 use sabir_proto::Timestamp;
 use sabir_proto::card::Skill;
@@ -26,19 +26,19 @@ const FRESH: Duration = Duration::from_secs(60);
 /// How old a row may be before the chain is asked again. Below [`FRESH`], or every second refresh would have no effect.
 const ROW_FRESH: Duration = Duration::from_secs(30);
 /// How long the first reader of a card waits for the chain.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How many capabilities become skills, and how long the name of each may be.
 const SKILLS_MAX: usize = 100;
 const SKILL_CHARS_MAX: usize = 128;
 
 /// An answer of the chain: the registration, and the standing of the agent where it is known.
 #[derive(Debug, Clone)]
-pub(crate) struct News {
-    pub(crate) agent: Agent,
-    pub(crate) standing: Option<Standing>,
+pub(crate) struct ChainRecord {
+    pub(crate) agent: AgentRegistration,
+    pub(crate) standing: Option<TrustRecord>,
 }
 
-impl News {
+impl ChainRecord {
     /// Its score, if the chain has one.
     pub(crate) fn trust_score(&self) -> Option<i64> {
         self.standing.as_ref().map(|standing| standing.score.total())
@@ -56,25 +56,29 @@ impl News {
 }
 
 /// Asks a chain about an agent.
-pub(crate) async fn ask<F: Fetch>(chain: &Chain<F>, account: &str, now: Timestamp) -> Result<News, ChainFault> {
+pub(crate) async fn fetch_record<F: Fetch>(
+    chain: &ChainClient<F>,
+    account: &str,
+    now: Timestamp,
+) -> Result<ChainRecord, ChainFault> {
     let agent = chain.agent(account, now).await?;
-    let standing = chain.standing(account, Reading::Full, now).await.ok();
-    Ok(News { agent, standing })
+    let standing = chain.trust_record(account, ScoreKind::Full, now).await.ok();
+    Ok(ChainRecord { agent, standing })
 }
 
-type Ask = dyn Fn(Timestamp) -> BoxFuture<'static, Result<News, ChainFault>> + Send + Sync;
+type FetchRecord = dyn Fn(Timestamp) -> BoxFuture<'static, Result<ChainRecord, ChainFault>> + Send + Sync;
 
 /// The registration of one agent on a chain, and the state of its refreshes.
 pub(crate) struct Registration {
-    ask: Arc<Ask>,
+    fetch: Arc<FetchRecord>,
     /// The configured card, and which of its members are open.
-    terms: Terms,
-    rounds: Mutex<Rounds>,
-    heard: Notify,
+    open_members: OpenMembers,
+    refresh_state: Mutex<RefreshState>,
+    refreshed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Rounds {
+struct RefreshState {
     /// When the last refresh began.
     begun: Option<Timestamp>,
     /// Whether any refresh has ended.
@@ -83,7 +87,7 @@ struct Rounds {
 
 /// The configuration that decides which members are open.
 #[derive(Debug, Clone)]
-struct Terms {
+struct OpenMembers {
     config: AgentConfig,
     /// The default URL of the agent, if no public URL is configured.
     replaceable: Option<String>,
@@ -91,7 +95,7 @@ struct Terms {
 
 impl std::fmt::Debug for Registration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registration").field("rounds", &self.rounds).finish_non_exhaustive()
+        f.debug_struct("Registration").field("rounds", &self.refresh_state).finish_non_exhaustive()
     }
 }
 
@@ -108,82 +112,86 @@ impl Registration {
         let (Some(xpr), Some(node)) = (&entry.xpr, node) else { return Ok(None) };
         let wrong = |e: url::ParseError| format!("auth.xpr.rpc_url: {e}");
         let node = Url::parse(&node).map_err(wrong)?;
-        let chain = Chain::new(&node, fetch.clone()).map_err(wrong)?.fresh_for(ROW_FRESH);
+        let chain = ChainClient::new(&node, fetch.clone()).map_err(wrong)?.fresh_for(ROW_FRESH);
         // An address from the chain is not signed with our key, so it is used only without signing keys.
         let unsigned = config.server.signing.keys.is_empty();
-        let replaceable = (config.server.public_url.is_none() && unsigned).then(|| base(entry, address));
+        let replaceable = (config.server.public_url.is_none() && unsigned).then(|| agent_url(entry, address));
         Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), entry.clone(), replaceable)))
     }
 
     fn new<F: Fetch + 'static>(
-        chain: Arc<Chain<F>>,
+        chain: Arc<ChainClient<F>>,
         account: String,
         config: AgentConfig,
         replaceable: Option<String>,
     ) -> Self {
-        let ask = move |now: Timestamp| -> BoxFuture<'static, Result<News, ChainFault>> {
+        let ask = move |now: Timestamp| -> BoxFuture<'static, Result<ChainRecord, ChainFault>> {
             let (chain, account) = (chain.clone(), account.clone());
-            Box::pin(async move { ask(&chain, &account, now).await })
+            Box::pin(async move { fetch_record(&chain, &account, now).await })
         };
-        let terms = Terms { config, replaceable };
-        Self { ask: Arc::new(ask), terms, rounds: Mutex::default(), heard: Notify::new() }
+        let open_members = OpenMembers { config, replaceable };
+        Self { fetch: Arc::new(ask), open_members, refresh_state: Mutex::default(), refreshed: Notify::new() }
     }
 
-    /// Refreshes an old answer: `show` gets what the chain says, `None` if it does not know the agent. Waits only until
+    /// Refreshes an old answer: `show` gets what the chain says, `Unchanged` if it does not know the agent. Waits only until
     /// the first answer.
-    pub(super) async fn refresh(self: &Arc<Self>, now: Timestamp, show: impl FnOnce(Option<News>) + Send + 'static) {
+    pub(super) async fn refresh(
+        self: &Arc<Self>,
+        now: Timestamp,
+        show: impl FnOnce(Option<ChainRecord>) + Send + 'static,
+    ) {
         // Before the check, so that a notification in between is not missed.
-        let heard = self.heard.notified();
+        let heard = self.refreshed.notified();
         let first = {
-            let mut rounds = self.rounds();
+            let mut rounds = self.refresh_state();
             if rounds.is_due(now) {
                 rounds.begun = Some(now);
                 let this = self.clone();
-                TokioHost.spawn(Box::pin(async move { this.round(now, show).await }));
+                TokioHost.spawn(Box::pin(async move { this.fetch_once(now, show).await }));
             }
             !rounds.ended
         };
         if first {
             // A reader whose wait times out gets the configured card.
-            _ = tokio::time::timeout(PATIENCE, heard).await;
+            _ = tokio::time::timeout(FIRST_WAIT_MAX, heard).await;
         }
     }
 
-    async fn round(&self, now: Timestamp, show: impl FnOnce(Option<News>)) {
-        match (self.ask)(now).await {
+    async fn fetch_once(&self, now: Timestamp, show: impl FnOnce(Option<ChainRecord>)) {
+        match (self.fetch)(now).await {
             Ok(news) => show(Some(news)),
             Err(ChainFault::Absent | ChainFault::NoPermission) => show(None),
             Err(ChainFault::Unavailable(why)) => {
                 tracing::warn!(%why, "the chain cannot be asked about an agent; its card stays as it is");
             }
         }
-        self.rounds().ended = true;
-        self.heard.notify_waiters();
+        self.refresh_state().ended = true;
+        self.refreshed.notify_waiters();
     }
 
-    fn rounds(&self) -> MutexGuard<'_, Rounds> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refresh_state(&self) -> MutexGuard<'_, RefreshState> {
+        self.refresh_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A card with the chain's values in the members that the configuration leaves open.
-    pub(super) fn tell(&self, face: &Face, news: Option<&News>) -> Face {
+    pub(super) fn apply(&self, face: &CardContent, news: Option<&ChainRecord>) -> CardContent {
         let mut face = face.clone();
         if let Some(news) = news {
-            self.terms.fill(&mut face, news);
+            self.open_members.fill(&mut face, news);
         }
         face
     }
 }
 
-impl Rounds {
+impl RefreshState {
     fn is_due(&self, now: Timestamp) -> bool {
         let age = |begun: Timestamp| now.millis().saturating_sub(begun.millis());
         self.begun.is_none_or(|begun| u128::try_from(age(begun)).is_ok_and(|age| age >= FRESH.as_millis()))
     }
 }
 
-impl Terms {
-    fn fill(&self, face: &mut Face, news: &News) {
+impl OpenMembers {
+    fn fill(&self, face: &mut CardContent, news: &ChainRecord) {
         let (card, agent) = (&self.config.card, &news.agent);
         if card.name.is_none() && !agent.name.is_empty() {
             face.public.name.clone_from(&agent.name);
@@ -214,7 +222,7 @@ impl Terms {
             }
         }
         if let (Some(old), Some(new)) = (&self.replaceable, endpoint(&agent.endpoint)) {
-            face.moved = Some((old.trim_end_matches('/').to_owned(), new));
+            face.replaced_url = Some((old.trim_end_matches('/').to_owned(), new));
         }
     }
 }

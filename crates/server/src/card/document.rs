@@ -16,13 +16,13 @@ pub(crate) struct Document {
     bytes: Bytes,
     /// The opaque part of the tag.
     tag: String,
-    strength: Strength,
+    strength: TagStrength,
     modified: SystemTime,
 }
 
 /// What two documents with the same tag have in common (RFC 9110 §8.8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strength {
+enum TagStrength {
     /// All bytes are equal.
     Strong,
     /// The content is equal.
@@ -32,14 +32,14 @@ enum Strength {
 impl Document {
     pub(crate) fn new(bytes: Vec<u8>, modified: SystemTime) -> Self {
         let tag = hash(&bytes, &[]);
-        Self { bytes: bytes.into(), tag, strength: Strength::Strong, modified: whole_seconds(modified) }
+        Self { bytes: bytes.into(), tag, strength: TagStrength::Strong, modified: whole_seconds(modified) }
     }
 
     /// A signed document. Most signatures differ each time they are made, and a restart must not change the tag: it
     /// covers the signed content and the names of the signers.
     pub(crate) fn signed(bytes: Vec<u8>, of: &[u8], signers: &[&str], modified: SystemTime) -> Self {
         let tag = hash(of, signers);
-        Self { bytes: bytes.into(), tag, strength: Strength::Weak, modified: whole_seconds(modified) }
+        Self { bytes: bytes.into(), tag, strength: TagStrength::Weak, modified: whole_seconds(modified) }
     }
 
     pub(crate) const fn bytes(&self) -> &Bytes {
@@ -48,7 +48,7 @@ impl Document {
 
     /// The document, or 304 if the client's copy is current.
     pub(crate) fn respond(&self, request: &HeaderMap, vary: Option<&'static str>) -> Response<Body> {
-        let mut response = if self.is_known(request) {
+        let mut response = if self.is_current(request) {
             let mut unchanged = Response::new(Body::Whole(None));
             *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
             unchanged
@@ -57,8 +57,8 @@ impl Document {
         };
         let headers = response.headers_mut();
         let etag = match self.strength {
-            Strength::Strong => format!("\"{}\"", self.tag),
-            Strength::Weak => format!("W/\"{}\"", self.tag),
+            TagStrength::Strong => format!("\"{}\"", self.tag),
+            TagStrength::Weak => format!("W/\"{}\"", self.tag),
         };
         let texts = [(ETAG, etag), (LAST_MODIFIED, httpdate::fmt_http_date(self.modified))];
         for (name, text) in texts {
@@ -73,7 +73,7 @@ impl Document {
         response
     }
 
-    fn is_known(&self, request: &HeaderMap) -> bool {
+    fn is_current(&self, request: &HeaderMap) -> bool {
         // The validator decides where there is one (RFC 9110 §13.2.2); the date is only for clients without.
         if let Some(tags) = request.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok()) {
             let ours = format!("\"{}\"", self.tag);

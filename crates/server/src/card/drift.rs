@@ -1,14 +1,14 @@
 //! Compares a card with the one before it, and decides which changes are significant.
 
-use sabir_gateway::{Found, Profile, Voucher, Way};
+use sabir_gateway::{ChosenInterface, DiscoveredCard, SignatureCheck, VendorProfile};
 use sabir_proto::{AgentCard, AgentName, Timestamp, canon};
-use sabir_store::{CardStanding, KeptCard, Noticed, Pin};
+use sabir_store::{CardObservation, CardState, PinnedInterface, StoredCard};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
 /// Significant changes: what an agent can do, which credentials it asks for, its address, and who signs.
-const GRAVE: [&str; 4] = ["skills", "auth", "url", "signer"];
+const SIGNIFICANT: [&str; 4] = ["skills", "auth", "url", "signer"];
 
 /// The digest of a card's content. Signatures do not count: most differ each time they are made.
 pub(crate) fn digest(json: &str) -> String {
@@ -23,55 +23,57 @@ pub(crate) fn digest(json: &str) -> String {
 }
 
 /// A fetched card, in the form in which it is stored.
-pub(crate) fn noticed(
+pub(crate) fn observation(
     agent: &AgentName,
-    (found, voucher): (&Found, &Voucher),
-    way: Way,
-    before: Option<&KeptCard>,
+    (found, voucher): (&DiscoveredCard, &SignatureCheck),
+    way: ChosenInterface,
+    before: Option<&StoredCard>,
     at: Timestamp,
-) -> Noticed {
-    let Way { binding, address, version } = way;
-    let pin = Pin { binding, address, version, signer: voucher.signer.clone() };
+) -> CardObservation {
+    let ChosenInterface { binding, address, version } = way;
+    let pin = PinnedInterface { binding, address, version, signer: voucher.signer.clone() };
     let changes = before.map(|before| changes(before, &found.card, &pin)).unwrap_or_default();
-    Noticed {
+    CardObservation {
         agent: agent.clone(),
         at,
         url: found.url.as_ref().map(Url::to_string),
-        card: found.as_found().to_owned(),
-        digest: digest(found.as_found()),
+        card: found.source_json().to_owned(),
+        digest: digest(found.source_json()),
         pin,
         changes: changes.into_iter().map(str::to_owned).collect(),
-        standing: CardStanding::Used,
+        state: CardState::Used,
     }
 }
 
 /// Whether a card with these changes is held, if changes are to be held.
-pub(crate) fn is_grave(changes: &[String]) -> bool {
-    changes.iter().any(|change| GRAVE.contains(&change.as_str()))
+pub(crate) fn is_significant(changes: &[String]) -> bool {
+    changes.iter().any(|change| SIGNIFICANT.contains(&change.as_str()))
 }
 
 /// A stored card, as it was fetched.
-pub(crate) fn found(kept: &KeptCard) -> Option<Found> {
-    let url = kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok());
-    let way = way(&kept.seen.pin);
-    let read = Found::read(kept.seen.card.as_bytes(), url, "the registry");
-    let read = read.inspect_err(|error| tracing::error!(agent = %kept.seen.agent, %error, "a kept card is no card"));
-    Some(sabir_gateway::by_way(read.ok()?, &way))
+pub(crate) fn read_kept(kept: &StoredCard) -> Option<DiscoveredCard> {
+    let url = kept.observation.url.as_deref().and_then(|url| Url::parse(url).ok());
+    let way = pinned_interface(&kept.observation.pin);
+    let read = DiscoveredCard::read(kept.observation.card.as_bytes(), url, "the registry");
+    let read =
+        read.inspect_err(|error| tracing::error!(agent = %kept.observation.agent, %error, "a kept card is no card"));
+    Some(sabir_gateway::with_interface_first(read.ok()?, &way))
 }
 
 /// Where the card of an agent is: at its URL, or where its vendor serves it.
-pub(crate) fn place(url: &str, profile: Option<&str>) -> String {
+pub(crate) fn card_location(url: &str, profile: Option<&str>) -> String {
     let card = Url::parse(url).ok().and_then(|url| {
-        let named = profile.and_then(|name| Profile::named(name).ok());
-        named.or_else(|| Profile::recognised(&url))?.card_of(&url)
+        let named = profile.and_then(|name| VendorProfile::by_name(name).ok());
+        named.or_else(|| VendorProfile::for_url(&url))?.card_url(&url)
     });
     card.map_or_else(|| url.to_owned(), Into::into)
 }
 
 /// Whether a card was fetched from the present location of its agent. A card from another location is history: the name
 /// is the same, but another agent may answer to it.
-pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
-    let (Some(card), Ok(place)) = (kept.seen.url.as_deref().and_then(|url| Url::parse(url).ok()), Url::parse(place))
+pub(crate) fn is_from(kept: &StoredCard, place: &str) -> bool {
+    let (Some(card), Ok(place)) =
+        (kept.observation.url.as_deref().and_then(|url| Url::parse(url).ok()), Url::parse(place))
     else {
         return false;
     };
@@ -88,12 +90,12 @@ pub(crate) fn is_of(kept: &KeptCard, place: &str) -> bool {
 }
 
 /// The interface that was pinned.
-pub(crate) fn way(pin: &Pin) -> Way {
-    Way { binding: pin.binding.clone(), address: pin.address.clone(), version: pin.version.clone() }
+pub(crate) fn pinned_interface(pin: &PinnedInterface) -> ChosenInterface {
+    ChosenInterface { binding: pin.binding.clone(), address: pin.address.clone(), version: pin.version.clone() }
 }
 
-fn changes(before: &KeptCard, now: &AgentCard, pin: &Pin) -> Vec<&'static str> {
-    let Some(was) = found(before) else { return vec!["url"] };
+fn changes(before: &StoredCard, now: &AgentCard, pin: &PinnedInterface) -> Vec<&'static str> {
+    let Some(was) = read_kept(before) else { return vec!["url"] };
     let mut was = was.card;
     let mut sorted = now.clone();
     // The order of interfaces is their preference, and the pinned one was put first.
@@ -112,7 +114,7 @@ fn changes(before: &KeptCard, now: &AgentCard, pin: &Pin) -> Vec<&'static str> {
     let auth = |card: &AgentCard| (card.security_schemes.clone(), card.security_requirements.clone());
     note(auth(&was) != auth(&sorted), "auth");
     note(was.supported_interfaces != sorted.supported_interfaces, "url");
-    note(before.seen.pin.signer != pin.signer, "signer");
+    note(before.observation.pin.signer != pin.signer, "signer");
     note(was.capabilities != sorted.capabilities, "capabilities");
     let modes = |card: &AgentCard| (card.default_input_modes.clone(), card.default_output_modes.clone());
     note(modes(&was) != modes(&sorted), "modes");
@@ -133,12 +135,15 @@ mod tests {
         )
     }
 
-    fn kept(json: &str) -> KeptCard {
-        let found = Found::read(json.as_bytes(), None, "here").unwrap();
-        let voucher = Voucher { signer: None, words: String::new(), wrong: false };
+    fn kept(json: &str) -> StoredCard {
+        let found = DiscoveredCard::read(json.as_bytes(), None, "here").unwrap();
+        let voucher = SignatureCheck { signer: None, summary: String::new(), is_invalid: false };
         let agent = AgentName::parse("a").unwrap();
-        let way = sabir_gateway::way(&found).unwrap();
-        KeptCard { number: 1, seen: noticed(&agent, (&found, &voucher), way, None, Timestamp::from_millis(0)) }
+        let way = sabir_gateway::chosen_interface(&found).unwrap();
+        StoredCard {
+            number: 1,
+            observation: observation(&agent, (&found, &voucher), way, None, Timestamp::from_millis(0)),
+        }
     }
 
     #[test]
@@ -146,11 +151,11 @@ mod tests {
         let before = json("book", "https://h/a", "d");
         let check = |after: &str, signer: Option<&str>, expected: &[&str], grave: bool| {
             let (before, after) = (kept(&before), kept(after));
-            let card = found(&after).unwrap().card;
-            let pin = Pin { signer: signer.map(str::to_owned), ..after.seen.pin.clone() };
+            let card = read_kept(&after).unwrap().card;
+            let pin = PinnedInterface { signer: signer.map(str::to_owned), ..after.observation.pin.clone() };
             let said: Vec<String> = changes(&before, &card, &pin).into_iter().map(str::to_owned).collect();
             assert_eq!(said, expected);
-            assert_eq!(is_grave(&said), grave);
+            assert_eq!(is_significant(&said), grave);
         };
         check(&before, None, &[], false);
         check(&json("book", "https://h/a", "other"), None, &["words"], false);
@@ -163,7 +168,7 @@ mod tests {
     fn a_card_is_of_the_place_where_it_was_found() {
         let card = |url: &str| {
             let mut kept = kept(&json("book", "https://h/a", "d"));
-            kept.seen.url = Some(url.to_owned());
+            kept.observation.url = Some(url.to_owned());
             kept
         };
         for (found, place, is) in [
@@ -179,7 +184,7 @@ mod tests {
             ("http://h:1/.well-known/agent-card.json?of=a", "http://h:1/.well-known/agent-card.json?of=a", true),
             ("http://h:1/.well-known/agent-card.json?of=a", "http://h:1/.well-known/agent-card.json?of=b", false),
         ] {
-            assert_eq!(is_of(&card(found), place), is, "{found} at {place}");
+            assert_eq!(is_from(&card(found), place), is, "{found} at {place}");
         }
     }
 

@@ -3,13 +3,13 @@
 use super::document::Document;
 use super::{PublicAddress, WELL_KNOWN_KEYS};
 use crate::config::Config;
-use sabir_gateway::{SealKey, redact};
-use sabir_guard::sign::{KeyFault, SIGNATURES_MAX, SignFault, SigningKey, published, sign_as};
-use sabir_proto::card::Signature;
+use sabir_gateway::{WebhookTokenKey, redact};
+use sabir_guard::sign::{SIGNATURES_MAX, SignFault, SigningKey, SigningKeyFault, public_jwk, sign_as};
+use sabir_proto::card::CardSignature;
 use sabir_proto::{AgentCard, Secret};
 use sabir_store::SecretRef;
 use sabir_wire::Losses;
-use sabir_wire::card::{self as form, Form};
+use sabir_wire::card::{self as form, CardSchema};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,7 +27,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// The signer of a configuration; `None` if no key is configured. An error names the setting that is wrong.
+    /// The signer of a configuration; `Unchanged` if no key is configured. An error names the setting that is wrong.
     pub(crate) fn open(config: &Config, public: &PublicAddress, now: SystemTime) -> Result<Option<Self>, String> {
         let signing = &config.server.signing;
         if signing.keys.is_empty() && signing.retired.is_empty() {
@@ -49,7 +49,7 @@ impl Signer {
         }
         let mut set: Vec<Value> = keys.iter().map(SigningKey::public).collect();
         for reference in &signing.retired {
-            let key = read_reference(config, reference, published);
+            let key = read_reference(config, reference, public_jwk);
             let key = key.map_err(|what| format!("server.signing.retired: {what}"))?;
             if !set.iter().any(|known| known["kid"] == key["kid"]) {
                 set.push(key);
@@ -65,8 +65,8 @@ impl Signer {
         &self.key_set
     }
 
-    /// The key that signs first; `None` if all are retired.
-    pub(crate) fn key(&self) -> Option<&SigningKey> {
+    /// The key that signs first; `Unchanged` if all are retired.
+    pub(crate) fn first_key(&self) -> Option<&SigningKey> {
         self.keys.first()
     }
 
@@ -99,18 +99,18 @@ impl Signer {
 
     /// The card with signatures for readers of 1.0 and for readers of 0.3. The binding that encodes it decides which
     /// form a reader gets, and a reader ignores signatures that do not fit.
-    pub(super) fn seal(&self, mut card: AgentCard) -> Result<AgentCard, SignFault> {
+    pub(super) fn sign(&self, mut card: AgentCard) -> Result<AgentCard, SignFault> {
         card.signatures.clear();
         if self.keys.is_empty() {
             return Ok(card);
         }
         let mut signatures = Vec::new();
-        for form in [Form::V1, Form::V03] {
+        for form in [CardSchema::V1, CardSchema::V03] {
             let bytes = form::write(&card, form, &mut Losses::new());
             signatures.extend(self.signatures(&bytes)?);
         }
         signatures.truncate(SIGNATURES_MAX);
-        let read = |signature: Value| serde_json::from_value::<Signature>(signature).ok();
+        let read = |signature: Value| serde_json::from_value::<CardSignature>(signature).ok();
         card.signatures = signatures.into_iter().filter_map(read).collect();
         Ok(card)
     }
@@ -125,13 +125,13 @@ impl Signer {
     }
 }
 
-/// The key for signatures other than those of cards: the first that signs cards. `None` if there is none.
-pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Option<SealKey>, String> {
+/// The key for signatures other than those of cards: the first that signs cards. `Unchanged` if there is none.
+pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Option<WebhookTokenKey>, String> {
     let Some(reference) = config.server.signing.keys.first() else { return Ok(None) };
     let wrong = |what: String| format!("server.signing.keys: {what}");
     let key = Arc::new(read_reference(config, reference, |text| SigningKey::read(text, None)).map_err(wrong)?);
     let keys_url = keys_url(public)?;
-    Ok(Some(SealKey { key, keys_url, issuer: public.url.clone() }))
+    Ok(Some(WebhookTokenKey { key, keys_url, issuer: public.url.clone() }))
 }
 
 /// The URL of our key set.
@@ -145,7 +145,7 @@ fn keys_url(public: &PublicAddress) -> Result<Url, String> {
 pub(crate) fn read_reference<T>(
     config: &Config,
     reference: &str,
-    parse: impl FnOnce(&Secret) -> Result<T, KeyFault>,
+    parse: impl FnOnce(&Secret) -> Result<T, SigningKeyFault>,
 ) -> Result<T, String> {
     let place = SecretRef::parse(reference).map_err(|_| "a key is given as file:PATH or env:NAME".to_owned())?;
     let (place, text) = match &place {
@@ -158,6 +158,6 @@ pub(crate) fn read_reference<T>(
             (path.display().to_string(), text)
         }
     };
-    redact::process().learn(&text);
+    redact::process_redactor().learn(&text);
     parse(&Secret::new(text)).map_err(|fault| format!("{place}: {fault}"))
 }

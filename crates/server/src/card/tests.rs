@@ -52,9 +52,9 @@ fn agent(text: &str) -> AgentConfig {
     Config::read(text).unwrap().agent.remove(0)
 }
 
-fn face(text: &str) -> Face {
+fn face(text: &str) -> CardContent {
     let (public, skills) = build(&agent(text), &address());
-    Face { public, skills, xpr: None, moved: None }
+    CardContent { public, skills, xpr: None, replaced_url: None }
 }
 
 fn ids(skills: &[Skill]) -> Vec<&str> {

@@ -4,13 +4,13 @@
 //! say.
 
 use super::page::{STYLE, escaped, put};
-use super::{CATALOG, Entry};
+use super::{CATALOG, CatalogEntry};
 
 /// Agents that the page shows; the catalog has the rest.
 const AGENTS_MAX: usize = 50;
 
 /// Builds the page. `root` is the URL of this server.
-pub(super) fn write(entries: &[Entry], root: &str) -> String {
+pub(super) fn write(entries: &[CatalogEntry], root: &str) -> String {
     let mut page = String::with_capacity(4096);
     page += "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
              content=\"width=device-width\"><title>Sabir</title><style>";
@@ -32,7 +32,7 @@ pub(super) fn write(entries: &[Entry], root: &str) -> String {
         put(&mut page, format_args!("<p>And {} more.</p>", entries.len() - AGENTS_MAX));
     }
     let is_default =
-        |entry: &&Entry| entry.card_url.strip_prefix(root).is_some_and(|path| path.starts_with("/.well-known/"));
+        |entry: &&CatalogEntry| entry.card_url.strip_prefix(root).is_some_and(|path| path.starts_with("/.well-known/"));
     if let Some(entry) = entries.iter().find(is_default).or(entries.first()) {
         calls(&mut page, entry, root);
     }
@@ -46,8 +46,8 @@ pub(super) fn write(entries: &[Entry], root: &str) -> String {
     page
 }
 
-fn row(page: &mut String, entry: &Entry) {
-    let (class, word) = entry.health.state.shown();
+fn row(page: &mut String, entry: &CatalogEntry) {
+    let (class, word) = entry.health.state.class_and_word();
     let [name, description, card] = [&entry.name, &entry.description, &entry.card_url].map(|text| escaped(text));
     put(
         page,
@@ -59,7 +59,7 @@ fn row(page: &mut String, entry: &Entry) {
 }
 
 /// How to call an agent from a terminal.
-fn calls(page: &mut String, entry: &Entry, root: &str) {
+fn calls(page: &mut String, entry: &CatalogEntry, root: &str) {
     let url = entry.card_url.strip_suffix("/.well-known/agent-card.json").unwrap_or(root);
     let (url, name) = (escaped(url), escaped(&entry.name));
     put(
@@ -75,10 +75,10 @@ fn calls(page: &mut String, entry: &Entry, root: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Health, State};
+    use crate::catalog::{AgentHealth, HealthState};
 
-    fn entry(name: &str, description: &str) -> Entry {
-        Entry {
+    fn entry(name: &str, description: &str) -> CatalogEntry {
+        CatalogEntry {
             name: name.into(),
             display_name: name.into(),
             description: description.into(),
@@ -89,7 +89,7 @@ mod tests {
             skills: Vec::new(),
             input_modes: Vec::new(),
             output_modes: Vec::new(),
-            health: Health { state: State::Up, heard_at: None },
+            health: AgentHealth { state: HealthState::Up, heard_at: None },
         }
     }
 
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_server_without_agents_says_what_to_do() {
         assert!(write(&[], "http://127.0.0.1:1").contains("sabir agent add URL"));
-        let many: Vec<Entry> = (0..60).map(|n| entry(&format!("a{n}"), "")).collect();
+        let many: Vec<CatalogEntry> = (0..60).map(|n| entry(&format!("a{n}"), "")).collect();
         assert!(write(&many, "http://127.0.0.1:1").contains("And 10 more."));
     }
 }

@@ -1,7 +1,7 @@
 //! The catalog as an HTML page: it needs no script, loads nothing, and escapes all texts of agents.
 
-use super::Entry;
-use super::search::Wanted;
+use super::CatalogEntry;
+use super::search::CatalogQuery;
 use std::fmt::Write as _;
 use url::form_urlencoded::Serializer;
 
@@ -10,7 +10,7 @@ pub(super) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-widt
     h2{margin:0}code,small{color:#555}.down{color:#a00}.up{color:#060}ul{padding-left:1.2rem}";
 
 /// Builds the page of these entries.
-pub(super) fn write(wanted: &Wanted, entries: &[Entry], total: usize, next: Option<&str>) -> String {
+pub(super) fn write(wanted: &CatalogQuery, entries: &[CatalogEntry], total: usize, next: Option<&str>) -> String {
     let mut page = String::with_capacity(4096);
     let title = match total {
         1 => "1 agent".to_owned(),
@@ -49,8 +49,8 @@ pub(super) fn write(wanted: &Wanted, entries: &[Entry], total: usize, next: Opti
     page
 }
 
-fn article(page: &mut String, entry: &Entry) {
-    let (class, word) = entry.health.state.shown();
+fn article(page: &mut String, entry: &CatalogEntry) {
+    let (class, word) = entry.health.state.class_and_word();
     let [name, title, description, version, card] =
         [&entry.name, &entry.display_name, &entry.description, &entry.version, &entry.card_url]
             .map(|text| escaped(text));
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn nobodys_words_are_markup() {
         assert_eq!(escaped("<script>\"a\" & 'b'"), "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;");
-        let wanted = Wanted { text: Some("\"><script>".into()), limit: 1, ..Wanted::default() };
+        let wanted = CatalogQuery { text: Some("\"><script>".into()), limit: 1, ..CatalogQuery::default() };
         let page = write(&wanted, &[], 2, Some("<b>&"));
         assert!(!page.contains("<script") && !page.contains("<b>&"), "{page}");
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""), "{page}");

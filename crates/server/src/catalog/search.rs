@@ -1,6 +1,6 @@
 //! The search of the catalog: by skill, tag, media type and words, in pages by name.
 
-use super::Entry;
+use super::CatalogEntry;
 use url::form_urlencoded::parse;
 
 /// Agents on one page: the default, and the maximum.
@@ -11,7 +11,7 @@ const TERM_CHARS_MAX: usize = 200;
 
 /// A query. An agent must match every part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct CatalogQuery {
     /// A skill has this id or name.
     pub(super) skill: Option<String>,
     /// A skill has this tag.
@@ -27,15 +27,15 @@ pub(super) struct Wanted {
 }
 
 /// One page of the matching agents.
-pub(super) struct Page {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct CatalogPage {
+    pub(super) entries: Vec<CatalogEntry>,
     /// The number of agents on all pages.
     pub(super) total: usize,
-    /// The page token of the next page; `None` on the last one.
+    /// The page token of the next page; `Unchanged` on the last one.
     pub(super) next: Option<String>,
 }
 
-impl Wanted {
+impl CatalogQuery {
     /// Parses the query of a URL. An unknown parameter is an error, because a misspelt filter must not be ignored.
     pub(super) fn parse(query: &str) -> Result<Self, String> {
         let mut wanted = Self { limit: PAGE, ..Self::default() };
@@ -66,8 +66,8 @@ impl Wanted {
     }
 
     /// The page of these entries, which are sorted by name.
-    pub(super) fn pick(&self, entries: Vec<Entry>) -> Page {
-        let mut fit: Vec<Entry> = entries.into_iter().filter(|entry| self.fits(entry)).collect();
+    pub(super) fn page(&self, entries: Vec<CatalogEntry>) -> CatalogPage {
+        let mut fit: Vec<CatalogEntry> = entries.into_iter().filter(|entry| self.matches(entry)).collect();
         let total = fit.len();
         if let Some(after) = &self.after {
             fit.retain(|entry| entry.name.as_str() > after.as_str());
@@ -75,10 +75,10 @@ impl Wanted {
         let more = fit.len() > self.limit;
         fit.truncate(self.limit);
         let next = fit.last().filter(|_| more).map(|entry| entry.name.clone());
-        Page { entries: fit, total, next }
+        CatalogPage { entries: fit, total, next }
     }
 
-    fn fits(&self, entry: &Entry) -> bool {
+    fn matches(&self, entry: &CatalogEntry) -> bool {
         let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
         let skill = self
             .skill
@@ -88,10 +88,13 @@ impl Wanted {
             .tag
             .as_deref()
             .is_none_or(|wanted| entry.skills.iter().flat_map(|skill| &skill.tags).any(|tag| same(tag, wanted)));
-        skill && tag && self.mode.as_deref().is_none_or(|mode| moves(entry, mode)) && self.says(entry)
+        skill
+            && tag
+            && self.mode.as_deref().is_none_or(|mode| handles_media_type(entry, mode))
+            && self.matches_text(entry)
     }
 
-    fn says(&self, entry: &Entry) -> bool {
+    fn matches_text(&self, entry: &CatalogEntry) -> bool {
         let Some(text) = &self.text else { return true };
         let mut said = vec![entry.name.as_str(), &entry.display_name, &entry.description];
         said.extend(entry.provider.iter().map(|provider| provider.organization.as_str()));
@@ -108,7 +111,7 @@ impl Wanted {
 }
 
 /// Whether an agent accepts or produces a media type; `*/*` and `text/*` in a card cover all that they match.
-fn moves(entry: &Entry, wanted: &str) -> bool {
+fn handles_media_type(entry: &CatalogEntry, wanted: &str) -> bool {
     let wanted = wanted.to_ascii_lowercase();
     let covers = |mode: &String| {
         let mode = mode.to_ascii_lowercase();
@@ -120,11 +123,11 @@ fn moves(entry: &Entry, wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Health, State};
+    use super::super::{AgentHealth, HealthState};
     use super::*;
     use sabir_proto::card::Skill;
 
-    fn entry(name: &str, tag: &str, mode: &str) -> Entry {
+    fn entry(name: &str, tag: &str, mode: &str) -> CatalogEntry {
         let skill = Skill {
             id: format!("{name}-skill"),
             name: "Does it".into(),
@@ -135,7 +138,7 @@ mod tests {
             output_modes: Vec::new(),
             security_requirements: Vec::new(),
         };
-        Entry {
+        CatalogEntry {
             name: name.into(),
             display_name: name.to_uppercase(),
             description: String::new(),
@@ -146,13 +149,13 @@ mod tests {
             skills: vec![skill],
             input_modes: vec![mode.into()],
             output_modes: Vec::new(),
-            health: Health { state: State::Up, heard_at: None },
+            health: AgentHealth { state: HealthState::Up, heard_at: None },
         }
     }
 
     fn found(query: &str) -> Vec<String> {
         let entries = vec![entry("a", "money", "text/*"), entry("b", "Money", "image/png"), entry("c", "law", "*/*")];
-        Wanted::parse(query).unwrap().pick(entries).entries.into_iter().map(|entry| entry.name).collect()
+        CatalogQuery::parse(query).unwrap().page(entries).entries.into_iter().map(|entry| entry.name).collect()
     }
 
     #[test]
@@ -170,12 +173,12 @@ mod tests {
     #[test]
     fn pages_follow_each_other_without_gaps() {
         let entries = || ["a", "b", "c"].map(|name| entry(name, "t", "*/*")).to_vec();
-        let first = Wanted::parse("limit=2").unwrap().pick(entries());
+        let first = CatalogQuery::parse("limit=2").unwrap().page(entries());
         assert_eq!((first.entries.len(), first.total, first.next.as_deref()), (2, 3, Some("b")));
-        let last = Wanted::parse("limit=2&pageToken=b").unwrap().pick(entries());
+        let last = CatalogQuery::parse("limit=2&pageToken=b").unwrap().page(entries());
         assert_eq!((last.entries.len(), last.total, last.next), (1, 3, None));
         for bad in ["limit=0", "limit=201", "limit=x", "skil=x", &format!("q={}", "x".repeat(201))] {
-            assert!(Wanted::parse(bad).is_err(), "{bad}");
+            assert!(CatalogQuery::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -5,8 +5,8 @@
 //! clients of 1.0 send back: such a request is for that venue, and a booking need not name it. Clients of 0.3 have no
 //! tenants; they name the venue in the message.
 
-use super::search::Wanted;
-use super::{Entry, Health, State};
+use super::search::CatalogQuery;
+use super::{AgentHealth, CatalogEntry, HealthState};
 use crate::app::App;
 use sabir_network::{skill, skills};
 use sabir_proto::agnt::Intent;
@@ -20,16 +20,16 @@ const VENUES_MAX: usize = 1000;
 const PLACES_MAX: usize = 4;
 
 /// The venues that may match; the common search sorts out the others.
-pub(super) async fn entries(app: &App, wanted: &Wanted) -> Vec<Entry> {
+pub(super) async fn entries(app: &App, wanted: &CatalogQuery) -> Vec<CatalogEntry> {
     let Some(network) = &app.network else { return Vec::new() };
     let Some(served) = app.agent(&network.agent) else { return Vec::new() };
-    let is_default = app.default_agent().is_some_and(|default| default.resident.name == served.resident.name);
-    let stand = Entry::of(&served, &app.public.url, is_default);
+    let is_default = app.default_agent().is_some_and(|default| default.hosted.name == served.hosted.name);
+    let stand = CatalogEntry::of(&served, &app.public.url, is_default);
     find(&*network.ledger, wanted).await.into_iter().map(|venue| entry(&stand, venue)).collect()
 }
 
 /// By all words, and by all but one of them, which is then the place.
-async fn find(ledger: &dyn Ledger, wanted: &Wanted) -> Vec<Venue> {
+async fn find(ledger: &dyn Ledger, wanted: &CatalogQuery) -> Vec<Venue> {
     let words: Vec<String> = wanted.text.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
     let mut queries = vec![(words.clone(), None)];
     for (at, place) in words.iter().enumerate().take(PLACES_MAX) {
@@ -48,7 +48,7 @@ async fn find(ledger: &dyn Ledger, wanted: &Wanted) -> Vec<Venue> {
     found
 }
 
-fn entry(network: &Entry, venue: Venue) -> Entry {
+fn entry(network: &CatalogEntry, venue: Venue) -> CatalogEntry {
     let words = [Some(venue.category.clone()), venue.area.clone(), venue.city.clone()].into_iter().flatten();
     let tags: Vec<String> = words.chain(venue.tags).collect();
     let at = |interface: &Interface| Interface { tenant: Some(venue.id.clone()), ..interface.clone() };
@@ -56,7 +56,7 @@ fn entry(network: &Entry, venue: Venue) -> Entry {
     let book = skill(Intent::BookingConfirm);
     let book = Skill { examples: vec![format!("book {} for 2", venue.slug)], ..book };
     let search = skills().into_iter().find(|skill| skill.id == Intent::BookingSearch.name());
-    Entry {
+    CatalogEntry {
         name: venue.agent_id.clone(),
         display_name: venue.name,
         description: venue.description.unwrap_or_default(),
@@ -67,6 +67,6 @@ fn entry(network: &Entry, venue: Venue) -> Entry {
         skills: search.into_iter().chain([book]).map(offered).collect(),
         input_modes: network.input_modes.clone(),
         output_modes: network.output_modes.clone(),
-        health: Health { state: State::Up, heard_at: None },
+        health: AgentHealth { state: HealthState::Up, heard_at: None },
     }
 }

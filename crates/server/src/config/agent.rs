@@ -8,9 +8,9 @@ use super::registry::OnDrift;
 use super::retention::AgentRetention;
 use super::upstream::{BreakerConfig, CredentialsConfig, ReplicaConfig};
 use super::{LegacyForm, ToolModeConfig};
-use sabir_guard::config::{AuthConfig, Reference};
+use sabir_guard::config::{AuthConfig, SecretReference};
 use sabir_proto::card::{Extension, Provider, SecurityRequirement, Skill, StringList};
-use sabir_proto::transfer::Handover;
+use sabir_proto::transfer::HandoffRequest;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub struct AgentConfig {
     pub card: CardConfig,
     /// `script`: the rules, tried in order.
     #[serde(default)]
-    pub rule: Vec<Rule>,
+    pub rule: Vec<ScriptRule>,
     /// `exec`: the command line, run by `sh -c`, once per message.
     #[serde(default)]
     pub command: Option<String>,
@@ -50,10 +50,10 @@ pub struct AgentConfig {
     pub profile: Option<String>,
     /// `a2a`, `http`, `openai`: the token to send, as `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub bearer: Option<Reference>,
+    pub bearer: Option<SecretReference>,
     /// `a2a`: the API key to send in the place that the card names, as `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub api_key: Option<Reference>,
+    pub api_key: Option<SecretReference>,
     /// `a2a`, `http`, `openai`: it recognises a repeated message, or does no harm by answering it twice.
     #[serde(default)]
     pub idempotent: bool,
@@ -172,7 +172,7 @@ impl Default for ContinuationConfig {
     }
 }
 
-/// `[agent.limits]`: the limits of one agent.
+/// `[agent.words_of_kind]`: the limits of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
@@ -273,7 +273,7 @@ pub enum Kind {
 
 impl Kind {
     /// The name in configurations.
-    pub const fn word(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Echo => "echo",
             Self::Script => "script",
@@ -312,7 +312,7 @@ pub enum Stdin {
     Json,
 }
 
-/// `[agent.card]`: the content of the agent's card.
+/// `[agent.agent_card]`: the content of the agent's card.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CardConfig {
@@ -345,7 +345,7 @@ pub struct CardConfig {
     pub legacy_form: Option<LegacyForm>,
 }
 
-/// `[agent.card.capabilities]`: optional features.
+/// `[agent.agent_card.capabilities]`: optional features.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapabilitiesConfig {
@@ -363,7 +363,7 @@ impl Default for CapabilitiesConfig {
     }
 }
 
-/// `[[agent.card.skills]]`: one skill.
+/// `[[agent.agent_card.skills]]`: one skill.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillConfig {
@@ -468,10 +468,10 @@ impl From<&SkillConfig> for Skill {
     }
 }
 
-/// `[[agent.rule]]`: steps for the messages that match.
+/// `[[agent.effective_rate]]`: steps for the messages that match.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct ScriptRule {
     /// All given conditions must hold; without any the rule always matches.
     #[serde(default)]
     pub when: When,
@@ -503,7 +503,7 @@ pub enum Then {
     /// Steps that run whatever the answer is.
     Steps(Vec<Step>),
     /// Rules that are tried in order.
-    Rules(Vec<Rule>),
+    Rules(Vec<ScriptRule>),
 }
 
 impl JsonSchema for Then {
@@ -512,7 +512,7 @@ impl JsonSchema for Then {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (steps, rules) = (generator.subschema_for::<Vec<Step>>(), generator.subschema_for::<Vec<Rule>>());
+        let (steps, rules) = (generator.subschema_for::<Vec<Step>>(), generator.subschema_for::<Vec<ScriptRule>>());
         json_schema!({"anyOf": [rules, steps]})
     }
 }
@@ -558,7 +558,7 @@ pub enum Step {
     /// Rejects the task with this text.
     Reject(String),
     /// Hands the task over to another agent; see `[agent.handoff]`.
-    Transfer(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Handover),
+    Transfer(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] HandoffRequest),
 }
 
 /// The artifact of a step: exactly one of `text`, `data`, `url`, `raw`.

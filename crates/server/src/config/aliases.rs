@@ -39,7 +39,7 @@ pub(super) fn apply<E>(
 fn secret(table: &mut Table, _: &str) -> Result<(), String> {
     let auth = section(table, &["auth"])?;
     let issuer = auth.get("jwt").and_then(|jwt| jwt.get("issuer")).is_some();
-    if takes(auth, "jwt") && !issuer {
+    if allows_method(auth, "jwt") && !issuer {
         let jwt = section(auth, &["jwt"])?;
         jwt.entry("secret").or_insert_with(|| "env:A2A_SECRET".into());
     }
@@ -48,7 +48,7 @@ fn secret(table: &mut Table, _: &str) -> Result<(), String> {
 
 fn api_key(table: &mut Table, _: &str) -> Result<(), String> {
     let auth = section(table, &["auth"])?;
-    if takes(auth, "legacy_key") && !auth.contains_key("legacy_key") {
+    if allows_method(auth, "legacy_key") && !auth.contains_key("legacy_key") {
         put(section(auth, &["legacy_key"])?, "env", "A2A_API_KEY".into())?;
     }
     Ok(())
@@ -90,7 +90,7 @@ fn number(value: &str) -> Result<Value, String> {
 }
 
 /// Whether a file allows an authentication method: it lists it, describes it, or describes none at all.
-fn takes(auth: &Table, word: &str) -> bool {
+fn allows_method(auth: &Table, word: &str) -> bool {
     const WAYS: [&str; 5] = ["jwt", "legacy_key", "basic", "mtls", "xpr"];
     match auth.get("accept").and_then(Value::as_array) {
         Some(list) => list.iter().any(|one| one.as_str() == Some(word)),

@@ -1,11 +1,11 @@
 //! `[network]`: the booking network of this server. Without the section, the server has no path `/a2a/v1`.
 
 use super::agent::{AgentConfig, CapabilitiesConfig, CardConfig, Kind, SkillConfig};
-use super::neighbours::{CoverageConfig, PeerConfig};
+use super::network_peers::{CoverageConfig, PeerConfig};
 use super::payment::{BillingConfig, PaymentsConfig};
-use sabir_guard::config::Reference;
-use sabir_network::Terms;
-use sabir_network::import::hundredths;
+use sabir_guard::config::SecretReference;
+use sabir_network::NetworkTerms;
+use sabir_network::import::percent_to_basis_points;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct NetworkConfig {
     /// The price of a confirmed booking, in US cents.
     pub confirm_cents: u32,
     /// The key that signs envelopes, as `env:NAME` or `file:PATH`.
-    pub signing_key: Option<Reference>,
+    pub signing_key: Option<SecretReference>,
     /// Whether it is also served at the root.
     pub default: bool,
     /// Which payments are accepted.
@@ -47,7 +47,7 @@ pub struct NetworkConfig {
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        let terms = Terms::default();
+        let terms = NetworkTerms::default();
         Self {
             id: terms.id,
             name: "Booking network".into(),
@@ -68,18 +68,18 @@ impl Default for NetworkConfig {
 
 impl NetworkConfig {
     /// The terms of the network. An error names a value that is not legal.
-    pub(crate) fn terms(&self) -> Result<Terms, String> {
+    pub(crate) fn terms(&self) -> Result<NetworkTerms, String> {
         let id = self.id.as_str();
         let is_word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
         if !id.starts_with("network:") || !is_word(&id["network:".len()..]) || id.chars().count() > 256 {
             return Err(format!("network.id = {id:?} is not network: and a word, such as \"network:agnt\""));
         }
-        let fee = hundredths(self.fee_pct)
+        let fee = percent_to_basis_points(self.fee_pct)
             .ok_or_else(|| format!("network.fee_pct = {} is no share in per cent, such as 7.0", self.fee_pct))?;
         if self.version.trim().is_empty() || self.version.chars().any(char::is_control) {
             return Err("network.version: must be a word, such as \"1.0\"".into());
         }
-        Ok(Terms { id: self.id.clone(), version: self.version.clone(), fee, confirm_cents: self.confirm_cents })
+        Ok(NetworkTerms { id: self.id.clone(), version: self.version.clone(), fee, confirm_cents: self.confirm_cents })
     }
 
     /// The `[[agent]]` section of the network. The server makes the agent behind it.

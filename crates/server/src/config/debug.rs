@@ -1,7 +1,7 @@
 //! `[debug]`: what the server records to find faults.
 
 use super::{Config, store_path};
-use sabir_gateway::wire::{Keep, WireLog};
+use sabir_gateway::exchange_log::{ExchangeLog, ExchangeLogMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ use std::path::PathBuf;
 pub struct DebugConfig {
     /// Which exchanges with callers and with remote agents are recorded: `off`, `errors` or `all`.
     #[schemars(with = "String")]
-    pub wire: Keep,
+    pub wire: ExchangeLogMode,
 }
 
 impl Config {
-    /// The directory of the recorded exchanges; `None` for a store in memory.
-    pub(crate) fn wire_directory(&self) -> Result<Option<PathBuf>, String> {
+    /// The directory of the recorded exchanges; `Unchanged` for a store in memory.
+    pub(crate) fn exchange_log_directory(&self) -> Result<Option<PathBuf>, String> {
         Ok(store_path(self)?.map(|path| path.with_file_name("wire")))
     }
 
     /// Opens the log of exchanges.
-    pub(crate) fn wire_log(&self) -> Result<WireLog, String> {
-        let Some(directory) = self.wire_directory()? else { return Ok(WireLog::off()) };
-        WireLog::open(self.debug.wire, &directory).map_err(|e| format!("{}: {e}", directory.display()))
+    pub(crate) fn open_exchange_log(&self) -> Result<ExchangeLog, String> {
+        let Some(directory) = self.exchange_log_directory()? else { return Ok(ExchangeLog::off()) };
+        ExchangeLog::open(self.debug.wire, &directory).map_err(|e| format!("{}: {e}", directory.display()))
     }
 }

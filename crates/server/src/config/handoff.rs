@@ -1,6 +1,6 @@
 //! `[agent.handoff]`: tasks that are handed over to other agents, and tasks that are accepted from them.
 
-use sabir_gateway::handoff::Unaware;
+use sabir_gateway::handoff::UnawareCallers;
 use sabir_proto::transfer::{DEPTH_DEFAULT, DEPTH_MAX};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,7 +64,7 @@ pub enum UnawareConfig {
     Fail,
 }
 
-impl From<UnawareConfig> for Unaware {
+impl From<UnawareConfig> for UnawareCallers {
     fn from(config: UnawareConfig) -> Self {
         match config {
             UnawareConfig::Relay => Self::Relay,

@@ -1,17 +1,17 @@
-//! `[agent.http]`: the settings of an HTTP endpoint.
+//! `[agent.http_client]`: the settings of an HTTP endpoint.
 
 use sabir_engine::ConversationLimits;
-use sabir_guard::config::Reference;
+use sabir_guard::config::SecretReference;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// `[agent.http]`: how the endpoint is called.
+/// `[agent.http_client]`: how the endpoint is called.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
     /// Headers of each request, each as `env:NAME` or `file:PATH`, because a header value is most often a key.
-    pub headers: BTreeMap<String, Reference>,
+    pub headers: BTreeMap<String, SecretReference>,
     /// Earlier messages of the task that go with each request; 0 for none.
     pub history_messages_max: usize,
     /// Messages of the conversation's earlier tasks that go with each request; 0 for none.

@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 /// An address, or all addresses of a network: `192.0.2.7`, `10.0.0.0/8`, `fd00::/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network(IpNet);
+pub struct IpNetwork(IpNet);
 
-impl Network {
+impl IpNetwork {
     /// The loopback addresses of this machine.
     pub(crate) fn loopback() -> Vec<Self> {
         let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
@@ -40,7 +40,7 @@ impl Network {
     }
 }
 
-impl JsonSchema for Network {
+impl JsonSchema for IpNetwork {
     fn schema_name() -> Cow<'static, str> {
         "Network".into()
     }
@@ -50,13 +50,13 @@ impl JsonSchema for Network {
     }
 }
 
-impl<'de> Deserialize<'de> for Network {
+impl<'de> Deserialize<'de> for IpNetwork {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
-impl FromStr for Network {
+impl FromStr for IpNetwork {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -68,14 +68,14 @@ impl FromStr for Network {
 
 /// A web origin whose pages may call, in the form of browsers: `https://console.example`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum WebOrigin {
     /// Only pages of this origin.
-    Exactly(String),
+    Exact(String),
     /// `*`: pages of all origins.
     Any,
 }
 
-impl Origin {
+impl WebOrigin {
     fn read(text: &str) -> Result<Self, String> {
         if text == "*" {
             return Ok(Self::Any);
@@ -95,11 +95,11 @@ impl Origin {
         }
         // A browser leaves the default port out, and so does this.
         let host = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
-        Ok(Self::Exactly(format!("{scheme}://{}", host.to_ascii_lowercase())))
+        Ok(Self::Exact(format!("{scheme}://{}", host.to_ascii_lowercase())))
     }
 }
 
-impl JsonSchema for Origin {
+impl JsonSchema for WebOrigin {
     fn schema_name() -> Cow<'static, str> {
         "Origin".into()
     }
@@ -109,7 +109,7 @@ impl JsonSchema for Origin {
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
+impl<'de> Deserialize<'de> for WebOrigin {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::read(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn origins_are_written_as_browsers_do() {
-        let exactly = |text: &str| Ok(Origin::Exactly(text.to_owned()));
-        assert_eq!(Origin::read("https://Console.example:443"), exactly("https://console.example"));
-        assert_eq!(Origin::read("http://localhost:5173"), exactly("http://localhost:5173"));
-        assert_eq!(Origin::read("http://[::1]:5173"), exactly("http://[::1]:5173"));
-        assert_eq!(Origin::read("*"), Ok(Origin::Any));
+        let exactly = |text: &str| Ok(WebOrigin::Exact(text.to_owned()));
+        assert_eq!(WebOrigin::read("https://Console.example:443"), exactly("https://console.example"));
+        assert_eq!(WebOrigin::read("http://localhost:5173"), exactly("http://localhost:5173"));
+        assert_eq!(WebOrigin::read("http://[::1]:5173"), exactly("http://[::1]:5173"));
+        assert_eq!(WebOrigin::read("*"), Ok(WebOrigin::Any));
         for wrong in [
             "console.example",
             "https://",
@@ -139,13 +139,13 @@ mod tests {
             "",
             "https://a b",
         ] {
-            assert!(Origin::read(wrong).is_err(), "{wrong}");
+            assert!(WebOrigin::read(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn networks_are_addresses_or_more() {
-        let read = |text: &str| toml::Value::from(text).try_into::<Network>();
+        let read = |text: &str| toml::Value::from(text).try_into::<IpNetwork>();
         let holds = |network: &str, address: &str| read(network).unwrap().contains(&address.parse().unwrap());
         assert!(holds("192.0.2.7", "192.0.2.7") && !holds("192.0.2.7", "192.0.2.8"));
         assert!(holds("10.0.0.0/8", "10.1.2.3") && !holds("10.0.0.0/8", "11.0.0.1"));

@@ -1,6 +1,6 @@
 //! `[network.payments]` and `[network.billing]`: which payments are accepted, and which service bills the bookings.
 
-use sabir_guard::config::Reference;
+use sabir_guard::config::SecretReference;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct PaymentsConfig {
 
 impl PaymentsConfig {
     /// Whether any method of payment is configured.
-    pub(crate) const fn is_taken(&self) -> bool {
+    pub(crate) const fn is_enabled(&self) -> bool {
         self.test || self.stripe.is_some() || self.x402.is_some() || self.crypto.is_some()
     }
 }
@@ -38,7 +38,7 @@ impl PaymentsConfig {
 #[serde(deny_unknown_fields)]
 pub struct StripeConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.
-    pub secret_key: Reference,
+    pub secret_key: SecretReference,
     /// The URL of the Stripe API.
     #[serde(default = "stripe_url")]
     pub url: String,
@@ -51,7 +51,7 @@ pub struct X402Config {
     /// The URL of the facilitator.
     pub facilitator: String,
     /// A token for the facilitator, as `env:NAME` or `file:PATH`.
-    pub token: Option<Reference>,
+    pub token: Option<SecretReference>,
     /// The asset that is paid, and its recipient.
     #[serde(flatten)]
     pub asset: AssetConfig,
@@ -65,7 +65,7 @@ pub struct X402Config {
 #[serde(deny_unknown_fields)]
 pub struct CryptoConfig {
     /// The URL of the chain's JSON-RPC, as `env:NAME` or `file:PATH`, because it most often contains a key.
-    pub rpc: Reference,
+    pub rpc: SecretReference,
     /// The asset that is paid, and its recipient.
     #[serde(flatten)]
     pub asset: AssetConfig,
@@ -96,7 +96,7 @@ pub struct AssetConfig {
 #[serde(deny_unknown_fields)]
 pub struct BillingConfig {
     /// The account's secret key, as `env:NAME` or `file:PATH`.
-    pub secret_key: Reference,
+    pub secret_key: SecretReference,
     /// The URL of the Stripe API.
     #[serde(default = "stripe_url")]
     pub url: String,

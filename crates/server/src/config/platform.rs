@@ -5,8 +5,8 @@
 //! header names the client. All of that only fills settings that the configuration leaves open.
 
 use super::Config;
-use super::network::Network;
-use super::origins::Origins;
+use super::network::IpNetwork;
+use super::setting_sources::SettingSources;
 use http::HeaderName;
 use toml::{Table, Value};
 
@@ -18,7 +18,7 @@ const PORT: &str = "PORT";
 pub struct Platform {
     /// The variable by which it is recognised.
     pub variable: &'static str,
-    is_here: fn(&Variables<'_>) -> bool,
+    is_detected: fn(&Variables<'_>) -> bool,
     hosting: Option<Hosting>,
 }
 
@@ -51,24 +51,24 @@ const PLAIN: Hosting = Hosting { client_header: None, public_url: |_| None };
 static PLATFORMS: [Platform; 9] = [
     Platform {
         variable: "NETLIFY",
-        is_here: |all| all.get("NETLIFY") == Some("true") && !all.is_local_netlify(),
+        is_detected: |all| all.get("NETLIFY") == Some("true") && !all.is_local_netlify(),
         hosting: Some(PLAIN),
     },
     Platform {
         variable: "AWS_LAMBDA_FUNCTION_NAME",
-        is_here: |all| all.get("AWS_LAMBDA_FUNCTION_NAME").is_some() && !all.is_local_netlify(),
+        is_detected: |all| all.get("AWS_LAMBDA_FUNCTION_NAME").is_some() && !all.is_local_netlify(),
         hosting: Some(PLAIN),
     },
     Platform {
         variable: "CF_PAGES",
-        is_here: |all| all.get("CF_PAGES") == Some("1"),
+        is_detected: |all| all.get("CF_PAGES") == Some("1"),
         hosting: Some(Hosting { client_header: Some(HeaderName::from_static("cf-connecting-ip")), ..PLAIN }),
     },
-    Platform { variable: "VERCEL", is_here: |all| all.get("VERCEL").is_some(), hosting: Some(PLAIN) },
-    Platform { variable: "VERCEL_ENV", is_here: |all| all.get("VERCEL_ENV").is_some(), hosting: Some(PLAIN) },
+    Platform { variable: "VERCEL", is_detected: |all| all.get("VERCEL").is_some(), hosting: Some(PLAIN) },
+    Platform { variable: "VERCEL_ENV", is_detected: |all| all.get("VERCEL_ENV").is_some(), hosting: Some(PLAIN) },
     Platform {
         variable: "RENDER",
-        is_here: |all| all.get("RENDER").is_some(),
+        is_detected: |all| all.get("RENDER").is_some(),
         // Cloudflare stands before Render's own proxy, so the last address of X-Forwarded-For is Cloudflare's.
         hosting: Some(Hosting {
             client_header: Some(HeaderName::from_static("cf-connecting-ip")),
@@ -77,7 +77,7 @@ static PLATFORMS: [Platform; 9] = [
     },
     Platform {
         variable: "FLY_APP_NAME",
-        is_here: |all| all.get("FLY_APP_NAME").is_some(),
+        is_detected: |all| all.get("FLY_APP_NAME").is_some(),
         // The last address of X-Forwarded-For is that of the app itself.
         hosting: Some(Hosting {
             client_header: Some(HeaderName::from_static("fly-client-ip")),
@@ -85,10 +85,10 @@ static PLATFORMS: [Platform; 9] = [
         }),
     },
     // Cloud Run replaces X-Forwarded-For with the address that called it.
-    Platform { variable: "K_SERVICE", is_here: |all| all.get("K_SERVICE").is_some(), hosting: Some(PLAIN) },
+    Platform { variable: "K_SERVICE", is_detected: |all| all.get("K_SERVICE").is_some(), hosting: Some(PLAIN) },
     // Last, because images of hosting platforms set it too. It shows production, and nothing about a proxy: it can be
     // set on any machine.
-    Platform { variable: "NODE_ENV", is_here: |all| all.get("NODE_ENV") == Some("production"), hosting: None },
+    Platform { variable: "NODE_ENV", is_detected: |all| all.get("NODE_ENV") == Some("production"), hosting: None },
 ];
 
 impl Config {
@@ -104,9 +104,9 @@ impl Config {
 
     /// The proxies whose headers are trusted. A hosting platform does not publish the addresses of its proxies, but
     /// they call from its internal network; a request from a public address did not pass them.
-    pub(crate) fn believed_proxies(&self) -> Vec<Network> {
+    pub(crate) fn trusted_proxies(&self) -> Vec<IpNetwork> {
         match &*self.server.proxies {
-            [] if self.server.is_tls_terminated() && self.hosting().is_some() => Network::internal(),
+            [] if self.server.is_tls_terminated() && self.hosting().is_some() => IpNetwork::internal(),
             named => named.to_vec(),
         }
     }
@@ -144,10 +144,10 @@ impl Config {
     }
 }
 
-/// The production platform that the environment shows; `None` in development.
+/// The production platform that the environment shows; `Unchanged` in development.
 pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static Platform> {
     let variables = Variables(variables);
-    PLATFORMS.iter().find(|platform| (platform.is_here)(&variables))
+    PLATFORMS.iter().find(|platform| (platform.is_detected)(&variables))
 }
 
 /// Fills settings that the configuration leaves open with those of a hosting platform: the port, TLS, and the public
@@ -155,7 +155,7 @@ pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static Platform
 pub(super) fn apply(
     table: &mut Table,
     variables: &[(String, String)],
-    origins: &mut Origins,
+    origins: &mut SettingSources,
 ) -> Result<(), (&'static str, String)> {
     let Some(platform) = detect(variables) else { return Ok(()) };
     let Some(hosting) = &platform.hosting else { return Ok(()) };
@@ -216,7 +216,7 @@ mod tests {
         let asked = "[server]\nlisten = \"0.0.0.0:4000\"\nproduction = true\ntls = \"terminated\"\n";
         assert!(Config::read(asked).unwrap().refuse_plain_http().unwrap_err().contains("server.proxies"));
         let named = Config::read(&format!("{asked}proxies = [\"10.1.0.0/16\"]")).unwrap();
-        assert_eq!((named.refuse_plain_http(), named.believed_proxies().len()), (Ok(()), 1));
+        assert_eq!((named.refuse_plain_http(), named.trusted_proxies().len()), (Ok(()), 1));
         for (variable, header) in
             [("K_SERVICE", None), ("RENDER", Some("cf-connecting-ip")), ("FLY_APP_NAME", Some("fly-client-ip"))]
         {
@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(config.refuse_plain_http(), Ok(()), "{variable}");
             assert_eq!(config.client_header().map(|header| header.to_string()).as_deref(), header);
             let believed = |address: &str| {
-                config.believed_proxies().iter().any(|network| network.contains(&address.parse().unwrap()))
+                config.trusted_proxies().iter().any(|network| network.contains(&address.parse().unwrap()))
             };
             for inside in ["10.1.2.3", "172.16.0.1", "192.168.0.1", "169.254.8.1", "127.0.0.1", "100.64.0.1", "fd00::1"]
             {
@@ -235,7 +235,7 @@ mod tests {
             }
         }
         let node = hosted("", &[("NODE_ENV", "production"), ("PORT", "8080")]).unwrap();
-        assert!(!node.server.is_tls_terminated() && node.believed_proxies().is_empty());
+        assert!(!node.server.is_tls_terminated() && node.trusted_proxies().is_empty());
         assert_eq!(node.server.listen.port(), 4000, "it is no platform that sets a port");
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(config.server.listen.to_string(), "0.0.0.0:10000");
         assert_eq!(config.server.public_url.as_deref(), Some("https://a.onrender.com"));
         assert!(config.server.is_tls_terminated() && config.is_production());
-        let notes = config.origins.notes().join("\n");
+        let notes = config.sources.notes().join("\n");
         for words in ["server.listen = \"0.0.0.0:10000\"", "PORT", "RENDER_EXTERNAL_URL", "server.tls = \"terminated\""]
         {
             assert!(notes.contains(words), "{words} is not in {notes}");
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(config.server.listen.to_string(), "127.0.0.1:1");
         assert_eq!(config.server.public_url.as_deref(), Some("https://own.example"));
         assert!(!config.server.is_tls_terminated() && config.server.own_tls().is_some());
-        let notes = config.origins.notes().join("\n");
+        let notes = config.sources.notes().join("\n");
         assert!(notes.contains("PORT") && notes.contains("sabir.toml"), "what is not used is told: {notes}");
         let variable = [("SABIR_SERVER__LISTEN", "127.0.0.1:2"), ("K_SERVICE", "x"), ("PORT", "8080")];
         assert_eq!(hosted("", &variable).unwrap().server.listen.port(), 2);

@@ -1,7 +1,7 @@
 //! `[push]` and `[egress]`: retries of webhooks, and the addresses that webhooks and other calls may reach.
 
-use super::network::Network;
-use sabir_gateway::{ATTEMPT_TIME, Egress};
+use super::network::IpNetwork;
+use sabir_gateway::{ATTEMPT_TIME_MAX, Egress};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 pub struct EgressConfig {
     /// Addresses and networks that may be called besides public ones. No caller can make the server call others.
-    pub allow: Vec<Network>,
+    pub allow: Vec<IpNetwork>,
 }
 
 impl EgressConfig {
     /// The policy for addresses that callers name.
     pub(crate) fn policy(&self) -> Egress {
-        self.allow.iter().fold(Egress::public(), |policy, network| policy.and(network.net()))
+        self.allow.iter().fold(Egress::public(), |policy, network| policy.and_network(network.net()))
     }
 }
 
@@ -43,7 +43,7 @@ impl Default for PushConfig {
         Self {
             attempts: engine.push_attempts_max,
             deadline_hours: engine.push_time_max.as_secs() / 3600,
-            timeout_seconds: ATTEMPT_TIME.as_secs(),
+            timeout_seconds: ATTEMPT_TIME_MAX.as_secs(),
             workers: engine.push_workers_max,
             webhook_secret: None,
         }

@@ -1,7 +1,7 @@
 //! `[registry]`: remote agents, from the file or added at run time.
 
 use super::agent::AgentConfig;
-use sabir_store::Enlisted;
+use sabir_store::RegisteredAgent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub enum OnDrift {
 }
 
 /// The `[[agent]]` section of an agent that was added at run time.
-pub(crate) fn section(agent: &Enlisted) -> Result<AgentConfig, String> {
+pub(crate) fn section(agent: &RegisteredAgent) -> Result<AgentConfig, String> {
     let mut keys: Map<String, Value> =
         serde_json::from_str(&agent.settings).map_err(|e| format!("its settings cannot be read: {e}"))?;
     keys.insert("name".into(), agent.name.as_str().into());

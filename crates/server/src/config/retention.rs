@@ -36,7 +36,7 @@ pub struct AgentRetention {
 
 /// The retention of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct RetentionRule {
     /// Tasks older than this are deleted.
     pub(crate) age: Option<Duration>,
     /// Only this many tasks are kept.
@@ -45,14 +45,14 @@ pub(crate) struct Rule {
 
 impl RetentionConfig {
     /// The rule for one agent.
-    pub(crate) fn rule(&self, own: &AgentRetention) -> Rule {
+    pub(crate) fn rule(&self, own: &AgentRetention) -> RetentionRule {
         let (days, tasks) = (own.days.unwrap_or(self.days), own.tasks.unwrap_or(self.tasks));
         let age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
-        Rule { age, tasks: (tasks > 0).then_some(tasks) }
+        RetentionRule { age, tasks: (tasks > 0).then_some(tasks) }
     }
 }
 
-impl Rule {
+impl RetentionRule {
     /// Whether no task is ever deleted.
     pub(crate) const fn keeps_all(self) -> bool {
         self.age.is_none() && self.tasks.is_none()

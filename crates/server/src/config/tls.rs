@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for ServerTls {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<ServerTls, E> {
                 // The text is not repeated, because it may be a pasted key.
-                if text == TERMINATED { Ok(ServerTls::Terminated) } else { Err(E::custom(MEANT)) }
+                if text == TERMINATED { Ok(ServerTls::Terminated) } else { Err(E::custom(EXPECTED)) }
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ServerTls, A::Error> {
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for ServerTls {
 }
 
 /// The error text for any other value of `tls`.
-const MEANT: &str = "tls is \"terminated\" where a proxy speaks TLS for this server; where this server does, write a table \
+const EXPECTED: &str = "tls is \"terminated\" where a proxy speaks TLS for this server; where this server does, write a table \
                      [server.tls] with cert and key";
 
 /// `[server.tls]`: the certificate files.
@@ -87,7 +87,7 @@ pub struct TlsConfig {
 pub struct PemFile(Option<PathBuf>);
 
 impl PemFile {
-    /// The path as written; `None` for any other text.
+    /// The path as written; `Unchanged` for any other text.
     pub fn path(&self) -> Option<&Path> {
         self.0.as_deref()
     }

@@ -1,12 +1,12 @@
 //! The settings of a remote agent, in an `[[agent]]` of `kind = "a2a"`.
 
-use sabir_gateway::{Place, Rules};
-use sabir_guard::config::{DerivationConfig, Reference};
+use sabir_gateway::{BreakerRules, UpstreamReplica};
+use sabir_guard::config::{DerivationConfig, SecretReference};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// `[agent.breaker]`: when the circuit breaker of a remote agent opens, and for how long.
+/// `[agent.breaker_rules]`: when the circuit breaker of a remote agent opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
@@ -20,19 +20,19 @@ pub struct BreakerConfig {
 
 impl Default for BreakerConfig {
     fn default() -> Self {
-        let Rules { failures, window, cooldown, .. } = Rules::UPSTREAM;
+        let BreakerRules { failures, window, cooldown, .. } = BreakerRules::UPSTREAM;
         Self { failures, window_seconds: window.as_secs(), cooldown_seconds: cooldown.as_secs() }
     }
 }
 
 impl BreakerConfig {
     /// The rules in the form of the gateway.
-    pub(crate) fn rules(self) -> Result<Rules, String> {
+    pub(crate) fn rules(self) -> Result<BreakerRules, String> {
         if self.failures == 0 || self.window_seconds == 0 {
             return Err("breaker: failures and window_seconds are at least 1".into());
         }
         let (window, cooldown) = (Duration::from_secs(self.window_seconds), Duration::from_secs(self.cooldown_seconds));
-        Ok(Rules { failures: self.failures, window, cooldown, ..Rules::UPSTREAM })
+        Ok(BreakerRules { failures: self.failures, window, cooldown, ..BreakerRules::UPSTREAM })
     }
 }
 
@@ -55,14 +55,15 @@ const fn one() -> u32 {
 }
 
 /// The URLs of an agent, from `url` or `replicas`.
-pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result<Vec<Place>, String> {
-    let places: Vec<Place> = match (url, replicas) {
+pub(crate) fn read_replicas(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result<Vec<UpstreamReplica>, String> {
+    let places: Vec<UpstreamReplica> = match (url, replicas) {
         (Some(_), [_, ..]) => return Err("url and replicas say the same thing; give one of them".into()),
-        (Some(url), []) => vec![Place::only(url)],
+        (Some(url), []) => vec![UpstreamReplica::only(url)],
         (None, []) => return Err("kind = \"a2a\" needs the url of the agent, or its replicas".into()),
-        (None, all) => {
-            all.iter().map(|one| Place { url: one.url.clone(), weight: one.weight, canary: one.canary }).collect()
-        }
+        (None, all) => all
+            .iter()
+            .map(|one| UpstreamReplica { url: one.url.clone(), weight: one.weight, canary: one.canary })
+            .collect(),
     };
     let canaries: u32 = places.iter().filter_map(|place| place.canary).map(u32::from).sum();
     if canaries > 100 {
@@ -76,7 +77,7 @@ pub(crate) fn places(url: Option<&String>, replicas: &[ReplicaConfig]) -> Result
     Ok(places)
 }
 
-/// `[agent.credentials]`: the credentials for a remote agent besides `bearer` and `api_key`; one of these.
+/// `[agent.credentials_hint]`: the credentials for a remote agent besides `bearer` and `api_key`; one of these.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CredentialsConfig {
@@ -96,28 +97,28 @@ pub struct CredentialsConfig {
     pub tls: Option<CertificateConfig>,
 }
 
-/// `[agent.credentials.agnt]`: the key for envelopes.
+/// `[agent.credentials_hint.agnt]`: the key for envelopes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SealConfig {
     /// The key that both sides share.
-    pub signing_key: Reference,
+    pub signing_key: SecretReference,
     /// How the key is derived from its text.
     #[serde(default)]
     pub derivation: DerivationConfig,
 }
 
-/// `[agent.credentials.basic]`: HTTP Basic authentication.
+/// `[agent.credentials_hint.basic]`: HTTP Basic authentication.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BasicConfig {
     /// The user name to send.
     pub user: String,
     /// The password, as a reference.
-    pub password: Reference,
+    pub password: SecretReference,
 }
 
-/// `[agent.credentials.oauth]`: the OAuth client.
+/// `[agent.credentials_hint.oauth]`: the OAuth client.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthConfig {
@@ -127,52 +128,52 @@ pub struct OAuthConfig {
     pub client_id: String,
     /// The secret of this client.
     #[serde(default)]
-    pub client_secret: Option<Reference>,
+    pub client_secret: Option<SecretReference>,
     /// The scopes to request.
     #[serde(default)]
     pub scopes: Vec<String>,
     /// A token of the user on whose behalf we call: it is exchanged (RFC 8693), with our own token as the actor's.
     #[serde(default)]
-    pub subject: Option<Reference>,
+    pub subject: Option<SecretReference>,
     /// The audience of the exchanged token.
     #[serde(default)]
     pub audience: Option<String>,
 }
 
-/// `[agent.credentials.xpr]`: an account of XPR Network.
+/// `[agent.credentials_hint.xpr]`: an account of XPR Network.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountConfig {
     /// The name of the account.
     pub account: String,
     /// The key of the account, `PVT_K1_…` or WIF.
-    pub key: Reference,
+    pub key: SecretReference,
 }
 
-/// `[agent.credentials.native]`: tokens of agent-native.
+/// `[agent.credentials_hint.native]`: tokens of agent-native.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
     /// The email of the user on whose behalf we call.
     pub email: String,
     /// The secret that all peers share, or that of the organisation.
-    pub secret: Reference,
+    pub secret: SecretReference,
     /// The domain of the organisation.
     #[serde(default)]
     pub domain: Option<String>,
 }
 
-/// `[agent.credentials.tls]`: a client certificate.
+/// `[agent.credentials_hint.tls]`: a client certificate.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateConfig {
     /// The certificate chain as PEM, with `key`.
     #[serde(default)]
-    pub cert: Option<Reference>,
+    pub cert: Option<SecretReference>,
     /// The key of the certificate.
     #[serde(default)]
-    pub key: Option<Reference>,
+    pub key: Option<SecretReference>,
     /// Further trusted authorities besides those of the machine, as PEM.
     #[serde(default)]
-    pub ca: Option<Reference>,
+    pub ca: Option<SecretReference>,
 }

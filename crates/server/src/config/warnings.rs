@@ -5,7 +5,7 @@
 
 use super::Config;
 use super::agent::{AgentConfig, Kind};
-use sabir_guard::config::{Accept, AuthConfig};
+use sabir_guard::config::{AcceptedCredential, AuthConfig};
 use std::collections::BTreeSet;
 
 impl Config {
@@ -23,11 +23,11 @@ impl Config {
 
     /// Whether an agent accepts API keys.
     pub fn accepts_api_keys(&self) -> bool {
-        self.is_accepted(Accept::ApiKey)
+        self.is_accepted(AcceptedCredential::ApiKey)
     }
 
     /// Whether `[auth]` or an `[agent.auth]` accepts credentials of a kind.
-    fn is_accepted(&self, accept: Accept) -> bool {
+    fn is_accepted(&self, accept: AcceptedCredential) -> bool {
         let own = self.agent.iter().filter_map(|agent| agent.auth.as_ref());
         std::iter::once(&self.auth).chain(own).any(|auth| auth.accepted().contains(&accept))
     }
@@ -72,11 +72,11 @@ impl Config {
             );
         }
         let sections = [
-            (Accept::Jwt, self.auth.jwt.is_some()),
-            (Accept::LegacyKey, self.auth.legacy_key.is_some()),
-            (Accept::Basic, self.auth.basic.is_some()),
-            (Accept::Mtls, self.auth.mtls.is_some()),
-            (Accept::Xpr, self.auth.xpr.is_some()),
+            (AcceptedCredential::Jwt, self.auth.jwt.is_some()),
+            (AcceptedCredential::LegacyKey, self.auth.legacy_key.is_some()),
+            (AcceptedCredential::Basic, self.auth.basic.is_some()),
+            (AcceptedCredential::Mtls, self.auth.mtls.is_some()),
+            (AcceptedCredential::Xpr, self.auth.xpr.is_some()),
         ];
         for (accept, is_given) in sections {
             if is_given && !self.is_accepted(accept) {

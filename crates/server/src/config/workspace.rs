@@ -35,7 +35,7 @@ pub struct WorkspaceConfig {
 
 /// An app in a manifest.
 #[derive(Debug, Clone, Deserialize)]
-struct App {
+struct WorkspaceApp {
     id: String,
     path: String,
     #[serde(default)]
@@ -50,24 +50,24 @@ struct App {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Manifest {
-    List(Vec<App>),
-    Object { apps: Vec<App> },
+    List(Vec<WorkspaceApp>),
+    Object { apps: Vec<WorkspaceApp> },
 }
 
 /// The members of a `package.json` that describe the app.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Package {
+struct PackageJson {
     #[serde(rename = "displayName")]
     display_name: Option<String>,
     description: Option<String>,
     #[serde(rename = "agent-native")]
-    native: Native,
+    native: NativeSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Native {
+struct NativeSection {
     url: Option<String>,
 }
 
@@ -106,10 +106,10 @@ impl Config {
                     }
                     None => {
                         let path = self.resolve(Path::new(manifest));
-                        (read(&path)?, path.display().to_string())
+                        (read_file(&path)?, path.display().to_string())
                     }
                 };
-                listed(&text, &at, gateway.as_ref())?
+                read_manifest(&text, &at, gateway.as_ref())?
             }
         };
         if found.len() > APPS_MAX {
@@ -120,7 +120,7 @@ impl Config {
 }
 
 /// The apps of a manifest. A later one replaces an earlier one with the same id.
-fn listed(text: &str, at: &str, gateway: Option<&Url>) -> Result<BTreeMap<String, AgentConfig>, String> {
+fn read_manifest(text: &str, at: &str, gateway: Option<&Url>) -> Result<BTreeMap<String, AgentConfig>, String> {
     let wrong = |what: String| format!("workspace: {at}: {what}");
     let manifest = serde_json::from_str(text);
     let apps = match manifest.map_err(|e| wrong(format!("not a list of apps with id and path: {e}")))? {
@@ -128,7 +128,7 @@ fn listed(text: &str, at: &str, gateway: Option<&Url>) -> Result<BTreeMap<String
     };
     let mut found = BTreeMap::new();
     for app in apps {
-        let agent = agent(app, gateway).map_err(wrong)?;
+        let agent = app_agent(app, gateway).map_err(wrong)?;
         found.insert(agent.name.clone(), agent);
     }
     Ok(found)
@@ -143,15 +143,17 @@ fn scan(directory: &Path, gateway: Option<&Url>) -> Result<BTreeMap<String, Agen
         let Some(id) = at.file_name().and_then(|name| name.to_str()).map(canonical) else { continue };
         let (section, package) = (at.join(SECTION), at.join(PACKAGE));
         let agent = if section.is_file() {
-            let mut keys: toml::Table = toml::from_str(&read(&section)?).map_err(|e| wrong(&section, &e.message()))?;
+            let mut keys: toml::Table =
+                toml::from_str(&read_file(&section)?).map_err(|e| wrong(&section, &e.message()))?;
             keys.insert("name".into(), id.clone().into());
             let agent: Result<AgentConfig, _> = toml::Value::Table(keys).try_into();
             AgentConfig { app: true, ..agent.map_err(|e| wrong(&section, &e.message()))? }
         } else if package.is_file() {
-            let said: Package = serde_json::from_str(&read(&package)?).map_err(|e| wrong(&package, &e))?;
+            let said: PackageJson = serde_json::from_str(&read_file(&package)?).map_err(|e| wrong(&package, &e))?;
             let (name, description, url) = (said.display_name, said.description, said.native.url);
             let path = format!("/{id}");
-            agent(App { id: id.clone(), path, name, description, url }, gateway).map_err(|e| wrong(&package, &e))?
+            app_agent(WorkspaceApp { id: id.clone(), path, name, description, url }, gateway)
+                .map_err(|e| wrong(&package, &e))?
         } else {
             continue;
         };
@@ -163,7 +165,7 @@ fn scan(directory: &Path, gateway: Option<&Url>) -> Result<BTreeMap<String, Agen
 }
 
 /// Turns an app into an agent.
-fn agent(app: App, gateway: Option<&Url>) -> Result<AgentConfig, String> {
+fn app_agent(app: WorkspaceApp, gateway: Option<&Url>) -> Result<AgentConfig, String> {
     let id = canonical(&app.id);
     if id.is_empty() || !app.path.starts_with('/') {
         return Err(format!("app {:?}: each has an id, and a path that begins with /", app.id));
@@ -189,7 +191,7 @@ fn canonical(id: &str) -> String {
     if matches!(&*id, "image" | "images" | "asset") { "assets".into() } else { id }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_file(path: &Path) -> Result<String, String> {
     let wrong = |what: String| format!("workspace: {}: {what}", path.display());
     let size = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?.len();
     if size > FILE_BYTES_MAX {
@@ -211,11 +213,11 @@ mod tests {
         let gateway = Url::parse("http://127.0.0.1:8080/").unwrap();
         let list = r#"[{"id":"Mail","path":"/mail","isDispatch":false},{"id":"images","path":"/assets","url":"https://a.example"}]"#;
         for text in [list.to_owned(), format!("{{\"apps\":{list}}}")] {
-            let found = listed(&text, "here", Some(&gateway)).unwrap();
+            let found = read_manifest(&text, "here", Some(&gateway)).unwrap();
             assert_eq!(urls(&found), [("assets", "https://a.example"), ("mail", "http://127.0.0.1:8080/mail")]);
             assert!(found.values().all(|agent| agent.app));
         }
-        let refused = |text: &str| listed(text, "here", None).unwrap_err();
+        let refused = |text: &str| read_manifest(text, "here", None).unwrap_err();
         assert!(refused(list).contains("no gateway is named"));
         assert!(refused(r#"[{"id":"a","path":"a","url":"https://a"}]"#).contains("begins with /"));
         assert!(refused(r#"[{"path":"/a"}]"#).contains("here"));

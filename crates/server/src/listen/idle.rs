@@ -4,8 +4,8 @@
 //! that answers pings would keep its connection for ever. So the requests of a connection are counted, and it is closed
 //! when there was none for a while.
 
-use super::stalled_stream::{Pieces, note_data, note_no_data};
-use super::{Answering, Behind, Requests};
+use super::stalled_stream::{DataChunks, record_data, record_no_data};
+use super::{RequestHandler, RequestService, ResponseFuture};
 use crate::body::{Body, BodyError};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -23,20 +23,20 @@ use tokio::time::Instant;
 
 /// Counts the open requests of one connection.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct StreamCounter {
     open: AtomicUsize,
     /// When the last request ended, or the connection began.
     ended: Mutex<Instant>,
 }
 
-impl Streams {
+impl StreamCounter {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), ended: Mutex::new(Instant::now()) })
     }
 
-    fn begin(self: &Arc<Self>) -> Open {
+    fn begin(self: &Arc<Self>) -> OpenStream {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Open(self.clone())
+        OpenStream(self.clone())
     }
 
     fn ended(&self) -> Instant {
@@ -44,7 +44,7 @@ impl Streams {
     }
 
     /// Waits until there was no request for this long.
-    pub(super) async fn quiet_for(&self, time: Duration) {
+    pub(super) async fn wait_until_idle(&self, time: Duration) {
         let mut look = self.ended() + time;
         loop {
             tokio::time::sleep_until(look).await;
@@ -62,9 +62,9 @@ impl Streams {
 
 /// A request, from its head to the end of its response.
 #[derive(Debug)]
-struct Open(Arc<Streams>);
+struct OpenStream(Arc<StreamCounter>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.open.fetch_sub(1, Ordering::Release);
@@ -72,56 +72,56 @@ impl Drop for Open {
 }
 
 /// Handles the requests of one connection, and counts them.
-pub(super) struct Counting<B> {
-    pub(super) requests: Requests<B>,
-    pub(super) streams: Arc<Streams>,
+pub(super) struct CountingService<B> {
+    pub(super) requests: RequestService<B>,
+    pub(super) streams: Arc<StreamCounter>,
 }
 
-impl<B: Behind> Service<Request<Incoming>> for Counting<B> {
-    type Response = Response<Counted>;
+impl<B: RequestHandler> Service<Request<Incoming>> for CountingService<B> {
+    type Response = Response<CountedResponse>;
     type Error = Infallible;
-    type Future = Counted<Answering>;
+    type Future = CountedResponse<ResponseFuture>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (of, open) = (self.requests.answer(request), Some(self.streams.begin()));
-        Counted { of, open, pieces: Pieces::default() }
+        CountedResponse { of, open, pieces: DataChunks::default() }
     }
 }
 
 /// A counted response, or the future of one; it sends its data in pieces.
-pub(super) struct Counted<T = Body> {
+pub(super) struct CountedResponse<T = Body> {
     of: T,
-    open: Option<Open>,
-    pieces: Pieces,
+    open: Option<OpenStream>,
+    pieces: DataChunks,
 }
 
-impl Future for Counted<Answering> {
-    type Output = Result<Response<Counted>, Infallible>;
+impl Future for CountedResponse<ResponseFuture> {
+    type Output = Result<Response<CountedResponse>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Poll::Ready(response) = self.of.as_mut().poll(cx) else { return Poll::Pending };
         let open = self.open.take();
-        Poll::Ready(Ok(response.map(|of| Counted { of, open, pieces: Pieces::default() })))
+        Poll::Ready(Ok(response.map(|of| CountedResponse { of, open, pieces: DataChunks::default() })))
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountedResponse {
     type Data = Bytes;
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             if let Some(piece) = self.pieces.next() {
-                note_data(piece.len());
+                record_data(piece.len());
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             let polled = Pin::new(&mut self.of).poll_frame(cx);
             let Poll::Ready(Some(Ok(frame))) = polled else {
-                note_no_data();
+                record_no_data();
                 return polled;
             };
             match frame.into_data() {
-                Ok(data) => self.pieces = Pieces::of(data),
+                Ok(data) => self.pieces = DataChunks::of(data),
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
             }
         }
@@ -151,10 +151,10 @@ mod tests {
         let time = Duration::from_millis(200);
         let pause = |ms| tokio::time::sleep(Duration::from_millis(ms));
         let begun = Instant::now();
-        Streams::new().quiet_for(time).await;
+        StreamCounter::new().wait_until_idle(time).await;
         assert!(begun.elapsed() >= time, "nothing was ever asked");
 
-        let streams = Streams::new();
+        let streams = StreamCounter::new();
         let ended = async {
             pause(100).await;
             let (long, short) = (streams.begin(), streams.begin());
@@ -167,7 +167,7 @@ mod tests {
         };
         let (idle, ended) = tokio::join!(
             async {
-                streams.quiet_for(time).await;
+                streams.wait_until_idle(time).await;
                 Instant::now()
             },
             ended

@@ -2,14 +2,14 @@
 //!
 //! A peer gives each stream a window and may leave it at zero, or open it by a byte now and then; pings and settings go
 //! on meanwhile, so the connection looks healthy. So each stream has its own timeout: while it has data that exceeds
-//! the peer's window, [`TAKEN_BYTES_MIN`] must leave within each `write_seconds_max`. The whole connection is not
+//! the peer's window, [`PROGRESS_BYTES_MIN`] must leave within each `write_seconds_max`. The whole connection is not
 //! closed for it, because behind a proxy the streams of one connection belong to different callers.
 //!
-//! How a stall is detected: bodies send their data in [`Pieces`]. hyper asks a body for its next chunk as soon as the
+//! How a stall is detected: bodies send their data in [`DataChunks`]. hyper asks a body for its next chunk as soon as the
 //! one before has found some window, and for the one after that when all of it has. While hyper polls a stream, the
 //! body records here what it sent; if hyper does not come back for more, it waits for the peer.
 
-use super::write_timeout::TAKEN_BYTES_MIN;
+use super::write_timeout::PROGRESS_BYTES_MIN;
 use bytes::Bytes;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioExecutor;
@@ -21,19 +21,19 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The largest chunk that is sent at once, in bytes: no more than the default size of a frame.
-const PIECE_BYTES: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 /// The largest last chunk, in bytes. After it is sent nothing watches it any more, so it is smaller than the memory of
 /// the stream itself.
-const LAST_PIECE_BYTES: usize = 1 << 10;
+const LAST_CHUNK_BYTES: usize = 1 << 10;
 
 /// The rest of some data, to be sent chunk by chunk.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct DataChunks {
     rest: Bytes,
     is_cut: bool,
 }
 
-impl Pieces {
+impl DataChunks {
     pub(super) const fn of(data: Bytes) -> Self {
         Self { rest: data, is_cut: false }
     }
@@ -42,18 +42,18 @@ impl Pieces {
         self.rest.len()
     }
 
-    /// The next chunk; `None` when all of them were sent.
+    /// The next chunk; `Unchanged` when all of them were sent.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         match self.rest.len() {
             0 => None,
-            1..=LAST_PIECE_BYTES => {
+            1..=LAST_CHUNK_BYTES => {
                 let last = std::mem::take(&mut self.rest);
                 // A slice would keep all the data before it in memory.
                 Some(if self.is_cut { Bytes::copy_from_slice(&last) } else { last })
             }
             length => {
                 self.is_cut = true;
-                Some(self.rest.split_to(PIECE_BYTES.min(length - LAST_PIECE_BYTES)))
+                Some(self.rest.split_to(CHUNK_BYTES.min(length - LAST_CHUNK_BYTES)))
             }
         }
     }
@@ -74,12 +74,12 @@ thread_local! {
 }
 
 /// The body of the polled stream sends data.
-pub(super) fn note_data(bytes: usize) {
+pub(super) fn record_data(bytes: usize) {
     PROGRESS.with(|progress| progress.set(BodyProgress { waits: true, bytes: progress.get().bytes + bytes }));
 }
 
 /// The body has no data now, and the peer accepted all of it.
-pub(super) fn note_no_data() {
+pub(super) fn record_no_data() {
     PROGRESS.with(|progress| progress.set(BodyProgress::default()));
 }
 
@@ -130,7 +130,7 @@ impl StreamWatch {
             Box::pin(sleep(time_max))
         });
         while until.as_mut().poll(cx).is_ready() {
-            if self.progress.bytes < TAKEN_BYTES_MIN {
+            if self.progress.bytes < PROGRESS_BYTES_MIN {
                 tracing::debug!("a stream is reset whose peer does not take its data");
                 return Poll::Ready(());
             }
@@ -148,20 +148,20 @@ mod tests {
     #[test]
     fn pieces_are_small_and_the_last_is_smaller_and_keeps_nothing_else() {
         let data = |length: usize| Bytes::from((0..length).map(|n| n.to_le_bytes()[0]).collect::<Vec<_>>());
-        for length in [0, 1, LAST_PIECE_BYTES, LAST_PIECE_BYTES + 1, PIECE_BYTES, 100_000] {
-            let mut pieces = Pieces::of(data(length));
+        for length in [0, 1, LAST_CHUNK_BYTES, LAST_CHUNK_BYTES + 1, CHUNK_BYTES, 100_000] {
+            let mut pieces = DataChunks::of(data(length));
             let mut all = Vec::new();
             let mut last = 0;
             while let Some(piece) = pieces.next() {
-                assert!(piece.len() <= PIECE_BYTES && !piece.is_empty(), "{length}");
+                assert!(piece.len() <= CHUNK_BYTES && !piece.is_empty(), "{length}");
                 last = piece.len();
                 all.extend_from_slice(&piece);
             }
             assert_eq!(all, data(length));
-            assert!(last <= LAST_PIECE_BYTES, "{length}: {last}");
+            assert!(last <= LAST_CHUNK_BYTES, "{length}: {last}");
         }
         let whole = data(100_000);
-        let mut pieces = Pieces::of(whole.clone());
+        let mut pieces = DataChunks::of(whole.clone());
         let last = std::iter::from_fn(|| pieces.next()).last();
         assert!(last.is_some() && whole.is_unique(), "the last piece is a copy");
     }

@@ -2,7 +2,7 @@
 //!
 //! Only data that the operating system does not accept counts as waiting, so a peer without anything to read may stay
 //! silent for ever. A peer that reads one byte a minute makes no progress: within each `write_seconds_max` it must
-//! accept [`TAKEN_BYTES_MIN`], or all that there is. The check is below TLS, so it counts every byte.
+//! accept [`PROGRESS_BYTES_MIN`], or all that there is. The check is below TLS, so it counts every byte.
 //!
 //! HTTP/2 has windows of its own above this; see `stalled_stream.rs`.
 
@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// The bytes that a peer must accept within `write_seconds_max` while data waits for it. A modem of the last century is
 /// faster.
-pub(super) const TAKEN_BYTES_MIN: usize = 16 << 10;
+pub(super) const PROGRESS_BYTES_MIN: usize = 16 << 10;
 
 /// A socket with a timeout for a peer that does not read.
 #[derive(Debug)]
@@ -25,19 +25,19 @@ pub(super) struct WriteTimeout {
     stream: TcpStream,
     time_max: Duration,
     /// Set while data waits to be written. Made on the first wait, because most connections never wait.
-    waiting: Option<Box<Waiting>>,
+    stalled: Option<Box<StalledWrite>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct StalledWrite {
     until: Pin<Box<Sleep>>,
     /// The bytes that the peer has accepted in this period.
-    taken: usize,
+    bytes: usize,
 }
 
 impl WriteTimeout {
     pub(super) const fn new(stream: TcpStream, time_max: Duration) -> Self {
-        Self { stream, time_max, waiting: None }
+        Self { stream, time_max, stalled: None }
     }
 
     /// Checks the result of a write of `offered` bytes.
@@ -49,13 +49,13 @@ impl WriteTimeout {
     ) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) if bytes < offered => {
-                if let Some(waiting) = &mut self.waiting {
-                    waiting.taken += bytes;
+                if let Some(waiting) = &mut self.stalled {
+                    waiting.bytes += bytes;
                 }
                 written
             }
             Poll::Ready(_) => {
-                self.waiting = None;
+                self.stalled = None;
                 written
             }
             Poll::Pending => {
@@ -70,14 +70,14 @@ impl WriteTimeout {
     /// Ready when the peer accepted too little in a whole period.
     fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let time_max = self.time_max;
-        let begin = || Box::new(Waiting { until: Box::pin(sleep(time_max)), taken: 0 });
-        let waiting = self.waiting.get_or_insert_with(begin);
+        let begin = || Box::new(StalledWrite { until: Box::pin(sleep(time_max)), bytes: 0 });
+        let waiting = self.stalled.get_or_insert_with(begin);
         loop {
             ready!(waiting.until.as_mut().poll(cx));
-            if waiting.taken < TAKEN_BYTES_MIN {
+            if waiting.bytes < PROGRESS_BYTES_MIN {
                 return Poll::Ready(());
             }
-            waiting.taken = 0;
+            waiting.bytes = 0;
             waiting.until.as_mut().reset(Instant::now() + time_max);
         }
     }

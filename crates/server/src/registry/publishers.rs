@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 /// Records that an address may publish in a minute: a network renews its lease every few minutes.
 const RECORDS_PER_MINUTE_MAX: u32 = 30;
 /// Records of one address that are checked at the same time.
-const LOOKING_PER_ADDRESS_MAX: u32 = 2;
+const CHECKS_PER_ADDRESS_MAX: u32 = 2;
 /// Records of all addresses that are checked at the same time; each check holds a connection to the host of its network
 /// for at most the five seconds that the HTTP client allows.
-const LOOKING_MAX: u32 = 64;
+const CHECKS_MAX: u32 = 64;
 /// Addresses that are remembered. If more publish within a minute, those without a running check are forgotten.
 const ADDRESSES_MAX: usize = 10_000;
 /// The period in which records are counted.
@@ -24,20 +24,20 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Counts the records and checks of each address.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
-    counted: Mutex<Counted>,
+    counts: Mutex<PublisherCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct PublisherCounts {
     addresses: HashMap<IpAddr, Publisher>,
-    looking: u32,
+    checks: u32,
 }
 
 #[derive(Debug)]
 struct Publisher {
     since: Instant,
     records: u32,
-    looking: u32,
+    checks: u32,
 }
 
 /// The limit of running checks is reached.
@@ -46,7 +46,7 @@ pub(super) struct Busy;
 
 /// One running check of a record, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct RecordCheck<'a> {
     publishers: &'a Publishers,
     address: IpAddr,
 }
@@ -54,14 +54,14 @@ pub(super) struct Look<'a> {
 impl Publishers {
     /// Counts a record. An error is the time to wait, if there were too many within a minute.
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
-        let mut counted = self.counted();
+        let mut counted = self.counts();
         if counted.addresses.len() >= ADDRESSES_MAX {
-            counted.addresses.retain(|_, one| one.looking > 0 || now.duration_since(one.since) < WINDOW);
+            counted.addresses.retain(|_, one| one.checks > 0 || now.duration_since(one.since) < WINDOW);
         }
         if counted.addresses.len() >= ADDRESSES_MAX {
-            counted.addresses.retain(|_, one| one.looking > 0);
+            counted.addresses.retain(|_, one| one.checks > 0);
         }
-        let fresh = Publisher { since: now, records: 0, looking: 0 };
+        let fresh = Publisher { since: now, records: 0, checks: 0 };
         let publisher = counted.addresses.entry(network_of(address)).or_insert(fresh);
         let elapsed = now.duration_since(publisher.since);
         if elapsed >= WINDOW {
@@ -74,32 +74,32 @@ impl Publishers {
     }
 
     /// Begins the check of a record whose address was counted.
-    pub(super) fn look(&self, address: IpAddr) -> Result<Look<'_>, Busy> {
+    pub(super) fn begin_check(&self, address: IpAddr) -> Result<RecordCheck<'_>, Busy> {
         let address = network_of(address);
-        let mut counted = self.counted();
-        if counted.looking >= LOOKING_MAX {
+        let mut counted = self.counts();
+        if counted.checks >= CHECKS_MAX {
             return Err(Busy);
         }
         let publisher = counted.addresses.get_mut(&address).ok_or(Busy)?;
-        if publisher.looking >= LOOKING_PER_ADDRESS_MAX {
+        if publisher.checks >= CHECKS_PER_ADDRESS_MAX {
             return Err(Busy);
         }
-        publisher.looking += 1;
-        counted.looking += 1;
-        Ok(Look { publishers: self, address })
+        publisher.checks += 1;
+        counted.checks += 1;
+        Ok(RecordCheck { publishers: self, address })
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, PublisherCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Look<'_> {
+impl Drop for RecordCheck<'_> {
     fn drop(&mut self) {
-        let mut counted = self.publishers.counted();
-        counted.looking -= 1;
+        let mut counted = self.publishers.counts();
+        counted.checks -= 1;
         if let Some(publisher) = counted.addresses.get_mut(&self.address) {
-            publisher.looking -= 1;
+            publisher.checks -= 1;
         }
     }
 }
@@ -139,12 +139,12 @@ mod tests {
         for address in [slow, slow, slow, other] {
             publishers.count(address, now).unwrap();
         }
-        let held = [publishers.look(slow).unwrap(), publishers.look(slow).unwrap()];
-        assert_eq!(publishers.look(slow).err(), Some(Busy));
-        assert!(publishers.look(other).is_ok());
+        let held = [publishers.begin_check(slow).unwrap(), publishers.begin_check(slow).unwrap()];
+        assert_eq!(publishers.begin_check(slow).err(), Some(Busy));
+        assert!(publishers.begin_check(other).is_ok());
         drop(held);
-        assert!(publishers.look(slow).is_ok());
-        assert_eq!(publishers.counted().looking, 0);
+        assert!(publishers.begin_check(slow).is_ok());
+        assert_eq!(publishers.counts().checks, 0);
     }
 
     #[test]
@@ -152,12 +152,12 @@ mod tests {
         let (publishers, now) = (Publishers::default(), Instant::now());
         let held = ip("192.0.2.1");
         publishers.count(held, now).unwrap();
-        let look = publishers.look(held).unwrap();
+        let look = publishers.begin_check(held).unwrap();
         for number in 0..u32::try_from(ADDRESSES_MAX).unwrap() + 5 {
             publishers.count(IpAddr::V4(number.into()), now).unwrap();
         }
-        assert!(publishers.counted().addresses.len() <= ADDRESSES_MAX);
+        assert!(publishers.counts().addresses.len() <= ADDRESSES_MAX);
         drop(look);
-        assert_eq!(publishers.counted().looking, 0);
+        assert_eq!(publishers.counts().checks, 0);
     }
 }

@@ -24,7 +24,7 @@ const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// The paths of the files, and the demands on clients.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct TlsFiles {
     cert: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub(super) struct Files {
 
 /// The content of the files.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadedTls {
     pub(super) config: Arc<ServerConfig>,
     /// The hosts that the certificate is for.
     names: Vec<String>,
@@ -43,24 +43,24 @@ pub(super) struct Loaded {
 }
 
 /// The metadata that change when a file is replaced.
-pub(super) type Stamp = Vec<Option<(u64, u64, i64, i64)>>;
+pub(super) type FileStamps = Vec<Option<(u64, u64, i64, i64)>>;
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("server.tls.{key}: {} {problem}", path.display())]
-pub(super) struct Unusable {
+pub(super) struct TlsFileError {
     key: &'static str,
     path: PathBuf,
     problem: String,
 }
 
 /// One of the files while it is read.
-struct Source<'a> {
+struct PemSource<'a> {
     key: &'static str,
     path: &'a Path,
 }
 
-impl Files {
+impl TlsFiles {
     pub(super) fn new(config: &TlsConfig, resolve: impl Fn(&Path) -> PathBuf) -> Result<Self, String> {
         if config.client_auth.is_some() && config.client_ca.is_none() {
             return Err(
@@ -81,17 +81,17 @@ impl Files {
     }
 
     /// The metadata of the files. A renewal replaces a file or at least modifies it.
-    pub(super) fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> FileStamps {
         let all = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
         let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|m| (m.ino(), m.len(), m.ctime(), m.ctime_nsec()));
         all.into_iter().flatten().map(stamp).collect()
     }
 
-    pub(super) fn load(&self) -> Result<Loaded, Unusable> {
+    pub(super) fn load(&self) -> Result<LoadedTls, TlsFileError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let cert = Source { key: "cert", path: &self.cert };
+        let cert = PemSource { key: "cert", path: &self.cert };
         let chain = cert.certificates()?;
-        let described = chain.first().and_then(|first| certificate::describe(first));
+        let described = chain.first().and_then(|first| certificate::summarize(first));
         let described = described.ok_or_else(|| cert.unusable("cannot be read as X.509; make it again"))?;
         let key = self.key(&provider, &chain)?;
         let versions: &[&SupportedProtocolVersion] = match self.min_version {
@@ -121,13 +121,13 @@ impl Files {
             config.send_tls13_tickets = 0;
             config.max_tls13_tickets = 0;
         }
-        let certificate::Described { dns_names: names, not_before, not_after } = described;
-        Ok(Loaded { config: Arc::new(config), names, not_before, not_after })
+        let certificate::CertificateSummary { dns_names: names, not_before, not_after } = described;
+        Ok(LoadedTls { config: Arc::new(config), names, not_before, not_after })
     }
 
     /// The private key, which must match the first certificate of the chain.
-    fn key(&self, provider: &CryptoProvider, chain: &[CertificateDer<'static>]) -> Result<CertifiedKey, Unusable> {
-        let source = Source { key: "key", path: &self.key };
+    fn key(&self, provider: &CryptoProvider, chain: &[CertificateDer<'static>]) -> Result<CertifiedKey, TlsFileError> {
+        let source = PemSource { key: "key", path: &self.key };
         let key = source.private_key()?;
         let fits = |from: usize| {
             let chain = chain.get(from..).unwrap_or_default().to_vec();
@@ -148,9 +148,9 @@ impl Files {
     }
 
     /// The authorities that may sign client certificates.
-    fn client_roots(&self) -> Result<Option<(Source<'_>, RootCertStore)>, Unusable> {
+    fn client_roots(&self) -> Result<Option<(PemSource<'_>, RootCertStore)>, TlsFileError> {
         let Some(path) = &self.client_ca else { return Ok(None) };
-        let source = Source { key: "client_ca", path };
+        let source = PemSource { key: "client_ca", path };
         let mut roots = RootCertStore::empty();
         for (n, authority) in source.certificates()?.into_iter().enumerate() {
             let wrong = |e| source.unusable(format!("has a certificate, number {}, that is no authority: {e}", n + 1));
@@ -160,12 +160,12 @@ impl Files {
     }
 }
 
-impl Source<'_> {
-    fn unusable(&self, problem: impl Into<String>) -> Unusable {
-        Unusable { key: self.key, path: self.path.into(), problem: problem.into() }
+impl PemSource<'_> {
+    fn unusable(&self, problem: impl Into<String>) -> TlsFileError {
+        TlsFileError { key: self.key, path: self.path.into(), problem: problem.into() }
     }
 
-    fn read(&self) -> Result<Vec<u8>, Unusable> {
+    fn read(&self) -> Result<Vec<u8>, TlsFileError> {
         let unreadable = |e: std::io::Error| {
             self.unusable(format!("cannot be read: {e}; is the path right, and may this user read it?"))
         };
@@ -179,7 +179,7 @@ impl Source<'_> {
     }
 
     /// The certificates of the file, at least one.
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
         let bytes = self.read()?;
         let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
         let found = found.map_err(|e| self.unusable(format!("is damaged: {e}")))?;
@@ -189,14 +189,14 @@ impl Source<'_> {
                  openssl x509 -inform der -in OLD -out NEW makes one of DER",
             ));
         }
-        if let Some(n) = found.iter().position(|der| certificate::describe(der).is_none()) {
+        if let Some(n) = found.iter().position(|der| certificate::summarize(der).is_none()) {
             return Err(self.unusable(format!("has a certificate, number {}, that cannot be read as X.509", n + 1)));
         }
         Ok(found)
     }
 
     /// The private key of the file, which other users must not be able to read.
-    fn private_key(&self) -> Result<PrivateKeyDer<'static>, Unusable> {
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, TlsFileError> {
         let bytes = self.read()?;
         let mode = fs::metadata(self.path).map(|m| m.mode()).unwrap_or_default();
         if mode & 0o027 != 0 {
@@ -220,7 +220,7 @@ impl Source<'_> {
     }
 }
 
-impl Loaded {
+impl LoadedTls {
     /// Whether the certificate is for a host of this name.
     pub(super) fn is_for(&self, host: &str) -> bool {
         self.names.iter().any(|name| match name.strip_prefix("*.") {

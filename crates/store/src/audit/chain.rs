@@ -1,12 +1,12 @@
 //! The hash chain: how an entry follows from the one before, and how tampering is classified where it does not.
 
-use super::{Break, Entry, Known, Record, Tampering, Verified};
+use super::{AuditEntry, AuditRecord, ChainBreak, ChainPosition, ChainVerification, Tampering};
 use crate::Hash;
 use sabir_proto::canon;
 
 /// A stored row of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chained {
+pub(crate) struct ChainRow {
     /// The number of the row; the entry repeats it.
     pub(crate) seq: u64,
     /// The canonical entry.
@@ -16,63 +16,63 @@ pub(crate) struct Chained {
 }
 
 /// The row of a record, appended at this end.
-pub(crate) fn link(end: Known, record: &Record) -> Chained {
+pub(crate) fn next_row(end: ChainPosition, record: &AuditRecord) -> ChainRow {
     let seq = end.seq + 1;
-    let canonical = canon::jcs(&record.numbered(seq)).expect("text and whole numbers have a canonical form");
+    let canonical = canon::jcs(&record.to_entry(seq)).expect("text and whole numbers have a canonical form");
     let canonical = String::from_utf8(canonical).expect("JSON is UTF-8");
-    Chained { seq, hash: follow(&end.hash, &canonical), canonical }
+    ChainRow { seq, hash: chain_hash(&end.hash, &canonical), canonical }
 }
 
-/// The entry of a row; `None` where this program did not write the row.
-pub(crate) fn entry_of(row: &Chained) -> Option<Entry> {
+/// The entry of a row; `Unchanged` where this program did not write the row.
+pub(crate) fn parse_entry(row: &ChainRow) -> Option<AuditEntry> {
     serde_json::from_str(&row.canonical).ok()
 }
 
-fn follow(before: &Hash, canonical: &str) -> Hash {
+fn chain_hash(before: &Hash, canonical: &str) -> Hash {
     Hash::of(&[before.as_bytes(), canonical.as_bytes()])
 }
 
 /// Checks a chain row by row.
 #[derive(Debug, Default)]
-pub(crate) struct Checker {
+pub(crate) struct ChainVerifier {
     /// The number of good rows, and the hash of the last.
     good: u64,
     hash: Hash,
-    known: Option<Known>,
+    known: Option<ChainPosition>,
     /// A row that does not follow; the row after it shows why.
-    suspect: Option<Chained>,
-    broken: Option<Break>,
+    suspect: Option<ChainRow>,
+    broken: Option<ChainBreak>,
 }
 
-impl Checker {
-    pub(crate) fn new(known: Option<Known>) -> Self {
+impl ChainVerifier {
+    pub(crate) fn new(known: Option<ChainPosition>) -> Self {
         Self { known, ..Self::default() }
     }
 
     /// Checks the next row; false once a break is found.
-    pub(crate) fn take(&mut self, row: Chained) -> bool {
+    pub(crate) fn add_row(&mut self, row: ChainRow) -> bool {
         if self.broken.is_none() {
             match self.suspect.take() {
                 // The chain goes on without the suspect row, so that row was inserted.
-                Some(suspect) if follow(&self.hash, &row.canonical) == row.hash => {
-                    self.stop(suspect.seq, Tampering::Inserted);
+                Some(suspect) if chain_hash(&self.hash, &row.canonical) == row.hash => {
+                    self.set_break(suspect.seq, Tampering::Inserted);
                 }
-                Some(suspect) => self.convict(&suspect),
-                None => self.judge(row),
+                Some(suspect) => self.classify(&suspect),
+                None => self.check_row(row),
             }
         }
         self.broken.is_none()
     }
 
-    fn judge(&mut self, row: Chained) {
+    fn check_row(&mut self, row: ChainRow) {
         let due = self.good + 1;
         if row.seq != due {
-            return self.stop(due, Tampering::Removed);
+            return self.set_break(due, Tampering::Removed);
         }
-        if follow(&self.hash, &row.canonical) == row.hash && entry_of(&row).is_some_and(|e| e.seq == due) {
+        if chain_hash(&self.hash, &row.canonical) == row.hash && parse_entry(&row).is_some_and(|e| e.seq == due) {
             (self.good, self.hash) = (due, row.hash);
             if self.known.is_some_and(|known| known.seq == due && known.hash != row.hash) {
-                self.stop(due, Tampering::Edited);
+                self.set_break(due, Tampering::Edited);
             }
             return;
         }
@@ -80,40 +80,40 @@ impl Checker {
     }
 
     /// Classifies a bad row. A row that was moved to close a gap, or to make one, still holds its old number.
-    fn convict(&mut self, suspect: &Chained) {
-        match entry_of(suspect).map(|e| e.seq) {
-            Some(said) if said > suspect.seq => self.stop(suspect.seq, Tampering::Removed),
-            Some(said) if said + 1 == suspect.seq => self.stop(said, Tampering::Inserted),
-            Some(said) if said < suspect.seq => self.stop(suspect.seq, Tampering::Inserted),
-            _ => self.stop(suspect.seq, Tampering::Edited),
+    fn classify(&mut self, suspect: &ChainRow) {
+        match parse_entry(suspect).map(|e| e.seq) {
+            Some(said) if said > suspect.seq => self.set_break(suspect.seq, Tampering::Removed),
+            Some(said) if said + 1 == suspect.seq => self.set_break(said, Tampering::Inserted),
+            Some(said) if said < suspect.seq => self.set_break(suspect.seq, Tampering::Inserted),
+            _ => self.set_break(suspect.seq, Tampering::Edited),
         }
     }
 
-    fn stop(&mut self, seq: u64, tampering: Tampering) {
-        self.broken = Some(Break { seq, tampering });
+    fn set_break(&mut self, seq: u64, tampering: Tampering) {
+        self.broken = Some(ChainBreak { seq, tampering });
     }
 
     /// The result; `end` is the end of the chain as the writer stored it.
-    pub(crate) fn finish(mut self, end: Known) -> Verified {
+    pub(crate) fn finish(mut self, end: ChainPosition) -> ChainVerification {
         if let Some(suspect) = self.suspect.take() {
-            self.convict(&suspect);
+            self.classify(&suspect);
             // The stored end does not cover this row.
-            let is_beyond = |found: &Break| found.tampering == Tampering::Edited && found.seq > end.seq;
+            let is_beyond = |found: &ChainBreak| found.tampering == Tampering::Edited && found.seq > end.seq;
             if self.broken.as_ref().is_some_and(is_beyond) {
-                self.stop(suspect.seq, Tampering::Inserted);
+                self.set_break(suspect.seq, Tampering::Inserted);
             }
         }
         let missing = [Some(end), self.known].into_iter().flatten().any(|k| k.seq > self.good);
         if self.broken.is_none() {
             if missing {
-                self.stop(self.good + 1, Tampering::Removed);
+                self.set_break(self.good + 1, Tampering::Removed);
             } else if end.seq < self.good {
-                self.stop(end.seq + 1, Tampering::Inserted);
+                self.set_break(end.seq + 1, Tampering::Inserted);
             } else if end.hash != self.hash {
-                self.stop(self.good, Tampering::Edited);
+                self.set_break(self.good, Tampering::Edited);
             }
         }
-        Verified { entries: self.good, hash: self.hash, broken: self.broken }
+        ChainVerification { entries: self.good, hash: self.hash, first_break: self.broken }
     }
 }
 
@@ -122,27 +122,30 @@ mod tests {
     use super::*;
     use sabir_proto::{Caller, Timestamp};
 
-    fn record(n: u64) -> Record {
+    fn record(n: u64) -> AuditRecord {
         let time = Timestamp::from_millis(i64::try_from(n).unwrap());
-        Record::refusal(time, Caller::anonymous(), "none", "SendMessage", "rate")
+        AuditRecord::refusal(time, Caller::anonymous(), "none", "SendMessage", "rate")
     }
 
-    fn chain(length: u64) -> Vec<Chained> {
-        let mut rows: Vec<Chained> = Vec::new();
+    fn chain(length: u64) -> Vec<ChainRow> {
+        let mut rows: Vec<ChainRow> = Vec::new();
         for n in 0..length {
-            rows.push(link(end(&rows), &record(n)));
+            rows.push(next_row(end(&rows), &record(n)));
         }
         rows
     }
 
-    fn end(rows: &[Chained]) -> Known {
-        rows.last().map_or(Known { seq: 0, hash: Hash::default() }, |row| Known { seq: row.seq, hash: row.hash })
+    fn end(rows: &[ChainRow]) -> ChainPosition {
+        rows.last().map_or(ChainPosition { seq: 0, hash: Hash::default() }, |row| ChainPosition {
+            seq: row.seq,
+            hash: row.hash,
+        })
     }
 
-    fn check(rows: &[Chained], end: Known, known: Option<Known>) -> Verified {
-        let mut checker = Checker::new(known);
+    fn check(rows: &[ChainRow], end: ChainPosition, known: Option<ChainPosition>) -> ChainVerification {
+        let mut checker = ChainVerifier::new(known);
         for row in rows {
-            if !checker.take(row.clone()) {
+            if !checker.add_row(row.clone()) {
                 break;
             }
         }
@@ -150,13 +153,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn broken(rows: &[Chained], expected: Option<(u64, Tampering)>) {
-        let found = check(rows, end(&chain(6)), None).broken;
-        assert_eq!(found, expected.map(|(seq, tampering)| Break { seq, tampering }));
+    fn assert_break(rows: &[ChainRow], expected: Option<(u64, Tampering)>) {
+        let found = check(rows, end(&chain(6)), None).first_break;
+        assert_eq!(found, expected.map(|(seq, tampering)| ChainBreak { seq, tampering }));
     }
 
     /// Replaces text in a row and leaves its hash as it is.
-    fn say(row: &mut Chained, from: &str, to: &str) {
+    fn edit_row(row: &mut ChainRow, from: &str, to: &str) {
         assert!(row.canonical.contains(from));
         row.canonical = row.canonical.replace(from, to);
     }
@@ -172,9 +175,9 @@ mod tests {
 
     #[test]
     fn a_whole_chain_is_whole() {
-        broken(&chain(6), None);
+        assert_break(&chain(6), None);
         let nothing = check(&[], end(&[]), None);
-        assert_eq!(nothing, Verified { entries: 0, hash: Hash::default(), broken: None });
+        assert_eq!(nothing, ChainVerification { entries: 0, hash: Hash::default(), first_break: None });
     }
 
     #[test]
@@ -182,20 +185,20 @@ mod tests {
         for at in 0..6 {
             let seq = u64::try_from(at).unwrap() + 1;
             let mut rows = chain(6);
-            say(&mut rows[at], "rate", "none");
-            broken(&rows, Some((seq, Tampering::Edited)));
+            edit_row(&mut rows[at], "rate", "none");
+            assert_break(&rows, Some((seq, Tampering::Edited)));
             let mut rows = chain(6);
             rows[at].hash = Hash::of(&[b"x"]);
-            broken(&rows, Some((seq, Tampering::Edited)));
+            assert_break(&rows, Some((seq, Tampering::Edited)));
             let mut rows = chain(6);
             rows[at].canonical = "not ours".into();
-            broken(&rows, Some((seq, Tampering::Edited)));
+            assert_break(&rows, Some((seq, Tampering::Edited)));
             // With its own hash made to fit, the next row no longer fits; for the last row, the stored end does not.
             let mut rows = chain(6);
-            say(&mut rows[at], "rate", "none");
+            edit_row(&mut rows[at], "rate", "none");
             let before = if at == 0 { Hash::default() } else { rows[at - 1].hash };
-            rows[at].hash = follow(&before, &rows[at].canonical);
-            broken(&rows, Some(((seq + 1).min(6), Tampering::Edited)));
+            rows[at].hash = chain_hash(&before, &rows[at].canonical);
+            assert_break(&rows, Some(((seq + 1).min(6), Tampering::Edited)));
         }
     }
 
@@ -205,12 +208,12 @@ mod tests {
             let seq = u64::try_from(at).unwrap() + 1;
             let mut rows = chain(6);
             rows.remove(at);
-            broken(&rows, Some((seq, Tampering::Removed)));
+            assert_break(&rows, Some((seq, Tampering::Removed)));
             // Closing the gap does not help.
             rows.iter_mut().zip(1..).for_each(|(row, seq)| row.seq = seq);
-            broken(&rows, Some((seq, Tampering::Removed)));
+            assert_break(&rows, Some((seq, Tampering::Removed)));
         }
-        broken(&[], Some((1, Tampering::Removed)));
+        assert_break(&[], Some((1, Tampering::Removed)));
     }
 
     #[test]
@@ -219,31 +222,31 @@ mod tests {
             let seq = u64::try_from(at).unwrap() + 1;
             for fits in [false, true] {
                 let mut rows = chain(6);
-                let mut new = link(end(&rows[..at]), &record(99));
+                let mut new = next_row(end(&rows[..at]), &record(99));
                 if !fits {
                     new.hash = Hash::of(&[b"x"]);
                 }
                 rows.insert(at, new);
                 rows.iter_mut().zip(1..).for_each(|(row, seq)| row.seq = seq);
-                broken(&rows, Some((seq, Tampering::Inserted)));
+                assert_break(&rows, Some((seq, Tampering::Inserted)));
             }
         }
         // At the end: the row follows, but the stored end does not cover it.
         let mut rows = chain(6);
-        rows.push(link(end(&rows), &record(99)));
-        broken(&rows, Some((7, Tampering::Inserted)));
+        rows.push(next_row(end(&rows), &record(99)));
+        assert_break(&rows, Some((7, Tampering::Inserted)));
     }
 
     #[test]
     fn a_chain_made_anew_does_not_pass_for_the_one_that_was_known() {
         let (rows, known) = (chain(6), end(&chain(4)));
-        assert_eq!(check(&rows, end(&rows), Some(known)).broken, None);
+        assert_eq!(check(&rows, end(&rows), Some(known)).first_break, None);
         let cut = &rows[..3];
-        assert_eq!(check(cut, end(cut), None).broken, None, "nobody who sees only this can tell");
-        let missing = Some(Break { seq: 4, tampering: Tampering::Removed });
-        assert_eq!(check(cut, end(cut), Some(known)).broken, missing);
-        let anew = Known { hash: Hash::of(&[b"x"]), ..known };
-        let edited = Some(Break { seq: 4, tampering: Tampering::Edited });
-        assert_eq!(check(&rows, end(&rows), Some(anew)).broken, edited);
+        assert_eq!(check(cut, end(cut), None).first_break, None, "nobody who sees only this can tell");
+        let missing = Some(ChainBreak { seq: 4, tampering: Tampering::Removed });
+        assert_eq!(check(cut, end(cut), Some(known)).first_break, missing);
+        let anew = ChainPosition { hash: Hash::of(&[b"x"]), ..known };
+        let edited = Some(ChainBreak { seq: 4, tampering: Tampering::Edited });
+        assert_eq!(check(&rows, end(&rows), Some(anew)).first_break, edited);
     }
 }

@@ -3,7 +3,7 @@
 //! Callers stand in one list with an index beside it. When the list is full, a cursor goes round it and looks at a few
 //! entries at a time, so that no request pays for more than that, however many callers there are.
 
-use super::{Hit, Window};
+use super::{RateDecision, RateWindow};
 use sabir_proto::Timestamp;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,68 +14,68 @@ use std::time::Duration;
 pub const CALLERS_MAX: usize = 100_000;
 /// Buckets per caller. A limit up to this is counted exactly; under a higher one, requests within this fraction of the
 /// window share a bucket.
-pub const SLOTS_MAX: u32 = 32;
+pub const BUCKETS_MAX: u32 = 32;
 
 /// Entries that are examined to find room for a new caller when all are taken.
-const LOOKS_WHEN_FULL: usize = 64;
+const PROBES_WHEN_FULL: usize = 64;
 /// Entries that are examined on every request, so that idle callers are forgotten also when there is room.
-const LOOKS_ALWAYS: usize = 2;
+const PROBES_ALWAYS: usize = 2;
 
 /// A caller under a limit: a keyed hash, so that a name of any length costs the same and no caller can aim at a
 /// collision.
-type Key = (u64, u64);
+type CallerKey = (u64, u64);
 
 /// All rate-limit windows of one process.
 #[derive(Debug)]
-pub(crate) struct Sliding {
-    table: Mutex<Table>,
+pub(crate) struct SlidingWindows {
+    table: Mutex<WindowTable>,
     seeds: (RandomState, RandomState),
 }
 
 #[derive(Debug)]
-struct Table {
-    index: HashMap<Key, usize>,
-    lines: Vec<Line>,
-    hand: usize,
+struct WindowTable {
+    index: HashMap<CallerKey, usize>,
+    windows: Vec<CallerWindow>,
+    cursor: usize,
     max: usize,
 }
 
 /// The requests of one caller under one limit.
 #[derive(Debug)]
-struct Line {
-    key: Key,
+struct CallerWindow {
+    key: CallerKey,
     length_ms: i64,
     limit: u32,
-    slots: Vec<Slot>,
+    buckets: Vec<RequestBucket>,
 }
 
 /// Requests that are counted as if all came at the time of the last of them.
 #[derive(Debug)]
-struct Slot {
+struct RequestBucket {
     first: i64,
     span: u32,
     count: u32,
 }
 
-impl Slot {
+impl RequestBucket {
     fn last(&self) -> i64 {
         self.first + i64::from(self.span)
     }
 }
 
-impl Default for Sliding {
+impl Default for SlidingWindows {
     fn default() -> Self {
         Self::new(CALLERS_MAX)
     }
 }
 
-impl Sliding {
+impl SlidingWindows {
     fn new(max: usize) -> Self {
         let (index, lines) = Default::default();
-        Self { table: Mutex::new(Table { index, lines, hand: 0, max }), seeds: Default::default() }
+        Self { table: Mutex::new(WindowTable { index, windows: lines, cursor: 0, max }), seeds: Default::default() }
     }
 
-    pub(crate) fn hit(&self, caller: &str, window: Window<'_>, now: Timestamp) -> Hit {
+    pub(crate) fn hit(&self, caller: &str, window: RateWindow<'_>, now: Timestamp) -> RateDecision {
         let what = (window.name, caller);
         let key = (self.seeds.0.hash_one(what), self.seeds.1.hash_one(what));
         let mut table = self.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -83,23 +83,23 @@ impl Sliding {
     }
 }
 
-impl Table {
-    fn hit(&mut self, key: Key, window: Window<'_>, now: i64) -> Hit {
+impl WindowTable {
+    fn hit(&mut self, key: CallerKey, window: RateWindow<'_>, now: i64) -> RateDecision {
         let length_ms = i64::try_from(window.length.as_millis()).unwrap_or(i64::MAX);
         if window.limit == 0 {
-            return Hit::Refused { retry_after: window.length };
+            return RateDecision::Refused { retry_after: window.length };
         }
         self.forget_idle(now);
         let place = match self.index.get(&key).copied() {
             Some(place) => place,
-            None if self.lines.len() < self.max || self.make_room(now) => {
-                self.lines.push(Line { key, length_ms, limit: window.limit, slots: Vec::new() });
-                self.index.insert(key, self.lines.len() - 1);
-                self.lines.len() - 1
+            None if self.windows.len() < self.max || self.make_room(now) => {
+                self.windows.push(CallerWindow { key, length_ms, limit: window.limit, buckets: Vec::new() });
+                self.index.insert(key, self.windows.len() - 1);
+                self.windows.len() - 1
             }
-            None => return Hit::Crowded,
+            None => return RateDecision::Crowded,
         };
-        let line = &mut self.lines[place];
+        let line = &mut self.windows[place];
         // A changed limit applies from the next request on.
         (line.length_ms, line.limit) = (length_ms, window.limit);
         line.hit(now)
@@ -107,10 +107,10 @@ impl Table {
 
     /// Examines a few callers and forgets those that have been idle for a window.
     fn forget_idle(&mut self, now: i64) {
-        for _ in 0..LOOKS_ALWAYS.min(self.lines.len()) {
-            self.hand = if self.hand + 1 < self.lines.len() { self.hand + 1 } else { 0 };
-            if self.lines[self.hand].used(now) == 0 {
-                self.remove(self.hand);
+        for _ in 0..PROBES_ALWAYS.min(self.windows.len()) {
+            self.cursor = if self.cursor + 1 < self.windows.len() { self.cursor + 1 } else { 0 };
+            if self.windows[self.cursor].used(now) == 0 {
+                self.remove(self.cursor);
             }
         }
     }
@@ -118,12 +118,12 @@ impl Table {
     /// Forgets the least busy of the next few callers, if one of them may be forgotten.
     fn make_room(&mut self, now: i64) -> bool {
         let mut least: Option<(u32, usize)> = None;
-        for _ in 0..LOOKS_WHEN_FULL.min(self.lines.len()) {
-            self.hand = if self.hand + 1 < self.lines.len() { self.hand + 1 } else { 0 };
-            let line = &self.lines[self.hand];
+        for _ in 0..PROBES_WHEN_FULL.min(self.windows.len()) {
+            self.cursor = if self.cursor + 1 < self.windows.len() { self.cursor + 1 } else { 0 };
+            let line = &self.windows[self.cursor];
             let used = line.used(now);
             if used < line.limit && least.is_none_or(|(fewest, _)| used < fewest) {
-                least = Some((used, self.hand));
+                least = Some((used, self.cursor));
                 // Few callers could be less busy; idle ones are removed by `forget_idle`.
                 if used <= 1 {
                     break;
@@ -134,51 +134,51 @@ impl Table {
     }
 
     fn remove(&mut self, place: usize) {
-        let gone = self.lines.swap_remove(place);
+        let gone = self.windows.swap_remove(place);
         self.index.remove(&gone.key);
-        if let Some(moved) = self.lines.get(place) {
+        if let Some(moved) = self.windows.get(place) {
             self.index.insert(moved.key, place);
         }
     }
 }
 
-impl Line {
+impl CallerWindow {
     /// The number of requests within the window.
     fn used(&self, now: i64) -> u32 {
-        self.slots.iter().filter(|slot| now - slot.last() < self.length_ms).map(|slot| slot.count).sum()
+        self.buckets.iter().filter(|slot| now - slot.last() < self.length_ms).map(|slot| slot.count).sum()
     }
 
-    fn hit(&mut self, now: i64) -> Hit {
-        if self.slots.last().is_some_and(|slot| slot.last() > now) {
+    fn hit(&mut self, now: i64) -> RateDecision {
+        if self.buckets.last().is_some_and(|slot| slot.last() > now) {
             // The clock was set back. Past requests count as made now, or callers would wait for the old time.
-            for slot in &mut self.slots {
+            for slot in &mut self.buckets {
                 (slot.first, slot.span) = (slot.first.min(now), 0);
             }
         }
         let length_ms = self.length_ms;
-        self.slots.retain(|slot| now - slot.last() < length_ms);
+        self.buckets.retain(|slot| now - slot.last() < length_ms);
         let used = self.used(now);
         if used >= self.limit {
             // Enough of the oldest buckets must expire for one request to fit; after a limit was lowered, more than the
             // first.
             let mut above = used - self.limit;
-            let freeing = self.slots.iter().find(|slot| {
+            let freeing = self.buckets.iter().find(|slot| {
                 let enough = slot.count > above;
                 above = above.saturating_sub(slot.count);
                 enough
             });
             let wait = freeing.map_or(length_ms, |slot| slot.last() + length_ms - now);
-            return Hit::Refused { retry_after: Duration::from_millis(wait.unsigned_abs()) };
+            return RateDecision::Refused { retry_after: Duration::from_millis(wait.unsigned_abs()) };
         }
-        let share = if self.limit > SLOTS_MAX { length_ms / i64::from(SLOTS_MAX) } else { 0 };
-        match self.slots.last_mut() {
+        let share = if self.limit > BUCKETS_MAX { length_ms / i64::from(BUCKETS_MAX) } else { 0 };
+        match self.buckets.last_mut() {
             Some(slot) if now - slot.first <= share => {
                 slot.span = u32::try_from(now - slot.first).unwrap_or(u32::MAX);
                 slot.count += 1;
             }
-            _ => self.slots.push(Slot { first: now, span: 0, count: 1 }),
+            _ => self.buckets.push(RequestBucket { first: now, span: 0, count: 1 }),
         }
-        Hit::Admitted { left: self.limit - used - 1 }
+        RateDecision::Admitted { left: self.limit - used - 1 }
     }
 }
 
@@ -188,79 +188,79 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn ask(sliding: &Sliding, caller: impl ToString, limit: u32, now: i64) -> Hit {
-        let window = Window { name: "w", length: MINUTE, limit };
+    fn hit(sliding: &SlidingWindows, caller: impl ToString, limit: u32, now: i64) -> RateDecision {
+        let window = RateWindow { name: "w", length: MINUTE, limit };
         sliding.hit(&caller.to_string(), window, Timestamp::from_millis(now))
     }
 
-    fn is_admitted(hit: Hit) -> bool {
-        matches!(hit, Hit::Admitted { .. })
+    fn is_admitted(hit: RateDecision) -> bool {
+        matches!(hit, RateDecision::Admitted { .. })
     }
 
     #[test]
     fn a_high_limit_is_kept_within_a_slot() {
-        let sliding = Sliding::default();
+        let sliding = SlidingWindows::default();
         // A thousand a minute, evenly spread, for ten minutes: all are admitted …
         let step = 62;
         for n in 0..9600 {
-            assert!(is_admitted(ask(&sliding, "steady", 1000, n * step)), "{n}");
+            assert!(is_admitted(hit(&sliding, "steady", 1000, n * step)), "{n}");
         }
         // … and of twice as many never more than the limit within any minute, and nearly as many.
         let admitted: Vec<i64> =
-            (0..20_000).map(|n| n * 30).filter(|at| is_admitted(ask(&sliding, "greedy", 1000, *at))).collect();
+            (0..20_000).map(|n| n * 30).filter(|at| is_admitted(hit(&sliding, "greedy", 1000, *at))).collect();
         for (n, at) in admitted.iter().enumerate() {
             let within = admitted[n..].iter().take_while(|later| *later - at < 60_000).count();
             assert!(within <= 1000, "{within} within a minute from {at}");
         }
         assert!(admitted.len() > 9600, "{} in ten minutes", admitted.len());
-        assert!(sliding.table.lock().unwrap().lines.iter().all(|line| line.slots.len() <= 34));
+        assert!(sliding.table.lock().unwrap().windows.iter().all(|line| line.buckets.len() <= 34));
     }
 
     #[test]
     fn memory_is_bounded_and_whoever_is_at_its_limit_is_remembered() {
-        let sliding = Sliding::new(1000);
+        let sliding = SlidingWindows::new(1000);
         for caller in 0..10 {
-            (0..2).for_each(|_| assert!(is_admitted(ask(&sliding, format!("bad{caller}"), 2, 0))));
+            (0..2).for_each(|_| assert!(is_admitted(hit(&sliding, format!("bad{caller}"), 2, 0))));
         }
         for caller in 0..100_000 {
-            assert!(is_admitted(ask(&sliding, caller, 2, 1000)), "{caller}");
+            assert!(is_admitted(hit(&sliding, caller, 2, 1000)), "{caller}");
         }
         for caller in 0..10 {
-            let refused = Hit::Refused { retry_after: Duration::from_millis(58_000) };
-            assert_eq!(ask(&sliding, format!("bad{caller}"), 2, 2000), refused);
+            let refused = RateDecision::Refused { retry_after: Duration::from_millis(58_000) };
+            assert_eq!(hit(&sliding, format!("bad{caller}"), 2, 2000), refused);
         }
         let table = sliding.table.lock().unwrap();
-        assert_eq!((table.lines.len(), table.index.len()), (1000, 1000));
-        assert!(table.lines.iter().enumerate().all(|(place, line)| table.index[&line.key] == place));
+        assert_eq!((table.windows.len(), table.index.len()), (1000, 1000));
+        assert!(table.windows.iter().enumerate().all(|(place, line)| table.index[&line.key] == place));
     }
 
     #[test]
     fn a_newcomer_waits_where_everybody_is_at_the_limit() {
-        let sliding = Sliding::new(100);
-        (0..100).for_each(|caller| assert!(is_admitted(ask(&sliding, caller, 1, 0))));
-        assert_eq!(ask(&sliding, "new", 1, 59_999), Hit::Crowded);
-        assert!(is_admitted(ask(&sliding, "new", 1, 60_000)));
+        let sliding = SlidingWindows::new(100);
+        (0..100).for_each(|caller| assert!(is_admitted(hit(&sliding, caller, 1, 0))));
+        assert_eq!(hit(&sliding, "new", 1, 59_999), RateDecision::Crowded);
+        assert!(is_admitted(hit(&sliding, "new", 1, 60_000)));
         // The other callers are idle: they are removed little by little, also when there is room.
         for _ in 0..60 {
-            assert!(!is_admitted(ask(&sliding, "new", 1, 60_001)));
+            assert!(!is_admitted(hit(&sliding, "new", 1, 60_001)));
         }
-        assert_eq!(sliding.table.lock().unwrap().lines.len(), 1);
+        assert_eq!(sliding.table.lock().unwrap().windows.len(), 1);
     }
 
     #[test]
     fn a_clock_that_is_set_back_locks_nobody_out() {
-        let sliding = Sliding::default();
+        let sliding = SlidingWindows::default();
         let hour = 3_600_000;
-        (0..3).for_each(|n| assert!(is_admitted(ask(&sliding, "a", 3, hour + n))));
-        assert_eq!(ask(&sliding, "a", 3, 0), Hit::Refused { retry_after: MINUTE });
-        assert!(is_admitted(ask(&sliding, "a", 3, 60_000)));
+        (0..3).for_each(|n| assert!(is_admitted(hit(&sliding, "a", 3, hour + n))));
+        assert_eq!(hit(&sliding, "a", 3, 0), RateDecision::Refused { retry_after: MINUTE });
+        assert!(is_admitted(hit(&sliding, "a", 3, 60_000)));
     }
 
     #[test]
     fn another_limit_holds_from_the_next_request_on() {
-        let sliding = Sliding::default();
-        (0..10).for_each(|n| assert!(is_admitted(ask(&sliding, "a", 10, n * 1000))));
-        assert_eq!(ask(&sliding, "a", 5, 10_000), Hit::Refused { retry_after: Duration::from_secs(55) });
-        assert_eq!(ask(&sliding, "a", 12, 10_000), Hit::Admitted { left: 1 });
+        let sliding = SlidingWindows::default();
+        (0..10).for_each(|n| assert!(is_admitted(hit(&sliding, "a", 10, n * 1000))));
+        assert_eq!(hit(&sliding, "a", 5, 10_000), RateDecision::Refused { retry_after: Duration::from_secs(55) });
+        assert_eq!(hit(&sliding, "a", 12, 10_000), RateDecision::Admitted { left: 1 });
     }
 }

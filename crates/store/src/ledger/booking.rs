@@ -51,7 +51,7 @@ impl std::fmt::Display for BookingStatus {
 
 /// The content of a booking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Booked {
+pub struct BookingDetails {
     pub venue: String,
     /// The slot, where the venue has any.
     pub slot: Option<String>,
@@ -73,14 +73,14 @@ pub struct Booked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBooking {
     /// The content of the booking.
-    pub booked: Booked,
-    /// [`BookingStatus::Pending`], or [`BookingStatus::PendingPayment`] while the slot is only held.
+    pub details: BookingDetails,
+    /// [`BookingStatus::PendingRefusals`], or [`BookingStatus::PendingPayment`] while the slot is only held.
     pub status: BookingStatus,
     /// The time at which it is made.
     pub at: Timestamp,
-    /// Until when the slot is held; `None` where it is not only held.
+    /// Until when the slot is held; `Unchanged` where it is not only held.
     pub held_until: Option<Timestamp>,
-    /// The usage that is metered for it; `None` where the slot is only held.
+    /// The usage that is metered for it; `Unchanged` where the slot is only held.
     pub usage: Option<NewUsage>,
     /// The record of the envelope it came in.
     pub interaction: Option<Box<Interaction>>,
@@ -92,7 +92,7 @@ pub struct Booking {
     /// The id of the booking, and of its task.
     pub id: TaskId,
     /// The content of the booking.
-    pub booked: Booked,
+    pub details: BookingDetails,
     pub status: BookingStatus,
     pub created_at: Timestamp,
     /// The booking began as a hold that waits for a payment.
@@ -100,12 +100,12 @@ pub struct Booking {
     /// Until when the slot is held, while it is.
     pub held_until: Option<Timestamp>,
     /// Its transitions since it was made, oldest first.
-    pub moves: Vec<BookingMove>,
+    pub transitions: Vec<BookingTransition>,
 }
 
 /// A transition of a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BookingMove {
+pub struct BookingTransition {
     /// The status after the transition.
     pub to: BookingStatus,
     /// The time, in milliseconds since 1970.
@@ -129,7 +129,7 @@ pub struct BookingQuery {
 
 /// Why the ledger refused an effect of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum LedgerError {
     /// There is no such venue, or it is not active.
     #[error("the venue cannot be booked")]
     NoVenue,

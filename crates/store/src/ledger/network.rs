@@ -1,6 +1,6 @@
 //! Signed records of other networks.
 
-use crate::{Answer, StoreError};
+use crate::{StoreError, StoreFuture};
 use sabir_proto::Timestamp;
 
 /// Records in one ledger, withdrawn ones included.
@@ -31,11 +31,11 @@ pub struct NetworkRecord {
 
 /// The result of storing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetworkPut {
+pub enum NetworkPutOutcome {
     /// The record is stored.
-    Kept,
+    Stored,
     /// The very same record is stored already.
-    Known,
+    Unchanged,
     /// A later record is stored.
     Stale,
     /// Another record with the same number is stored; from now on neither is believed.
@@ -56,17 +56,17 @@ pub enum NetworkError {
 /// The stored records of other networks.
 pub trait Networks: Send + Sync + 'static {
     /// Stores a record, if it is later than the stored one.
-    fn put_network(&self, record: NetworkRecord) -> Answer<NetworkPut, NetworkError>;
+    fn put_network(&self, record: NetworkRecord) -> StoreFuture<NetworkPutOutcome, NetworkError>;
 
     /// The record of a network, also if it is withdrawn, expired or disputed.
-    fn network(&self, network: &str) -> Answer<Option<NetworkRecord>>;
+    fn network(&self, network: &str) -> StoreFuture<Option<NetworkRecord>>;
 
     /// All records that are believed at this time, by the name of the network.
-    fn networks(&self, now: Timestamp) -> Answer<Vec<NetworkRecord>>;
+    fn networks(&self, now: Timestamp) -> StoreFuture<Vec<NetworkRecord>>;
 
     /// At most `limit` changes after this one, oldest first; withdrawn and disputed records too.
-    fn network_changes(&self, after: u64, limit: usize) -> Answer<Vec<NetworkRecord>>;
+    fn network_changes(&self, after: u64, limit: usize) -> StoreFuture<Vec<NetworkRecord>>;
 
     /// Deletes a record; false where there is none.
-    fn forget_network(&self, network: &str) -> Answer<bool>;
+    fn forget_network(&self, network: &str) -> StoreFuture<bool>;
 }

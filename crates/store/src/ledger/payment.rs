@@ -2,7 +2,7 @@
 //!
 //! A payment has the id of its task; its booking, if it has one, has the same id.
 
-use crate::Answer;
+use crate::StoreFuture;
 use sabir_proto::{TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -68,12 +68,12 @@ pub struct Payment {
     /// The time at which it was opened.
     pub created_at: Timestamp,
     /// All status changes, oldest first.
-    pub journal: Vec<PaymentEntry>,
+    pub journal: Vec<PaymentJournalEntry>,
 }
 
 impl Payment {
-    /// The payment after a move; `None` where it is not in the status that the caller saw.
-    pub(crate) fn moved(mut self, step: &PaymentStep) -> Option<Self> {
+    /// The payment after a move; `Unchanged` where it is not in the status that the caller saw.
+    pub(crate) fn after_move(mut self, step: &PaymentStep) -> Option<Self> {
         let PaymentStep::Move { from, to, at, why, reference, receipt } = step else { return None };
         if self.status != *from {
             return None;
@@ -81,14 +81,14 @@ impl Payment {
         self.status = *to;
         self.reference = reference.clone().or(self.reference);
         self.receipt = receipt.clone().or(self.receipt);
-        self.journal.push(PaymentEntry { at: at.millis(), to: *to, why: why.clone() });
+        self.journal.push(PaymentJournalEntry { at: at.millis(), to: *to, why: why.clone() });
         Some(self)
     }
 }
 
 /// One line of a payment's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PaymentEntry {
+pub struct PaymentJournalEntry {
     /// The time, in milliseconds since 1970.
     pub at: i64,
     /// The status after the move.
@@ -128,8 +128,8 @@ pub enum PaymentStep {
 /// The stored payments. They are changed by [`crate::Effect::Pay`].
 pub trait Payments: Send + Sync + 'static {
     /// The payment of this task, if there is one.
-    fn payment(&self, id: TaskId) -> Answer<Option<Payment>>;
+    fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>>;
 
     /// Payments, the latest first; only those that have not ended, if `open` is set.
-    fn payments(&self, open: bool, limit: usize) -> Answer<Vec<Payment>>;
+    fn payments(&self, open: bool, limit: usize) -> StoreFuture<Vec<Payment>>;
 }

@@ -1,6 +1,6 @@
 //! Webhook subscriptions: which key's bookings are reported, to which URL, and with which secrets.
 
-use crate::{Answer, StoreError};
+use crate::{StoreError, StoreFuture};
 use sabir_proto::{Secret, Timestamp};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub enum SubscribeError {
 }
 
 impl Subscriber {
-    /// The receiver of a subscription; `None` once the subscription has ended.
+    /// The receiver of a subscription; `Unchanged` once the subscription has ended.
     pub(crate) fn of(subscription: Subscription) -> Option<Self> {
         let Subscription { id, url, events, ended, .. } = subscription;
         ended.is_none().then_some(Self { id, url, events })
@@ -64,25 +64,25 @@ impl Subscriber {
 /// The stored webhook subscriptions.
 pub trait Subscriptions: Send + Sync + 'static {
     /// Adds a subscription.
-    fn subscribe(&self, subscription: Subscription) -> Answer<(), SubscribeError>;
+    fn subscribe(&self, subscription: Subscription) -> StoreFuture<(), SubscribeError>;
 
     /// The subscription with this id.
-    fn subscription(&self, id: &str) -> Answer<Option<Subscription>>;
+    fn subscription(&self, id: &str) -> StoreFuture<Option<Subscription>>;
 
     /// The subscriptions of a key, or of all keys, by time and id; ended ones too.
-    fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>>;
+    fn subscriptions(&self, key: Option<&str>) -> StoreFuture<Vec<Subscription>>;
 
     /// The receivers for the bookings of a key: its subscriptions that have not ended, by time and id. Most often from
     /// memory.
-    fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>>;
+    fn subscribers(&self, key: &str) -> StoreFuture<Arc<Vec<Subscriber>>>;
 
     /// Signs with a new secret from now on, and with the present one as well until then; false where no subscription
     /// has this id.
-    fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool>;
+    fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> StoreFuture<bool>;
 
-    /// Ends a subscription because its receiver wants no more, or resumes it with `None`; false where none has this id.
-    fn end_subscription(&self, id: &str, why: Option<&str>) -> Answer<bool>;
+    /// Ends a subscription because its receiver wants no more, or resumes it with `Unchanged`; false where none has this id.
+    fn end_subscription(&self, id: &str, why: Option<&str>) -> StoreFuture<bool>;
 
     /// Removes a subscription; false where none has this id.
-    fn unsubscribe(&self, id: &str) -> Answer<bool>;
+    fn unsubscribe(&self, id: &str) -> StoreFuture<bool>;
 }

@@ -3,7 +3,7 @@
 //! The usage of a booking is a row in the booking's commit. For the biller the rows of one payer and one day are a
 //! *batch*: claimed once, sent under its own id as often as needed, and closed once the biller has it.
 
-use crate::Answer;
+use crate::StoreFuture;
 use sabir_proto::{TaskId, Timestamp};
 
 /// Milliseconds of a day; days are UTC.
@@ -54,12 +54,12 @@ pub struct Batch {
     /// The time at which it was first sent. From then on the biller may have it, until it says so.
     pub sent_at: Option<Timestamp>,
     /// The status of the batch.
-    pub standing: BatchStanding,
+    pub status: BatchStatus,
 }
 
 /// The status of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BatchStanding {
+pub enum BatchStatus {
     /// The biller may not have it yet.
     Open,
     /// The biller confirmed it at this time.
@@ -70,7 +70,7 @@ pub enum BatchStanding {
 
 /// A change of a batch's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BatchMark {
+pub enum BatchUpdate {
     /// It is about to be sent. Only the first time is stored.
     Sent(Timestamp),
     /// The biller confirmed it at this time.
@@ -81,7 +81,7 @@ pub enum BatchMark {
 
 /// Totals that show how far bookings, usage and billing agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct BillingTotals {
     /// Bookings that were made, without those that were only ever held.
     pub bookings: u64,
     /// Bookings that were metered.
@@ -96,7 +96,7 @@ pub struct Tally {
     pub manual: u64,
 }
 
-impl Tally {
+impl BillingTotals {
     /// How many more bookings were metered than made. Anything but zero is a fault of this program.
     pub fn drift(&self) -> i64 {
         self.counted.cast_signed().wrapping_sub(self.bookings.cast_signed())
@@ -106,20 +106,20 @@ impl Tally {
 /// The stored usage and its batches.
 pub trait Billing: Send + Sync + 'static {
     /// The usage of a booking, if it was metered.
-    fn usage(&self, booking: TaskId) -> Answer<Option<Usage>>;
+    fn usage(&self, booking: TaskId) -> StoreFuture<Option<Usage>>;
 
     /// Puts all usage before this time that is in no batch and has a payer into batches.
-    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> Answer<()>;
+    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<()>;
 
     /// The batches that [`claim_usage`](Self::claim_usage) would make.
-    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> Answer<Vec<Batch>>;
+    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<Vec<Batch>>;
 
     /// Batches that are not synced, or all of them; by day, payer and id.
-    fn batches(&self, all: bool) -> Answer<Vec<Batch>>;
+    fn batches(&self, all: bool) -> StoreFuture<Vec<Batch>>;
 
     /// Updates the status of a batch; false where there is none of that id, or the biller has it already.
-    fn mark_batch(&self, id: &str, mark: BatchMark) -> Answer<bool>;
+    fn update_batch(&self, id: &str, mark: BatchUpdate) -> StoreFuture<bool>;
 
     /// Counts everything, on one view of the ledger.
-    fn tally(&self) -> Answer<Tally>;
+    fn billing_totals(&self) -> StoreFuture<BillingTotals>;
 }

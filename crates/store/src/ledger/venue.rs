@@ -62,7 +62,7 @@ pub struct Slot {
 
 /// A venue with its slots, as a booking needs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bookable {
+pub struct BookableVenue {
     /// The venue, whether it is active or not.
     pub venue: Arc<Venue>,
     /// Its slots, by time and id; full ones too, withdrawn ones not.
@@ -71,7 +71,7 @@ pub struct Bookable {
 
 /// A venue with its slots, as it is imported. The import ignores `taken`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct VenueListing {
     pub venue: Venue,
     /// Its slots; none for a venue that takes bookings without a slot.
     pub slots: Vec<Slot>,
@@ -79,7 +79,7 @@ pub struct Listing {
 
 /// The counts of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Imported {
+pub struct ImportCounts {
     /// Venues that were new.
     pub added: u64,
     /// Venues that were replaced.
@@ -104,7 +104,7 @@ pub enum ImportError {
 
 /// The name by which a venue is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VenueName<'a> {
+pub enum VenueRef<'a> {
     /// The UUID, in lower case.
     Id(&'a str),
     /// The slug of the venue.
@@ -130,7 +130,7 @@ pub struct VenueQuery {
 
 /// A query with its texts folded for comparison.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct NormalizedVenueQuery {
     pub(crate) category: Option<String>,
     pub(crate) location: Option<String>,
     pub(crate) terms: Vec<String>,
@@ -138,25 +138,25 @@ pub(crate) struct Wanted {
 }
 
 /// A text folded for comparison.
-pub(crate) fn folded(text: &str) -> String {
+pub(crate) fn fold_case(text: &str) -> String {
     text.to_lowercase()
 }
 
 impl VenueQuery {
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted {
+    pub(crate) fn normalized(&self) -> NormalizedVenueQuery {
+        NormalizedVenueQuery {
             category: self.category.as_deref().map(str::to_ascii_lowercase),
-            location: self.location.as_deref().map(folded).filter(|text| !text.is_empty()),
-            terms: self.terms.iter().map(|term| folded(term)).filter(|term| !term.is_empty()).collect(),
+            location: self.location.as_deref().map(fold_case).filter(|text| !text.is_empty()),
+            terms: self.terms.iter().map(|term| fold_case(term)).filter(|term| !term.is_empty()).collect(),
             inactive: self.inactive,
         }
     }
 }
 
-impl Wanted {
+impl NormalizedVenueQuery {
     /// Whether a venue matches the query. The index only narrows the candidates down.
-    pub(crate) fn fits(&self, venue: &Venue) -> bool {
-        let holds = |text: Option<&str>, part: &str| text.is_some_and(|text| folded(text).contains(part));
+    pub(crate) fn matches(&self, venue: &Venue) -> bool {
+        let holds = |text: Option<&str>, part: &str| text.is_some_and(|text| fold_case(text).contains(part));
         let says = |term: &String| {
             let texts = [Some(&*venue.name), venue.description.as_deref(), Some(&*venue.category)];
             texts.into_iter().any(|text| holds(text, term))
@@ -173,12 +173,12 @@ impl Wanted {
 
 impl Venue {
     /// The rank in reverse, so that the highest sorts first and none sorts last.
-    pub(crate) fn below(&self) -> i64 {
+    pub(crate) fn reverse_rank(&self) -> i64 {
         self.priority_rank.map_or(i64::MAX, |rank| !rank)
     }
 
     /// The sort key of a venue.
-    pub(crate) fn place(&self) -> (i64, &str, &str) {
-        (self.below(), &self.name, &self.id)
+    pub(crate) fn sort_key(&self) -> (i64, &str, &str) {
+        (self.reverse_rank(), &self.name, &self.id)
     }
 }

@@ -1,15 +1,15 @@
 //! The ledger, in memory: every query walks through everything.
 
 mod billing;
-mod others;
+mod subscriptions_networks;
 
 use super::MemoryLog;
 use crate::ledger::{
-    Batch, Bookable, Booking, BookingMove, BookingQuery, BookingStatus, ImportError, Imported, Interaction,
-    InteractionQuery, Ledger, NetworkRecord, NewBooking, NewUsage, Payment, Refusal, Slot, Subscription, Usage, Venue,
-    VenueListing, VenueName, VenueQuery,
+    Batch, BookableVenue, Booking, BookingQuery, BookingStatus, BookingTransition, ImportCounts, ImportError,
+    Interaction, InteractionQuery, Ledger, LedgerError, NetworkRecord, NewBooking, NewUsage, Payment, Slot,
+    Subscription, Usage, Venue, VenueListing, VenueQuery, VenueRef,
 };
-use crate::{Answer, Effect};
+use crate::{Effect, StoreFuture};
 use sabir_proto::{TaskId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// All rows of the ledger.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct LedgerState {
     venues: BTreeMap<String, Venue>,
     /// By the id of the venue, then their own.
     slots: BTreeMap<(String, String), Slot>,
@@ -33,11 +33,11 @@ pub(super) struct Rows {
 }
 
 /// Undoes one effect.
-type Undo = Box<dyn FnOnce(&mut Rows)>;
+type Undo = Box<dyn FnOnce(&mut LedgerState)>;
 
-impl Rows {
+impl LedgerState {
     /// Applies all effects of a step, or none.
-    pub(super) fn apply(&mut self, task: TaskId, effects: Vec<Effect>) -> Result<(), Refusal> {
+    pub(super) fn apply(&mut self, task: TaskId, effects: Vec<Effect>) -> Result<(), LedgerError> {
         let mut done = Vec::new();
         for effect in effects {
             let outcome = match effect {
@@ -60,24 +60,25 @@ impl Rows {
         Ok(())
     }
 
-    fn book(&mut self, id: TaskId, new: NewBooking, done: &mut Vec<Undo>) -> Result<(), Refusal> {
-        let NewBooking { booked, status, at, held_until, usage, interaction } = new;
+    fn book(&mut self, id: TaskId, new: NewBooking, done: &mut Vec<Undo>) -> Result<(), LedgerError> {
+        let NewBooking { details: booked, status, at, held_until, usage, interaction } = new;
         if !self.venues.get(&booked.venue).is_some_and(|venue| venue.active) {
-            return Err(Refusal::NoVenue);
+            return Err(LedgerError::NoVenue);
         }
         if self.bookings.contains_key(&id) {
             // A task makes one booking.
-            return Err(Refusal::BookingMoved);
+            return Err(LedgerError::BookingMoved);
         }
         if let Some(slot) = &booked.slot {
             let at = (booked.venue.clone(), slot.clone());
-            let slot = self.slots.get_mut(&at).filter(|slot| slot.taken < slot.capacity).ok_or(Refusal::NoSlot)?;
+            let slot = self.slots.get_mut(&at).filter(|slot| slot.taken < slot.capacity).ok_or(LedgerError::NoSlot)?;
             slot.taken += 1;
             done.push(Box::new(move |rows| rows.release(&at)));
         }
         let key = booked.key.clone();
         let was_held = status == BookingStatus::PendingPayment;
-        let booking = Booking { id, booked, status, created_at: at, was_held, held_until, moves: Vec::new() };
+        let booking =
+            Booking { id, details: booked, status, created_at: at, was_held, held_until, transitions: Vec::new() };
         self.bookings.insert(id, booking);
         done.push(Box::new(move |rows| drop(rows.bookings.remove(&id))));
         if let Some(usage) = usage {
@@ -96,16 +97,16 @@ impl Rows {
         at: Timestamp,
         usage: Option<NewUsage>,
         done: &mut Vec<Undo>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LedgerError> {
         let booking = self.bookings.get_mut(&id).filter(|booking| booking.status == from);
-        let booking = booking.ok_or(Refusal::BookingMoved)?;
+        let booking = booking.ok_or(LedgerError::BookingMoved)?;
         let before = booking.clone();
         booking.status = to;
         booking.held_until = None;
-        booking.moves.push(BookingMove { to, at: at.millis() });
-        let key = booking.booked.key.clone();
-        if let (BookingStatus::Cancelled, Some(slot)) = (to, &before.booked.slot) {
-            let slot = (before.booked.venue.clone(), slot.clone());
+        booking.transitions.push(BookingTransition { to, at: at.millis() });
+        let key = booking.details.key.clone();
+        if let (BookingStatus::Cancelled, Some(slot)) = (to, &before.details.slot) {
+            let slot = (before.details.venue.clone(), slot.clone());
             self.release(&slot);
             done.push(Box::new(move |rows| rows.slots.get_mut(&slot).into_iter().for_each(|slot| slot.taken += 1)));
         }
@@ -135,8 +136,8 @@ impl Rows {
         done.push(Box::new(|rows| drop(rows.interactions.pop())));
     }
 
-    fn import(&mut self, listings: Vec<VenueListing>) -> Result<Imported, ImportError> {
-        let mut imported = Imported::default();
+    fn import(&mut self, listings: Vec<VenueListing>) -> Result<ImportCounts, ImportError> {
+        let mut imported = ImportCounts::default();
         let mut venues = self.venues.clone();
         let known = |slug: &str| self.venues.values().find(|venue| venue.slug == slug).map(|venue| venue.id.clone());
         let mut listings: Vec<(VenueListing, Option<String>)> =
@@ -179,11 +180,11 @@ impl Rows {
         Ok(imported)
     }
 
-    fn find(&self, name: VenueName<'_>) -> Option<&Venue> {
+    fn find(&self, name: VenueRef<'_>) -> Option<&Venue> {
         self.venues.values().find(|venue| match name {
-            VenueName::Id(id) => venue.id == id,
-            VenueName::Slug(slug) => venue.slug == slug,
-            VenueName::Agent(agent) => venue.agent_id == agent,
+            VenueRef::Id(id) => venue.id == id,
+            VenueRef::Slug(slug) => venue.slug == slug,
+            VenueRef::Agent(agent) => venue.agent_id == agent,
         })
     }
 
@@ -196,34 +197,34 @@ impl Rows {
 }
 
 impl Ledger for MemoryLog {
-    fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError> {
-        Answer::now(self.lock().ledger.import(venues))
+    fn import_venues(&self, venues: Vec<VenueListing>) -> StoreFuture<ImportCounts, ImportError> {
+        StoreFuture::ready(self.lock().ledger.import(venues))
     }
 
-    fn enable_venue(&self, slug: &str, active: bool) -> Answer<bool> {
+    fn enable_venue(&self, slug: &str, active: bool) -> StoreFuture<bool> {
         let mut inner = self.lock();
         let venue = inner.ledger.venues.values_mut().find(|venue| venue.slug == slug);
-        Answer::now(Ok(venue.map(|venue| venue.active = active).is_some()))
+        StoreFuture::ready(Ok(venue.map(|venue| venue.active = active).is_some()))
     }
 
-    fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>> {
-        Answer::now(Ok(self.lock().ledger.find(name).cloned()))
+    fn venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<Venue>> {
+        StoreFuture::ready(Ok(self.lock().ledger.find(name).cloned()))
     }
 
-    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>> {
+    fn bookable_venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<BookableVenue>> {
         let inner = self.lock();
-        let found = inner.ledger.find(name).map(|venue| Bookable {
+        let found = inner.ledger.find(name).map(|venue| BookableVenue {
             venue: Arc::new(venue.clone()),
             slots: Arc::new(inner.ledger.slots_of(&venue.id)),
         });
-        Answer::now(Ok(found))
+        StoreFuture::ready(Ok(found))
     }
 
-    fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>> {
-        let (inner, wanted) = (self.lock(), query.wanted());
-        let mut found: Vec<&Venue> = inner.ledger.venues.values().filter(|venue| wanted.fits(venue)).collect();
-        found.sort_by(|a, b| a.place().cmp(&b.place()));
-        Answer::now(Ok(found.into_iter().take(query.limit).cloned().collect()))
+    fn venues(&self, query: &VenueQuery) -> StoreFuture<Vec<Venue>> {
+        let (inner, wanted) = (self.lock(), query.normalized());
+        let mut found: Vec<&Venue> = inner.ledger.venues.values().filter(|venue| wanted.matches(venue)).collect();
+        found.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        StoreFuture::ready(Ok(found.into_iter().take(query.limit).cloned().collect()))
     }
 
     fn active_venues(&self) -> u64 {
@@ -231,44 +232,44 @@ impl Ledger for MemoryLog {
         u64::try_from(inner.ledger.venues.values().filter(|venue| venue.active).count()).unwrap_or(u64::MAX)
     }
 
-    fn slots(&self, venue: &str) -> Answer<Vec<Slot>> {
-        Answer::now(Ok(self.lock().ledger.slots_of(venue)))
+    fn slots(&self, venue: &str) -> StoreFuture<Vec<Slot>> {
+        StoreFuture::ready(Ok(self.lock().ledger.slots_of(venue)))
     }
 
-    fn booking(&self, id: TaskId) -> Answer<Option<Booking>> {
-        Answer::now(Ok(self.lock().ledger.bookings.get(&id).cloned()))
+    fn booking(&self, id: TaskId) -> StoreFuture<Option<Booking>> {
+        StoreFuture::ready(Ok(self.lock().ledger.bookings.get(&id).cloned()))
     }
 
-    fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>> {
+    fn bookings(&self, query: &BookingQuery) -> StoreFuture<Vec<Booking>> {
         let inner = self.lock();
         let wanted = |booking: &&Booking| {
             query.before.is_none_or(|before| booking.id < before)
-                && query.venue.as_ref().is_none_or(|venue| booking.booked.venue == *venue)
-                && query.key.as_ref().is_none_or(|key| booking.booked.key == *key)
+                && query.venue.as_ref().is_none_or(|venue| booking.details.venue == *venue)
+                && query.key.as_ref().is_none_or(|key| booking.details.key == *key)
                 && query.status.is_none_or(|status| booking.status == status)
         };
-        Answer::now(Ok(inner.ledger.bookings.values().rev().filter(wanted).take(query.limit).cloned().collect()))
+        StoreFuture::ready(Ok(inner.ledger.bookings.values().rev().filter(wanted).take(query.limit).cloned().collect()))
     }
 
-    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>> {
+    fn expired_holds(&self, until: Timestamp, limit: usize) -> StoreFuture<Vec<Booking>> {
         let inner = self.lock();
         let held = |booking: &&Booking| booking.held_until.is_some_and(|held| held <= until);
         let mut found: Vec<Booking> = inner.ledger.bookings.values().filter(held).cloned().collect();
         found.sort_by_key(|booking| booking.held_until);
         found.truncate(limit);
-        Answer::now(Ok(found))
+        StoreFuture::ready(Ok(found))
     }
 
-    fn metered(&self) -> u64 {
+    fn metered_bookings(&self) -> u64 {
         u64::try_from(self.lock().ledger.usage.len()).unwrap_or(u64::MAX)
     }
 
-    fn record(&self, interaction: Interaction) -> bool {
+    fn record_interaction(&self, interaction: Interaction) -> bool {
         self.lock().ledger.interactions.push(interaction);
         true
     }
 
-    fn interactions(&self, query: &InteractionQuery) -> Answer<Vec<Interaction>> {
+    fn interactions(&self, query: &InteractionQuery) -> StoreFuture<Vec<Interaction>> {
         let inner = self.lock();
         let wanted = |one: &&Interaction| {
             query.since.is_none_or(|since| one.received_at >= since.millis())
@@ -277,6 +278,14 @@ impl Ledger for MemoryLog {
                 && query.intent.as_ref().is_none_or(|intent| one.intent == *intent)
                 && query.status.as_ref().is_none_or(|status| one.status == *status)
         };
-        Answer::now(Ok(inner.ledger.interactions.iter().rev().filter(wanted).take(query.limit).cloned().collect()))
+        StoreFuture::ready(Ok(inner
+            .ledger
+            .interactions
+            .iter()
+            .rev()
+            .filter(wanted)
+            .take(query.limit)
+            .cloned()
+            .collect()))
     }
 }

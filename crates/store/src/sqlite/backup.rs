@@ -10,9 +10,9 @@
 //!
 //! Nothing is ever overwritten: a copy takes its name when it is complete, and a store that is replaced is moved aside.
 
-use super::check::{self, Checked, Looked};
+use super::check::{self, CheckProgress, CheckReport};
 use super::guard::SqliteGuard;
-use super::schema::{self, FileLock, Format, beside};
+use super::schema::{self, FileFormat, FileLock, beside};
 use crate::OpenError;
 use std::fs::{self, File};
 use std::io;
@@ -25,24 +25,24 @@ const PARTIAL: &str = ".partial";
 
 /// The result of a backup or a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyReport {
     /// The path of the task log's copy; the guard's is beside it.
     pub path: PathBuf,
     /// The size of both files.
     pub bytes: u64,
     /// The result of checking the copy.
-    pub checked: Checked,
+    pub check_report: CheckReport,
     /// The new path of the store that was there before.
     pub aside: Option<PathBuf>,
 }
 
 /// What a restore does with an existing store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
+pub enum ExistingStore {
     /// The restore fails if there is a store.
-    Nothing,
+    Refuse,
     /// The existing store is kept under its name with this suffix.
-    Aside(String),
+    MoveAside(String),
 }
 
 /// Why there is no copy. What was there before is unchanged.
@@ -56,7 +56,7 @@ pub enum CopyError {
     Damaged {
         path: PathBuf,
         /// The problems that were found.
-        checked: Box<Checked>,
+        checked: Box<CheckReport>,
     },
     /// A store could not be opened.
     #[error(transparent)]
@@ -72,7 +72,7 @@ pub enum CopyError {
 
 /// Copies the store with this task log, and checks the copy. The store may be in use. Damage in it is an error: a copy
 /// that cannot be restored is useless.
-pub fn backup(task_log: &Path, into: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Copied, CopyError> {
+pub fn backup(task_log: &Path, into: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CopyReport, CopyError> {
     let places = [task_log, &SqliteGuard::path_beside(task_log)].map(Path::to_owned);
     copy(&places, into, looked, |_| Ok(None))
 }
@@ -81,14 +81,14 @@ pub fn backup(task_log: &Path, into: &Path, looked: &mut dyn FnMut(Looked)) -> R
 pub fn restore(
     copy_at: &Path,
     task_log: &Path,
-    over: &Over,
-    looked: &mut dyn FnMut(Looked),
-) -> Result<Copied, CopyError> {
+    over: &ExistingStore,
+    looked: &mut dyn FnMut(CheckProgress),
+) -> Result<CopyReport, CopyError> {
     let places = [copy_at, &SqliteGuard::path_beside(copy_at)].map(Path::to_owned);
     let lock = FileLock::take(task_log)?;
     let restored = match over {
-        Over::Nothing => copy(&places, task_log, looked, |_| Ok(None)),
-        Over::Aside(suffix) => copy(&places, task_log, looked, |names| put_aside(names, suffix)),
+        ExistingStore::Refuse => copy(&places, task_log, looked, |_| Ok(None)),
+        ExistingStore::MoveAside(suffix) => copy(&places, task_log, looked, |names| put_aside(names, suffix)),
     };
     drop(lock);
     restored
@@ -98,14 +98,14 @@ pub fn restore(
 fn copy(
     from: &[PathBuf; 2],
     to: &Path,
-    looked: &mut dyn FnMut(Looked),
+    looked: &mut dyn FnMut(CheckProgress),
     make_room: impl FnOnce(&[PathBuf; 2]) -> Result<Option<PathBuf>, CopyError>,
-) -> Result<Copied, CopyError> {
+) -> Result<CopyReport, CopyError> {
     let names = [to.to_owned(), SqliteGuard::path_beside(to)];
-    let partial = Partial::beside(to);
-    let formats: [&Format; 2] = [&schema::TASK_LOG, &schema::GUARD];
+    let partial = PartialCopy::beside(to);
+    let formats: [&FileFormat; 2] = [&schema::TASK_LOG, &schema::GUARD];
     for ((from, format), to) in from.iter().zip(formats).zip(&partial.0) {
-        looked(Looked::Copying(from.clone()));
+        looked(CheckProgress::Copying(from.clone()));
         copy_file(from, format, to)?;
     }
     let checked = check::check(&partial.0[0], looked)?;
@@ -113,7 +113,7 @@ fn copy(
         return Err(CopyError::Damaged { path: from[0].clone(), checked: Box::new(checked) });
     }
     let aside = make_room(&names)?;
-    if let Some(taken) = names.iter().find_map(|name| taken(name)) {
+    if let Some(taken) = names.iter().find_map(|name| first_existing(name)) {
         return Err(CopyError::Exists(taken));
     }
     let mut bytes = 0;
@@ -123,13 +123,13 @@ fn copy(
         fs::rename(partial, name).map_err(|e| write_error(name, &e))?;
     }
     sync_directory(to).map_err(|e| write_error(to, &e))?;
-    Ok(Copied { path: to.into(), bytes, checked, aside })
+    Ok(CopyReport { path: to.into(), bytes, check_report: checked, aside })
 }
 
 /// Temporary copies; those that were not renamed are deleted on drop.
-struct Partial([PathBuf; 2]);
+struct PartialCopy([PathBuf; 2]);
 
-impl Partial {
+impl PartialCopy {
     fn beside(to: &Path) -> Self {
         let task_log = beside(to, PARTIAL);
         let partial = Self([task_log.clone(), SqliteGuard::path_beside(&task_log)]);
@@ -147,13 +147,13 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialCopy {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-fn copy_file(from: &Path, format: &Format, to: &Path) -> Result<(), CopyError> {
+fn copy_file(from: &Path, format: &FileFormat, to: &Path) -> Result<(), CopyError> {
     let connection = schema::open_existing(from, format)?;
     // Created by this program, readable by its owner alone; SQLite fills a file that is empty.
     let file = schema::private().open(to).map_err(|e| write_error(to, &e))?;
@@ -166,17 +166,17 @@ fn copy_file(from: &Path, format: &Format, to: &Path) -> Result<(), CopyError> {
 }
 
 /// The existing file that prevents one of this name.
-fn taken(name: &Path) -> Option<PathBuf> {
+fn first_existing(name: &Path) -> Option<PathBuf> {
     [""].iter().chain(&COMPANIONS).map(|suffix| beside(name, suffix)).find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Renames a store with all its files; returns its new name if there was one. When a rename fails, the earlier ones are
 /// undone.
 fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, CopyError> {
-    if let Some(taken) = names.iter().find_map(|name| taken(&beside(name, suffix))) {
+    if let Some(taken) = names.iter().find_map(|name| first_existing(&beside(name, suffix))) {
         return Err(CopyError::Exists(taken));
     }
-    names.iter().for_each(|name| empty_log(name));
+    names.iter().for_each(|name| checkpoint_log(name));
     let mut done: Vec<(PathBuf, PathBuf)> = Vec::new();
     for name in names {
         // The file last. A process that finds the file without its log sees an older store; one that finds a log
@@ -204,7 +204,7 @@ fn put_aside(names: &[PathBuf; 2], suffix: &str) -> Result<Option<PathBuf>, Copy
 
 /// Moves the content of a write-ahead log into its file, so that a crash cannot separate them. A store that is moved
 /// aside may be damaged, and then both are moved as they are.
-fn empty_log(file: &Path) {
+fn checkpoint_log(file: &Path) {
     if !file.exists() {
         return;
     }
@@ -231,7 +231,7 @@ mod tests {
     use rusqlite::Connection;
 
     /// A file whose latest commit is in its write-ahead log, as a killed process leaves it.
-    fn killed(directory: &Path, name: &str) -> PathBuf {
+    fn store_after_kill(directory: &Path, name: &str) -> PathBuf {
         let (made, left) = (directory.join(format!("made-{name}")), directory.join(name));
         let connection = Connection::open(&made).unwrap();
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
@@ -252,10 +252,10 @@ mod tests {
     #[test]
     fn what_is_put_aside_is_whole_without_its_log() {
         let home = directory("whole");
-        let names = [killed(&home, "a.db"), killed(&home, "a.db.guard")];
+        let names = [store_after_kill(&home, "a.db"), store_after_kill(&home, "a.db.guard")];
         assert_eq!(put_aside(&names, ".before").unwrap(), Some(home.join("a.db.before")));
         for name in names {
-            assert!(taken(&name).is_none());
+            assert!(first_existing(&name).is_none());
             let aside = beside(&name, ".before");
             let log = fs::metadata(beside(&aside, "-wal")).map_or(0, |log| log.len());
             assert_eq!(log, 0, "a crash between the two renames parts nothing");
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn who_cannot_put_all_of_it_aside_leaves_all_of_it() {
         let home = directory("undone");
-        let names = [killed(&home, "a.db"), killed(&home, "a.db.guard")];
+        let names = [store_after_kill(&home, "a.db"), store_after_kill(&home, "a.db.guard")];
         fs::write(beside(&names[1], ".before"), "in the way").unwrap();
         assert!(matches!(put_aside(&names, ".before"), Err(CopyError::Exists(_))));
         assert!(names.iter().all(|name| name.exists()), "also the first of them");

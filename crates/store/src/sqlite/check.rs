@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 /// Problems that are listed; more are only counted.
 pub const PROBLEMS_MAX: usize = 100;
 /// Tasks between two progress reports.
-const TELL_EVERY: u64 = 10_000;
+const PROGRESS_EVERY: u64 = 10_000;
 
 /// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// The number of tasks that were read.
     pub tasks: u64,
     /// The number of their events.
@@ -39,13 +39,13 @@ pub struct Checked {
     pub more: u64,
 }
 
-impl Checked {
+impl CheckReport {
     /// Whether no problem was found.
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty()
     }
 
-    fn wrong(&mut self, what: String) {
+    fn add_problem(&mut self, what: String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(what);
         } else {
@@ -56,7 +56,7 @@ impl Checked {
 
 /// The progress of a check or a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Looked {
+pub enum CheckProgress {
     /// This file is being copied.
     Copying(PathBuf),
     /// The pages of this file are being read.
@@ -68,9 +68,9 @@ pub enum Looked {
 }
 
 /// Checks the store with this task log. An error means that a file cannot be checked at all.
-pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked, OpenError> {
+pub fn check(task_log: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport, OpenError> {
     let guard = SqliteGuard::path_beside(task_log);
-    let mut checked = Checked::default();
+    let mut checked = CheckReport::default();
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
     let fail = |path: &Path| {
         let path = path.to_owned();
@@ -79,47 +79,54 @@ pub fn check(task_log: &Path, looked: &mut dyn FnMut(Looked)) -> Result<Checked,
             _ => OpenError::Io { path, reason: e.to_string() },
         }
     };
-    looked(Looked::Pages(task_log.into()));
+    looked(CheckProgress::Pages(task_log.into()));
     if pages(&connection, task_log, &mut checked).map_err(fail(task_log))? {
         // Where pages are damaged, every row would be reported.
         rows(&connection, &mut checked, looked).map_err(fail(task_log))?;
     }
     let connection = schema::open_existing(&guard, &schema::GUARD)?;
-    looked(Looked::Pages(guard.clone()));
+    looked(CheckProgress::Pages(guard.clone()));
     if pages(&connection, &guard, &mut checked).map_err(fail(&guard))? {
-        looked(Looked::Audit);
+        looked(CheckProgress::Audit);
         let verified = audit::verify(&connection, None).map_err(fail(&guard))?;
         checked.audit = verified.entries;
-        if let Some(broken) = verified.broken {
-            checked.wrong(format!("the audit is broken: {broken}"));
+        if let Some(broken) = verified.first_break {
+            checked.add_problem(format!("the audit is broken: {broken}"));
         }
         let sql = "SELECT id FROM key_use WHERE id NOT IN (SELECT id FROM api_key)";
-        texts(&connection, sql, &mut checked, "a use of a key that is not there:").map_err(fail(&guard))?;
+        report_texts(&connection, sql, &mut checked, "a use of a key that is not there:").map_err(fail(&guard))?;
     }
     Ok(checked)
 }
 
 /// Runs SQLite's own check; true if it found nothing.
-fn pages(connection: &Connection, path: &Path, checked: &mut Checked) -> rusqlite::Result<bool> {
+fn pages(connection: &Connection, path: &Path, checked: &mut CheckReport) -> rusqlite::Result<bool> {
     let before = checked.problems.len();
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({PROBLEMS_MAX})"))?;
     let mut said = statement.query([])?;
     while let Some(row) = said.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
-            checked.wrong(format!("{}: {line}", path.display()));
+            checked.add_problem(format!("{}: {line}", path.display()));
         }
     }
     let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
     let mut said = statement.query([])?;
     while let Some(row) = said.next()? {
         let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-        checked.wrong(format!("{}: a row of {table} belongs to a row of {parent} that is not there", path.display()));
+        checked.add_problem(format!(
+            "{}: a row of {table} belongs to a row of {parent} that is not there",
+            path.display()
+        ));
     }
     Ok(checked.problems.len() == before)
 }
 
-fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked)) -> rusqlite::Result<()> {
+fn rows(
+    connection: &Connection,
+    checked: &mut CheckReport,
+    looked: &mut dyn FnMut(CheckProgress),
+) -> rusqlite::Result<()> {
     let view = connection.unchecked_transaction()?;
     tasks(&view, checked, looked)?;
     counters(&view, checked)?;
@@ -145,19 +152,19 @@ fn rows(connection: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(L
         );
         let orphans: i64 = view.query_row(&sql, [], |row| row.get(0))?;
         if orphans > 0 {
-            checked.wrong(format!("{orphans} rows of {table} belong to tasks that are not there"));
+            checked.add_problem(format!("{orphans} rows of {table} belong to tasks that are not there"));
         }
     }
     let sql = "SELECT count(*) FROM task WHERE child = 1 AND NOT EXISTS (SELECT 1 FROM kin WHERE kin.k = task.k)";
     let lost: i64 = view.query_row(sql, [], |row| row.get(0))?;
     if lost > 0 {
-        checked.wrong(format!("{lost} tasks are another task's, and it is not said whose"));
+        checked.add_problem(format!("{lost} tasks are another task's, and it is not said whose"));
     }
     Ok(())
 }
 
 /// Checks every task with its events.
-fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked)) -> rusqlite::Result<()> {
+fn tasks(view: &Connection, checked: &mut CheckReport, looked: &mut dyn FnMut(CheckProgress)) -> rusqlite::Result<()> {
     let count = |sql: &str| view.query_row(sql, [], |row| row.get::<_, i64>(0));
     let of = u64::try_from(count("SELECT count(*) FROM task")?).unwrap_or(0);
     let latest = count("SELECT ifnull(max(number), -1) FROM latest")?;
@@ -169,24 +176,24 @@ fn tasks(view: &Connection, checked: &mut Checked, looked: &mut dyn FnMut(Looked
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id = task_id(row.get(0)?, row.get(1).unwrap_or_default());
-        let problems = match Kept::read(view, row, latest) {
+        let problems = match TaskRows::read(view, row, latest) {
             Ok(kept) => kept.problems(&mut checked.events),
             Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error),
             // A column has a value of another type than this program writes.
             Err(error) => vec![format!("its rows cannot be read: {error}")],
         };
-        problems.into_iter().for_each(|problem| checked.wrong(format!("task {id}: {problem}")));
+        problems.into_iter().for_each(|problem| checked.add_problem(format!("task {id}: {problem}")));
         checked.tasks += 1;
-        if checked.tasks.is_multiple_of(TELL_EVERY) {
-            looked(Looked::Tasks(checked.tasks, of));
+        if checked.tasks.is_multiple_of(PROGRESS_EVERY) {
+            looked(CheckProgress::Tasks(checked.tasks, of));
         }
     }
-    looked(Looked::Tasks(checked.tasks, of));
+    looked(CheckProgress::Tasks(checked.tasks, of));
     Ok(())
 }
 
 /// A task as its rows have it.
-struct Kept {
+struct TaskRows {
     id: sabir_proto::TaskId,
     state: Option<TaskState>,
     head: Seq,
@@ -196,10 +203,10 @@ struct Kept {
     /// Whether the events are in the task's own row.
     is_one_row: bool,
     /// A text for every simple check that failed.
-    odd: Vec<&'static str>,
+    oddities: Vec<&'static str>,
 }
 
-impl Kept {
+impl TaskRows {
     fn read(view: &Connection, row: &Row<'_>, latest: i64) -> rusqlite::Result<Self> {
         let k: i64 = row.get(0)?;
         let state = reader::state(row.get(2)?).ok();
@@ -233,12 +240,12 @@ impl Kept {
             (is_one_row && steps.len() > 1, "it has events in its row and beside it"),
         ];
         let odd = odd.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)).collect();
-        Ok(Self { id: task_id(k, row.get(1)?), state, head, body, steps, is_one_row, odd })
+        Ok(Self { id: task_id(k, row.get(1)?), state, head, body, steps, is_one_row, oddities: odd })
     }
 
     /// The problems of the task.
     fn problems(self, events: &mut u64) -> Vec<String> {
-        let mut problems: Vec<String> = self.odd.iter().map(|&word| word.to_owned()).collect();
+        let mut problems: Vec<String> = self.oddities.iter().map(|&word| word.to_owned()).collect();
         match self.body.as_ref().map(|body| body.as_ref().ok().and_then(FrozenTask::thaw)) {
             None => {}
             Some(None) => problems.push("its text cannot be read".into()),
@@ -289,7 +296,7 @@ impl Kept {
     }
 }
 
-fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+fn counters(view: &Connection, checked: &mut CheckReport) -> rusqlite::Result<()> {
     let sql = "SELECT scope, state, sum(counted), sum(told) FROM (
                    SELECT scope, state, count(*) AS counted, 0 AS told FROM task GROUP BY scope, state
                    UNION ALL SELECT scope, state, 0, n FROM counter
@@ -298,23 +305,23 @@ fn counters(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (scope, state, counted, told): (i64, i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-        checked.wrong(format!("owner {scope} has {counted} tasks in state {state}, the counter says {told}"));
+        checked.add_problem(format!("owner {scope} has {counted} tasks in state {state}, the counter says {told}"));
     }
     for wrong in stored_bytes::wrong_counts(view)? {
-        checked.wrong(wrong);
+        checked.add_problem(wrong);
     }
     Ok(())
 }
 
 /// Checks push configurations and their deliveries.
-fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+fn deliveries(view: &Connection, checked: &mut CheckReport) -> rusqlite::Result<()> {
     let mut statement = view.prepare("SELECT c.k, t.salt, c.id, c.json FROM push_config c JOIN task t ON t.k = c.k")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (task, config): (_, String) = (task_id(row.get(0)?, row.get(1)?), row.get(2)?);
         let json = row.get_ref(3)?.as_bytes().unwrap_or_default();
         if PushConfig::from_json(json).is_none_or(|read| read.id.as_deref() != Some(&*config)) {
-            checked.wrong(format!("task {task}: its push configuration {config} cannot be read"));
+            checked.add_problem(format!("task {task}: its push configuration {config} cannot be read"));
         }
     }
     let head = "CASE WHEN t.body IS NULL
@@ -344,14 +351,14 @@ fn deliveries(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> 
     ] {
         let mut statement = view.prepare(&sql)?;
         for number in statement.query_map([], |row| row.get::<_, i64>(0))? {
-            checked.wrong(format!("letter {} {wrong}", number?));
+            checked.add_problem(format!("letter {} {wrong}", number?));
         }
     }
     Ok(())
 }
 
 /// Checks the ledger: bookings, usage and batches agree.
-fn ledger(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
+fn ledger(view: &Connection, checked: &mut CheckReport) -> rusqlite::Result<()> {
     let real = r#"(held = 0 OR moves LIKE '%"to":"pending"%')"#;
     let id = "printf('%08x-%04x-7%03x-%04x-%012x', k >> 31, (k >> 15) & 65535, (k & 32767) >> 3,
                      32768 | ((k & 7) << 11) | (salt >> 48), salt & 281474976710655)";
@@ -399,17 +406,17 @@ fn ledger(view: &Connection, checked: &mut Checked) -> rusqlite::Result<()> {
             format!("SELECT {id} FROM payment WHERE books = 1 AND k NOT IN (SELECT k FROM booking)"),
         ),
     ] {
-        texts(view, &sql, checked, what)?;
+        report_texts(view, &sql, checked, what)?;
     }
     Ok(())
 }
 
 /// Reports every text that a query returns as a problem.
-fn texts(connection: &Connection, sql: &str, checked: &mut Checked, what: &str) -> rusqlite::Result<()> {
+fn report_texts(connection: &Connection, sql: &str, checked: &mut CheckReport, what: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let found = statement.query_map([], |row| row.get::<_, String>(0))?;
     for one in found {
-        checked.wrong(format!("{what} {}", one?));
+        checked.add_problem(format!("{what} {}", one?));
     }
     Ok(())
 }

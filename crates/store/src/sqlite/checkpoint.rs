@@ -8,7 +8,7 @@
 //! It cannot start over while a reader uses it, and a backup or a check of the whole file reads for minutes. The writer
 //! must not wait for them: they get a moment, and if that is not enough the log grows until they are done.
 
-use super::{Shared, lock};
+use super::{StoreState, lock};
 use crate::OpenError;
 use rusqlite::Connection;
 use std::path::Path;
@@ -30,22 +30,22 @@ const READERS_TIME_MAX: Duration = Duration::from_millis(20);
 const ROUNDS_SKIPPED_MAX: u32 = 200;
 
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(super) struct Checkpointer {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Checkpoints {
-    pub(super) fn start(path: &Path, shared: Arc<Shared>) -> Result<Self, OpenError> {
+impl Checkpointer {
+    pub(super) fn start(path: &Path, shared: Arc<StoreState>) -> Result<Self, OpenError> {
         let fail = |reason: String| OpenError::Io { path: path.into(), reason };
         let connection = Connection::open(path).map_err(|e| fail(e.to_string()))?;
         connection.busy_timeout(READERS_TIME_MAX).map_err(|e| fail(e.to_string()))?;
         let (stop, stopped) = channel::<()>();
         let run = move || {
-            let (mut moved, mut restarts) = (0, Restarts::default());
+            let (mut moved, mut restarts) = (0, RestartBackoff::default());
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 // Both counters only rise, so their sum tells whether either has.
-                let written = shared.commit.load(Ordering::Acquire) + shared.noted.load(Ordering::Acquire);
+                let written = shared.commit.load(Ordering::Acquire) + shared.unsynced_commits.load(Ordering::Acquire);
                 if written == moved {
                     continue;
                 }
@@ -62,14 +62,14 @@ impl Checkpoints {
 
 /// When the log may be restarted.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Restarts {
+struct RestartBackoff {
     /// Rounds that are still to be skipped.
     skip: u32,
     /// Rounds that were skipped last time.
     skipped: u32,
 }
 
-impl Restarts {
+impl RestartBackoff {
     fn is_due(&mut self) -> bool {
         let due = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
@@ -77,24 +77,24 @@ impl Restarts {
     }
 
     /// Stores whether a reader blocked the restart.
-    fn tried(&mut self, busy: bool) {
+    fn record_attempt(&mut self, busy: bool) {
         self.skipped = if busy { (self.skipped * 2).clamp(1, ROUNDS_SKIPPED_MAX) } else { 0 };
         self.skip = self.skipped;
     }
 }
 
-fn checkpoint(connection: &Connection, shared: &Shared, restarts: &mut Restarts) -> rusqlite::Result<()> {
+fn checkpoint(connection: &Connection, shared: &StoreState, restarts: &mut RestartBackoff) -> rusqlite::Result<()> {
     let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if frames > FRAMES_MAX && restarts.is_due() {
         // This waits for the write lock here, and not in SQLite, which retries only ten times a second and under load
         // never finds a gap between two groups.
-        let _turn = lock(&shared.turn);
-        restarts.tried(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?);
+        let _turn = lock(&shared.write_lock);
+        restarts.record_attempt(connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?);
     }
     Ok(())
 }
 
-impl Drop for Checkpoints {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -131,7 +131,7 @@ mod tests {
         grow();
         let connection = Connection::open(&path).unwrap();
         connection.busy_timeout(READERS_TIME_MAX).unwrap();
-        let (shared, mut restarts) = (Shared::default(), Restarts::default());
+        let (shared, mut restarts) = (StoreState::default(), RestartBackoff::default());
         let began = Instant::now();
         for _ in 0..64 {
             checkpoint(&connection, &shared, &mut restarts).unwrap();
@@ -140,8 +140,8 @@ mod tests {
         assert!(took < Duration::from_secs(2), "{took:?}: seven tries of 20 ms, and not one of five seconds");
         assert!(restarts.skipped > 0);
         drop(view);
-        restarts = Restarts::default();
+        restarts = RestartBackoff::default();
         checkpoint(&connection, &shared, &mut restarts).unwrap();
-        assert_eq!(restarts, Restarts::default(), "it starts over once nobody reads");
+        assert_eq!(restarts, RestartBackoff::default(), "it starts over once nobody reads");
     }
 }

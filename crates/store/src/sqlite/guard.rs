@@ -15,29 +15,30 @@
 //! The server that holds the task log's lock writes replay marks and quotas. Both would stay exact with more than one
 //! server on the file; sliding windows would not, for they are each process's own.
 
+mod agent_registry;
 pub(super) mod audit;
-mod directory;
+mod key_cache;
 mod keys;
 mod organisations;
 mod queue;
 mod quota;
-mod registry;
 mod replay;
 #[cfg(test)]
 mod tests;
 
-use super::{Options, Writing, lock, schema};
-use crate::audit::Pending;
-use crate::counters::{Day, Sliding};
-use crate::replay::{Marks, mark};
+use super::{Options, WriterMode, lock, schema};
+use crate::audit::PendingRefusals;
+use crate::counters::{Day, SlidingWindows};
+use crate::replay::{ReplayMarks, replay_mark};
 use crate::{
-    Answer, ApiKey, Audit, By, ChangeError, Counters, Digest, Domain, Enlisted, Hash, Hit, Imprint, KeptCard, KeyId,
-    KeyTerms, Keys, Known, Linked, Notice, Noticed, OpenError, Organisation, Organisations, Record, Registry,
-    ReplayGuard, SecretRef, Seen, Spent, Standing, StoreError, Verified, Window,
+    AgentRegistry, ApiKey, Audit, AuditActor, AuditRecord, CardChange, CardObservation, ChainPosition,
+    ChainVerification, ChangeError, Counters, Digest, Domain, Hash, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys,
+    LinkedEntry, OpenError, Organisation, Organisations, QuotaDecision, RateDecision, RateWindow, RegisteredAgent,
+    ReplayGuard, ReplayVerdict, SecretRef, StoreError, StoreFuture, StoredCard,
 };
-use directory::{Directory, Uses, Watch};
-use queue::{Queue, Task, Weight, Writer};
-use quota::{Exhausted, Lots};
+use key_cache::{KeyCache, KeyCacheRefresher, PendingKeyUses};
+use queue::{FnJob, GuardQueue, GuardWriter, JobWeight};
+use quota::{ExhaustedQuotas, QuotaReservations};
 use rusqlite::Connection;
 use sabir_proto::{AgentName, Timestamp};
 use std::path::{Path, PathBuf};
@@ -47,20 +48,20 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct SqliteGuard {
     path: PathBuf,
-    directory: Arc<Directory>,
-    uses: Arc<Uses>,
-    marks: Arc<Mutex<Marks>>,
-    sliding: Sliding,
-    exhausted: Arc<Exhausted>,
-    lots: Arc<Lots>,
-    pending: Arc<Mutex<Pending>>,
-    writing: Backend,
+    key_cache: Arc<KeyCache>,
+    uses: Arc<PendingKeyUses>,
+    marks: Arc<Mutex<ReplayMarks>>,
+    sliding: SlidingWindows,
+    exhausted: Arc<ExhaustedQuotas>,
+    reservations: Arc<QuotaReservations>,
+    pending: Arc<Mutex<PendingRefusals>>,
+    backend: GuardBackend,
 }
 
 #[derive(Debug)]
-enum Backend {
-    Threaded { watch: Option<Watch>, queue: Arc<Queue> },
-    Inline(Mutex<Writer>),
+enum GuardBackend {
+    Threaded { watch: Option<KeyCacheRefresher>, queue: Arc<GuardQueue> },
+    Inline(Mutex<GuardWriter>),
 }
 
 impl SqliteGuard {
@@ -71,34 +72,45 @@ impl SqliteGuard {
 
     /// Opens the file, creating it if there is none. A file that is damaged, newer or foreign is left as it is.
     ///
-    /// With [`Writing::Threaded`] it has a writer and a refresher thread of its own, for servers. With
-    /// [`Writing::Inline`] every change is written by its caller and every lookup reads the file, for a command that
+    /// With [`WriterMode::Threaded`] it has a writer and a refresher thread of its own, for servers. With
+    /// [`WriterMode::Inline`] every change is written by its caller and every lookup reads the file, for a command that
     /// makes one change and ends; refusals are then written with the next record, or when the store is closed.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let Options { durability, writing, metrics, .. } = options;
+        let Options { durability, writer_mode: writing, metrics, .. } = options;
         let connection = queue::open(path, durability)?;
         let fail = |e: rusqlite::Error| open_error(path, &e);
-        let directory = Arc::new(Directory::new());
-        directory.look(&connection).map_err(fail)?;
+        let directory = Arc::new(KeyCache::new());
+        directory.refresh(&connection).map_err(fail)?;
         // A command checks no replay marks, and if it did the file would decide.
         let marks = match writing {
-            Writing::Threaded => replay::load(&connection).map_err(fail)?,
-            Writing::Inline => Marks::default(),
+            WriterMode::Threaded => replay::load(&connection).map_err(fail)?,
+            WriterMode::Inline => ReplayMarks::default(),
         };
         let marks = Arc::new(Mutex::new(marks));
-        let (uses, exhausted, pending) = (Arc::<Uses>::default(), Arc::default(), Arc::<Mutex<Pending>>::default());
-        let writer = Writer::new((path, connection), durability, metrics, (pending.clone(), directory.clone()));
+        let (uses, exhausted, pending) =
+            (Arc::<PendingKeyUses>::default(), Arc::default(), Arc::<Mutex<PendingRefusals>>::default());
+        let writer = GuardWriter::new((path, connection), durability, metrics, (pending.clone(), directory.clone()));
         let writing = match writing {
-            Writing::Inline => Backend::Inline(Mutex::new(writer)),
-            Writing::Threaded => {
+            WriterMode::Inline => GuardBackend::Inline(Mutex::new(writer)),
+            WriterMode::Threaded => {
                 let io = |e: std::io::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
-                let queue = Arc::new(Queue::start(writer).map_err(io)?);
-                let watch = Some(Watch::start(path, directory.clone(), uses.clone(), queue.clone())?);
-                Backend::Threaded { watch, queue }
+                let queue = Arc::new(GuardQueue::start(writer).map_err(io)?);
+                let watch = Some(KeyCacheRefresher::start(path, directory.clone(), uses.clone(), queue.clone())?);
+                GuardBackend::Threaded { watch, queue }
             }
         };
-        let (sliding, lots) = (Sliding::default(), Arc::default());
-        Ok(Self { path: path.into(), directory, uses, marks, sliding, exhausted, lots, pending, writing })
+        let (sliding, lots) = (SlidingWindows::default(), Arc::default());
+        Ok(Self {
+            path: path.into(),
+            key_cache: directory,
+            uses,
+            marks,
+            sliding,
+            exhausted,
+            reservations: lots,
+            pending,
+            backend: writing,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -107,20 +119,20 @@ impl SqliteGuard {
 
     /// Limits the file to this many pages, so that tests can fill the disk.
     pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => {
+        match &self.backend {
+            GuardBackend::Threaded { queue, .. } => {
                 queue.set_pages_max(pages);
                 Ok(())
             }
-            Backend::Inline(writer) => lock(writer).set_pages_max(pages),
+            GuardBackend::Inline(writer) => lock(writer).set_pages_max(pages),
         }
     }
 
     fn write<T, E>(
         &self,
-        weight: Weight,
+        weight: JobWeight,
         work: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
-    ) -> Answer<T, E>
+    ) -> StoreFuture<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
@@ -130,18 +142,18 @@ impl SqliteGuard {
 
     fn write_then<T, E>(
         &self,
-        weight: Weight,
+        weight: JobWeight,
         work: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
         after: impl FnOnce(&Result<T, E>) + Send + 'static,
-    ) -> Answer<T, E>
+    ) -> StoreFuture<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Task::new(weight, work, after);
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.push(Box::new(task)),
-            Backend::Inline(writer) => lock(writer).commit(vec![Box::new(task)], false),
+        let (task, answer) = FnJob::new(weight, work, after);
+        match &self.backend {
+            GuardBackend::Threaded { queue, .. } => queue.push(Box::new(task)),
+            GuardBackend::Inline(writer) => lock(writer).commit(vec![Box::new(task)], false),
         }
         answer
     }
@@ -154,10 +166,10 @@ impl SqliteGuard {
     }
 
     /// Refreshes the cache before a lookup in inline mode, where no thread does it.
-    fn look_if_alone(&self) -> Result<(), StoreError> {
-        match &self.writing {
-            Backend::Threaded { .. } => Ok(()),
-            Backend::Inline(_) => self.read(|connection| self.directory.look(connection)),
+    fn refresh_if_inline(&self) -> Result<(), StoreError> {
+        match &self.backend {
+            GuardBackend::Threaded { .. } => Ok(()),
+            GuardBackend::Inline(_) => self.read(|connection| self.key_cache.refresh(connection)),
         }
     }
 }
@@ -165,14 +177,14 @@ impl SqliteGuard {
 /// Writes the recorded uses of keys before the store is closed.
 impl Drop for SqliteGuard {
     fn drop(&mut self) {
-        match &mut self.writing {
-            Backend::Threaded { watch, queue } => {
+        match &mut self.backend {
+            GuardBackend::Threaded { watch, queue } => {
                 drop(watch.take());
-                if let Some(job) = self.uses.job() {
+                if let Some(job) = self.uses.write_job() {
                     queue.push(job);
                 }
             }
-            Backend::Inline(writer) => lock(writer).commit(self.uses.job().into_iter().collect(), true),
+            GuardBackend::Inline(writer) => lock(writer).commit(self.uses.write_job().into_iter().collect(), true),
         }
     }
 }
@@ -194,26 +206,32 @@ fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {
 }
 
 impl Keys for SqliteGuard {
-    fn find(&self, hash: &Hash, now: Timestamp) -> Result<Standing, StoreError> {
-        self.look_if_alone()?;
-        self.directory.ask(|book| Standing::of(book.keys.get(hash), hash, now))
+    fn find(&self, hash: &Hash, now: Timestamp) -> Result<KeyStatus, StoreError> {
+        self.refresh_if_inline()?;
+        self.key_cache.read(|book| KeyStatus::of(book.keys.get(hash), hash, now))
     }
 
     fn get(&self, id: &KeyId) -> Result<Option<Arc<ApiKey>>, StoreError> {
-        self.look_if_alone()?;
-        self.directory.ask(|book| book.ids.get(id).cloned())
+        self.refresh_if_inline()?;
+        self.key_cache.read(|book| book.ids.get(id).cloned())
     }
 
     fn refresh(&self) -> Result<(), StoreError> {
-        self.read(|connection| self.directory.look(connection))
+        self.read(|connection| self.key_cache.refresh(connection))
     }
 
-    fn create(&self, id: KeyId, imprint: Imprint, terms: KeyTerms, by: By) -> Answer<ApiKey, ChangeError> {
+    fn create(
+        &self,
+        id: KeyId,
+        imprint: KeyFingerprint,
+        terms: KeyTerms,
+        by: AuditActor,
+    ) -> StoreFuture<ApiKey, ChangeError> {
         let key = ApiKey::new(id, imprint, terms, by.at);
-        self.write(Weight::Audited, move |connection| keys::create(connection, key, &by))
+        self.write(JobWeight::Audited, move |connection| keys::create(connection, key, &by))
     }
 
-    fn list(&self) -> Answer<Vec<ApiKey>> {
+    fn list(&self) -> StoreFuture<Vec<ApiKey>> {
         let listed = self.read(keys::read).and_then(|keys| {
             keys.into_iter()
                 .map(|key| {
@@ -223,95 +241,122 @@ impl Keys for SqliteGuard {
                 })
                 .collect()
         });
-        Answer::now(listed)
+        StoreFuture::ready(listed)
     }
 
-    fn revoke(&self, id: KeyId, by: By) -> Answer<ApiKey, ChangeError> {
-        self.write(Weight::Audited, move |connection| keys::revoke(connection, &id, &by))
+    fn revoke(&self, id: KeyId, by: AuditActor) -> StoreFuture<ApiKey, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| keys::revoke(connection, &id, &by))
     }
 
-    fn rotate(&self, id: KeyId, imprint: Imprint, old_until: Timestamp, by: By) -> Answer<ApiKey, ChangeError> {
-        self.write(Weight::Audited, move |connection| keys::rotate(connection, &id, imprint, old_until, &by))
+    fn rotate(
+        &self,
+        id: KeyId,
+        imprint: KeyFingerprint,
+        old_until: Timestamp,
+        by: AuditActor,
+    ) -> StoreFuture<ApiKey, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| keys::rotate(connection, &id, imprint, old_until, &by))
     }
 
-    fn used(&self, id: &KeyId, at: Timestamp) {
-        self.uses.note(id, at);
+    fn record_use(&self, id: &KeyId, at: Timestamp) {
+        self.uses.insert(id, at);
     }
 }
 
 impl Organisations for SqliteGuard {
     fn organisation(&self, domain: &str) -> Result<Option<Arc<Organisation>>, StoreError> {
-        self.look_if_alone()?;
+        self.refresh_if_inline()?;
         let domain = Domain::parse(domain);
-        self.directory.ask(|book| book.organisations.get(&domain?).cloned())
+        self.key_cache.read(|book| book.organisations.get(&domain?).cloned())
     }
 
-    fn add(&self, domain: Domain, secret: SecretRef, by: By) -> Answer<Option<Organisation>, ChangeError> {
+    fn add(&self, domain: Domain, secret: SecretRef, by: AuditActor) -> StoreFuture<Option<Organisation>, ChangeError> {
         let new = Organisation { domain, secret, added_at: by.at };
-        self.write(Weight::Audited, move |connection| organisations::add(connection, &new, &by))
+        self.write(JobWeight::Audited, move |connection| organisations::add(connection, &new, &by))
     }
 
-    fn organisations(&self) -> Answer<Vec<Organisation>> {
+    fn organisations(&self) -> StoreFuture<Vec<Organisation>> {
         let listed = self.read(organisations::read);
-        Answer::now(listed.and_then(|all| all.into_iter().map(|one| one.map_err(StoreError::Corrupt)).collect()))
+        StoreFuture::ready(listed.and_then(|all| all.into_iter().map(|one| one.map_err(StoreError::Corrupt)).collect()))
     }
 
-    fn remove(&self, domain: Domain, by: By) -> Answer<Option<Organisation>, ChangeError> {
-        self.write(Weight::Audited, move |connection| organisations::remove(connection, &domain, &by))
+    fn remove(&self, domain: Domain, by: AuditActor) -> StoreFuture<Option<Organisation>, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| organisations::remove(connection, &domain, &by))
     }
 }
 
-impl Registry for SqliteGuard {
+impl AgentRegistry for SqliteGuard {
     fn generation(&self) -> Result<u64, StoreError> {
-        self.look_if_alone()?;
-        Ok(self.directory.agents())
+        self.refresh_if_inline()?;
+        Ok(self.key_cache.agents())
     }
 
-    fn enlist(&self, agent: Enlisted, card: Option<Noticed>, by: By) -> Answer<(), ChangeError> {
-        self.write(Weight::Audited, move |connection| registry::enlist(connection, &agent, card, &by))
+    fn register_agent(
+        &self,
+        agent: RegisteredAgent,
+        card: Option<CardObservation>,
+        by: AuditActor,
+    ) -> StoreFuture<(), ChangeError> {
+        self.write(JobWeight::Audited, move |connection| agent_registry::register_agent(connection, &agent, card, &by))
     }
 
-    fn enlisted(&self) -> Answer<Vec<Enlisted>> {
-        Answer::now(self.read(registry::read).and_then(registry::whole))
+    fn registered_agents(&self) -> StoreFuture<Vec<RegisteredAgent>> {
+        StoreFuture::ready(self.read(agent_registry::read).and_then(agent_registry::all_readable))
     }
 
-    fn enable(&self, name: AgentName, enabled: bool, by: By) -> Answer<Enlisted, ChangeError> {
-        self.write(Weight::Audited, move |connection| registry::enable(connection, &name, enabled, &by))
+    fn enable_agent(
+        &self,
+        name: AgentName,
+        enabled: bool,
+        by: AuditActor,
+    ) -> StoreFuture<RegisteredAgent, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| agent_registry::enable_agent(connection, &name, enabled, &by))
     }
 
-    fn delist(&self, name: AgentName, by: By) -> Answer<Enlisted, ChangeError> {
-        self.write(Weight::Audited, move |connection| registry::delist(connection, &name, &by))
+    fn remove_agent(&self, name: AgentName, by: AuditActor) -> StoreFuture<RegisteredAgent, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| agent_registry::remove_agent(connection, &name, &by))
     }
 
-    fn notice(&self, card: Noticed) -> Answer<Notice> {
-        self.write(Weight::Durable, move |connection| registry::notice(connection, card).map(Ok))
+    fn observe_card(&self, card: CardObservation) -> StoreFuture<CardChange> {
+        self.write(JobWeight::Durable, move |connection| agent_registry::observe_card(connection, card).map(Ok))
     }
 
-    fn cards(&self, name: AgentName) -> Answer<Vec<KeptCard>> {
-        Answer::now(self.read(|connection| registry::cards(connection, &name)).and_then(registry::whole))
+    fn cards(&self, name: AgentName) -> StoreFuture<Vec<StoredCard>> {
+        StoreFuture::ready(
+            self.read(|connection| agent_registry::cards(connection, &name)).and_then(agent_registry::all_readable),
+        )
     }
 
-    fn used_cards(&self) -> Answer<Vec<KeptCard>> {
-        Answer::now(self.read(registry::used).and_then(registry::whole))
+    fn used_cards(&self) -> StoreFuture<Vec<StoredCard>> {
+        StoreFuture::ready(self.read(agent_registry::used_cards).and_then(agent_registry::all_readable))
     }
 
-    fn approve(&self, name: AgentName, by: By) -> Answer<Option<KeptCard>, ChangeError> {
-        self.write(Weight::Audited, move |connection| registry::approve(connection, &name, &by))
+    fn approve_card(&self, name: AgentName, by: AuditActor) -> StoreFuture<Option<StoredCard>, ChangeError> {
+        self.write(JobWeight::Audited, move |connection| agent_registry::approve_card(connection, &name, &by))
     }
 }
 
 impl ReplayGuard for SqliteGuard {
-    fn seen_as(&self, scope: &str, digest: Digest, meaning: Digest, now: Timestamp, until: Timestamp) -> Answer<Seen> {
-        let mark = mark(scope, &digest);
+    fn check_replay_as(
+        &self,
+        scope: &str,
+        digest: Digest,
+        meaning: Digest,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> StoreFuture<ReplayVerdict> {
+        let mark = replay_mark(scope, &digest);
         match lock(&self.marks).claim(mark, scope, meaning, now, until) {
-            Seen::First => {}
-            known @ (Seen::Again | Seen::Different | Seen::NoRoom) => return Answer::now(Ok(known)),
+            ReplayVerdict::First => {}
+            known @ (ReplayVerdict::Again | ReplayVerdict::Different | ReplayVerdict::NoRoom) => {
+                return StoreFuture::ready(Ok(known));
+            }
         }
         let (marks, scope) = (self.marks.clone(), scope.to_owned());
         let work = move |connection: &Connection| replay::keep(connection, &mark, &scope, &meaning, now, until).map(Ok);
-        self.write_then(Weight::Durable, work, move |outcome: &Result<Seen, StoreError>| {
+        self.write_then(JobWeight::Durable, work, move |outcome: &Result<ReplayVerdict, StoreError>| {
             // The mark was not stored, or the file has another one, with an end that memory does not know.
-            if *outcome != Ok(Seen::First) {
+            if *outcome != Ok(ReplayVerdict::First) {
                 lock(&marks).release(mark);
             }
         })
@@ -319,60 +364,60 @@ impl ReplayGuard for SqliteGuard {
 }
 
 impl Counters for SqliteGuard {
-    fn hit(&self, caller: &str, window: Window<'_>, now: Timestamp) -> Answer<Hit> {
-        Answer::now(Ok(self.sliding.hit(caller, window, now)))
+    fn hit(&self, caller: &str, window: RateWindow<'_>, now: Timestamp) -> StoreFuture<RateDecision> {
+        StoreFuture::ready(Ok(self.sliding.hit(caller, window, now)))
     }
 
-    fn spend(&self, key: &KeyId, limit: u64, now: Timestamp) -> Answer<Spent> {
+    fn spend_quota(&self, key: &KeyId, limit: u64, now: Timestamp) -> StoreFuture<QuotaDecision> {
         let (key, day) = (key.clone(), Day::of(now));
-        if let Some(spent) = self.lots.take(&key, day, limit) {
-            return Answer::now(Ok(spent));
+        if let Some(spent) = self.reservations.take(&key, day, limit) {
+            return StoreFuture::ready(Ok(spent));
         }
-        if self.exhausted.is(&key, day, limit) {
-            return Answer::now(Ok(Spent::Exhausted { resets_at: day.end() }));
+        if self.exhausted.contains(&key, day, limit) {
+            return StoreFuture::ready(Ok(QuotaDecision::Exhausted { resets_at: day.end() }));
         }
-        let (exhausted, lots, asked) = (self.exhausted.clone(), self.lots.clone(), key.clone());
+        let (exhausted, lots, asked) = (self.exhausted.clone(), self.reservations.clone(), key.clone());
         let taken = lots.clone();
-        let work = move |connection: &Connection| quota::spend(connection, &taken, &key, day, limit).map(Ok);
-        self.write_then(Weight::Light, work, move |outcome: &Result<Spent, StoreError>| match outcome {
-            Ok(Spent::Exhausted { .. }) => exhausted.note(&asked, day, limit),
-            Ok(Spent::Within { .. }) => {}
+        let work = move |connection: &Connection| quota::spend_quota(connection, &taken, &key, day, limit).map(Ok);
+        self.write_then(JobWeight::Light, work, move |outcome: &Result<QuotaDecision, StoreError>| match outcome {
+            Ok(QuotaDecision::Exhausted { .. }) => exhausted.insert(&asked, day, limit),
+            Ok(QuotaDecision::Within { .. }) => {}
             Err(_) => lots.forget(&asked),
         })
     }
 
-    fn spent(&self, key: &KeyId, now: Timestamp) -> Answer<u64> {
+    fn quota_used(&self, key: &KeyId, now: Timestamp) -> StoreFuture<u64> {
         let day = Day::of(now);
-        let counted = self.read(|connection| quota::spent(connection, key, day));
-        Answer::now(counted.map(|counted| counted.saturating_sub(self.lots.left(key, day))))
+        let counted = self.read(|connection| quota::quota_used(connection, key, day));
+        StoreFuture::ready(counted.map(|counted| counted.saturating_sub(self.reservations.left(key, day))))
     }
 }
 
 impl Audit for SqliteGuard {
-    fn record(&self, record: Record) -> Answer<u64> {
-        self.write(Weight::Audited, move |connection| audit::append(connection, &[record]).map(Ok))
+    fn record(&self, record: AuditRecord) -> StoreFuture<u64> {
+        self.write(JobWeight::Audited, move |connection| audit::append(connection, &[record]).map(Ok))
     }
 
-    fn refused(&self, record: Record) {
+    fn record_refusal(&self, record: AuditRecord) {
         let is_first = lock(&self.pending).add(record);
-        if let (true, Backend::Threaded { queue, .. }) = (is_first, &self.writing) {
+        if let (true, GuardBackend::Threaded { queue, .. }) = (is_first, &self.backend) {
             queue.expect_refusals();
         }
     }
 
-    fn flush(&self) -> Answer<()> {
-        self.write(Weight::Audited, |_| Ok(Ok(())))
+    fn flush(&self) -> StoreFuture<()> {
+        self.write(JobWeight::Audited, |_| Ok(Ok(())))
     }
 
-    fn end(&self) -> Answer<Known> {
-        Answer::now(self.read(audit::end))
+    fn end(&self) -> StoreFuture<ChainPosition> {
+        StoreFuture::ready(self.read(audit::end))
     }
 
-    fn entries(&self, after: u64, limit: usize) -> Answer<Vec<Linked>> {
-        Answer::now(self.read(|connection| audit::entries(connection, after, limit)).and_then(|entries| entries))
+    fn entries(&self, after: u64, limit: usize) -> StoreFuture<Vec<LinkedEntry>> {
+        StoreFuture::ready(self.read(|connection| audit::entries(connection, after, limit)).and_then(|entries| entries))
     }
 
-    fn verify(&self, known: Option<Known>) -> Answer<Verified> {
-        Answer::now(self.read(|connection| audit::verify(connection, known)))
+    fn verify(&self, known: Option<ChainPosition>) -> StoreFuture<ChainVerification> {
+        StoreFuture::ready(self.read(|connection| audit::verify(connection, known)))
     }
 }

@@ -4,42 +4,42 @@ mod booking;
 mod interaction;
 mod network;
 mod payment;
-mod shelf;
 mod subscription;
 mod usage;
 mod venue;
-mod words;
+mod venue_cache;
+mod vocabulary;
 
-pub(super) use shelf::SlotMove;
+pub(super) use venue_cache::SlotMove;
 
 use super::reader::Reader;
-use super::writer::Writer;
-use super::{Backend, SqliteLog, lock, store_error};
+use super::writer::TaskLogWriter;
+use super::{LogBackend, SqliteLog, lock, store_error};
 use crate::ledger::{
-    Bookable, Booking, BookingQuery, ImportError, Imported, Interaction, InteractionQuery, Ledger, Slot, Venue,
-    VenueListing, VenueName, VenueQuery,
+    BookableVenue, Booking, BookingQuery, ImportCounts, ImportError, Interaction, InteractionQuery, Ledger, Slot,
+    Venue, VenueListing, VenueQuery, VenueRef,
 };
-use crate::{Answer, StoreError};
+use crate::{StoreError, StoreFuture};
 use rusqlite::Connection;
 use sabir_proto::{TaskId, Timestamp};
-use shelf::Shelf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use venue_cache::VenueCache;
 
 /// Counters and a cache of the ledger, which need no read of the file.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LedgerCache {
     /// The number of metered bookings.
-    pub(super) metered: AtomicU64,
+    pub(super) metered_bookings: AtomicU64,
     /// The number of active venues.
     pub(super) venues: AtomicU64,
     /// Venues, slots and subscribers that bookings need.
-    pub(super) shelf: Shelf,
+    pub(super) venue_cache: VenueCache,
 }
 
-impl Counts {
+impl LedgerCache {
     pub(super) fn load(&self, connection: &Connection) -> rusqlite::Result<()> {
         let counted = connection.query_row("SELECT count(*) FROM usage", [], |row| row.get(0))?;
-        self.metered.store(super::unsigned(counted), Ordering::Release);
+        self.metered_bookings.store(super::unsigned(counted), Ordering::Release);
         self.load_venues(connection)
     }
 
@@ -50,32 +50,32 @@ impl Counts {
     }
 }
 
-impl Writer {
+impl TaskLogWriter {
     /// Changes the ledger in a transaction of its own, on disk when this returns. The inner error leaves no trace.
-    fn alter<T, E>(
+    fn ledger_transaction<T, E>(
         &mut self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, E>>,
     ) -> Result<Result<T, E>, StoreError> {
         let shared = self.shared.clone();
-        let _turn = lock(&shared.turn);
-        let outcome = self.tighten().and_then(|()| {
+        let _turn = lock(&shared.write_lock);
+        let outcome = self.require_sync().and_then(|()| {
             self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             let changed = change(&self.connection)?;
             if changed.is_ok() {
                 self.connection.prepare_cached("COMMIT")?.execute([])?;
-                shared.ledger.shelf.clear();
+                shared.ledger.venue_cache.clear();
             }
             Ok(changed)
         });
         self.roll_back();
         let outcome = outcome.map_err(|e| store_error(&e));
-        self.felt(&outcome);
+        self.record_outcome(&outcome);
         outcome
     }
 
-    /// Like [`Writer::alter`], for changes that cannot be refused.
-    fn alter_plainly<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        self.alter(|connection| change(connection).map(Ok))?
+    /// Like [`TaskLogWriter::ledger_transaction`], for changes that cannot be refused.
+    fn ledger_write<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.ledger_transaction(|connection| change(connection).map(Ok))?
     }
 
     /// Updates the count of venues after a change.
@@ -86,54 +86,57 @@ impl Writer {
 
 impl SqliteLog {
     /// Runs a function on the writer, in its turn.
-    fn work<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    fn run_on_writer<T: Send + 'static, E: From<StoreError> + Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Writer) -> Result<T, E> + Send + 'static,
-    ) -> Answer<T, E> {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.work(work),
-            Backend::Inline(writer) => Answer::now(work(&mut lock(writer))),
+        work: impl FnOnce(&mut TaskLogWriter) -> Result<T, E> + Send + 'static,
+    ) -> StoreFuture<T, E> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.run_on_writer(work),
+            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
         }
     }
 }
 
 impl SqliteLog {
     /// Changes one row; false where there was none.
-    fn change_one(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static) -> Answer<bool> {
-        self.work(move |writer| writer.alter_plainly(change).map(|changed| changed > 0))
+    fn update_row(
+        &self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static,
+    ) -> StoreFuture<bool> {
+        self.run_on_writer(move |writer| writer.ledger_write(change).map(|changed| changed > 0))
     }
 }
 
 impl Ledger for SqliteLog {
-    fn import_venues(&self, venues: Vec<VenueListing>) -> Answer<Imported, ImportError> {
-        self.work(move |writer| {
-            let imported = writer.alter(|connection| venue::import(connection, venues))?;
+    fn import_venues(&self, venues: Vec<VenueListing>) -> StoreFuture<ImportCounts, ImportError> {
+        self.run_on_writer(move |writer| {
+            let imported = writer.ledger_transaction(|connection| venue::import(connection, venues))?;
             writer.count_venues()?;
             imported
         })
     }
 
-    fn enable_venue(&self, slug: &str, active: bool) -> Answer<bool> {
+    fn enable_venue(&self, slug: &str, active: bool) -> StoreFuture<bool> {
         let slug = slug.to_owned();
-        self.work(move |writer| {
-            let found = writer.alter_plainly(|connection| venue::enable(connection, &slug, active))?;
+        self.run_on_writer(move |writer| {
+            let found = writer.ledger_write(|connection| venue::enable(connection, &slug, active))?;
             writer.count_venues()?;
             Ok(found)
         })
     }
 
-    fn venue(&self, name: VenueName<'_>) -> Answer<Option<Venue>> {
-        Answer::now(self.readers.with(|r| venue::find(&r.connection, name)))
+    fn venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<Venue>> {
+        StoreFuture::ready(self.readers.with(|r| venue::find(&r.connection, name)))
     }
 
-    fn bookable(&self, name: VenueName<'_>) -> Answer<Option<Bookable>> {
-        let shelf = &self.shared.ledger.shelf;
+    fn bookable_venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<BookableVenue>> {
+        let shelf = &self.shared.ledger.venue_cache;
         if let Some(known) = shelf.bookable(name) {
-            return Answer::now(Ok(Some(known)));
+            return StoreFuture::ready(Ok(Some(known)));
         }
         let age = shelf.age();
         let read = |r: &Reader| r.snapshot(|| venue::bookable(&r.connection, name));
-        Answer::now(self.readers.with(read).map(|found| {
+        StoreFuture::ready(self.readers.with(read).map(|found| {
             found.map(|(bookable, as_of)| {
                 shelf.keep(&bookable, as_of, age);
                 bookable
@@ -141,42 +144,42 @@ impl Ledger for SqliteLog {
         }))
     }
 
-    fn venues(&self, query: &VenueQuery) -> Answer<Vec<Venue>> {
-        Answer::now(self.readers.with(|r| venue::search(&r.connection, query)))
+    fn venues(&self, query: &VenueQuery) -> StoreFuture<Vec<Venue>> {
+        StoreFuture::ready(self.readers.with(|r| venue::search(&r.connection, query)))
     }
 
     fn active_venues(&self) -> u64 {
         self.shared.ledger.venues.load(Ordering::Acquire)
     }
 
-    fn slots(&self, venue: &str) -> Answer<Vec<Slot>> {
-        Answer::now(self.readers.with(|r| venue::slots(&r.connection, venue)))
+    fn slots(&self, venue: &str) -> StoreFuture<Vec<Slot>> {
+        StoreFuture::ready(self.readers.with(|r| venue::slots(&r.connection, venue)))
     }
 
-    fn booking(&self, id: TaskId) -> Answer<Option<Booking>> {
-        Answer::now(self.readers.with(|r| booking::find(&r.connection, id)))
+    fn booking(&self, id: TaskId) -> StoreFuture<Option<Booking>> {
+        StoreFuture::ready(self.readers.with(|r| booking::find(&r.connection, id)))
     }
 
-    fn bookings(&self, query: &BookingQuery) -> Answer<Vec<Booking>> {
-        Answer::now(self.readers.with(|r| booking::list(&r.connection, query)))
+    fn bookings(&self, query: &BookingQuery) -> StoreFuture<Vec<Booking>> {
+        StoreFuture::ready(self.readers.with(|r| booking::list(&r.connection, query)))
     }
 
-    fn held_bookings(&self, until: Timestamp, limit: usize) -> Answer<Vec<Booking>> {
-        Answer::now(self.readers.with(|r| booking::held(&r.connection, until, limit)))
+    fn expired_holds(&self, until: Timestamp, limit: usize) -> StoreFuture<Vec<Booking>> {
+        StoreFuture::ready(self.readers.with(|r| booking::expired_holds(&r.connection, until, limit)))
     }
 
-    fn metered(&self) -> u64 {
-        self.shared.ledger.metered.load(Ordering::Acquire)
+    fn metered_bookings(&self) -> u64 {
+        self.shared.ledger.metered_bookings.load(Ordering::Acquire)
     }
 
-    fn record(&self, interaction: Interaction) -> bool {
-        match &self.writing {
-            Backend::Threaded { queue, .. } => queue.record(interaction),
-            Backend::Inline(writer) => lock(writer).record(interaction),
+    fn record_interaction(&self, interaction: Interaction) -> bool {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.record_interaction(interaction),
+            LogBackend::Inline(writer) => lock(writer).record_interaction(interaction),
         }
     }
 
-    fn interactions(&self, query: &InteractionQuery) -> Answer<Vec<Interaction>> {
-        Answer::now(self.readers.with(|r| interaction::list(&r.connection, query)))
+    fn interactions(&self, query: &InteractionQuery) -> StoreFuture<Vec<Interaction>> {
+        StoreFuture::ready(self.readers.with(|r| interaction::list(&r.connection, query)))
     }
 }

@@ -5,7 +5,7 @@
 //! of two agents has counts as it should.
 
 use crate::StoreError;
-use crate::ranking::{Described, FIELDS, Fit, Ranking};
+use crate::ranking::{RANKING_FIELDS, Ranking, RankingCandidate, RankingMatch};
 use rusqlite::{Connection, params_from_iter};
 
 /// The number of filler rows.
@@ -28,25 +28,25 @@ const STOP: [&str; 42] = [
 pub struct FullText;
 
 impl Ranking for FullText {
-    fn rank(&self, text: &str, all: &[Described]) -> Result<Vec<Fit>, StoreError> {
+    fn rank(&self, text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError> {
         let Some(question) = question(text) else { return Ok(Vec::new()) };
         rank(&question, &all[..all.len().min(ROWS_MAX)]).map_err(|e| StoreError::Io(e.to_string()))
     }
 }
 
-fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
+fn rank(question: &str, all: &[RankingCandidate]) -> rusqlite::Result<Vec<RankingMatch>> {
     let db = Connection::open_in_memory()?;
-    let columns = FIELDS.map(|(name, _)| name).join(", ");
+    let columns = RANKING_FIELDS.map(|(name, _)| name).join(", ");
     db.execute_batch(&format!(
         "CREATE VIRTUAL TABLE entry USING fts5(key UNINDEXED, {columns}, tokenize = 'porter unicode61 remove_diacritics 2')"
     ))?;
     {
-        let marks = ["?"; FIELDS.len() + 1].join(", ");
+        let marks = ["?"; RANKING_FIELDS.len() + 1].join(", ");
         let mut insert = db.prepare(&format!("INSERT INTO entry VALUES ({marks})"))?;
         for one in all {
             insert.execute(params_from_iter([&one.key].into_iter().chain(&one.fields)))?;
         }
-        let filler: Vec<String> = (0..FIELDS.len())
+        let filler: Vec<String> = (0..RANKING_FIELDS.len())
             .map(|at| {
                 let words: usize = all.iter().map(|one| one.fields[at].split_whitespace().count()).sum();
                 vec![FILLER; words.div_ceil(all.len().max(1))].join(" ")
@@ -57,11 +57,11 @@ fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
         }
     }
     // SQLite's scores are better the smaller they are.
-    let alone = (0..FIELDS.len()).map(|at| {
-        let weights = FIELDS.iter().enumerate().map(|(i, (_, weight))| if i == at { *weight } else { 0.0 });
+    let alone = (0..RANKING_FIELDS.len()).map(|at| {
+        let weights = RANKING_FIELDS.iter().enumerate().map(|(i, (_, weight))| if i == at { *weight } else { 0.0 });
         format!("-bm25(entry, 0.0, {})", weights.map(|w| format!("{w:?}")).collect::<Vec<_>>().join(", "))
     });
-    let whole = FIELDS.map(|(_, weight)| format!("{weight:?}")).join(", ");
+    let whole = RANKING_FIELDS.map(|(_, weight)| format!("{weight:?}")).join(", ");
     let query = format!(
         "SELECT key, -bm25(entry, 0.0, {whole}) AS score, {} FROM entry WHERE entry MATCH ?1 ORDER BY score DESC, rowid",
         alone.collect::<Vec<_>>().join(", ")
@@ -69,14 +69,14 @@ fn rank(question: &str, all: &[Described]) -> rusqlite::Result<Vec<Fit>> {
     let mut select = db.prepare(&query)?;
     let fits = select.query_map([question], |row| {
         let mut because = Vec::new();
-        for (at, (name, _)) in FIELDS.iter().enumerate() {
+        for (at, (name, _)) in RANKING_FIELDS.iter().enumerate() {
             let score: f64 = row.get(at + 2)?;
             if score > 0.0 {
                 because.push((*name, score));
             }
         }
         because.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Ok(Fit { key: row.get(0)?, score: row.get(1)?, because })
+        Ok(RankingMatch { key: row.get(0)?, score: row.get(1)?, field_scores: because })
     })?;
     fits.collect()
 }
@@ -103,12 +103,12 @@ fn question(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn described(key: &str, skills: &str, tags: &str, examples: &str, description: &str) -> Described {
+    fn described(key: &str, skills: &str, tags: &str, examples: &str, description: &str) -> RankingCandidate {
         let fields = [key, skills, tags, examples, description].map(str::to_owned);
-        Described { key: key.into(), fields }
+        RankingCandidate { key: key.into(), fields }
     }
 
-    fn agents() -> Vec<Described> {
+    fn agents() -> Vec<RankingCandidate> {
         vec![
             described("ledger", "Reconcile accounts", "accounting books", "Reconcile March", "Keeps the books"),
             described("travel", "Book trips", "travel flights hotels", "Book a flight to Oslo", "Plans journeys"),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_score_says_where_it_comes_from() {
         let fit = FullText.rank("reconcile", &agents()).unwrap().remove(0);
-        let because: Vec<_> = fit.because.iter().map(|(field, _)| *field).collect();
+        let because: Vec<_> = fit.field_scores.iter().map(|(field, _)| *field).collect();
         assert_eq!(because, ["skills", "examples"], "{fit:?}");
         assert!(fit.score > 1.0, "{fit:?}");
     }

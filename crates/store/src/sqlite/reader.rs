@@ -1,8 +1,8 @@
 //! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than the
 //! read. Connections are pooled, one per thread that reads at the same time.
 
-use super::{Shared, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
-use crate::{Base, Digest, KeptRetry, Progress, RetryMark, Scope, StoreError, Stored};
+use super::{StoreState, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
+use crate::{Digest, RetryMark, Scope, StoreError, StoredRetry, StoredTask, TaskSnapshot, TurnProgress};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -18,12 +18,12 @@ const IDLE_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     idle: Mutex<Vec<Reader>>,
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(path: &Path, shared: Arc<StoreState>) -> Self {
         Self { path: path.into(), shared, idle: Mutex::default() }
     }
 
@@ -41,7 +41,7 @@ impl Readers {
             e => store_error(&e),
         });
         if let Err(error) = &outcome {
-            self.shared.note_damage(error);
+            self.shared.record_damage(error);
         }
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
@@ -54,7 +54,7 @@ impl Readers {
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) connection: Connection,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<StoreState>,
 }
 
 const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child, adopted";
@@ -78,7 +78,7 @@ impl Reader {
         statement.query_map((key(since), limit), |row| Ok(task_id(row.get(0)?, row.get(1)?)))?.collect()
     }
 
-    pub(super) fn load(&self, id: TaskId) -> rusqlite::Result<Option<Stored>> {
+    pub(super) fn load(&self, id: TaskId) -> rusqlite::Result<Option<StoredTask>> {
         match self.row(key(id.stamp()))? {
             Some(found) if found.id != id => Ok(None),
             Some(settled) if settled.base.is_some() => Ok(Some(settled)),
@@ -96,7 +96,7 @@ impl Reader {
         Ok(data.map(Bytes::from))
     }
 
-    pub(super) fn load_at(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+    pub(super) fn load_at(&self, k: i64) -> rusqlite::Result<Option<StoredTask>> {
         let Some(mut stored) = self.row(k)? else { return Ok(None) };
         if stored.base.is_none() {
             self.fill(k, &mut stored)?;
@@ -104,33 +104,43 @@ impl Reader {
         Ok(Some(stored))
     }
 
-    fn row(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+    fn row(&self, k: i64) -> rusqlite::Result<Option<StoredTask>> {
         let sql = format!("SELECT {COLUMNS} FROM task WHERE k = ?1");
         let row = self.connection.prepare_cached(&sql)?.query_row([k], |row| self.stored(row)).optional()?;
         Ok(row.flatten())
     }
 
-    fn stored(&self, row: &Row<'_>) -> rusqlite::Result<Option<Stored>> {
+    fn stored(&self, row: &Row<'_>) -> rusqlite::Result<Option<StoredTask>> {
         let Some(scope) = self.shared.scopes.scope(row.get(2)?) else { return Ok(None) };
         let state = state(row.get(3)?)?;
         let head = seq(row.get(4)?);
         let base = match row.get::<_, Option<Vec<u8>>>(9)? {
             Some(json) => {
                 let task = whole(json, state, row.get(7)?, row.get(8)?)?;
-                Some(Base { seq: head, task })
+                Some(TaskSnapshot { seq: head, task })
             }
             None => None,
         };
         let turn = seq(row.get::<_, Option<i64>>(5)?.unwrap_or(0));
         let attempt = row.get::<_, Option<u32>>(6)?.unwrap_or(0);
-        let progress = Progress { turn, attempt, checkpoint: None };
+        let progress = TurnProgress { turn, attempt, checkpoint: None };
         let (id, is_child) = (task_id(row.get(0)?, row.get(1)?), row.get::<_, Option<i64>>(10)?.is_some());
         let is_adopted = row.get::<_, Option<i64>>(11)?.is_some();
-        Ok(Some(Stored { id, scope, state, head, base, tail: Vec::new(), progress, is_child, is_adopted }))
+        Ok(Some(StoredTask {
+            id,
+            scope,
+            state,
+            head,
+            base,
+            tail: Vec::new(),
+            progress,
+            is_child,
+            is_claimed: is_adopted,
+        }))
     }
 
     /// Reads what an unsettled task has outside its row.
-    fn fill(&self, k: i64, stored: &mut Stored) -> rusqlite::Result<()> {
+    fn fill(&self, k: i64, stored: &mut StoredTask) -> rusqlite::Result<()> {
         let state = stored.state;
         let sql = "SELECT seq, history_at, artifacts_at, json FROM snapshot WHERE k = ?1";
         stored.base = self
@@ -139,7 +149,7 @@ impl Reader {
             .query_row([k], |row| {
                 let json: Vec<u8> = row.get(3)?;
                 let task = whole(json, state, row.get(1)?, row.get(2)?)?;
-                Ok(Base { seq: seq(row.get(0)?), task })
+                Ok(TaskSnapshot { seq: seq(row.get(0)?), task })
             })
             .optional()?;
         let from = stored.base.as_ref().map_or(Seq(0), |b| b.seq);
@@ -210,7 +220,7 @@ impl Reader {
         Ok(events)
     }
 
-    pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> rusqlite::Result<Vec<Stored>> {
+    pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> rusqlite::Result<Vec<StoredTask>> {
         // Owners first, then two short ranges of each: the other way round would read the whole index at every start.
         let sql = "SELECT t.k FROM scope s CROSS JOIN task t INDEXED BY task_order
                    WHERE t.scope = s.n AND t.state IN (1, 2) AND t.k > ?1 ORDER BY t.k LIMIT ?2";
@@ -222,7 +232,7 @@ impl Reader {
                 let keys = statement.query_map((from, limit), |r| r.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
                 let Some(last) = keys.last() else { return Ok(Vec::new()) };
                 from = *last;
-                let found: Vec<Stored> =
+                let found: Vec<StoredTask> =
                     keys.into_iter().filter_map(|k| self.load_readable(k).transpose()).collect::<Result<_, _>>()?;
                 // The caller would take an empty page for the end.
                 if !found.is_empty() {
@@ -233,10 +243,10 @@ impl Reader {
     }
 
     /// Loads a task; an unreadable one is logged and skipped, so that it does not keep all others from being served.
-    fn load_readable(&self, k: i64) -> rusqlite::Result<Option<Stored>> {
+    fn load_readable(&self, k: i64) -> rusqlite::Result<Option<StoredTask>> {
         match self.load_at(k) {
             Err(error) if matches!(store_error(&error), StoreError::Corrupt(_)) => {
-                self.shared.note_damage(&store_error(&error));
+                self.shared.record_damage(&store_error(&error));
                 let salt =
                     self.connection.prepare_cached("SELECT salt FROM task WHERE k = ?1")?.query_row([k], |r| r.get(0));
                 let task = salt.map_or_else(|_| k.to_string(), |salt| task_id(k, salt).to_string());
@@ -247,7 +257,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn recent_retries(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<KeptRetry>> {
+    pub(super) fn recent_retries(&self, since: Stamp, limit: usize) -> rusqlite::Result<Vec<StoredRetry>> {
         let sql = "SELECT k, salt, retry, at FROM (
                        SELECT k, salt, retry, k AS at FROM task INDEXED BY task_retry
                        WHERE k >= ?1 AND retry IS NOT NULL
@@ -258,7 +268,7 @@ impl Reader {
         let mut statement = self.connection.prepare_cached(sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map((key(since), limit), |row| {
-            Ok(KeptRetry {
+            Ok(StoredRetry {
                 mark: mark(&row.get::<_, Vec<u8>>(2)?),
                 task: task_id(row.get(0)?, row.get(1)?),
                 at: stamp(row.get(3)?),
@@ -269,11 +279,11 @@ impl Reader {
         Ok(kept)
     }
 
-    pub(super) fn explicit_retry(&self, wanted: Digest, now: Stamp) -> rusqlite::Result<Option<KeptRetry>> {
+    pub(super) fn explicit_retry(&self, wanted: Digest, now: Stamp) -> rusqlite::Result<Option<StoredRetry>> {
         let sql = "SELECT k, salt, digest, at FROM retry_key WHERE key = ?1 AND until > ?2";
         let found = self.connection.prepare_cached(sql)?.query_row(params![wanted, key(now)], |row| {
             let mark = RetryMark { key: wanted, digest: row.get(2)? };
-            Ok(KeptRetry { mark, task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
+            Ok(StoredRetry { mark, task: task_id(row.get(0)?, row.get(1)?), at: stamp(row.get(3)?) })
         });
         found.optional()
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The format of a file: the task log or the guard's data.
 #[derive(Debug)]
-pub(super) struct Format {
+pub(super) struct FileFormat {
     /// Whether a file without a byte counts as new. A task log is never empty once it was made, so an empty one has
     /// lost everything.
     may_be_empty: bool,
@@ -21,7 +21,7 @@ pub(super) struct Format {
 }
 
 /// The task log; its application id reads "SABR".
-pub(super) const TASK_LOG: Format = Format {
+pub(super) const TASK_LOG: FileFormat = FileFormat {
     may_be_empty: false,
     application_id: 0x5341_4252,
     migrations: &[
@@ -40,7 +40,7 @@ pub(super) const TASK_LOG: Format = Format {
 pub(super) const COUNTS_BYTES_SINCE: i64 = 4;
 
 /// The guard's data; its application id reads "SABG".
-pub(super) const GUARD: Format = Format {
+pub(super) const GUARD: FileFormat = FileFormat {
     may_be_empty: true,
     application_id: 0x5341_4247,
     migrations: &[
@@ -54,7 +54,7 @@ pub(super) const GUARD: Format = Format {
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
 /// How long a command that only reads waits for a process that has locked the file.
-const LOOK_PATIENCE: Duration = Duration::from_secs(5);
+const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents are
 /// in the memory of one process only.
@@ -90,7 +90,7 @@ pub(super) fn private() -> OpenOptions {
 }
 
 /// Opens the one connection that writes, and migrates the file.
-pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) -> Result<Connection, OpenError> {
+pub(super) fn open_writer(path: &Path, format: &FileFormat, durability: Durability) -> Result<Connection, OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     if !format.may_be_empty && std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) {
         return Err(OpenError::Empty(path.into()));
@@ -104,7 +104,7 @@ pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) 
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(io)?;
     check(&connection, path, format)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(io)?;
-    become_wal(&connection).map_err(io)?;
+    switch_to_wal(&connection).map_err(io)?;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
@@ -120,7 +120,7 @@ pub(super) fn open_writer(path: &Path, format: &Format, durability: Durability) 
     Ok(connection)
 }
 
-fn become_wal(connection: &Connection) -> rusqlite::Result<()> {
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
@@ -143,13 +143,13 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Opens an existing file to check all of it, while other processes may have it open. The file stays untouched.
-pub(super) fn open_existing(path: &Path, format: &Format) -> Result<Connection, OpenError> {
+pub(super) fn open_existing(path: &Path, format: &FileFormat) -> Result<Connection, OpenError> {
     let io = |reason: String| OpenError::Io { path: path.into(), reason };
     // Checked here: SQLite's message does not distinguish a missing file from one without read permission.
     std::fs::metadata(path).map_err(|e| io(e.to_string()))?;
     let connection = open_reader(path).map_err(|e| unreadable(path, &e))?;
     // A restart of a server's log, and a command that creates the file, take a moment.
-    connection.busy_timeout(LOOK_PATIENCE).map_err(|e| io(e.to_string()))?;
+    connection.busy_timeout(READ_BUSY_TIMEOUT).map_err(|e| io(e.to_string()))?;
     match check(&connection, path, format)? {
         0 => Err(OpenError::Foreign { path: path.into(), reason: "it is empty".into() }),
         _ => Ok(connection),
@@ -157,13 +157,13 @@ pub(super) fn open_existing(path: &Path, format: &Format) -> Result<Connection, 
 }
 
 /// The file's version; zero for an empty one. A foreign or newer file is an error and stays untouched.
-fn check(connection: &Connection, path: &Path, format: &Format) -> Result<usize, OpenError> {
+fn check(connection: &Connection, path: &Path, format: &FileFormat) -> Result<usize, OpenError> {
     // On one view of the file: another process may be creating it.
     let view = connection.unchecked_transaction().map_err(|e| unreadable(path, &e))?;
     version(&view, path, format)
 }
 
-fn version(connection: &Connection, path: &Path, format: &Format) -> Result<usize, OpenError> {
+fn version(connection: &Connection, path: &Path, format: &FileFormat) -> Result<usize, OpenError> {
     let foreign = |reason: String| OpenError::Foreign { path: path.into(), reason };
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = match (read("application_id"), read("user_version")) {
@@ -204,7 +204,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 /// Migrates the file, in one transaction. The version is read inside: another process may be migrating too.
-fn migrate(connection: &mut Connection, path: &Path, format: &Format) -> Result<(), OpenError> {
+fn migrate(connection: &mut Connection, path: &Path, format: &FileFormat) -> Result<(), OpenError> {
     let io = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
     if check(connection, path, format)? == format.migrations.len() {
         return Ok(());

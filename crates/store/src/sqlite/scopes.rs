@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 #[derive(Debug, Default)]
-pub(super) struct Scopes(RwLock<Maps>);
+pub(super) struct Scopes(RwLock<ScopeMaps>);
 
 #[derive(Debug, Default)]
-struct Maps {
+struct ScopeMaps {
     numbers: HashMap<Arc<Scope>, i64>,
     scopes: HashMap<i64, Arc<Scope>>,
 }

@@ -11,7 +11,7 @@
 //! A file is counted as long as a limit is configured. The start that begins to count reads the lengths of all rows once;
 //! every other start reads one row for each owner. Where no limit is configured, no step pays for the count.
 
-use super::{Shared, schema, unsigned};
+use super::{StoreState, schema, unsigned};
 use crate::OpenError;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use sabir_proto::Caller;
@@ -68,7 +68,7 @@ impl StoredBytes {
     }
 }
 
-impl Shared {
+impl StoreState {
     /// Begins or ends the count as it is wanted, and reads the sums. The owners must be known by now.
     pub(super) fn open_stored_bytes(&self, connection: &mut Connection, wanted: ByteCounting) -> rusqlite::Result<()> {
         let found = is_counted(connection)?;
@@ -171,7 +171,7 @@ pub(super) fn wrong_counts(view: &Connection) -> rusqlite::Result<Vec<String>> {
     rows.collect()
 }
 
-/// The bytes of a caller, for a command that looks at a file which a server may have open. `None` where they are not
+/// The bytes of a caller, for a command that looks at a file which a server may have open. `Unchanged` where they are not
 /// counted: no server has run on the file with a limit, or the last one ran without.
 pub fn stored_bytes(task_log: &Path, caller: &Caller) -> Result<Option<u64>, OpenError> {
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;

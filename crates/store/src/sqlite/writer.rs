@@ -1,8 +1,8 @@
 //! The writer: one group is one transaction, and a refused step does not affect the others.
 
 use super::ledger::SlotMove;
-use super::queue::{Delivery, Reply};
-use super::{Durability, Options, Shared, key, number, salt, seq, store_error, stored_bytes};
+use super::queue::{AppendReply, ReplyDispatcher};
+use super::{Durability, Options, StoreState, key, number, salt, seq, store_error, stored_bytes};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Scope, Step, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -18,28 +18,28 @@ const SWEEP_EVERY: u64 = 256;
 const SWEEP_ROWS: i64 = 4096;
 
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct TaskLogWriter {
     pub(super) connection: Connection,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<StoreState>,
     pub(super) durability: Durability,
     /// Commits are not synced, for the moment or because restoring the setting failed; see `notes`.
-    pub(super) is_relaxed: bool,
+    pub(super) is_sync_skipped: bool,
     pub(super) metrics: Metrics,
     groups: u64,
     /// Whether this group made a delivery due.
-    pub(super) owes: Cell<bool>,
+    pub(super) became_due: Cell<bool>,
     /// Bookings metered in this group.
     pub(super) counted: Cell<u64>,
     /// Changes of slots in this group.
     pub(super) slots_moved: RefCell<Vec<SlotMove>>,
     /// Records of envelopes for the next commit.
-    pub(super) riding: Vec<Interaction>,
-    pub(super) delivery: Arc<Delivery>,
+    pub(super) interactions: Vec<Interaction>,
+    pub(super) dispatcher: Arc<ReplyDispatcher>,
 }
 
 /// What can be rolled back while a group is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Care {
+enum UndoScope {
     /// Only the whole group.
     Group,
     /// Each step by itself.
@@ -48,7 +48,7 @@ enum Care {
 
 /// What a group changes in the counters; written once per group.
 #[derive(Debug, Default)]
-struct Counts {
+struct CounterDeltas {
     /// Tasks, by owner and state.
     tasks: HashMap<(i64, u8), i64>,
     /// Bytes, by owner; nothing where they are not counted.
@@ -56,7 +56,7 @@ struct Counts {
     counts_bytes: bool,
 }
 
-impl Counts {
+impl CounterDeltas {
     fn task(&mut self, scope: i64, state: u8, change: i64) {
         *self.tasks.entry((scope, state)).or_default() += change;
     }
@@ -84,7 +84,7 @@ impl Counts {
 }
 
 /// The columns of a task's row that a later step needs.
-struct Row {
+struct TaskHead {
     scope: i64,
     state: u8,
     position: i64,
@@ -92,8 +92,8 @@ struct Row {
     head: i64,
 }
 
-impl Writer {
-    pub(super) fn new(connection: Connection, shared: Arc<Shared>, options: Options) -> rusqlite::Result<Self> {
+impl TaskLogWriter {
+    pub(super) fn new(connection: Connection, shared: Arc<StoreState>, options: Options) -> rusqlite::Result<Self> {
         let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
         let Options { durability, metrics, .. } = options;
@@ -101,14 +101,14 @@ impl Writer {
             connection,
             shared,
             durability,
-            is_relaxed: false,
+            is_sync_skipped: false,
             metrics,
             groups: 0,
-            owes: Cell::new(false),
+            became_due: Cell::new(false),
             counted: Cell::new(0),
             slots_moved: RefCell::default(),
-            riding: Vec::new(),
-            delivery: Arc::default(),
+            interactions: Vec::new(),
+            dispatcher: Arc::default(),
         })
     }
 
@@ -118,19 +118,19 @@ impl Writer {
     }
 
     /// Commits a group and answers all its callers.
-    pub(super) fn commit(&mut self, group: Vec<(Step, Reply)>) {
+    pub(super) fn commit(&mut self, group: Vec<(Step, AppendReply)>) {
         let started = Instant::now();
-        let (steps, replies): (Vec<Step>, Vec<Reply>) = group.into_iter().unzip();
+        let (steps, replies): (Vec<Step>, Vec<AppendReply>) = group.into_iter().unzip();
         let outcome = self.transact(&steps);
         self.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "a group has at most a thousand steps")]
         self.metrics.commit_steps.observe(steps.len() as f64);
         match outcome {
-            Ok(verdicts) => self.delivery.deliver(replies.into_iter().zip(verdicts)),
+            Ok(verdicts) => self.dispatcher.dispatch(replies.into_iter().zip(verdicts)),
             Err(error) => {
                 self.metrics.commit_failures.inc();
                 tracing::error!(%error, steps = steps.len(), "group commit failed");
-                self.delivery.deliver(replies.into_iter().map(|reply| (reply, Err(error.clone().into()))));
+                self.dispatcher.dispatch(replies.into_iter().map(|reply| (reply, Err(error.clone().into()))));
             }
         }
     }
@@ -145,14 +145,14 @@ impl Writer {
     /// nothing of the group was committed.
     pub(super) fn transact(&mut self, steps: &[Step]) -> Result<Vec<Result<(), AppendError>>, StoreError> {
         let shared = self.shared.clone();
-        let _turn = super::lock(&shared.turn);
-        let outcome = self.attempt(steps).map_err(|e| store_error(&e));
+        let _turn = super::lock(&shared.write_lock);
+        let outcome = self.try_group(steps).map_err(|e| store_error(&e));
         if outcome.is_err() {
             self.roll_back();
             // The cache may not match the file, so it is read again.
-            shared.ledger.shelf.clear();
+            shared.ledger.venue_cache.clear();
         }
-        self.felt(&outcome);
+        self.record_outcome(&outcome);
         outcome
     }
 
@@ -165,17 +165,21 @@ impl Writer {
 
     /// Steps are rarely refused, so a group is first written without savepoints, which would cost a copy of every page
     /// that a step touches. When a step is refused after all, the group is written again, with savepoints.
-    fn attempt(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
-        self.tighten()?;
-        if let Some(verdicts) = self.write(steps, Care::Group)? {
+    fn try_group(&mut self, steps: &[Step]) -> rusqlite::Result<Vec<Result<(), AppendError>>> {
+        self.require_sync()?;
+        if let Some(verdicts) = self.write_group(steps, UndoScope::Group)? {
             return Ok(verdicts);
         }
         self.roll_back();
-        Ok(self.write(steps, Care::Step)?.unwrap_or_default())
+        Ok(self.write_group(steps, UndoScope::Step)?.unwrap_or_default())
     }
 
-    /// Writes a group; `None` where a refused step cannot be rolled back alone.
-    fn write(&mut self, steps: &[Step], care: Care) -> rusqlite::Result<Option<Vec<Result<(), AppendError>>>> {
+    /// Writes a group; `Unchanged` where a refused step cannot be rolled back alone.
+    fn write_group(
+        &mut self,
+        steps: &[Step],
+        care: UndoScope,
+    ) -> rusqlite::Result<Option<Vec<Result<(), AppendError>>>> {
         let mut last = None;
         for scope in steps.iter().flat_map(owners) {
             // Nearly always the owner of the step before.
@@ -192,12 +196,12 @@ impl Writer {
         let mut counts = self.no_counts();
         let mut verdicts = Vec::with_capacity(steps.len());
         for step in steps {
-            match self.take(step, commit, &mut counts, care)? {
+            match self.write_step(step, commit, &mut counts, care)? {
                 Some(verdict) => verdicts.push(verdict),
                 None => return Ok(None),
             }
         }
-        for record in &self.riding {
+        for record in &self.interactions {
             self.write_interaction(record)?;
         }
         for ((scope, state), change) in &counts.tasks {
@@ -217,33 +221,33 @@ impl Writer {
         // Before any caller is answered: its next request finds what this one has stored.
         self.shared.follow_stored_bytes(&counts.bytes);
         self.shared.commit.store(commit, Ordering::Release);
-        adopted(steps).for_each(|task| self.shared.settled.forget(&[task]));
-        self.riding.clear();
-        self.shared.ledger.shelf.follow(&self.slots_moved.borrow(), commit);
-        self.shared.ledger.metered.fetch_add(self.counted.take(), Ordering::AcqRel);
-        if self.owes.take() {
-            self.shared.bell.ring();
+        claimed_tasks(steps).for_each(|task| self.shared.settled.forget(&[task]));
+        self.interactions.clear();
+        self.shared.ledger.venue_cache.apply_slot_moves(&self.slots_moved.borrow(), commit);
+        self.shared.ledger.metered_bookings.fetch_add(self.counted.take(), Ordering::AcqRel);
+        if self.became_due.take() {
+            self.shared.due_signal.notify();
         }
         Ok(Some(verdicts))
     }
 
-    fn no_counts(&self) -> Counts {
-        Counts { counts_bytes: self.shared.stored_bytes.is_counted(), ..Counts::default() }
+    fn no_counts(&self) -> CounterDeltas {
+        CounterDeltas { counts_bytes: self.shared.stored_bytes.is_counted(), ..CounterDeltas::default() }
     }
 
     /// Writes one step. A step without effects is refused before it has written anything, and needs no savepoint.
-    /// `None` where a refused step would have needed one.
-    fn take(
+    /// `Unchanged` where a refused step would have needed one.
+    fn write_step(
         &self,
         step: &Step,
         commit: u64,
-        counts: &mut Counts,
-        care: Care,
+        counts: &mut CounterDeltas,
+        care: UndoScope,
     ) -> rusqlite::Result<Option<Result<(), AppendError>>> {
         let mut changes = self.no_counts();
         let (counted, slots_moved) = (self.counted.get(), self.slots_moved.borrow().len());
-        let alone = step.opening.as_ref().is_none_or(|o| o.birth.is_none()) && step.effects.is_empty();
-        let savepoint = !alone && care == Care::Step;
+        let alone = step.opening.as_ref().is_none_or(|o| o.child_of.is_none()) && step.effects.is_empty();
+        let savepoint = !alone && care == UndoScope::Step;
         if savepoint {
             self.connection.prepare_cached("SAVEPOINT step")?.execute([])?;
         }
@@ -276,19 +280,19 @@ impl Writer {
         Ok(Some(verdict))
     }
 
-    fn apply(&self, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+    fn apply(&self, step: &Step, commit: u64, counts: &mut CounterDeltas) -> rusqlite::Result<Result<(), AppendError>> {
         let k = key(step.task.stamp());
         match &step.opening {
             Some(opening) => {
-                if let Some(birth) = &opening.birth
-                    && let Err(refused) = self.bear(k, birth)?
+                if let Some(birth) = &opening.child_of
+                    && let Err(refused) = self.open_child(k, birth)?
                 {
                     return Ok(Err(refused));
                 }
                 self.open(k, step, opening, commit, counts)?;
             }
             None => {
-                if let Err(refused) = self.go_on(k, step, commit, counts)? {
+                if let Err(refused) = self.append_to(k, step, commit, counts)? {
                     return Ok(Err(refused));
                 }
             }
@@ -301,8 +305,8 @@ impl Writer {
         }
         for effect in &step.effects {
             let done = match effect {
-                Effect::Adopt(by) => self.adopt(k, by, counts)?,
-                Effect::KeepData(data) => self.keep_data(k, data, counts)?,
+                Effect::Claim(by) => self.claim(k, by, counts)?,
+                Effect::StoreAgentData(data) => self.keep_data(k, data, counts)?,
                 effect => self.effect(k, step, effect)?,
             };
             if let Err(refused) = done {
@@ -313,12 +317,19 @@ impl Writer {
         let registers = |effect: &Effect| matches!(effect, Effect::PutPush { .. });
         let receivers = step.opening.is_none() || step.effects.iter().any(registers);
         if let Some(at) = step.notify.filter(|_| receivers && step.head() > step.after) {
-            self.owe(k, step, at)?;
+            self.enqueue(k, step, at)?;
         }
         Ok(Ok(()))
     }
 
-    fn open(&self, k: i64, step: &Step, opening: &Opening, commit: u64, counts: &mut Counts) -> rusqlite::Result<()> {
+    fn open(
+        &self,
+        k: i64,
+        step: &Step,
+        opening: &Opening,
+        commit: u64,
+        counts: &mut CounterDeltas,
+    ) -> rusqlite::Result<()> {
         let scope = self.shared.scopes.intern(&self.connection, &opening.scope)?;
         let (state, position) =
             step.placement.map_or((TaskState::Submitted, step.task.stamp()), |p| (p.state, p.position));
@@ -348,7 +359,7 @@ impl Writer {
                 body.map(|b| b.artifacts_at),
                 body.map(|b| &b.json[..]),
                 lines.as_ref().filter(|_| settled),
-                opening.birth.is_some().then_some(1),
+                opening.child_of.is_some().then_some(1),
             ])?;
         counts.task(scope, state.number(), 1);
         counts.bytes(scope, || body.map_or(0, |b| b.json.len()) + lines.as_ref().map_or(0, Vec::len));
@@ -363,19 +374,24 @@ impl Writer {
         Ok(())
     }
 
-    fn go_on(
+    fn append_to(
         &self,
         k: i64,
         step: &Step,
         commit: u64,
-        counts: &mut Counts,
+        counts: &mut CounterDeltas,
     ) -> rusqlite::Result<Result<(), AppendError>> {
         let row = self
             .connection
             .prepare_cached("SELECT salt, scope, state, position, moved, head FROM task WHERE k = ?1")?
             .query_row([k], |r| {
-                let row =
-                    Row { scope: r.get(1)?, state: r.get(2)?, position: r.get(3)?, moved: r.get(4)?, head: r.get(5)? };
+                let row = TaskHead {
+                    scope: r.get(1)?,
+                    state: r.get(2)?,
+                    position: r.get(3)?,
+                    moved: r.get(4)?,
+                    head: r.get(5)?,
+                };
                 Ok((r.get::<_, i64>(0)?, row))
             })
             .optional()?;
@@ -401,7 +417,14 @@ impl Writer {
     }
 
     /// Moves the task in its owner's list, and writes the snapshot that came with the step.
-    fn place(&self, k: i64, row: &Row, step: &Step, commit: u64, counts: &mut Counts) -> rusqlite::Result<()> {
+    fn place(
+        &self,
+        k: i64,
+        row: &TaskHead,
+        step: &Step,
+        commit: u64,
+        counts: &mut CounterDeltas,
+    ) -> rusqlite::Result<()> {
         let settled = step.placement.is_some_and(|p| p.state.is_settled());
         if let Some(placement) = step.placement {
             let (state, position) = (placement.state.number(), key(placement.position));
@@ -435,7 +458,7 @@ impl Writer {
             Some(_) if settled => {
                 self.connection.prepare_cached("DELETE FROM snapshot WHERE k = ?1")?.execute([k])?;
                 self.connection.prepare_cached("DELETE FROM checkpoint WHERE k = ?1")?.execute([k])?;
-                self.stop_waiting(k, step)?;
+                self.end_continuation(k, step)?;
             }
             Some(snapshot) => self.put_snapshot(k, step.head(), snapshot)?,
             None => {}
@@ -491,9 +514,9 @@ impl Writer {
                 }
             }
             Effect::DeletePush { id } => self.delete_push(k, id)?,
-            Effect::WaitFor(Some(whom)) => self.wait_for(k, step, whom)?,
-            Effect::OweCancel(owed) => self.owe_cancel(k, step, owed.as_deref())?,
-            Effect::WaitFor(None) => self.stop_waiting(k, step)?,
+            Effect::WaitFor(Some(whom)) => self.put_continuation(k, step, whom)?,
+            Effect::SetPendingCancel(owed) => self.put_pending_cancel(k, step, owed.as_deref())?,
+            Effect::WaitFor(None) => self.end_continuation(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
             Effect::Book(new) => return Ok(self.book(step.task, new)?.map_err(AppendError::from)),
             Effect::MoveBooking { booking, from, to, at, usage } => {
@@ -502,9 +525,9 @@ impl Writer {
             }
             Effect::Interaction(one) => self.write_interaction(one)?,
             // They change what is counted for owners, so the caller of this function, which has the counts, did them.
-            Effect::Adopt(_) | Effect::KeepData(_) => {}
+            Effect::Claim(_) | Effect::StoreAgentData(_) => {}
             Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
-            Effect::Alias { name, was } => {
+            Effect::SetAlias { name, was } => {
                 // The alias belongs to the owner in the task's own row.
                 let moved = match was {
                     None => {
@@ -526,7 +549,7 @@ impl Writer {
     }
 
     /// Gives a task to another owner, with its position in the list and its past moves.
-    fn adopt(&self, k: i64, by: &Arc<Scope>, counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+    fn claim(&self, k: i64, by: &Arc<Scope>, counts: &mut CounterDeltas) -> rusqlite::Result<Result<(), AppendError>> {
         let sql = "SELECT scope, state FROM task WHERE k = ?1 AND adopted IS NULL";
         let row =
             self.connection.prepare_cached(sql)?.query_row([k], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -551,7 +574,7 @@ impl Writer {
     }
 
     /// Keeps data of the agent with the task, in place of what it kept before.
-    fn keep_data(&self, k: i64, data: &[u8], counts: &mut Counts) -> rusqlite::Result<Result<(), AppendError>> {
+    fn keep_data(&self, k: i64, data: &[u8], counts: &mut CounterDeltas) -> rusqlite::Result<Result<(), AppendError>> {
         if counts.counts_bytes {
             let sql = "SELECT t.scope, ifnull(length(d.data), 0) FROM task t LEFT JOIN agent_data d ON d.k = t.k WHERE t.k = ?1";
             let (scope, before): (i64, i64) =
@@ -579,14 +602,14 @@ impl Writer {
 /// The owners that a step names.
 fn owners(step: &Step) -> impl Iterator<Item = &Arc<Scope>> {
     fn adopting(effect: &Effect) -> Option<&Arc<Scope>> {
-        if let Effect::Adopt(by) = effect { Some(by) } else { None }
+        if let Effect::Claim(by) = effect { Some(by) } else { None }
     }
     step.opening.iter().map(|opening| &opening.scope).chain(step.effects.iter().filter_map(adopting))
 }
 
 /// The tasks of a group that changed owners.
-fn adopted(steps: &[Step]) -> impl Iterator<Item = TaskId> {
-    let adopts = |step: &&Step| step.effects.iter().any(|effect| matches!(effect, Effect::Adopt(_)));
+fn claimed_tasks(steps: &[Step]) -> impl Iterator<Item = TaskId> {
+    let adopts = |step: &&Step| step.effects.iter().any(|effect| matches!(effect, Effect::Claim(_)));
     steps.iter().filter(adopts).map(|step| step.task)
 }
 
@@ -601,7 +624,7 @@ fn mark_bytes(mark: RetryMark) -> [u8; 32] {
 /// The events of a step, one per line.
 fn lines(events: &[FrozenEvent]) -> Vec<u8> {
     let mut out =
-        Vec::with_capacity(events.iter().map(|e| e.json.len() + e.heard.as_ref().map_or(0, |h| h.len()) + 2).sum());
+        Vec::with_capacity(events.iter().map(|e| e.json.len() + e.input.as_ref().map_or(0, |h| h.len()) + 2).sum());
     for (i, event) in events.iter().enumerate() {
         if i > 0 {
             out.push(b'\n');

@@ -1,13 +1,13 @@
 //! Promises about usage, billing and payments in the ledger.
 
 use super::ledger::{booking, books, import, venue};
-use super::{Ask, Bench};
-use crate::story::{Author, Story, owner};
+use super::{LogFixture, TaskLogTestExt};
+use crate::scripted_task::{ScriptedTask, TaskFactory, owner};
 use crate::wait::wait;
 use sabir_proto::{TaskId, TaskState, Timestamp};
 use sabir_store::{
-    AppendError, BatchMark, BatchStanding, BookingStatus, DAY_MS, Effect, NewBooking, NewUsage, Payment, PaymentStatus,
-    PaymentStep, Refusal, Step, Tally,
+    AppendError, BatchStatus, BatchUpdate, BillingTotals, BookingStatus, DAY_MS, Effect, LedgerError, NewBooking,
+    NewUsage, Payment, PaymentStatus, PaymentStep, Step,
 };
 
 fn time(ms: i64) -> Timestamp {
@@ -20,16 +20,16 @@ fn paid_by(customer: Option<&str>, ms: i64) -> NewBooking {
     NewBooking { at: time(ms), usage: Some(usage), ..booking("a", None) }
 }
 
-pub(super) fn what_is_counted_is_billed_once(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn what_is_counted_is_billed_once(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     import(bench, vec![venue("a")]);
     let made: Vec<(Option<&str>, i64)> =
         vec![(Some("x"), 1), (Some("y"), 2), (Some("x"), 9), (None, 3), (Some("x"), DAY_MS), (Some("x"), DAY_MS + 9)];
     let ids: Vec<TaskId> = made
         .into_iter()
         .map(|(customer, ms)| {
-            let mut story = author.story(&scope);
-            bench.log().put(books(&mut story, paid_by(customer, ms)));
+            let mut story = author.new_task(&scope);
+            bench.log().append_ok(books(&mut story, paid_by(customer, ms)));
             story.id()
         })
         .collect();
@@ -50,29 +50,27 @@ pub(super) fn what_is_counted_is_billed_once(bench: &mut dyn Bench) {
         assert_eq!(wait(bench.ledger().claim_usage(before, time(99))), Ok(()));
         bench.reopen();
         let open = wait(bench.ledger().batches(false)).expect("batches can be read");
-        assert!(
-            open.iter().all(|b| b.claimed_at == time(99) && b.standing == BatchStanding::Open && b.sent_at.is_none())
-        );
+        assert!(open.iter().all(|b| b.claimed_at == time(99) && b.status == BatchStatus::Open && b.sent_at.is_none()));
         assert_eq!(shape(open), expected, "claiming twice changes nothing");
     }
     let (first, second) = (ids[0].to_string(), ids[1].to_string());
-    let mark = |id: &str, mark| wait(bench.ledger().mark_batch(id, mark)).expect("a batch can be marked");
-    assert!(mark(&first, BatchMark::Sent(time(100))));
-    assert!(mark(&first, BatchMark::Sent(time(200))), "only the first time counts");
-    assert!(mark(&first, BatchMark::Synced(time(201))));
-    assert!(!mark(&first, BatchMark::Synced(time(202))));
-    assert!(!mark(&first, BatchMark::Manual("late".into())));
-    assert!(!mark("nobody", BatchMark::Sent(time(1))));
-    assert!(mark(&second, BatchMark::Manual("too old".into())));
+    let mark = |id: &str, mark| wait(bench.ledger().update_batch(id, mark)).expect("a batch can be marked");
+    assert!(mark(&first, BatchUpdate::Sent(time(100))));
+    assert!(mark(&first, BatchUpdate::Sent(time(200))), "only the first time counts");
+    assert!(mark(&first, BatchUpdate::Synced(time(201))));
+    assert!(!mark(&first, BatchUpdate::Synced(time(202))));
+    assert!(!mark(&first, BatchUpdate::Manual("late".into())));
+    assert!(!mark("nobody", BatchUpdate::Sent(time(1))));
+    assert!(mark(&second, BatchUpdate::Manual("too old".into())));
     let all = wait(bench.ledger().batches(true)).expect("batches can be read");
-    let standing = |i: usize| (all[i].sent_at, all[i].standing.clone());
-    assert_eq!(standing(0), (Some(time(100)), BatchStanding::Synced(time(201))));
-    assert_eq!(standing(1), (None, BatchStanding::Manual("too old".into())));
+    let standing = |i: usize| (all[i].sent_at, all[i].status.clone());
+    assert_eq!(standing(0), (Some(time(100)), BatchStatus::Synced(time(201))));
+    assert_eq!(standing(1), (None, BatchStatus::Manual("too old".into())));
     let usage = wait(bench.ledger().usage(ids[2])).expect("usage can be read").expect("it is there");
     assert_eq!((usage.batch, usage.synced_at), (Some(first), Some(time(201))));
     assert_eq!((usage.key.as_str(), usage.cents, usage.at), ("key-1", 25, time(9)));
-    let expected = Tally { bookings: 6, counted: 6, unsynced: 4, without_customer: 1, open: 1, manual: 1 };
-    assert_eq!(wait(bench.ledger().tally()), Ok(expected));
+    let expected = BillingTotals { bookings: 6, counted: 6, unsynced: 4, without_customer: 1, open: 1, manual: 1 };
+    assert_eq!(wait(bench.ledger().billing_totals()), Ok(expected));
     // Later usage makes a batch of its own, though there is one for its day and payer.
     assert_eq!(wait(bench.ledger().claim_usage(time(2 * DAY_MS), time(300))), Ok(()));
     let last =
@@ -80,32 +78,32 @@ pub(super) fn what_is_counted_is_billed_once(bench: &mut dyn Bench) {
     assert_eq!(last, Some((ids[5].to_string(), 1)));
 }
 
-pub(super) fn what_is_booked_and_what_is_counted_agree(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn what_is_booked_and_what_is_counted_agree(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     import(bench, vec![venue("a")]);
-    let mut stories: Vec<Story> = (0..4).map(|_| author.story(&scope)).collect();
+    let mut stories: Vec<ScriptedTask> = (0..4).map(|_| author.new_task(&scope)).collect();
     for (i, story) in stories.iter_mut().enumerate() {
         let plain = booking("a", None);
         let held_until = Some(time(10 + i64::try_from(i).unwrap_or(0)));
         let held = NewBooking { status: BookingStatus::PendingPayment, held_until, usage: None, ..plain.clone() };
-        bench.log().put(books(story, if i == 0 { plain } else { held }));
+        bench.log().append_ok(books(story, if i == 0 { plain } else { held }));
     }
-    let move_to = |story: &Story, to, usage| {
+    let move_to = |story: &ScriptedTask, to, usage| {
         let from = BookingStatus::PendingPayment;
         let moved = Effect::MoveBooking { booking: story.id(), from, to, at: time(5), usage };
-        Step { effects: vec![moved], ..story.bare() }
+        Step { effects: vec![moved], ..story.empty_step() }
     };
-    bench.log().put(move_to(&stories[1], BookingStatus::Pending, booking("a", None).usage));
-    bench.log().put(move_to(&stories[2], BookingStatus::Cancelled, None));
+    bench.log().append_ok(move_to(&stories[1], BookingStatus::Pending, booking("a", None).usage));
+    bench.log().append_ok(move_to(&stories[2], BookingStatus::Cancelled, None));
     bench.reopen();
-    let tally = wait(bench.ledger().tally()).expect("everything can be counted");
+    let tally = wait(bench.ledger().billing_totals()).expect("everything can be counted");
     assert_eq!((tally.bookings, tally.counted, tally.drift()), (2, 2, 0));
-    let held = |until| wait(bench.ledger().held_bookings(time(until), 9)).expect("bookings can be read");
+    let held = |until| wait(bench.ledger().expired_holds(time(until), 9)).expect("bookings can be read");
     assert_eq!(held(12).len(), 0);
     assert_eq!(held(13).into_iter().map(|booking| booking.id).collect::<Vec<_>>(), [stories[3].id()]);
     // A booking without usage shows up as drift.
-    bench.log().put(move_to(&stories[3], BookingStatus::Pending, None));
-    assert_eq!(wait(bench.ledger().tally()).map(|tally| tally.drift()), Ok(-1));
+    bench.log().append_ok(move_to(&stories[3], BookingStatus::Pending, None));
+    assert_eq!(wait(bench.ledger().billing_totals()).map(|tally| tally.drift()), Ok(-1));
 }
 
 fn payment(amount: u64, once: Option<&str>, ms: i64) -> Payment {
@@ -126,30 +124,30 @@ fn payment(amount: u64, once: Option<&str>, ms: i64) -> Payment {
     }
 }
 
-fn pays(story: &mut Story, payment: Payment, day_max: Option<u64>) -> Step {
+fn pays(story: &mut ScriptedTask, payment: Payment, day_max: Option<u64>) -> Step {
     let effects = vec![Effect::Pay(Box::new(PaymentStep::Open { payment, day_max }))];
-    Step { effects, ..story.whole(TaskState::Completed) }
+    Step { effects, ..story.open_settled(TaskState::Completed) }
 }
 
-fn moves(story: &Story, from: PaymentStatus, to: PaymentStatus, reference: Option<&str>) -> Step {
+fn moves(story: &ScriptedTask, from: PaymentStatus, to: PaymentStatus, reference: Option<&str>) -> Step {
     let reference = reference.map(str::to_owned);
     let (why, receipt) = (Some(format!("to {}", to.name())), reference.as_ref().map(|r| format!("{{\"r\":\"{r}\"}}")));
     let step = PaymentStep::Move { from, to, at: time(7), why, reference, receipt };
-    Step { effects: vec![Effect::Pay(Box::new(step))], ..story.bare() }
+    Step { effects: vec![Effect::Pay(Box::new(step))], ..story.empty_step() }
 }
 
-pub(super) fn a_payment_moves_from_where_it_was_seen(bench: &mut dyn Bench) {
+pub(super) fn a_payment_moves_from_where_it_was_seen(bench: &mut dyn LogFixture) {
     use PaymentStatus::{Authorized, Authorizing, Captured, Failed};
-    let (mut author, scope) = (Author::new(7), owner("ann"));
-    let (mut story, mut other) = (author.story(&scope), author.story(&scope));
-    bench.log().put(pays(&mut story, payment(2500, None, 3), None));
-    bench.log().put(pays(&mut other, payment(1, None, 4), None));
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
+    let (mut story, mut other) = (author.new_task(&scope), author.new_task(&scope));
+    bench.log().append_ok(pays(&mut story, payment(2500, None, 3), None));
+    bench.log().append_ok(pays(&mut other, payment(1, None, 4), None));
     assert_eq!(
-        bench.log().refused(moves(&story, Authorized, Captured, None)),
-        AppendError::Ledger(Refusal::PaymentMoved)
+        bench.log().append_refused(moves(&story, Authorized, Captured, None)),
+        AppendError::Ledger(LedgerError::PaymentMoved)
     );
-    bench.log().put(moves(&story, Authorizing, Authorized, Some("ref")));
-    bench.log().put(moves(&story, Authorized, Captured, None));
+    bench.log().append_ok(moves(&story, Authorizing, Authorized, Some("ref")));
+    bench.log().append_ok(moves(&story, Authorized, Captured, None));
     bench.reopen();
     let paid = wait(bench.ledger().payment(story.id())).expect("a payment can be read").expect("it is there");
     let went: Vec<_> = paid.journal.iter().map(|entry| (entry.at, entry.to, entry.why.as_deref())).collect();
@@ -164,24 +162,24 @@ pub(super) fn a_payment_moves_from_where_it_was_seen(bench: &mut dyn Bench) {
     assert_eq!(list(false, 9), [other.id(), story.id()]);
     assert_eq!(list(false, 1), [other.id()]);
     assert_eq!(list(true, 9), [other.id()]);
-    bench.log().put(moves(&other, Authorizing, Failed, None));
+    bench.log().append_ok(moves(&other, Authorizing, Failed, None));
     assert_eq!(wait(bench.ledger().payments(true, 9)).map(|open| open.len()), Ok(0));
 }
 
-pub(super) fn a_payment_is_bounded_and_used_once(bench: &mut dyn Bench) {
+pub(super) fn a_payment_is_bounded_and_used_once(bench: &mut dyn LogFixture) {
     use PaymentStatus::{Authorizing, Failed};
-    let (mut author, scope) = (Author::new(7), owner("ann"));
-    let (mut first, mut second) = (author.story(&scope), author.story(&scope));
-    bench.log().put(pays(&mut first, payment(60, Some("0xabc"), 3), Some(100)));
-    let refused = |payment, day_max| bench.log().refused(pays(&mut second.clone(), payment, day_max));
-    assert_eq!(refused(payment(60, None, DAY_MS - 1), Some(100)), AppendError::Ledger(Refusal::PaymentLimit));
-    assert_eq!(refused(payment(1, Some("0xabc"), 5), None), AppendError::Ledger(Refusal::PaymentUsed));
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
+    let (mut first, mut second) = (author.new_task(&scope), author.new_task(&scope));
+    bench.log().append_ok(pays(&mut first, payment(60, Some("0xabc"), 3), Some(100)));
+    let refused = |payment, day_max| bench.log().append_refused(pays(&mut second.clone(), payment, day_max));
+    assert_eq!(refused(payment(60, None, DAY_MS - 1), Some(100)), AppendError::Ledger(LedgerError::PaymentLimit));
+    assert_eq!(refused(payment(1, Some("0xabc"), 5), None), AppendError::Ledger(LedgerError::PaymentUsed));
     // A failed payment counts for nothing.
-    bench.log().put(moves(&first, Authorizing, Failed, None));
-    bench.log().put(pays(&mut second, payment(60, Some("0xabc"), 5), Some(100)));
-    let mut third = author.story(&scope);
-    bench.log().put(pays(&mut third, payment(60, None, DAY_MS), Some(100)));
-    let mut fourth = author.story(&scope);
+    bench.log().append_ok(moves(&first, Authorizing, Failed, None));
+    bench.log().append_ok(pays(&mut second, payment(60, Some("0xabc"), 5), Some(100)));
+    let mut third = author.new_task(&scope);
+    bench.log().append_ok(pays(&mut third, payment(60, None, DAY_MS), Some(100)));
+    let mut fourth = author.new_task(&scope);
     let euros = Payment { currency: "EUR".into(), ..payment(60, None, 6) };
-    bench.log().put(pays(&mut fourth, euros, Some(100)));
+    bench.log().append_ok(pays(&mut fourth, euros, Some(100)));
 }

@@ -1,40 +1,40 @@
 //! Promises about conversations: opened with a task, brought by a client, or continued.
 
 use super::lists::ordered;
-use super::{Ask, Bench, everything, ids};
-use crate::story::{Author, News, Story, owner};
+use super::{LogFixture, TaskLogTestExt, ids, list_everything};
+use crate::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, owner};
 use sabir_proto::{ContextId, TaskState};
-use sabir_store::{Listing, Scope};
+use sabir_store::{Scope, TaskListQuery};
 use std::sync::Arc;
 
 #[track_caller]
-fn check(bench: &dyn Bench, scope: &Arc<Scope>, context: &ContextId, expected: &[Story]) {
+fn check(bench: &dyn LogFixture, scope: &Arc<Scope>, context: &ContextId, expected: &[ScriptedTask]) {
     for state in [None, Some(TaskState::Working), Some(TaskState::Completed)] {
         let fits = expected.iter().filter(|s| state.is_none_or(|state| s.task.status.state == state));
         let expected = ordered(fits);
-        let listed = bench.log().page(Listing {
+        let listed = bench.log().page(TaskListQuery {
             context: Some(context.clone()),
             state: state.map(Into::into),
-            ..everything(scope)
+            ..list_everything(scope)
         });
         assert_eq!((ids(&listed), listed.total), (expected.clone(), u64::try_from(expected.len()).unwrap_or(0)));
     }
 }
 
-pub(super) fn a_context_is_found_by_the_task_it_was_born_with(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(5), owner("ann"));
-    let mut first = author.story(&scope);
+pub(super) fn a_context_is_found_by_the_task_it_was_born_with(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(5), owner("ann"));
+    let mut first = author.new_task(&scope);
     let context = first.task.context_id.clone();
-    bench.log().put(first.whole(TaskState::Completed));
+    bench.log().append_ok(first.open_settled(TaskState::Completed));
     let mut stories = vec![first];
     check(bench, &scope, &context, &stories);
     for _ in 0..3 {
-        let mut later = author.story_in(&scope, &context);
-        bench.log().put(later.open(&mut author, &[News::Status(TaskState::Working)]));
+        let mut later = author.new_task_in(&scope, &context);
+        bench.log().append_ok(later.open(&mut author, &[ScriptedEvent::Status(TaskState::Working)]));
         stories.push(later);
     }
-    let mut other = author.story(&scope);
-    bench.log().put(other.whole(TaskState::Completed));
+    let mut other = author.new_task(&scope);
+    bench.log().append_ok(other.open_settled(TaskState::Completed));
     bench.reopen();
     check(bench, &scope, &context, &stories);
     // The same stamp with other random bits: a context without tasks.
@@ -42,32 +42,32 @@ pub(super) fn a_context_is_found_by_the_task_it_was_born_with(bench: &mut dyn Be
     check(bench, &scope, &ContextId::new(stamp, 99), &[]);
 }
 
-pub(super) fn a_context_brought_by_a_client_is_found(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(5), owner("ann"));
+pub(super) fn a_context_brought_by_a_client_is_found(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(5), owner("ann"));
     let brought = |text: &str| ContextId::parse(text).expect("a short text is a legal context");
     // The second looks like one of ours, with the stamp of a task that does not exist.
     let contexts = [brought("theirs"), ContextId::new(author.stamp(), 7)];
     for context in &contexts {
-        let mut stories: Vec<Story> = (0..3).map(|_| author.story_in(&scope, context)).collect();
-        bench.log().put(stories[0].whole(TaskState::Completed));
-        bench.log().put(stories[1].open(&mut author, &[News::Status(TaskState::Working)]));
-        bench.log().put(stories[2].open(&mut author, &[News::Status(TaskState::Completed)]));
+        let mut stories: Vec<ScriptedTask> = (0..3).map(|_| author.new_task_in(&scope, context)).collect();
+        bench.log().append_ok(stories[0].open_settled(TaskState::Completed));
+        bench.log().append_ok(stories[1].open(&mut author, &[ScriptedEvent::Status(TaskState::Working)]));
+        bench.log().append_ok(stories[2].open(&mut author, &[ScriptedEvent::Status(TaskState::Completed)]));
         check(bench, &scope, context, &stories);
-        bench.log().put(stories[1].step(&mut author, &[News::Status(TaskState::Completed)]));
+        bench.log().append_ok(stories[1].step(&mut author, &[ScriptedEvent::Status(TaskState::Completed)]));
         bench.reopen();
         check(bench, &scope, context, &stories);
     }
     check(bench, &scope, &brought("nobody's"), &[]);
 }
 
-pub(super) fn owners_may_use_the_same_context(bench: &mut dyn Bench) {
-    let (mut author, ann, bob) = (Author::new(5), owner("ann"), owner("bob"));
-    let mut hers = author.story(&ann);
+pub(super) fn owners_may_use_the_same_context(bench: &mut dyn LogFixture) {
+    let (mut author, ann, bob) = (TaskFactory::new(5), owner("ann"), owner("bob"));
+    let mut hers = author.new_task(&ann);
     let context = hers.task.context_id.clone();
-    bench.log().put(hers.open(&mut author, &[News::Status(TaskState::Working)]));
+    bench.log().append_ok(hers.open(&mut author, &[ScriptedEvent::Status(TaskState::Working)]));
     check(bench, &bob, &context, &[]);
-    let mut his = author.story_in(&bob, &context);
-    bench.log().put(his.whole(TaskState::Completed));
+    let mut his = author.new_task_in(&bob, &context);
+    bench.log().append_ok(his.open_settled(TaskState::Completed));
     check(bench, &ann, &context, &[hers]);
     check(bench, &bob, &context, &[his]);
 }

@@ -12,8 +12,8 @@ mod replay;
 use super::broken_promises;
 use sabir_proto::{Caller, Timestamp};
 use sabir_store::memory::MemoryGuard;
-use sabir_store::sqlite::{Durability, Options, SqliteGuard, Writing};
-use sabir_store::{By, Entry, GuardStore, Linked};
+use sabir_store::sqlite::{Durability, Options, SqliteGuard, WriterMode};
+use sabir_store::{AuditActor, AuditEntry, GuardStore, LinkedEntry};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -21,7 +21,7 @@ use crate::clock::EPOCH_MS;
 use crate::wait::wait;
 
 /// A guard store under test.
-pub trait GuardBench {
+pub trait GuardFixture {
     fn store(&self) -> &dyn GuardStore;
     /// Closes and reopens the store; false for a store that keeps nothing across restarts, which stays open.
     fn reopen(&mut self) -> bool {
@@ -29,11 +29,11 @@ pub trait GuardBench {
     }
 }
 
-type Promise = (&'static str, fn(&mut dyn GuardBench));
+type GuardPromise = (&'static str, fn(&mut dyn GuardFixture));
 
 macro_rules! promises {
     ($($room:ident: $($name:ident),+;)+) => {
-        const PROMISES: &[Promise] = &[$($((stringify!($name), $room::$name)),+),+];
+        const PROMISES: &[GuardPromise] = &[$($((stringify!($name), $room::$name)),+),+];
     };
 }
 
@@ -65,16 +65,16 @@ promises! {
 ///
 /// # Panics
 /// When promises are broken, naming all of them.
-pub fn guard_store<B: GuardBench>(make: impl Fn() -> B) {
+pub fn guard_store<B: GuardFixture>(make: impl Fn() -> B) {
     let broken = broken_promises(PROMISES.iter().map(|(name, promise)| (*name, || promise(&mut make()))));
     assert!(broken.is_empty(), "broken promises: {broken:#?}");
 }
 
 /// The fixture of a guard store in memory.
 #[derive(Debug, Default)]
-pub struct GuardInMemory(MemoryGuard);
+pub struct MemoryGuardFixture(MemoryGuard);
 
-impl GuardBench for GuardInMemory {
+impl GuardFixture for MemoryGuardFixture {
     fn store(&self) -> &dyn GuardStore {
         &self.0
     }
@@ -82,20 +82,20 @@ impl GuardBench for GuardInMemory {
 
 /// The fixture of a guard store in an SQLite file of its own.
 #[derive(Debug)]
-pub struct GuardOnFile {
+pub struct SqliteGuardFixture {
     guard: Option<SqliteGuard>,
     options: Options,
     dir: TempDir,
 }
 
-impl GuardOnFile {
+impl SqliteGuardFixture {
     /// An empty file in a new directory. Without syncing: losses of the operating system are not tested here.
     ///
     /// # Panics
     /// When there is no room for temporary files.
-    pub fn new(writing: Writing) -> Self {
+    pub fn new(writing: WriterMode) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { durability: Durability::Normal, writing, ..Options::default() };
+        let options = Options { durability: Durability::Normal, writer_mode: writing, ..Options::default() };
         let mut bench = Self { guard: None, options, dir };
         bench.reopen();
         bench
@@ -123,13 +123,13 @@ impl GuardOnFile {
     ///
     /// # Panics
     /// When it does not open.
-    pub fn other(&self) -> SqliteGuard {
-        let options = Options { writing: Writing::Inline, ..self.options.clone() };
+    pub fn open_again(&self) -> SqliteGuard {
+        let options = Options { writer_mode: WriterMode::Inline, ..self.options.clone() };
         SqliteGuard::open(&self.path(), options).expect("our own file opens twice")
     }
 }
 
-impl GuardBench for GuardOnFile {
+impl GuardFixture for SqliteGuardFixture {
     fn store(&self) -> &dyn GuardStore {
         self.sqlite()
     }
@@ -147,18 +147,18 @@ fn at(ms: i64) -> Timestamp {
 }
 
 /// The operator Ann, at the console, at this time.
-fn ann(ms: i64) -> By {
-    By { caller: Caller::named("ann"), scheme: "console", at: at(ms) }
+fn ann(ms: i64) -> AuditActor {
+    AuditActor { caller: Caller::named("ann"), scheme: "console", at: at(ms) }
 }
 
-fn entries(bench: &dyn GuardBench) -> Vec<Linked> {
+fn entries(bench: &dyn GuardFixture) -> Vec<LinkedEntry> {
     wait(bench.store().flush()).expect("refusals are written");
     wait(bench.store().entries(0, usize::MAX)).expect("the audit can be read")
 }
 
 /// The changes in the audit, as operation and subject, all made by Ann.
-fn changes(bench: &dyn GuardBench) -> Vec<(String, String)> {
-    let said = |entry: Entry| {
+fn changes(bench: &dyn GuardFixture) -> Vec<(String, String)> {
+    let said = |entry: AuditEntry| {
         assert_eq!((&*entry.caller, &*entry.scheme), ("ann", "console"));
         (entry.operation, entry.about.unwrap_or_default())
     };
@@ -166,7 +166,7 @@ fn changes(bench: &dyn GuardBench) -> Vec<(String, String)> {
 }
 
 /// Runs a function on several threads at once.
-fn at_once<T: Send>(threads: usize, each: impl Fn(usize) -> T + Sync) -> Vec<T> {
+fn on_threads<T: Send>(threads: usize, each: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (barrier, each) = (&std::sync::Barrier::new(threads), &each);
     std::thread::scope(|scope| {
         let run = |n: usize| {

@@ -1,12 +1,13 @@
 //! Promises about the ledger of the booking network.
 
-use super::{Ask, Bench};
-use crate::story::{Author, Story, beginning, owner};
+use super::{LogFixture, TaskLogTestExt};
+use crate::scripted_task::{ScriptedTask, TaskFactory, epoch, owner};
 use crate::wait::wait;
 use sabir_proto::{TaskId, TaskState, Timestamp};
 use sabir_store::{
-    AppendError, Booked, BookingMove, BookingQuery, BookingStatus, Effect, Fee, ImportError, Imported, Interaction,
-    InteractionQuery, NewBooking, NewUsage, Refusal, Slot, Step, Venue, VenueListing, VenueName, VenueQuery,
+    AppendError, BookingDetails, BookingQuery, BookingStatus, BookingTransition, Effect, Fee, ImportCounts,
+    ImportError, Interaction, InteractionQuery, LedgerError, NewBooking, NewUsage, Slot, Step, Venue, VenueListing,
+    VenueQuery, VenueRef,
 };
 
 pub(super) fn venue(slug: &str) -> Venue {
@@ -37,14 +38,14 @@ pub(super) fn listing(venue: Venue) -> VenueListing {
     VenueListing { venue, slots: Vec::new() }
 }
 
-pub(super) fn import(bench: &dyn Bench, venues: Vec<Venue>) {
+pub(super) fn import(bench: &dyn LogFixture, venues: Vec<Venue>) {
     let listings = venues.into_iter().map(listing).collect();
     wait(bench.ledger().import_venues(listings)).expect("good venues are taken");
 }
 
 pub(super) fn booking(venue: &str, slot: Option<&str>) -> NewBooking {
     NewBooking {
-        booked: Booked {
+        details: BookingDetails {
             venue: format!("id-{venue}"),
             slot: slot.map(str::to_owned),
             time: Some("at eight".into()),
@@ -55,7 +56,7 @@ pub(super) fn booking(venue: &str, slot: Option<&str>) -> NewBooking {
             correlation: None,
         },
         status: BookingStatus::Pending,
-        at: beginning(),
+        at: epoch(),
         held_until: None,
         usage: Some(NewUsage { intent: "booking.confirm".into(), cents: 25, customer: Some("cus_1".into()) }),
         interaction: Some(Box::new(envelope("booking.confirm", 1))),
@@ -72,34 +73,34 @@ fn envelope(intent: &str, at: i64) -> Interaction {
     }
 }
 
-pub(super) fn books(story: &mut Story, new: NewBooking) -> Step {
-    Step { effects: vec![Effect::Book(Box::new(new))], ..story.whole(TaskState::Completed) }
+pub(super) fn books(story: &mut ScriptedTask, new: NewBooking) -> Step {
+    Step { effects: vec![Effect::Book(Box::new(new))], ..story.open_settled(TaskState::Completed) }
 }
 
-fn slugs(bench: &dyn Bench, query: VenueQuery) -> Vec<String> {
+fn slugs(bench: &dyn LogFixture, query: VenueQuery) -> Vec<String> {
     let found = wait(bench.ledger().venues(&query)).expect("venues can be read");
     found.into_iter().map(|venue| venue.slug).collect()
 }
 
-fn taken(bench: &dyn Bench, venue: &str) -> Vec<(String, u32)> {
+fn taken(bench: &dyn LogFixture, venue: &str) -> Vec<(String, u32)> {
     let id = format!("id-{venue}");
     let slots = wait(bench.ledger().slots(&id)).expect("slots can be read");
     // The bookable venue is the same from the store and from the cache.
     for _ in 0..2 {
-        let bookable = wait(bench.ledger().bookable(VenueName::Id(&id))).expect("a venue can be read");
+        let bookable = wait(bench.ledger().bookable_venue(VenueRef::Id(&id))).expect("a venue can be read");
         assert_eq!(bookable.map(|found| found.slots.to_vec()), Some(slots.clone()));
     }
     slots.into_iter().map(|slot| (slot.id, slot.taken)).collect()
 }
 
-fn status(bench: &dyn Bench, id: TaskId) -> Option<BookingStatus> {
+fn status(bench: &dyn LogFixture, id: TaskId) -> Option<BookingStatus> {
     wait(bench.ledger().booking(id)).expect("a booking can be read").map(|booking| booking.status)
 }
 
-pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
-    let ledger = |bench: &dyn Bench, listings| wait(bench.ledger().import_venues(listings));
+pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn LogFixture) {
+    let ledger = |bench: &dyn LogFixture, listings| wait(bench.ledger().import_venues(listings));
     let with_slots = VenueListing { venue: venue("a"), slots: vec![slot("1", 2), slot("2", 1)] };
-    let added = Imported { added: 2, replaced: 0 };
+    let added = ImportCounts { added: 2, replaced: 0 };
     assert_eq!(ledger(bench, vec![with_slots.clone(), listing(venue("b"))]), Ok(added));
     let thief = Venue { agent_id: "agent:a".into(), ..venue("d") };
     let refused = ImportError::Taken { slug: "d".into(), what: "agent_id" };
@@ -108,40 +109,40 @@ pub(super) fn venues_are_imported_all_or_none(bench: &mut dyn Bench) {
     let refused = ImportError::Taken { slug: "e".into(), what: "slug" };
     assert_eq!(ledger(bench, vec![listing(venue("e")), listing(twin)]), Err(refused));
     assert_eq!(bench.ledger().active_venues(), 2);
-    let mut author = Author::new(7);
-    bench.log().put(books(&mut author.story(&owner("ann")), booking("a", Some("1"))));
+    let mut author = TaskFactory::new(7);
+    bench.log().append_ok(books(&mut author.new_task(&owner("ann")), booking("a", Some("1"))));
     // A replaced venue keeps its id, and its slots keep their bookings.
     let again = Venue { id: "id-new".into(), name: "Another".into(), active: false, ..venue("a") };
     let again = VenueListing { venue: again, slots: vec![slot("1", 3), slot("3", 1)] };
-    assert_eq!(ledger(bench, vec![again.clone()]), Ok(Imported { added: 0, replaced: 1 }));
+    assert_eq!(ledger(bench, vec![again.clone()]), Ok(ImportCounts { added: 0, replaced: 1 }));
     bench.reopen();
     assert_eq!(bench.ledger().active_venues(), 1);
     let expected = Venue { id: "id-a".into(), ..again.venue };
-    for name in [VenueName::Id("id-a"), VenueName::Slug("a"), VenueName::Agent("agent:a")] {
+    for name in [VenueRef::Id("id-a"), VenueRef::Slug("a"), VenueRef::Agent("agent:a")] {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(Some(expected.clone())), "{name:?}");
-        let bookable = wait(bench.ledger().bookable(name)).expect("a venue can be read").expect("it is there");
+        let bookable = wait(bench.ledger().bookable_venue(name)).expect("a venue can be read").expect("it is there");
         assert_eq!(*bookable.venue, expected, "{name:?}");
     }
-    for name in [VenueName::Id("a"), VenueName::Slug("c"), VenueName::Agent("id-a")] {
+    for name in [VenueRef::Id("a"), VenueRef::Slug("c"), VenueRef::Agent("id-a")] {
         assert_eq!(wait(bench.ledger().venue(name)), Ok(None), "{name:?}");
     }
     assert_eq!(taken(bench, "a"), [("1".into(), 1), ("3".into(), 0)]);
     // A slot that is removed and added again still has its bookings.
     let with = |slots| vec![VenueListing { venue: venue("a"), slots }];
     for (slots, left) in [(vec![slot("3", 1)], vec![("3".into(), 0)]), (vec![slot("1", 1)], vec![("1".into(), 1)])] {
-        assert_eq!(ledger(bench, with(slots)), Ok(Imported { added: 0, replaced: 1 }));
+        assert_eq!(ledger(bench, with(slots)), Ok(ImportCounts { added: 0, replaced: 1 }));
         assert_eq!(taken(bench, "a"), left);
     }
     for (active, count) in [(false, 1), (true, 2), (true, 2)] {
         assert_eq!(wait(bench.ledger().enable_venue("a", active)), Ok(true));
         assert_eq!(bench.ledger().active_venues(), count);
-        let bookable = wait(bench.ledger().bookable(VenueName::Slug("a"))).expect("a venue can be read");
+        let bookable = wait(bench.ledger().bookable_venue(VenueRef::Slug("a"))).expect("a venue can be read");
         assert_eq!(bookable.map(|found| found.venue.active), Some(active));
     }
     assert_eq!(wait(bench.ledger().enable_venue("nobody", true)), Ok(false));
 }
 
-pub(super) fn venues_come_in_order_and_by_what_they_say(bench: &mut dyn Bench) {
+pub(super) fn venues_come_in_order_and_by_what_they_say(bench: &mut dyn LogFixture) {
     let named = |slug: &str, name: &str, rank| Venue { name: name.into(), priority_rank: rank, ..venue(slug) };
     import(bench, vec![named("e", "Zoë", Some(1)), named("f", "Zoe", Some(1)), named("g", "apple", None)]);
     import(
@@ -181,30 +182,30 @@ pub(super) fn venues_come_in_order_and_by_what_they_say(bench: &mut dyn Bench) {
     }
 }
 
-pub(super) fn a_slot_is_taken_until_it_is_full(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn a_slot_is_taken_until_it_is_full(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     let venues = vec![VenueListing { venue: venue("a"), slots: vec![slot("1", 2)] }, listing(venue("b"))];
     wait(bench.ledger().import_venues(venues)).expect("good venues are taken");
-    let mut stories: Vec<Story> = (0..4).map(|_| author.story(&scope)).collect();
+    let mut stories: Vec<ScriptedTask> = (0..4).map(|_| author.new_task(&scope)).collect();
     for story in &mut stories[..2] {
-        bench.log().put(books(story, booking("a", Some("1"))));
+        bench.log().append_ok(books(story, booking("a", Some("1"))));
     }
-    let full = Err(AppendError::Ledger(Refusal::NoSlot));
+    let full = Err(AppendError::Ledger(LedgerError::NoSlot));
     assert_eq!(wait(bench.log().append(books(&mut stories[2], booking("a", Some("1"))))), full);
     assert_eq!(wait(bench.log().append(books(&mut stories[2], booking("b", Some("1"))))), full);
-    let nowhere = AppendError::Ledger(Refusal::NoVenue);
-    assert_eq!(bench.log().refused(books(&mut stories[2], booking("nobody", Some("1")))), nowhere);
-    assert_eq!(bench.log().refused(books(&mut stories[2], booking("nobody", None))), nowhere);
-    bench.log().put(books(&mut stories[3], booking("b", None)));
+    let nowhere = AppendError::Ledger(LedgerError::NoVenue);
+    assert_eq!(bench.log().append_refused(books(&mut stories[2], booking("nobody", Some("1")))), nowhere);
+    assert_eq!(bench.log().append_refused(books(&mut stories[2], booking("nobody", None))), nowhere);
+    bench.log().append_ok(books(&mut stories[3], booking("b", None)));
     assert_eq!(wait(bench.ledger().enable_venue("b", false)), Ok(true));
-    assert_eq!(bench.log().refused(books(&mut stories[2], booking("b", None))), nowhere);
+    assert_eq!(bench.log().append_refused(books(&mut stories[2], booking("b", None))), nowhere);
     bench.reopen();
     assert_eq!(taken(bench, "a"), [("1".into(), 2)]);
-    assert_eq!(bench.ledger().metered(), 3);
+    assert_eq!(bench.ledger().metered_bookings(), 3);
     let made = wait(bench.ledger().booking(stories[0].id())).expect("it can be read").expect("it is there");
     let new = booking("a", Some("1"));
-    assert_eq!((made.id, made.booked, made.status), (stories[0].id(), new.booked, new.status));
-    assert_eq!((made.created_at, made.held_until, made.moves), (new.at, None, Vec::new()));
+    assert_eq!((made.id, made.details, made.status), (stories[0].id(), new.details, new.status));
+    assert_eq!((made.created_at, made.held_until, made.transitions), (new.at, None, Vec::new()));
     let found = |query: BookingQuery| {
         let found = wait(bench.ledger().bookings(&query)).expect("bookings can be read");
         found.into_iter().map(|booking| booking.id).collect::<Vec<_>>()
@@ -219,60 +220,60 @@ pub(super) fn a_slot_is_taken_until_it_is_full(bench: &mut dyn Bench) {
     assert_eq!(found(BookingQuery { before: Some(stories[1].id()), ..all }), ids(&[0]));
 }
 
-pub(super) fn a_refused_booking_leaves_no_trace(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn a_refused_booking_leaves_no_trace(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     wait(bench.ledger().import_venues(vec![VenueListing { venue: venue("a"), slots: vec![slot("1", 2)] }]))
         .expect("good venues are taken");
-    let (mut first, mut second) = (author.story(&scope), author.story(&scope));
-    bench.log().put(books(&mut first, booking("a", Some("1"))));
+    let (mut first, mut second) = (author.new_task(&scope), author.new_task(&scope));
+    bench.log().append_ok(books(&mut first, booking("a", Some("1"))));
     let moved = Effect::MoveBooking {
         booking: first.id(),
         from: BookingStatus::Confirmed,
         to: BookingStatus::Completed,
-        at: beginning(),
+        at: epoch(),
         usage: None,
     };
     let mut step = books(&mut second, booking("a", Some("1")));
     step.effects.push(moved);
-    assert_eq!(bench.log().refused(step), AppendError::Ledger(Refusal::BookingMoved));
+    assert_eq!(bench.log().append_refused(step), AppendError::Ledger(LedgerError::BookingMoved));
     assert!(bench.log().stored(second.id()).is_none());
     assert_eq!(status(bench, second.id()), None);
     assert_eq!(taken(bench, "a"), [("1".into(), 1)]);
-    assert_eq!(bench.ledger().metered(), 1);
+    assert_eq!(bench.ledger().metered_bookings(), 1);
     let all = InteractionQuery { limit: 10, ..InteractionQuery::default() };
     assert_eq!(wait(bench.ledger().interactions(&all)).map(|all| all.len()), Ok(1));
 }
 
 /// Of orders in one group commit, a refused one does not affect the others.
-pub(super) fn orders_that_come_together_are_refused_alone(bench: &mut dyn Bench) {
+pub(super) fn orders_that_come_together_are_refused_alone(bench: &mut dyn LogFixture) {
     let with_slot = VenueListing { venue: venue("a"), slots: vec![slot("1", 3)] };
     wait(bench.ledger().import_venues(vec![with_slot])).expect("venues can be imported");
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     let mut answers = Vec::new();
     for n in 0..60 {
         let wanted = if n % 3 == 0 { None } else { Some("1") };
-        let step = books(&mut author.story(&scope), booking("a", wanted));
+        let step = books(&mut author.new_task(&scope), booking("a", wanted));
         answers.push((step.task, wanted, bench.log().append(step)));
     }
     let mut made = Vec::new();
     for (task, wanted, answer) in answers {
         match wait(answer) {
             Ok(()) => made.push((task, wanted)),
-            Err(refused) => assert_eq!((refused, wanted), (AppendError::Ledger(Refusal::NoSlot), Some("1"))),
+            Err(refused) => assert_eq!((refused, wanted), (AppendError::Ledger(LedgerError::NoSlot), Some("1"))),
         }
     }
     assert_eq!(made.iter().filter(|(_, wanted)| wanted.is_some()).count(), 3, "as many as there is room for");
     assert_eq!(made.len(), 20 + 3);
     assert_eq!(taken(bench, "a"), [("1".into(), 3)]);
-    assert_eq!(bench.ledger().metered(), 23);
+    assert_eq!(bench.ledger().metered_bookings(), 23);
     assert!(made.iter().all(|(task, _)| status(bench, *task) == Some(BookingStatus::Pending)));
 }
 
-pub(super) fn a_booking_moves_from_where_it_was_seen(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn a_booking_moves_from_where_it_was_seen(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     wait(bench.ledger().import_venues(vec![VenueListing { venue: venue("a"), slots: vec![slot("1", 1)] }]))
         .expect("good venues are taken");
-    let (mut story, mut next) = (author.story(&scope), author.story(&scope));
+    let (mut story, mut next) = (author.new_task(&scope), author.new_task(&scope));
     let held = NewBooking {
         status: BookingStatus::PendingPayment,
         held_until: Some(Timestamp::from_millis(99)),
@@ -280,33 +281,36 @@ pub(super) fn a_booking_moves_from_where_it_was_seen(bench: &mut dyn Bench) {
         ..booking("a", Some("1"))
     };
     let usage = held.usage.clone().or(booking("a", None).usage);
-    bench.log().put(books(&mut story, held));
-    assert_eq!(bench.ledger().metered(), 0, "what is only held is not counted");
+    bench.log().append_ok(books(&mut story, held));
+    assert_eq!(bench.ledger().metered_bookings(), 0, "what is only held is not counted");
     let id = story.id();
     let goes = |from, to, usage| {
         let at = Timestamp::from_millis(7);
-        Step { effects: vec![Effect::MoveBooking { booking: id, from, to, at, usage }], ..story.bare() }
+        Step { effects: vec![Effect::MoveBooking { booking: id, from, to, at, usage }], ..story.empty_step() }
     };
-    bench.log().put(goes(BookingStatus::PendingPayment, BookingStatus::Pending, usage.clone()));
+    bench.log().append_ok(goes(BookingStatus::PendingPayment, BookingStatus::Pending, usage.clone()));
     let again = goes(BookingStatus::PendingPayment, BookingStatus::Pending, usage.clone());
-    assert_eq!(bench.log().refused(again), AppendError::Ledger(Refusal::BookingMoved));
-    assert_eq!(bench.ledger().metered(), 1);
-    bench.log().put(goes(BookingStatus::Pending, BookingStatus::Confirmed, usage));
-    assert_eq!(bench.ledger().metered(), 1, "a booking is counted once");
-    assert_eq!(bench.log().refused(books(&mut next, booking("a", Some("1")))), AppendError::Ledger(Refusal::NoSlot));
-    bench.log().put(goes(BookingStatus::Confirmed, BookingStatus::Cancelled, None));
+    assert_eq!(bench.log().append_refused(again), AppendError::Ledger(LedgerError::BookingMoved));
+    assert_eq!(bench.ledger().metered_bookings(), 1);
+    bench.log().append_ok(goes(BookingStatus::Pending, BookingStatus::Confirmed, usage));
+    assert_eq!(bench.ledger().metered_bookings(), 1, "a booking is counted once");
+    assert_eq!(
+        bench.log().append_refused(books(&mut next, booking("a", Some("1")))),
+        AppendError::Ledger(LedgerError::NoSlot)
+    );
+    bench.log().append_ok(goes(BookingStatus::Confirmed, BookingStatus::Cancelled, None));
     bench.reopen();
     let booking_now = wait(bench.ledger().booking(id)).expect("it can be read").expect("it is there");
     let went = [BookingStatus::Pending, BookingStatus::Confirmed, BookingStatus::Cancelled];
-    assert_eq!(booking_now.moves, went.map(|to| BookingMove { to, at: 7 }));
+    assert_eq!(booking_now.transitions, went.map(|to| BookingTransition { to, at: 7 }));
     assert_eq!((booking_now.status, booking_now.held_until), (BookingStatus::Cancelled, None));
-    assert_eq!(bench.ledger().metered(), 1);
-    bench.log().put(books(&mut next, booking("a", Some("1"))));
+    assert_eq!(bench.ledger().metered_bookings(), 1);
+    bench.log().append_ok(books(&mut next, booking("a", Some("1"))));
     assert_eq!(taken(bench, "a"), [("1".into(), 1)]);
 }
 
-pub(super) fn envelopes_are_recorded(bench: &mut dyn Bench) {
-    let (mut author, scope) = (Author::new(7), owner("ann"));
+pub(super) fn envelopes_are_recorded(bench: &mut dyn LogFixture) {
+    let (mut author, scope) = (TaskFactory::new(7), owner("ann"));
     import(bench, vec![venue("a")]);
     let rides = Interaction {
         source: "external_agent".into(),
@@ -325,14 +329,14 @@ pub(super) fn envelopes_are_recorded(bench: &mut dyn Bench) {
         error_code: Some("tier_required".into()),
         http_status: 403,
         latency_ms: 3,
-        booking: Some(author.story(&scope).id()),
+        booking: Some(author.new_task(&scope).id()),
         remote_addr: Some("192.0.2.1".into()),
         replay: true,
         ..envelope("venue.list", 2)
     };
-    assert!(bench.ledger().record(rides.clone()));
-    bench.log().put(books(&mut author.story(&scope), booking("a", None)));
-    assert!(bench.ledger().record(envelope("network.ping", 3)));
+    assert!(bench.ledger().record_interaction(rides.clone()));
+    bench.log().append_ok(books(&mut author.new_task(&scope), booking("a", None)));
+    assert!(bench.ledger().record_interaction(envelope("network.ping", 3)));
     // Closing writes the interactions that are still queued.
     bench.reopen();
     let find = |query: InteractionQuery| wait(bench.ledger().interactions(&query)).expect("records can be read");

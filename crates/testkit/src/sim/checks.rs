@@ -1,16 +1,16 @@
 //! The promises that must hold at the end of a run. The name of a check is its promise.
 
-use super::client::Surroundings;
-use super::ledger::Book;
-use super::log::{Books, Witness};
-use super::receivers::{Heard, Receivers};
-use super::world::PUSH_TIME_MAX;
-use crate::agents::{ARTIFACT, TALE_CHUNKS, streamed, wanted};
+use super::client::SimContext;
+use super::log::{CommitHistory, LedgerContents};
+use super::observations::ObservationData;
+use super::receivers::{ReceivedEvent, Receivers};
+use super::simulation::PUSH_TIME_MAX;
+use crate::agents::{ARTIFACT, LONG_ANSWER_CHUNKS, requested_count, streamed_text};
 use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_engine::machine;
 use sabir_proto::{Event, FrozenEvent, FrozenTask, MessageId, Seq, Task, TaskId, TaskState};
-use sabir_store::{BookingStatus, Letter, Listing, Scope, Stored, TaskLog};
+use sabir_store::{BookingStatus, Delivery, Scope, StoredTask, TaskListQuery, TaskLog};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) type Check = (&'static str, fn(&Evidence) -> Result<(), String>);
 
 /// No task is unfinished once all clients are done and the store takes writes. (A task that waits for its caller is not
 /// unfinished.)
-pub(super) const NOBODY_IS_LEFT_BEHIND: Check = ("nobody_is_left_behind", nobody_is_left_behind);
+pub(super) const NO_TASK_IS_LEFT_BEHIND: Check = ("nobody_is_left_behind", no_task_is_left_behind);
 
 /// Every promise, in the order in which they are checked.
 pub(super) const ALL: &[Check] = &[
@@ -37,12 +37,12 @@ pub(super) const ALL: &[Check] = &[
     ("only_the_dead_get_dead_letters", only_the_dead_get_dead_letters),
     ("resumed_work_is_seamless", resumed_work_is_seamless),
     ("what_is_booked_is_counted_once_and_has_room", what_is_booked_is_counted_once_and_has_room),
-    NOBODY_IS_LEFT_BEHIND,
+    NO_TASK_IS_LEFT_BEHIND,
 ];
 
 /// A task with its whole log.
-pub(super) struct Told {
-    stored: Stored,
+pub(super) struct LoggedTask {
+    stored: StoredTask,
     task: Task,
     pub(super) events: Vec<FrozenEvent>,
     /// Its image after each event.
@@ -52,31 +52,32 @@ pub(super) struct Told {
 /// Everything that the checks read.
 pub(super) struct Evidence {
     log: Arc<dyn TaskLog>,
-    book: Book,
-    witness: Witness,
-    pub(super) tasks: Vec<Told>,
-    heard: Vec<Heard>,
-    dead: Vec<Letter>,
+    observations: ObservationData,
+    history: CommitHistory,
+    pub(super) tasks: Vec<LoggedTask>,
+    received: Vec<ReceivedEvent>,
+    dead: Vec<Delivery>,
     receivers: Receivers,
-    books: Option<Books>,
+    ledger: Option<LedgerContents>,
 }
 
 impl Evidence {
-    pub(super) fn gather(around: &Surroundings) -> Self {
+    pub(super) fn gather(around: &SimContext) -> Self {
         let log: Arc<dyn TaskLog> = around.log.clone();
-        let witness = around.log.witness();
-        let tasks = witness.tasks.iter().filter_map(|id| Told::read(&*log, *id)).collect();
-        let (heard, dead, receivers) = (around.receivers.heard(), around.log.dead_letters(), around.receivers.clone());
-        let (book, books) = (around.ledger.lock().clone(), around.log.books());
-        Self { book, witness, tasks, heard, dead, receivers, books, log }
+        let history = around.log.history();
+        let tasks = history.tasks.iter().filter_map(|id| LoggedTask::read(&*log, *id)).collect();
+        let (received, dead, receivers) =
+            (around.receivers.received(), around.log.dead_letters(), around.receivers.clone());
+        let (observations, ledger) = (around.observations.lock().clone(), around.log.ledger_contents());
+        Self { observations, history, tasks, received, dead, receivers, ledger, log }
     }
 
-    fn told(&self, id: TaskId) -> Result<&Told, String> {
+    fn logged_task(&self, id: TaskId) -> Result<&LoggedTask, String> {
         self.tasks.iter().find(|told| told.stored.id == id).ok_or_else(|| format!("task {id} is not in the log"))
     }
 }
 
-impl Told {
+impl LoggedTask {
     fn read(log: &dyn TaskLog, id: TaskId) -> Option<Self> {
         let stored = at_once(log.load(id)).ok()??;
         let mut events: Vec<FrozenEvent> = Vec::new();
@@ -102,7 +103,7 @@ fn images(events: &[FrozenEvent]) -> Vec<Bytes> {
     let mut images = vec![FrozenTask::freeze(&task).json];
     for event in rest {
         let Some(what) = event.thaw() else { return images };
-        task.apply(what, event.thaw_heard());
+        task.apply(what, event.thaw_input());
         images.push(FrozenTask::freeze(&task).json);
     }
     images
@@ -123,8 +124,8 @@ fn every_acknowledged_event_is_replayed(evidence: &Evidence) -> Result<(), Strin
             ));
         }
     }
-    for ((id, seq), shown) in &evidence.book.events {
-        let told = evidence.told(*id)?;
+    for ((id, seq), shown) in &evidence.observations.events {
+        let told = evidence.logged_task(*id)?;
         let kept = told.events.iter().find(|e| e.seq == *seq);
         if kept.is_none_or(|kept| kept.json != shown.json) {
             return Err(format!("event {seq} of task {id} was shown as {:?} and kept as {kept:?}", shown.json));
@@ -136,8 +137,8 @@ fn every_acknowledged_event_is_replayed(evidence: &Evidence) -> Result<(), Strin
 /// Every image that a client received was the task at some point of its log, and no client received an older one later.
 fn every_image_was_true_once(evidence: &Evidence) -> Result<(), String> {
     let mut floors: BTreeMap<(usize, TaskId), usize> = BTreeMap::new();
-    for image in &evidence.book.images {
-        let told = evidence.told(image.task)?;
+    for image in &evidence.observations.images {
+        let told = evidence.logged_task(image.task)?;
         let floor = floors.entry((image.client, image.task)).or_default();
         let fits = |at: usize, kept: &Bytes| {
             let numbered = image.at.is_none_or(|seq| told.events[at].seq == seq);
@@ -153,7 +154,7 @@ fn every_image_was_true_once(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn a_settled_task_never_moves(evidence: &Evidence) -> Result<(), String> {
-    if let Some(id) = evidence.witness.moved_after_settling.first() {
+    if let Some(id) = evidence.history.moved_after_settling.first() {
         return Err(format!("task {id} got a step after it had settled"));
     }
     let settles = |event: &FrozenEvent| event.state.is_some_and(TaskState::is_settled);
@@ -189,7 +190,7 @@ fn a_retried_send_makes_one_task(evidence: &Evidence) -> Result<(), String> {
             heard.entry(&message.message_id).or_default().push(told.stored.id);
         }
     }
-    for (message, send) in &evidence.book.sends {
+    for (message, send) in &evidence.observations.sends {
         let tasks = heard.get(message).map_or(&[][..], |tasks| tasks);
         if send.keyed && tasks.len() > 1 {
             return Err(format!("message {message} was heard {} times: {tasks:?}", tasks.len()));
@@ -199,9 +200,9 @@ fn a_retried_send_makes_one_task(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn every_answer_is_kept(evidence: &Evidence) -> Result<(), String> {
-    for (message, send) in &evidence.book.sends {
+    for (message, send) in &evidence.observations.sends {
         let Some(id) = send.answered else { continue };
-        if !evidence.told(id)?.task.history.iter().any(|m| m.message_id == *message) {
+        if !evidence.logged_task(id)?.task.history.iter().any(|m| m.message_id == *message) {
             return Err(format!("task {id} answered message {message} and does not know it any more"));
         }
     }
@@ -210,16 +211,16 @@ fn every_answer_is_kept(evidence: &Evidence) -> Result<(), String> {
 
 /// An alias moves only from a settled task, and every task returned for it had it.
 fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
-    if let Some(taken) = evidence.witness.names_taken_away.first() {
+    if let Some(taken) = evidence.history.names_taken_away.first() {
         return Err(taken.clone());
     }
-    for (named, task) in &evidence.book.named {
-        let given = evidence.witness.names.iter().find(|(known, _)| known == named);
+    for (named, task) in &evidence.observations.named {
+        let given = evidence.history.names.iter().find(|(known, _)| known == named);
         if !given.is_some_and(|(_, tasks)| tasks.contains(task)) {
             return Err(format!("task {task} answered to {named} and was not given that name: {given:?}"));
         }
     }
-    for (named, tasks) in &evidence.witness.names {
+    for (named, tasks) in &evidence.history.names {
         let now = at_once(evidence.log.alias(&named.scope, &named.name)).map_err(|e| e.to_string())?;
         if now != tasks.last().copied() {
             return Err(format!("{named} is {now:?} after {tasks:?}"));
@@ -237,7 +238,7 @@ fn a_name_has_one_unfinished_task(evidence: &Evidence) -> Result<(), String> {
 /// A parent has one child per key, and the log finds it.
 fn one_child_per_key(evidence: &Evidence) -> Result<(), String> {
     let mut known: BTreeMap<(TaskId, &str), TaskId> = BTreeMap::new();
-    for (child, parent, key) in &evidence.witness.born {
+    for (child, parent, key) in &evidence.history.children {
         if let Some(other) = known.insert((*parent, key), *child) {
             return Err(format!("task {parent} has the children {other} and {child} under the key {key}"));
         }
@@ -250,7 +251,7 @@ fn one_child_per_key(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn no_child_is_left_behind(evidence: &Evidence) -> Result<(), String> {
-    match evidence.witness.orphans().next() {
+    match evidence.history.orphans().next() {
         Some((child, parent)) => Err(format!("task {child} lives on, though task {parent} was given up")),
         None => Ok(()),
     }
@@ -262,9 +263,9 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
         evidence.tasks.iter().map(|told| (name(&told.stored.scope), &told.stored.scope)).collect();
     for (name, scope) in scopes {
         for state in TaskState::ALL.map(Some).into_iter().chain([None]) {
-            let fits = |told: &&Told| told.stored.scope == *scope && state.is_none_or(|s| s == told.stored.state);
+            let fits = |told: &&LoggedTask| told.stored.scope == *scope && state.is_none_or(|s| s == told.stored.state);
             let count = evidence.tasks.iter().filter(fits).count();
-            let listing = Listing {
+            let listing = TaskListQuery {
                 scope: scope.clone(),
                 context: None,
                 state: state.map(Into::into),
@@ -287,7 +288,7 @@ fn counters_equal_counts(evidence: &Evidence) -> Result<(), String> {
 /// id; a missing event is a dead letter.
 fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<(), String> {
     let mut names: BTreeMap<&str, (TaskId, &str, Seq)> = BTreeMap::new();
-    for heard in &evidence.heard {
+    for heard in &evidence.received {
         let what = (heard.task, &*heard.config, heard.seq);
         if *names.entry(&heard.id).or_insert(what) != what {
             return Err(format!("delivery {} was {:?} and {what:?}", heard.id, names[&*heard.id]));
@@ -303,7 +304,7 @@ fn every_event_is_delivered_in_order_or_given_up(evidence: &Evidence) -> Result<
         }
         let is_dead = |seq: Seq| evidence.dead.iter().any(|d| d.task == id && d.first <= seq && seq <= d.last);
         let mut next = Seq(1);
-        for heard in evidence.heard.iter().filter(|heard| heard.task == id) {
+        for heard in evidence.received.iter().filter(|heard| heard.task == id) {
             // A crash repeats the event in flight, and so does a lost answer of the receiver.
             let again = heard.seq.next() == next;
             while is_dead(next) && next < heard.seq {
@@ -344,11 +345,12 @@ fn only_the_dead_get_dead_letters(evidence: &Evidence) -> Result<(), String> {
 /// Completed agents have done all of their work exactly once, however often they were interrupted.
 fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
     for told in evidence.tasks.iter().filter(|told| told.stored.state == TaskState::Completed) {
-        let chunks = wanted(&told.task.history.first().map(sabir_proto::Message::joined_text).unwrap_or_default());
+        let chunks =
+            requested_count(&told.task.history.first().map(sabir_proto::Message::joined_text).unwrap_or_default());
         let expected = match told.stored.scope.agent.as_str() {
-            "streams" | "steady" | "fragile" | "brief" => streamed(chunks),
-            "floods" => streamed(chunks * 10),
-            "tells" => streamed(TALE_CHUNKS),
+            "streams" | "steady" | "fragile" | "brief" => streamed_text(chunks),
+            "floods" => streamed_text(chunks * 10),
+            "tells" => streamed_text(LONG_ANSWER_CHUNKS),
             _ => continue,
         };
         let artifact = told.task.artifacts.iter().find(|a| a.artifact_id.as_str() == ARTIFACT);
@@ -362,12 +364,12 @@ fn resumed_work_is_seamless(evidence: &Evidence) -> Result<(), String> {
 
 /// A booking is made and counted with the completed task, and no slot is overbooked.
 fn what_is_booked_is_counted_once_and_has_room(evidence: &Evidence) -> Result<(), String> {
-    let Some(books) = &evidence.books else { return Err("the ledger cannot be read".into()) };
+    let Some(books) = &evidence.ledger else { return Err("the ledger cannot be read".into()) };
     if books.tally.drift() != 0 || books.metered != books.tally.counted {
         return Err(format!("{:?}, and {} in memory", books.tally, books.metered));
     }
     for slot in &books.slots {
-        let live = books.bookings.iter().filter(|booking| booking.booked.slot.as_ref() == Some(&slot.id));
+        let live = books.bookings.iter().filter(|booking| booking.details.slot.as_ref() == Some(&slot.id));
         let live = live.filter(|booking| booking.status != BookingStatus::Cancelled).count();
         if slot.taken > slot.capacity || live != slot.taken as usize {
             return Err(format!("{slot:?} has {live} bookings"));
@@ -383,7 +385,7 @@ fn what_is_booked_is_counted_once_and_has_room(evidence: &Evidence) -> Result<()
     Ok(())
 }
 
-fn nobody_is_left_behind(evidence: &Evidence) -> Result<(), String> {
+fn no_task_is_left_behind(evidence: &Evidence) -> Result<(), String> {
     match evidence.tasks.iter().find(|told| is_unfinished(told.stored.state)) {
         Some(told) => Err(format!("task {} is {} and nobody works on it", told.stored.id, told.stored.state)),
         None => Ok(()),

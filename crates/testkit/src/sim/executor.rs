@@ -4,8 +4,8 @@
 //! runtime might reorder them. Time stands still while a job is ready, and then jumps to the next timer. Jobs belong to
 //! groups, and a group can be dropped as a whole, which is how a process dies.
 
-use crate::chance::Chance;
 use crate::clock::{Clock, Timer};
+use crate::seeded_rng::SeededRng;
 use sabir_engine::BoxFuture;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 /// The executor. Clones are the same one.
 #[derive(Debug, Clone)]
-pub struct Executor(Arc<Shared>);
+pub struct Executor(Arc<SharedExecutor>);
 
 /// Jobs that end together. Zero is for jobs outside all processes.
-pub type Group = u32;
+pub type JobGroup = u32;
 
 /// A future on the executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,53 +27,53 @@ pub struct Job(pub u64);
 
 /// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stepped {
+pub enum StepResult {
     /// This job was polled.
     Ran(Job),
     /// No job was ready; time moved to this many milliseconds after the start.
-    Waited(u64),
+    TimeMoved(u64),
     /// No job is ready, and there is no timer.
     Idle,
 }
 
 #[derive(Debug)]
-struct Shared(Mutex<State>);
+struct SharedExecutor(Mutex<ExecutorState>);
 
 #[derive(Debug)]
-struct State {
-    chance: Chance,
+struct ExecutorState {
+    rng: SeededRng,
     clock: Clock,
-    jobs: BTreeMap<Job, Entry>,
+    jobs: BTreeMap<Job, JobEntry>,
     ready: Vec<Job>,
     next: u64,
 }
 
-struct Entry {
-    group: Group,
+struct JobEntry {
+    group: JobGroup,
     /// Taken out while it is polled.
     future: Option<BoxFuture<'static, ()>>,
     waker: Waker,
     is_ready: bool,
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for JobEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("group", &self.group).finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedExecutor {
+    fn lock(&self) -> MutexGuard<'_, ExecutorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Ticket {
+struct JobWaker {
     job: Job,
-    shared: Weak<Shared>,
+    shared: Weak<SharedExecutor>,
 }
 
-impl Wake for Ticket {
+impl Wake for JobWaker {
     fn wake(self: Arc<Self>) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
@@ -89,8 +89,14 @@ impl Wake for Ticket {
 impl Executor {
     /// An executor without jobs.
     pub fn new(seed: u64) -> Self {
-        let (chance, clock) = (Chance::new(seed), Clock::default());
-        Self(Arc::new(Shared(Mutex::new(State { chance, clock, jobs: BTreeMap::new(), ready: Vec::new(), next: 0 }))))
+        let (chance, clock) = (SeededRng::new(seed), Clock::default());
+        Self(Arc::new(SharedExecutor(Mutex::new(ExecutorState {
+            rng: chance,
+            clock,
+            jobs: BTreeMap::new(),
+            ready: Vec::new(),
+            next: 0,
+        }))))
     }
 
     /// Milliseconds since the start of the simulation.
@@ -99,12 +105,12 @@ impl Executor {
     }
 
     /// Adds a job to a group.
-    pub fn spawn(&self, group: Group, future: BoxFuture<'static, ()>) -> Job {
+    pub fn spawn(&self, group: JobGroup, future: BoxFuture<'static, ()>) -> Job {
         let mut state = self.0.lock();
         state.next += 1;
         let job = Job(state.next);
-        let waker = Waker::from(Arc::new(Ticket { job, shared: Arc::downgrade(&self.0) }));
-        state.jobs.insert(job, Entry { group, future: Some(future), waker, is_ready: true });
+        let waker = Waker::from(Arc::new(JobWaker { job, shared: Arc::downgrade(&self.0) }));
+        state.jobs.insert(job, JobEntry { group, future: Some(future), waker, is_ready: true });
         state.ready.push(job);
         job
     }
@@ -114,14 +120,14 @@ impl Executor {
         Sleep { at: self.0.lock().clock.after(duration), executor: self.clone(), timer: None }
     }
 
-    /// How far the next step would move time, in milliseconds; `None` when no step can follow.
+    /// How far the next step would move time, in milliseconds; `Unchanged` when no step can follow.
     pub fn gap(&self) -> Option<u64> {
         let state = self.0.lock();
         if state.ready.is_empty() { state.clock.until_next() } else { Some(0) }
     }
 
     /// Polls one job that is ready; when there is none, moves time.
-    pub fn step(&self) -> Stepped {
+    pub fn step(&self) -> StepResult {
         let mut state = self.0.lock();
         if state.ready.is_empty() {
             let wakers = state.clock.advance();
@@ -129,11 +135,11 @@ impl Executor {
             drop(state);
             let anybody = !wakers.is_empty();
             wakers.into_iter().for_each(Waker::wake);
-            return if anybody { Stepped::Waited(now) } else { Stepped::Idle };
+            return if anybody { StepResult::TimeMoved(now) } else { StepResult::Idle };
         }
-        let State { chance, ready, jobs, .. } = &mut *state;
+        let ExecutorState { rng: chance, ready, jobs, .. } = &mut *state;
         let job = ready.swap_remove(chance.below(ready.len()));
-        let Some(entry) = jobs.get_mut(&job) else { return Stepped::Ran(job) };
+        let Some(entry) = jobs.get_mut(&job) else { return StepResult::Ran(job) };
         entry.is_ready = false;
         let (future, waker) = (entry.future.take(), entry.waker.clone());
         drop(state);
@@ -150,7 +156,7 @@ impl Executor {
                 }
             }
         }
-        Stepped::Ran(job)
+        StepResult::Ran(job)
     }
 
     /// Drops a job at once.
@@ -160,7 +166,7 @@ impl Executor {
     }
 
     /// Drops every job of a group at once, also those that the dropped ones spawn.
-    pub fn abort_group(&self, group: Group) {
+    pub fn abort_group(&self, group: JobGroup) {
         let any = || self.0.lock().jobs.iter().find(|(_, e)| e.group == group).map(|(job, _)| *job);
         while let Some(job) = any() {
             self.abort(job);
@@ -168,7 +174,7 @@ impl Executor {
     }
 
     /// The number of jobs left in a group.
-    pub fn alive(&self, group: Group) -> usize {
+    pub fn alive(&self, group: JobGroup) -> usize {
         self.0.lock().jobs.values().filter(|e| e.group == group).count()
     }
 
@@ -187,12 +193,12 @@ impl Executor {
             if let Some(value) = slot.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return value;
             }
-            assert_ne!(self.step(), Stepped::Idle, "everybody waits for something that will not come");
+            assert_ne!(self.step(), StepResult::Idle, "everybody waits for something that will not come");
         }
     }
 }
 
-/// The future of [`Executor::sleep`].
+/// The future of [`Executor::stop_answering`].
 #[derive(Debug)]
 pub struct Sleep {
     executor: Executor,
@@ -243,7 +249,7 @@ mod tests {
                 }),
             );
         }
-        while executor.step() != Stepped::Idle {}
+        while executor.step() != StepResult::Idle {}
         assert_eq!(executor.now(), 3);
         seen.lock().unwrap().clone()
     }

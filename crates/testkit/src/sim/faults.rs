@@ -3,7 +3,7 @@
 //! Every fault is on in two seeds out of three, so that all combinations occur and some seeds are nearly quiet. "Once
 //! in `n`" counts executor steps for crashes and commits, and calls for lost replies; zero means never.
 
-use crate::chance::Chance;
+use crate::seeded_rng::SeededRng;
 
 /// The faults of one seed.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub(super) struct Faults {
 
 impl Faults {
     /// Draws the faults of a seed.
-    pub(super) fn draw(chance: &mut Chance) -> Self {
+    pub(super) fn draw(chance: &mut SeededRng) -> Self {
         let mut on = |value: u64| if chance.once_in(3) { 0 } else { value };
         let (crash, stop, hold, lost) = (on(1), on(1), on(2), on(5));
         let (slow, full, skew, late) = (on(3), on(20), on(3000), on(3));
@@ -77,7 +77,7 @@ pub enum Sabotage {
     /// The store returns the latest row of a configuration as due instead of the oldest.
     SkipAhead,
     /// The store drops the parent links of children.
-    ForgetKin,
+    ForgetParents,
     /// The store finds no children of tasks that have ended.
     HideOrphans,
     /// The store does not count usage of bookings.

@@ -5,30 +5,31 @@
 
 use super::checks::is_unfinished;
 use super::faults::Sabotage;
-use super::ledger::Named;
+use super::observations::OwnedAlias;
 use super::{Options, Store};
 use crate::agents::VENUE;
 use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{Durability, SqliteLog, Writing};
+use sabir_store::sqlite::{Durability, SqliteLog, WriterMode};
 use sabir_store::{
-    Answer, AppendError, Asking, Bell, Booking, BookingQuery, Digest, Due, Effect, Family, KeptRetry, Kin, Ledger,
-    Letter, Letters, Listed, Listing, Mark, Note, Outbox, Owed, OwedCancel, Reading, Receiver, Relative, Scope, Slot,
-    Step, StoreError, Stored, Tally, TaskLog, Toll, is_given_up,
+    AppendError, BillingTotals, Booking, BookingQuery, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries,
+    DueDelivery, DueQuery, Effect, InterruptedTask, Ledger, LossNote, Outbox, ParentLink, PendingCancel, PushReceiver,
+    Scope, Slot, Step, StoreError, StoreFuture, StoredRetry, StoredTask, StoredTaskPage, SubtaskSpend, TaskListQuery,
+    TaskLog, TaskTree, TaskTreeNode, WakeSignal, ended_unsuccessfully,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-pub(super) struct SimLog(Mutex<Inner>);
+pub(super) struct SimLog(Mutex<SimLogState>);
 
-struct Inner {
-    disk: Disk,
+struct SimLogState {
+    store: SimStore,
     /// Accepted and not committed yet, oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedStep>,
     holding: bool,
     /// Reads without an answer yet, oldest first.
     unanswered: VecDeque<Box<dyn FnOnce() + Send>>,
@@ -38,42 +39,42 @@ struct Inner {
     /// For [`Sabotage::AcknowledgeEarly`]: every confirmed step, of which a crash keeps the first `journal_kept`.
     journal: Vec<Step>,
     journal_kept: usize,
-    witness: Witness,
+    history: CommitHistory,
 }
 
-struct Waiting {
+struct QueuedStep {
     step: Step,
     reply: oneshot::Sender<Result<(), AppendError>>,
 }
 
 /// The history of commits, recorded beside the store for the checks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Witness {
+pub(super) struct CommitHistory {
     /// Every task that was opened.
     pub(super) tasks: BTreeSet<TaskId>,
     /// The last state of each task.
     states: BTreeMap<TaskId, TaskState>,
     /// The tasks that had each alias, in order. A list, since a hash map would not have the same order in every run.
-    pub(super) names: Vec<(Named, Vec<TaskId>)>,
+    pub(super) names: Vec<(OwnedAlias, Vec<TaskId>)>,
     /// Aliases that moved while their task was unfinished.
     pub(super) names_taken_away: Vec<String>,
     /// Every child, with its parent and its key.
-    pub(super) born: Vec<(TaskId, TaskId, Arc<str>)>,
+    pub(super) children: Vec<(TaskId, TaskId, Arc<str>)>,
     /// Settled tasks that got another event.
     pub(super) moved_after_settling: Vec<TaskId>,
 }
 
-impl Witness {
+impl CommitHistory {
     /// Unfinished children of parents that were canceled, failed or rejected, with those parents.
     pub(super) fn orphans(&self) -> impl Iterator<Item = (TaskId, TaskId)> {
         let state = |task: &TaskId| self.states.get(task).copied();
         let lives = move |child: &TaskId| state(child).is_some_and(|state| !state.is_settled());
-        let is_gone = move |parent: &TaskId| state(parent).is_some_and(is_given_up);
-        let orphans = self.born.iter().filter(move |(child, parent, _)| lives(child) && is_gone(parent));
+        let is_gone = move |parent: &TaskId| state(parent).is_some_and(ended_unsuccessfully);
+        let orphans = self.children.iter().filter(move |(child, parent, _)| lives(child) && is_gone(parent));
         orphans.map(|(child, parent, _)| (*child, *parent))
     }
 
-    fn gives(&mut self, named: Named, task: TaskId) {
+    fn record_name(&mut self, named: OwnedAlias, task: TaskId) {
         let at = self.names.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
             self.names.push((named, Vec::new()));
             self.names.len() - 1
@@ -89,17 +90,17 @@ impl Witness {
 }
 
 /// The alias that a step gives to the task that it opens.
-fn named(step: &Step) -> Option<Named> {
+fn name_given_by(step: &Step) -> Option<OwnedAlias> {
     let scope = step.opening.as_ref().map(|opening| opening.scope.clone())?;
     step.effects.iter().find_map(|effect| match effect {
-        Effect::Alias { name, .. } => Some(Named { scope: scope.clone(), name: name.clone() }),
+        Effect::SetAlias { name, .. } => Some(OwnedAlias { scope: scope.clone(), name: name.clone() }),
         Effect::Key { .. }
-        | Effect::Adopt(_)
+        | Effect::Claim(_)
         | Effect::PutPush { .. }
         | Effect::DeletePush { .. }
         | Effect::WaitFor(_)
-        | Effect::KeepData(_)
-        | Effect::OweCancel(_)
+        | Effect::StoreAgentData(_)
+        | Effect::SetPendingCancel(_)
         | Effect::Spend { .. }
         | Effect::Book(_)
         | Effect::MoveBooking { .. }
@@ -109,7 +110,7 @@ fn named(step: &Step) -> Option<Named> {
 }
 
 /// Removes the usage from bookings.
-fn forget_counts(step: &mut Step) {
+fn drop_usage(step: &mut Step) {
     for effect in &mut step.effects {
         match effect {
             Effect::Book(new) => new.usage = None,
@@ -121,25 +122,25 @@ fn forget_counts(step: &mut Step) {
 
 /// The contents of the ledger at the end.
 #[derive(Debug, Clone)]
-pub(super) struct Books {
-    pub(super) tally: Tally,
+pub(super) struct LedgerContents {
+    pub(super) tally: BillingTotals,
     pub(super) metered: u64,
     pub(super) slots: Vec<Slot>,
     pub(super) bookings: Vec<Booking>,
 }
 
 /// The parent and the key of the child that a step opens.
-fn born(step: &Step) -> Option<(TaskId, Arc<str>)> {
-    let birth = step.opening.as_ref()?.birth.as_ref()?;
-    Some((birth.kin.parent, birth.kin.key.clone()))
+fn child_opened_by(step: &Step) -> Option<(TaskId, Arc<str>)> {
+    let birth = step.opening.as_ref()?.child_of.as_ref()?;
+    Some((birth.parent_link.parent, birth.parent_link.key.clone()))
 }
 
-enum Disk {
+enum SimStore {
     Memory(MemoryLog),
     File { log: Option<SqliteLog>, dir: TempDir },
 }
 
-impl Disk {
+impl SimStore {
     fn new(store: Store) -> Self {
         let disk = match store {
             Store::Memory => Self::Memory(MemoryLog::new()),
@@ -149,7 +150,7 @@ impl Disk {
                 disk
             }
         };
-        crate::agents::Books::furnish(disk.ledger());
+        crate::agents::BookingAgent::import_venue(disk.ledger());
         disk
     }
 
@@ -171,8 +172,8 @@ impl Disk {
         if let Self::File { log, dir } = self {
             *log = None;
             // Without syncing: the process dies here, not the machine.
-            let (durability, writing) = (Durability::Normal, Writing::Inline);
-            let options = sabir_store::sqlite::Options { durability, writing, ..Default::default() };
+            let (durability, writing) = (Durability::Normal, WriterMode::Inline);
+            let options = sabir_store::sqlite::Options { durability, writer_mode: writing, ..Default::default() };
             *log = Some(SqliteLog::open(&dir.path().join("sim.db"), options).expect("our own file opens"));
         }
     }
@@ -180,8 +181,8 @@ impl Disk {
 
 impl SimLog {
     pub(super) fn new(options: Options) -> Self {
-        Self(Mutex::new(Inner {
-            disk: Disk::new(options.store),
+        Self(Mutex::new(SimLogState {
+            store: SimStore::new(options.store),
             waiting: VecDeque::new(),
             holding: false,
             unanswered: VecDeque::new(),
@@ -190,11 +191,11 @@ impl SimLog {
             sabotage: options.sabotage,
             journal: Vec::new(),
             journal_kept: 0,
-            witness: Witness::default(),
+            history: CommitHistory::default(),
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, SimLogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,7 +239,7 @@ impl SimLog {
         let mut inner = self.lock();
         inner.journal_kept = inner.journal.len().min(inner.journal_kept + steps);
         let count = steps.min(inner.waiting.len());
-        let group: Vec<Waiting> = inner.waiting.drain(..count).collect();
+        let group: Vec<QueuedStep> = inner.waiting.drain(..count).collect();
         let answered: Vec<_> = group.into_iter().map(|w| (w.reply, inner.commit(w.step))).collect();
         drop(inner);
         for (reply, answer) in answered {
@@ -252,71 +253,72 @@ impl SimLog {
         let mut inner = self.lock();
         let lost = (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.unanswered));
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
-            inner.lose_what_was_not_kept();
+            inner.drop_uncommitted();
         }
-        inner.disk.reopen();
+        inner.store.reopen();
         drop(inner);
         drop(lost);
     }
 
     /// The number of unfinished tasks.
     pub(super) fn unfinished_tasks(&self) -> usize {
-        self.lock().witness.states.values().filter(|state| is_unfinished(**state)).count()
+        self.lock().history.states.values().filter(|state| is_unfinished(**state)).count()
     }
 
     /// The number of unfinished children of ended parents.
     pub(super) fn orphans(&self) -> usize {
-        self.lock().witness.orphans().count()
+        self.lock().history.orphans().count()
     }
 
-    pub(super) fn witness(&self) -> Witness {
-        self.lock().witness.clone()
+    pub(super) fn history(&self) -> CommitHistory {
+        self.lock().history.clone()
     }
 
     /// Reads the contents of the ledger.
-    pub(super) fn books(&self) -> Option<Books> {
+    pub(super) fn ledger_contents(&self) -> Option<LedgerContents> {
         let inner = self.lock();
-        let ledger = inner.disk.ledger();
+        let ledger = inner.store.ledger();
         let all = BookingQuery { limit: usize::MAX, ..BookingQuery::default() };
-        Some(Books {
-            tally: at_once(ledger.tally()).ok()?,
-            metered: ledger.metered(),
+        Some(LedgerContents {
+            tally: at_once(ledger.billing_totals()).ok()?,
+            metered: ledger.metered_bookings(),
             slots: at_once(ledger.slots(VENUE)).ok()?,
             bookings: at_once(ledger.bookings(&all)).ok()?,
         })
     }
 
     /// Whether a delivery is still pending.
-    pub(super) fn has_letters(&self) -> bool {
-        let any = Letters { dead: false, task: None, after: 0, limit: 1 };
-        at_once(self.lock().disk.log().letters(any)).is_ok_and(|letters| !letters.is_empty())
+    pub(super) fn has_deliveries(&self) -> bool {
+        let any = DeliveryQuery { dead: false, task: None, after: 0, limit: 1 };
+        at_once(self.lock().store.log().deliveries(any)).is_ok_and(|letters| !letters.is_empty())
     }
 
     /// Reads all dead letters.
-    pub(super) fn dead_letters(&self) -> Vec<Letter> {
-        let all = Letters { dead: true, task: None, after: 0, limit: usize::MAX };
-        at_once(self.lock().disk.log().letters(all)).unwrap_or_default()
+    pub(super) fn dead_letters(&self) -> Vec<Delivery> {
+        let all = DeliveryQuery { dead: true, task: None, after: 0, limit: usize::MAX };
+        at_once(self.lock().store.log().deliveries(all)).unwrap_or_default()
     }
 
-    fn write<T: Send + 'static>(&self, write: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+    fn write<T: Send + 'static>(&self, write: impl FnOnce(&dyn TaskLog) -> StoreFuture<T>) -> StoreFuture<T> {
         if self.lock().full {
-            return Answer::now(Err(StoreError::Full));
+            return StoreFuture::ready(Err(StoreError::Full));
         }
         self.read(write)
     }
 
-    fn mark_as_told(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
+    fn mark_with_sabotage(&self, owed: &DueDelivery, mark: DeliveryMark) -> StoreFuture<bool> {
         let sabotage = self.lock().sabotage;
         let mark = match mark {
-            Mark::Postpone { until: now, tried: Some(_) } if sabotage == Some(Sabotage::CountFailures) => {
-                Mark::Done { now }
+            DeliveryMark::Postpone { until: now, attempt: Some(_) } if sabotage == Some(Sabotage::CountFailures) => {
+                DeliveryMark::Delivered { now }
             }
             // The skipped row is postponed as well; otherwise it would stay due for ever.
-            mark @ Mark::Postpone { .. } if sabotage == Some(Sabotage::SkipAhead) => {
-                let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
-                let letters = at_once(self.lock().disk.log().letters(of_task)).unwrap_or_default();
+            mark @ DeliveryMark::Postpone { .. } if sabotage == Some(Sabotage::SkipAhead) => {
+                let of_task = DeliveryQuery { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
+                let letters = at_once(self.lock().store.log().deliveries(of_task)).unwrap_or_default();
                 if let Some(first) = letters.iter().find(|letter| letter.config == owed.config) {
-                    let passed_over = Owed { number: first.number, seq: first.first, last: first.last, ..owed.clone() };
+                    let passed_over =
+                        DueDelivery { number: first.number, seq: first.first, last: first.last, ..owed.clone() };
                     drop(self.write(|log| log.mark(&passed_over, mark.clone())));
                 }
                 mark
@@ -326,28 +328,28 @@ impl SimLog {
         self.write(|log| log.mark(owed, mark))
     }
 
-    fn due_as_told(&self, reading: Reading) -> Answer<Due> {
+    fn due_with_sabotage(&self, reading: DueQuery) -> StoreFuture<DueDeliveries> {
         if self.lock().sabotage != Some(Sabotage::SkipAhead) {
             return self.read(|log| log.due(reading));
         }
         let inner = self.lock();
-        let mut due = match at_once(inner.disk.log().due(reading)) {
+        let mut due = match at_once(inner.store.log().due(reading)) {
             Ok(due) => due,
-            Err(error) => return Answer::now(Err(error)),
+            Err(error) => return StoreFuture::ready(Err(error)),
         };
-        for owed in &mut due.owed {
-            let of_task = Letters { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
-            let letters = at_once(inner.disk.log().letters(of_task)).unwrap_or_default();
+        for owed in &mut due.deliveries {
+            let of_task = DeliveryQuery { dead: false, task: Some(owed.task), after: 0, limit: usize::MAX };
+            let letters = at_once(inner.store.log().deliveries(of_task)).unwrap_or_default();
             if let Some(last) = letters.iter().rfind(|letter| letter.config == owed.config) {
                 (owed.number, owed.seq, owed.last) = (last.number, last.first, last.last);
             }
         }
-        Answer::now(Ok(due))
+        StoreFuture::ready(Ok(due))
     }
 
-    fn read<T: Send + 'static>(&self, read: impl FnOnce(&dyn TaskLog) -> Answer<T>) -> Answer<T> {
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&dyn TaskLog) -> StoreFuture<T>) -> StoreFuture<T> {
         let mut inner = self.lock();
-        let answer = read(inner.disk.log());
+        let answer = read(inner.store.log());
         if !inner.answering_late {
             return answer;
         }
@@ -355,11 +357,11 @@ impl SimLog {
         let (sender, receiver) = oneshot::channel();
         // The caller may have been dropped.
         inner.unanswered.push_back(Box::new(move || drop(sender.send(found))));
-        Answer::later(receiver)
+        StoreFuture::from_receiver(receiver)
     }
 }
 
-impl Inner {
+impl SimLogState {
     fn commit(&mut self, mut step: Step) -> Result<(), AppendError> {
         if self.full {
             return Err(StoreError::Full.into());
@@ -371,9 +373,9 @@ impl Inner {
                 step.effects.retain(|effect| !matches!(effect, Effect::Key { .. }));
             }
             Some(Sabotage::TwoOwners) => self.renumber(&mut step),
-            Some(Sabotage::MoveNames) => self.look_away(&mut step),
-            Some(Sabotage::ForgetKin) => {}
-            Some(Sabotage::CountNothing) => forget_counts(&mut step),
+            Some(Sabotage::MoveNames) => self.accept_any_alias(&mut step),
+            Some(Sabotage::ForgetParents) => {}
+            Some(Sabotage::CountNothing) => drop_usage(&mut step),
             Some(Sabotage::OweNothing) if step.head().0 % 3 == 2 => step.notify = None,
             Some(
                 Sabotage::LoseLastEvent
@@ -387,17 +389,17 @@ impl Inner {
         }
         let (task, has_events) = (step.task, !step.events.is_empty());
         let (state, opens) = (step.placement.map(|p| p.state), step.opening.is_some());
-        let (named, kin) = (named(&step), born(&step));
-        if self.sabotage == Some(Sabotage::ForgetKin)
+        let (named, kin) = (name_given_by(&step), child_opened_by(&step));
+        if self.sabotage == Some(Sabotage::ForgetParents)
             && let Some(opening) = &mut step.opening
         {
-            opening.birth = None;
+            opening.child_of = None;
         }
-        at_once(self.disk.log().append(step))?;
-        let witness = &mut self.witness;
-        witness.born.extend(kin.map(|(parent, key)| (task, parent, key)));
+        at_once(self.store.log().append(step))?;
+        let witness = &mut self.history;
+        witness.children.extend(kin.map(|(parent, key)| (task, parent, key)));
         if let Some(named) = named {
-            witness.gives(named, task);
+            witness.record_name(named, task);
         }
         witness.tasks.insert(task);
         if has_events && !opens && witness.states.get(&task).is_some_and(|s| s.is_settled()) {
@@ -408,27 +410,27 @@ impl Inner {
     }
 
     /// Rebuilds the store from the steps that really were committed.
-    fn lose_what_was_not_kept(&mut self) {
-        self.disk = Disk::new(Store::Memory);
+    fn drop_uncommitted(&mut self) {
+        self.store = SimStore::new(Store::Memory);
         self.journal.truncate(self.journal_kept);
         for step in &self.journal {
-            at_once(self.disk.log().append(step.clone())).expect("what was taken once is taken again");
+            at_once(self.store.log().append(step.clone())).expect("what was taken once is taken again");
         }
     }
 
     /// Makes an alias change fit, like a store that does not check its owner.
-    fn look_away(&self, step: &mut Step) {
+    fn accept_any_alias(&self, step: &mut Step) {
         let Some(scope) = step.opening.as_ref().map(|opening| opening.scope.clone()) else { return };
         for effect in &mut step.effects {
-            if let Effect::Alias { name, was } = effect {
-                *was = at_once(self.disk.log().alias(&scope, name)).unwrap_or_default();
+            if let Effect::SetAlias { name, was } = effect {
+                *was = at_once(self.store.log().alias(&scope, name)).unwrap_or_default();
             }
         }
     }
 
     /// Makes a stale step fit, as a store without a head check would.
     fn renumber(&self, step: &mut Step) {
-        let Ok(Some(stored)) = at_once(self.disk.log().load(step.task)) else { return };
+        let Ok(Some(stored)) = at_once(self.store.log().load(step.task)) else { return };
         if step.opening.is_some() || step.events.is_empty() {
             return;
         }
@@ -443,166 +445,170 @@ impl Inner {
 
 impl TaskLog for SimLog {
     fn stored_bytes(&self, caller: &Caller) -> u64 {
-        self.lock().disk.log().stored_bytes(caller)
+        self.lock().store.log().stored_bytes(caller)
     }
 
-    fn handed_over(&self, since: Stamp, limit: usize) -> Answer<Vec<TaskId>> {
+    fn handed_over(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<TaskId>> {
         self.read(|log| log.handed_over(since, limit))
     }
 
-    fn append(&self, step: Step) -> Answer<(), AppendError> {
+    fn append(&self, step: Step) -> StoreFuture<(), AppendError> {
         let mut inner = self.lock();
         if inner.sabotage == Some(Sabotage::AcknowledgeEarly) {
             let taken = inner.commit(step.clone());
             if taken.is_ok() {
                 inner.journal.push(step);
             }
-            return Answer::now(taken);
+            return StoreFuture::ready(taken);
         }
         // Behind waiting steps: steps are committed in order.
         if inner.holding || !inner.waiting.is_empty() {
             let (sender, receiver) = oneshot::channel();
-            inner.waiting.push_back(Waiting { step, reply: sender });
-            return Answer::later(receiver);
+            inner.waiting.push_back(QueuedStep { step, reply: sender });
+            return StoreFuture::from_receiver(receiver);
         }
-        Answer::now(inner.commit(step))
+        StoreFuture::ready(inner.commit(step))
     }
 
-    fn load(&self, id: TaskId) -> Answer<Option<Stored>> {
+    fn load(&self, id: TaskId) -> StoreFuture<Option<StoredTask>> {
         self.read(|log| log.load(id))
     }
 
-    fn events(&self, id: TaskId, after: Seq, limit: usize) -> Answer<Vec<FrozenEvent>> {
+    fn events(&self, id: TaskId, after: Seq, limit: usize) -> StoreFuture<Vec<FrozenEvent>> {
         self.read(|log| log.events(id, after, limit))
     }
 
-    fn list(&self, listing: Listing) -> Answer<Listed> {
+    fn list(&self, listing: TaskListQuery) -> StoreFuture<StoredTaskPage> {
         self.read(|log| log.list(listing))
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Stored>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<StoredTask>> {
         self.read(|log| log.unfinished(after, limit))
     }
 
-    fn owed_cancels(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<(TaskId, AgentName, OwedCancel)>> {
-        self.read(|log| log.owed_cancels(after, limit))
+    fn pending_cancels(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> StoreFuture<Vec<(TaskId, AgentName, PendingCancel)>> {
+        self.read(|log| log.pending_cancels(after, limit))
     }
 
-    fn recent_retries(&self, since: Stamp, limit: usize) -> Answer<Vec<KeptRetry>> {
+    fn recent_retries(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<StoredRetry>> {
         self.read(|log| log.recent_retries(since, limit))
     }
 
-    fn explicit_retry(&self, key: Digest, now: Stamp) -> Answer<Option<KeptRetry>> {
+    fn explicit_retry(&self, key: Digest, now: Stamp) -> StoreFuture<Option<StoredRetry>> {
         self.read(|log| log.explicit_retry(key, now))
     }
 
-    fn retry_key_before(&self, key: Digest) -> Answer<Option<Digest>> {
+    fn retry_key_before(&self, key: Digest) -> StoreFuture<Option<Digest>> {
         self.read(|log| log.retry_key_before(key))
     }
 
-    fn alias(&self, scope: &Scope, name: &str) -> Answer<Option<TaskId>> {
+    fn alias(&self, scope: &Scope, name: &str) -> StoreFuture<Option<TaskId>> {
         self.read(|log| log.alias(scope, name))
     }
 
-    fn aliases_of(&self, task: TaskId) -> Answer<Vec<String>> {
+    fn aliases_of(&self, task: TaskId) -> StoreFuture<Vec<String>> {
         self.read(|log| log.aliases_of(task))
     }
 
-    fn owner(&self, task: TaskId) -> Answer<Option<Arc<Scope>>> {
+    fn owner(&self, task: TaskId) -> StoreFuture<Option<Arc<Scope>>> {
         self.read(|log| log.owner(task))
     }
 
-    fn note(&self, task: TaskId, notes: Vec<Note>) -> Answer<()> {
-        self.read(|log| log.note(task, notes))
+    fn add_loss_notes(&self, task: TaskId, notes: Vec<LossNote>) -> StoreFuture<()> {
+        self.read(|log| log.add_loss_notes(task, notes))
     }
 
-    fn notes(&self, task: TaskId) -> Answer<Vec<Note>> {
-        self.read(|log| log.notes(task))
+    fn loss_notes(&self, task: TaskId) -> StoreFuture<Vec<LossNote>> {
+        self.read(|log| log.loss_notes(task))
     }
 
-    fn agent_data(&self, task: TaskId) -> Answer<Option<Bytes>> {
+    fn agent_data(&self, task: TaskId) -> StoreFuture<Option<Bytes>> {
         self.read(|log| log.agent_data(task))
     }
 
-    fn pushes(&self, task: TaskId) -> Answer<Vec<PushConfig>> {
+    fn pushes(&self, task: TaskId) -> StoreFuture<Vec<PushConfig>> {
         self.read(|log| log.pushes(task))
     }
 
-    fn last_stamp(&self) -> Answer<Stamp> {
+    fn last_stamp(&self) -> StoreFuture<Stamp> {
         self.read(TaskLog::last_stamp)
     }
 }
 
 impl Outbox for SimLog {
-    fn bell(&self) -> Arc<Bell> {
-        self.lock().disk.log().bell()
+    fn due_signal(&self) -> Arc<WakeSignal> {
+        self.lock().store.log().due_signal()
     }
 
-    fn due(&self, reading: Reading) -> Answer<Due> {
-        self.due_as_told(reading)
+    fn due(&self, reading: DueQuery) -> StoreFuture<DueDeliveries> {
+        self.due_with_sabotage(reading)
     }
 
-    fn next_due(&self, after: Timestamp) -> Answer<Option<Timestamp>> {
+    fn next_due(&self, after: Timestamp) -> StoreFuture<Option<Timestamp>> {
         self.read(|log| log.next_due(after))
     }
 
-    fn receiver(&self, task: TaskId, config: &str) -> Answer<Option<Receiver>> {
+    fn receiver(&self, task: TaskId, config: &str) -> StoreFuture<Option<PushReceiver>> {
         self.read(|log| log.receiver(task, config))
     }
 
-    fn mark(&self, owed: &Owed, mark: Mark) -> Answer<bool> {
-        self.mark_as_told(owed, mark)
+    fn mark(&self, owed: &DueDelivery, mark: DeliveryMark) -> StoreFuture<bool> {
+        self.mark_with_sabotage(owed, mark)
     }
 
-    fn letters(&self, letters: Letters) -> Answer<Vec<Letter>> {
-        self.read(|log| log.letters(letters))
+    fn deliveries(&self, letters: DeliveryQuery) -> StoreFuture<Vec<Delivery>> {
+        self.read(|log| log.deliveries(letters))
     }
 
-    fn letter(&self, number: i64) -> Answer<Option<Letter>> {
-        self.read(|log| log.letter(number))
+    fn delivery(&self, number: i64) -> StoreFuture<Option<Delivery>> {
+        self.read(|log| log.delivery(number))
     }
 
-    fn retry(&self, number: i64, now: Timestamp) -> Answer<bool> {
+    fn retry(&self, number: i64, now: Timestamp) -> StoreFuture<bool> {
         self.write(|log| log.retry(number, now))
     }
 
-    fn discard(&self, number: i64) -> Answer<bool> {
+    fn discard(&self, number: i64) -> StoreFuture<bool> {
         self.write(|log| log.discard(number))
     }
 }
 
-impl Family for SimLog {
-    fn kin(&self, task: TaskId) -> Answer<Option<Kin>> {
-        self.read(|log| log.kin(task))
+impl TaskTree for SimLog {
+    fn parent_link(&self, task: TaskId) -> StoreFuture<Option<ParentLink>> {
+        self.read(|log| log.parent_link(task))
     }
 
-    fn child(&self, parent: TaskId, key: &str) -> Answer<Option<TaskId>> {
+    fn child(&self, parent: TaskId, key: &str) -> StoreFuture<Option<TaskId>> {
         self.read(|log| log.child(parent, key))
     }
 
-    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+    fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
         self.read(|log| log.descendants(root, after, limit))
     }
 
-    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+    fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
         if self.lock().sabotage == Some(Sabotage::HideOrphans) {
-            return Answer::now(Ok(Vec::new()));
+            return StoreFuture::ready(Ok(Vec::new()));
         }
         self.read(|log| log.children(parent, after, limit))
     }
 
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Answer<Vec<Relative>> {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
         if self.lock().sabotage == Some(Sabotage::HideOrphans) {
-            return Answer::now(Ok(Vec::new()));
+            return StoreFuture::ready(Ok(Vec::new()));
         }
         self.read(|log| log.orphans(after, limit))
     }
 
-    fn toll(&self, root: TaskId) -> Answer<Toll> {
-        self.read(|log| log.toll(root))
+    fn subtask_spend(&self, root: TaskId) -> StoreFuture<SubtaskSpend> {
+        self.read(|log| log.subtask_spend(root))
     }
 
-    fn asking(&self, after: Option<Stamp>, limit: usize) -> Answer<Vec<Asking>> {
-        self.read(|log| log.asking(after, limit))
+    fn interrupted(&self, after: Option<Stamp>, limit: usize) -> StoreFuture<Vec<InterruptedTask>> {
+        self.read(|log| log.interrupted(after, limit))
     }
 }

@@ -2,9 +2,9 @@
 //! good. Each records what it has received, and the checks use only that record, not the outbox.
 
 use super::executor::Executor;
-use crate::chance::Chance;
+use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
-use sabir_engine::{BoxFuture, Courier, Delivered, Outcome, Parcel};
+use sabir_engine::{BoxFuture, DeliveryOutcome, DeliveryRequest, DeliveryResult, PushTransport};
 use sabir_proto::{Seq, TaskId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ const ANSWER_MS_MAX: u64 = 15_000;
 
 /// All receivers. Clones are the same ones; they outlive the process that calls them.
 #[derive(Clone)]
-pub(super) struct Receivers(Arc<Shared>);
+pub(super) struct Receivers(Arc<SharedReceivers>);
 
-struct Shared {
+struct SharedReceivers {
     executor: Executor,
-    inner: Mutex<Inner>,
+    inner: Mutex<ReceiversState>,
 }
 
-struct Inner {
-    chance: Chance,
-    hosts: [Habits; HOSTS],
+struct ReceiversState {
+    rng: SeededRng,
+    hosts: [HostBehaviour; HOSTS],
     /// Only permanent faults are left.
-    calm: bool,
-    heard: Vec<Heard>,
+    faults_off: bool,
+    received: Vec<ReceivedEvent>,
     /// Deliveries in flight, by task and configuration.
     open: BTreeMap<(TaskId, String), u32>,
     broken: Option<String>,
@@ -37,7 +37,7 @@ struct Inner {
 
 /// The behaviour of a host. "Once in" zero is never.
 #[derive(Debug, Clone, Copy)]
-struct Habits {
+struct HostBehaviour {
     refuses_once_in: u64,
     /// Receives the event, and its answer never comes.
     hangs_once_in: u64,
@@ -48,7 +48,7 @@ struct Habits {
 
 /// An event that a receiver has received.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
+pub(super) struct ReceivedEvent {
     pub(super) task: TaskId,
     pub(super) config: String,
     pub(super) seq: Seq,
@@ -57,16 +57,17 @@ pub(super) struct Heard {
 }
 
 impl Receivers {
-    pub(super) fn new(executor: Executor, mut chance: Chance) -> Self {
+    pub(super) fn new(executor: Executor, mut chance: SeededRng) -> Self {
         let mut habits = || {
             let dead_until_ms = chance.pick(&[0, 0, 20_000, 90_000, u64::MAX]);
             let (refuses_once_in, hangs_once_in) = (chance.pick(&[0, 2, 4, 10]), chance.pick(&[0, 0, 5, 15]));
-            Habits { refuses_once_in, hangs_once_in, slow_ms_max: chance.pick(&[5, 300, 5000]), dead_until_ms }
+            HostBehaviour { refuses_once_in, hangs_once_in, slow_ms_max: chance.pick(&[5, 300, 5000]), dead_until_ms }
         };
         let hosts = std::array::from_fn(|_| habits());
         let (heard, open) = (Vec::new(), BTreeMap::new());
-        let inner = Mutex::new(Inner { chance, hosts, calm: false, heard, open, broken: None });
-        Self(Arc::new(Shared { executor, inner }))
+        let inner =
+            Mutex::new(ReceiversState { rng: chance, hosts, faults_off: false, received: heard, open, broken: None });
+        Self(Arc::new(SharedReceivers { executor, inner }))
     }
 
     /// The address of a receiver at one of the hosts.
@@ -74,18 +75,18 @@ impl Receivers {
         format!("https://h{host}.example/hook")
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ReceiversState> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends temporary faults: from now on every reachable host accepts at once.
-    pub(super) fn calm_down(&self) {
-        self.lock().calm = true;
+    pub(super) fn stop_faults(&self) {
+        self.lock().faults_off = true;
     }
 
     /// All received events, in order.
-    pub(super) fn heard(&self) -> Vec<Heard> {
-        self.lock().heard.clone()
+    pub(super) fn received(&self) -> Vec<ReceivedEvent> {
+        self.lock().received.clone()
     }
 
     /// The first contradiction noticed during the run.
@@ -98,44 +99,49 @@ impl Receivers {
         self.lock().hosts[host(url)].dead_until_ms
     }
 
-    fn open(&self, to: (TaskId, String)) -> Open {
+    fn open(&self, to: (TaskId, String)) -> OpenDelivery {
         let mut inner = self.lock();
         let count = inner.open.entry(to.clone()).or_default();
         *count += 1;
         if *count > 1 {
             inner.broken.get_or_insert(format!("two deliveries at once to {} of task {}", to.1, to.0));
         }
-        Open { receivers: self.clone(), to }
+        OpenDelivery { receivers: self.clone(), to }
     }
 
     /// Plans a delivery: the time until the event is received, whether it is, the time until the answer, and the
     /// outcome.
-    fn plan(&self, parcel: &Parcel) -> Plan {
+    fn plan(&self, parcel: &DeliveryRequest) -> DeliveryPlan {
         let mut inner = self.lock();
-        let (habits, calm) = (inner.hosts[host(&parcel.config.url)], inner.calm);
-        let chance = &mut inner.chance;
+        let (habits, calm) = (inner.hosts[host(&parcel.config.url)], inner.faults_off);
+        let chance = &mut inner.rng;
         let (before, after) = (chance.between(0, habits.slow_ms_max), chance.between(0, habits.slow_ms_max));
-        let nobody = Outcome::Unreachable { reason: "nobody is there".into() };
+        let nobody = DeliveryOutcome::Unreachable { reason: "nobody is there".into() };
         if self.0.executor.now() < habits.dead_until_ms {
-            return Plan { before, takes: false, after: 0, outcome: nobody };
+            return DeliveryPlan { before, takes: false, after: 0, outcome: nobody };
         }
         if !calm && chance.once_in(habits.hangs_once_in) {
-            let outcome = Outcome::Unanswered { reason: "no answer".into() };
-            return Plan { before, takes: true, after: ANSWER_MS_MAX, outcome };
+            let outcome = DeliveryOutcome::NoAnswer { reason: "no answer".into() };
+            return DeliveryPlan { before, takes: true, after: ANSWER_MS_MAX, outcome };
         }
         if !calm && chance.once_in(habits.refuses_once_in) {
             let (status, retry_after) = chance.pick(&[(500, None), (503, None), (429, Some(Duration::from_secs(7)))]);
-            return Plan { before, takes: false, after, outcome: Outcome::Refused { status, retry_after } };
+            return DeliveryPlan {
+                before,
+                takes: false,
+                after,
+                outcome: DeliveryOutcome::Refused { status, retry_after },
+            };
         }
-        Plan { before, takes: true, after, outcome: Outcome::Accepted { status: 200 } }
+        DeliveryPlan { before, takes: true, after, outcome: DeliveryOutcome::Accepted { status: 200 } }
     }
 }
 
-struct Plan {
+struct DeliveryPlan {
     before: u64,
     takes: bool,
     after: u64,
-    outcome: Outcome,
+    outcome: DeliveryOutcome,
 }
 
 fn host(url: &str) -> usize {
@@ -143,12 +149,12 @@ fn host(url: &str) -> usize {
 }
 
 /// A delivery in flight; it ends with its process, too.
-struct Open {
+struct OpenDelivery {
     receivers: Receivers,
     to: (TaskId, String),
 }
 
-impl Drop for Open {
+impl Drop for OpenDelivery {
     fn drop(&mut self) {
         if let Some(count) = self.receivers.lock().open.get_mut(&self.to) {
             *count -= 1;
@@ -156,8 +162,8 @@ impl Drop for Open {
     }
 }
 
-impl Courier for Receivers {
-    fn deliver(&self, parcel: Parcel) -> BoxFuture<'static, Delivered> {
+impl PushTransport for Receivers {
+    fn deliver(&self, parcel: DeliveryRequest) -> BoxFuture<'static, DeliveryResult> {
         let (receivers, executor) = (self.clone(), self.0.executor.clone());
         Box::pin(async move {
             let open = receivers.open((parcel.task, parcel.config.id.clone().unwrap_or_default()));
@@ -166,12 +172,12 @@ impl Courier for Receivers {
             executor.sleep(Duration::from_millis(plan.before)).await;
             if plan.takes {
                 let (task, config) = open.to.clone();
-                let Parcel { event, id, .. } = parcel;
-                receivers.lock().heard.push(Heard { task, config, seq: event.seq, id, json: event.json });
+                let DeliveryRequest { event, id, .. } = parcel;
+                receivers.lock().received.push(ReceivedEvent { task, config, seq: event.seq, id, json: event.json });
             }
             // A crash here leaves a delivered event without a record of it.
             executor.sleep(Duration::from_millis(plan.after)).await;
-            Delivered { outcome: plan.outcome, took: Duration::from_millis(executor.now() - began) }
+            DeliveryResult { outcome: plan.outcome, took: Duration::from_millis(executor.now() - began) }
         })
     }
 }

@@ -19,21 +19,21 @@ impl fmt::Debug for Digest {
 
 /// The trace of one run. Clones are the same trace.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trace(Arc<Mutex<State>>);
+pub(super) struct Trace(Arc<Mutex<TraceState>>);
 
 #[derive(Debug)]
-struct State {
+struct TraceState {
     hash: u64,
     tail: VecDeque<String>,
 }
 
-impl Default for State {
+impl Default for TraceState {
     fn default() -> Self {
         Self { hash: 0xcbf2_9ce4_8422_2325, tail: VecDeque::new() }
     }
 }
 
-impl State {
+impl TraceState {
     /// FNV-1a: only for comparing, not cryptographic.
     fn mix(&mut self, bytes: &[u8]) {
         for byte in bytes {
@@ -43,7 +43,7 @@ impl State {
 }
 
 impl Trace {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TraceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

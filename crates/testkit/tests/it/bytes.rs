@@ -1,11 +1,11 @@
 //! Tests of write amplification: a long answer or conversation costs the disk a small multiple of its length, not its
 //! square.
 
-use crate::desk::Desk;
+use crate::engine_fixture::EngineFixture;
 use sabir_engine::machine;
 use sabir_proto::{Seq, Task};
 use sabir_store::TaskLog;
-use sabir_store::sqlite::{Durability, Options, SqliteLog, Writing};
+use sabir_store::sqlite::{Durability, Options, SqliteLog, WriterMode};
 use std::sync::Arc;
 
 /// The most bytes written for every byte streamed.
@@ -14,17 +14,17 @@ const FACTOR_MAX: usize = 4;
 const TINY_TURN_BYTES_MAX: usize = 2 << 10;
 
 /// On a file: the memory log copies a task to change it, which would be most of the work here.
-fn desk_on_file(dir: &tempfile::TempDir) -> Desk {
-    let options = Options { durability: Durability::Normal, writing: Writing::Inline, ..Options::default() };
-    Desk::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()))
+fn desk_on_file(dir: &tempfile::TempDir) -> EngineFixture {
+    let options = Options { durability: Durability::Normal, writer_mode: WriterMode::Inline, ..Options::default() };
+    EngineFixture::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()))
 }
 
-fn written(desk: &Desk) -> usize {
+fn written(desk: &EngineFixture) -> usize {
     desk.log.event_bytes() + desk.log.snapshot_bytes()
 }
 
 /// The task as the store has it, with its last event and the events behind its snapshot.
-fn stored(desk: &Desk, task: &Task) -> (Task, Seq, usize) {
+fn stored(desk: &EngineFixture, task: &Task) -> (Task, Seq, usize) {
     let (log, id) = (desk.log.clone(), task.id);
     let stored = desk.run(async move { log.load(id).await.unwrap().unwrap() });
     let folded = machine::fold(&stored).unwrap();
@@ -80,7 +80,7 @@ fn ten_thousand_chunks_are_written_at_most_four_times() {
         let mut desk = desk_on_file(&dir);
         let events = desk.stream(agent, request);
         let streamed: usize = events.iter().map(|e| e.json.len()).sum();
-        let (written, steps) = (desk.log.event_bytes() + desk.log.snapshot_bytes(), desk.log.steps());
+        let (written, steps) = (desk.log.event_bytes() + desk.log.snapshot_bytes(), desk.log.step_count());
         println!("{agent}: {} events, {streamed} bytes streamed, {written} written in {steps} steps", events.len());
         assert!(events.len() > 10_000);
         assert!(written <= FACTOR_MAX * streamed, "{written} bytes written for {streamed} streamed");

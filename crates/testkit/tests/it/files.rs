@@ -1,10 +1,10 @@
 //! Tests of store files: our file survives, another program's file is not changed, and a full disk is not fatal.
 
 use sabir_proto::{Seq, TaskState};
-use sabir_store::sqlite::{Options, SqliteLog, Writing};
-use sabir_store::{AppendError, Listing, OpenError, Step, StoreError};
-use sabir_testkit::contract::{Bench, OnFile};
-use sabir_testkit::story::{Author, News, Story, owner};
+use sabir_store::sqlite::{Options, SqliteLog, WriterMode};
+use sabir_store::{AppendError, OpenError, Step, StoreError, TaskListQuery};
+use sabir_testkit::contract::{LogFixture, SqliteLogFixture};
+use sabir_testkit::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, owner};
 use sabir_testkit::wait::wait;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
 /// A closed store with a few tasks in it.
-fn some_store() -> (OnFile, Vec<Story>) {
-    let (mut author, scope) = (Author::new(1), owner("ann"));
-    let mut bench = OnFile::new(Writing::Inline);
-    let mut stories: Vec<Story> = (0..5).map(|_| author.story(&scope)).collect();
+fn some_store() -> (SqliteLogFixture, Vec<ScriptedTask>) {
+    let (mut author, scope) = (TaskFactory::new(1), owner("ann"));
+    let mut bench = SqliteLogFixture::new(WriterMode::Inline);
+    let mut stories: Vec<ScriptedTask> = (0..5).map(|_| author.new_task(&scope)).collect();
     for story in &mut stories {
-        wait(bench.log().append(story.open(&mut author, &[News::Status(TaskState::Working)]))).unwrap();
+        wait(bench.log().append(story.open(&mut author, &[ScriptedEvent::Status(TaskState::Working)]))).unwrap();
     }
     bench.close();
     (bench, stories)
@@ -114,7 +114,7 @@ fn a_refused_file_keeps_its_write_ahead_log() {
         let (mut bench, stories) = some_store();
         bench.reopen();
         // Changes a page other than the first, so that the header in the file itself is the one that counts.
-        let step = Step { turn: Some((Seq(0), 2)), ..stories[0].bare() };
+        let step = Step { turn: Some((Seq(0), 2)), ..stories[0].empty_step() };
         wait(bench.log().append(step)).unwrap();
         let killed = tempfile::tempdir().unwrap();
         let path = killed.path().join("sabir.db");
@@ -129,42 +129,49 @@ fn a_refused_file_keeps_its_write_ahead_log() {
 
 #[test]
 fn steps_on_their_way_are_kept_when_the_store_is_closed() {
-    let (mut author, scope) = (Author::new(2), owner("ann"));
-    let mut bench = OnFile::new(Writing::Threaded);
+    let (mut author, scope) = (TaskFactory::new(2), owner("ann"));
+    let mut bench = SqliteLogFixture::new(WriterMode::Threaded);
     let answers: Vec<_> =
-        (0..200).map(|_| bench.log().append(author.story(&scope).whole(TaskState::Completed))).collect();
+        (0..200).map(|_| bench.log().append(author.new_task(&scope).open_settled(TaskState::Completed))).collect();
     bench.reopen();
     let kept = answers.into_iter().map(wait).filter(Result::is_ok).count();
-    let listing =
-        Listing { scope, context: None, state: None, since: None, limit: 1000, bytes_max: usize::MAX, token: None };
+    let listing = TaskListQuery {
+        scope,
+        context: None,
+        state: None,
+        since: None,
+        limit: 1000,
+        bytes_max: usize::MAX,
+        token: None,
+    };
     assert_eq!(wait(bench.log().list(listing)).unwrap().tasks.len(), kept);
     assert_eq!(kept, 200);
 }
 
 #[test]
 fn a_full_disk_refuses_writes_and_nothing_else() {
-    for writing in [Writing::Inline, Writing::Threaded] {
-        let (mut author, scope) = (Author::new(3), owner("ann"));
-        let bench = OnFile::new(writing);
-        let mut kept: Vec<Story> = Vec::new();
+    for writing in [WriterMode::Inline, WriterMode::Threaded] {
+        let (mut author, scope) = (TaskFactory::new(3), owner("ann"));
+        let bench = SqliteLogFixture::new(writing);
+        let mut kept: Vec<ScriptedTask> = Vec::new();
         // The current size of the file: SQLite raises any lower number to that.
         bench.sqlite().set_pages_max(1).unwrap();
         let mut refused = loop {
-            let mut story = author.story(&scope);
-            match wait(bench.log().append(story.open(&mut author, &[News::Chunk; 40]))) {
+            let mut story = author.new_task(&scope);
+            match wait(bench.log().append(story.open(&mut author, &[ScriptedEvent::Chunk; 40]))) {
                 Ok(()) => kept.push(story),
                 Err(error) => {
                     assert_eq!(error, AppendError::Store(StoreError::Full));
-                    break author.story(&scope);
+                    break author.new_task(&scope);
                 }
             }
             assert!(kept.len() < 1000, "a file of bounded size takes everything");
         };
-        let check = |bench: &OnFile, kept: &[Story]| {
+        let check = |bench: &SqliteLogFixture, kept: &[ScriptedTask]| {
             for story in kept {
-                story.check(wait(bench.log().load(story.id())).unwrap().as_ref());
+                story.assert_stored(wait(bench.log().load(story.id())).unwrap().as_ref());
             }
-            let listing = Listing {
+            let listing = TaskListQuery {
                 scope: scope.clone(),
                 context: None,
                 state: None,
@@ -177,13 +184,13 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
             assert_eq!((listed.tasks.len(), listed.total), (kept.len(), u64::try_from(kept.len()).unwrap()));
         };
         check(&bench, &kept);
-        let again = refused.clone().open(&mut author, &[News::Chunk; 40]);
+        let again = refused.clone().open(&mut author, &[ScriptedEvent::Chunk; 40]);
         assert_eq!(wait(bench.log().append(again)), Err(AppendError::Store(StoreError::Full)));
         // Also for a new owner, whose number is written first.
-        let stranger = author.story(&owner("bob")).open(&mut author, &[News::Chunk; 40]);
+        let stranger = author.new_task(&owner("bob")).open(&mut author, &[ScriptedEvent::Chunk; 40]);
         assert_eq!(wait(bench.log().append(stranger)), Err(AppendError::Store(StoreError::Full)));
         bench.sqlite().set_pages_max(1_000_000).unwrap();
-        wait(bench.log().append(refused.open(&mut author, &[News::Chunk; 40]))).unwrap();
+        wait(bench.log().append(refused.open(&mut author, &[ScriptedEvent::Chunk; 40]))).unwrap();
         kept.push(refused);
         check(&bench, &kept);
     }

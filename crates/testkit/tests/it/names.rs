@@ -1,52 +1,52 @@
 //! Tests of aliases: as good as ids, and valid for one owner.
 
-use crate::desk::Desk;
-use sabir_engine::watch::Item;
+use crate::engine_fixture::EngineFixture;
+use sabir_engine::watch::WatchItem;
 use sabir_proto::{
-    Caller, CancelTask, Fault, GetTask, ListPush, ListTasks, SendMessage, Sent, Seq, Subscribe, Task, TaskRef,
-    TaskState, Tenant, Terms,
+    Caller, CancelTask, Fault, GetTask, ListPush, ListTasks, SendMessage, SendReply, Seq, ServiceParameters, Subscribe,
+    Task, TaskRef, TaskState, Tenant,
 };
 use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
-use sabir_testkit::fickle::FickleLog;
-use sabir_testkit::story::push_config;
+use sabir_testkit::faulty_log::FaultyLog;
+use sabir_testkit::scripted_task::push_config;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A UUID like ours, which a client may choose.
 const OUR_KIND: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-fn under(desk: &mut Desk, name: &str, text: &str) -> Box<SendMessage> {
+fn under(desk: &mut EngineFixture, name: &str, text: &str) -> Box<SendMessage> {
     let mut request = desk.request(text, None);
     request.alias = Some(name.into());
     request
 }
 
-fn send(desk: &Desk, agent: &str, request: Box<SendMessage>, terms: Terms) -> Result<Task, Fault> {
+fn send(desk: &EngineFixture, agent: &str, request: Box<SendMessage>, terms: ServiceParameters) -> Result<Task, Fault> {
     send_as(desk, desk.scope(agent), agent, request, terms)
 }
 
 fn send_as(
-    desk: &Desk,
+    desk: &EngineFixture,
     scope: Arc<Scope>,
     agent: &str,
     request: Box<SendMessage>,
-    terms: Terms,
+    terms: ServiceParameters,
 ) -> Result<Task, Fault> {
     let (engine, resident) = (desk.engine.clone(), desk.agent(agent));
     match desk.run(async move { engine.send(&resident, scope, request, &terms).await })? {
-        Sent::Task(image, _) => Ok(image.thaw().unwrap()),
-        Sent::Message(_) => panic!("none of the scripted agents answers without a task"),
+        SendReply::Task(image, _) => Ok(image.thaw().unwrap()),
+        SendReply::Message(_) => panic!("none of the scripted agents answers without a task"),
     }
 }
 
 /// Sends under an alias and returns the task at rest.
-fn say(desk: &mut Desk, agent: &str, name: &str, text: &str) -> Task {
+fn say(desk: &mut EngineFixture, agent: &str, name: &str, text: &str) -> Task {
     let request = under(desk, name, text);
-    send(desk, agent, request, Terms::default()).unwrap()
+    send(desk, agent, request, ServiceParameters::default()).unwrap()
 }
 
-fn get(desk: &Desk, agent: &str, name: TaskRef) -> Result<Task, Fault> {
+fn get(desk: &EngineFixture, agent: &str, name: TaskRef) -> Result<Task, Fault> {
     let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
     let call = GetTask { tenant: Tenant::none(), id: name, history_length: None };
     desk.run(async move { engine.get(&scope, &call).await }).map(|(image, _)| image.thaw().unwrap())
@@ -56,19 +56,19 @@ fn named(name: &str) -> TaskRef {
     TaskRef::parse(name).unwrap()
 }
 
-fn names(desk: &Desk, agent: &str, task: &Task) -> Vec<String> {
+fn names(desk: &EngineFixture, agent: &str, task: &Task) -> Vec<String> {
     let (engine, scope, id) = (desk.engine.clone(), desk.scope(agent), task.id);
     desk.run(async move { engine.aliases_of(&scope, id).await }).unwrap()
 }
 
-fn count(desk: &Desk, agent: &str) -> u64 {
+fn count(desk: &EngineFixture, agent: &str) -> u64 {
     let (engine, scope) = (desk.engine.clone(), desk.scope(agent));
     desk.run(async move { engine.list(scope, &ListTasks::default()).await }).unwrap().total_size
 }
 
 #[test]
 fn a_name_continues_its_task_and_then_begins_another() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     for name in ["job", OUR_KIND] {
         let first = say(&mut desk, "asks", name, "ask 1");
         assert_eq!(first.status.state, TaskState::InputRequired);
@@ -89,22 +89,22 @@ fn a_name_continues_its_task_and_then_begins_another() {
 
 #[test]
 fn a_caller_that_names_a_conversation_is_taken_at_its_word() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let first = say(&mut desk, "echo", "job", "hello");
     let mut request = under(&mut desk, "job", "hello again");
     request.message.context_id = Some(sabir_proto::ContextId::parse("theirs").unwrap());
-    let second = send(&desk, "echo", request, Terms::default()).unwrap();
+    let second = send(&desk, "echo", request, ServiceParameters::default()).unwrap();
     assert_eq!((second.context_id.to_string(), second.id == first.id), ("theirs".into(), false));
     let asks = say(&mut desk, "asks", "job", "ask 1");
     let mut request = under(&mut desk, "job", "an answer");
     request.message.context_id = Some(sabir_proto::ContextId::parse("theirs").unwrap());
-    let refused = send(&desk, "asks", request, Terms::default());
+    let refused = send(&desk, "asks", request, ServiceParameters::default());
     assert!(matches!(refused, Err(Fault::InvalidParams(_))), "{} is elsewhere: {refused:?}", asks.id);
 }
 
 #[test]
 fn an_id_of_ours_serves_as_a_name() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let first = desk.send("asks", "ask 1", None);
     let name = first.id.to_string();
     assert_eq!(say(&mut desk, "asks", &name, "an answer").id, first.id);
@@ -119,14 +119,14 @@ fn an_id_of_ours_serves_as_a_name() {
 
 #[test]
 fn a_name_is_nobody_elses() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let mine = say(&mut desk, "asks", "job", "ask 1");
     let other_agent = say(&mut desk, "streams", "job", "do 1");
     assert_ne!((other_agent.id, &other_agent.context_id), (mine.id, &mine.context_id));
     let stranger = Arc::new(Scope { caller: Caller::named("stranger"), ..(*desk.scope("asks")).clone() });
     for name in ["job".to_owned(), mine.id.to_string()] {
         let request = under(&mut desk, &name, "ask 1");
-        let theirs = send_as(&desk, stranger.clone(), "asks", request, Terms::default()).unwrap();
+        let theirs = send_as(&desk, stranger.clone(), "asks", request, ServiceParameters::default()).unwrap();
         assert_ne!((theirs.id, &theirs.context_id), (mine.id, &mine.context_id));
     }
     let (engine, scope) = (desk.engine.clone(), stranger);
@@ -138,16 +138,16 @@ fn a_name_is_nobody_elses() {
 
 #[test]
 fn a_name_is_as_good_as_an_id() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     for name in ["job", OUR_KIND] {
         let task = say(&mut desk, "asks", name, "ask 2");
         let (engine, scope) = (desk.engine.clone(), desk.scope("asks"));
         let call = Subscribe { tenant: Tenant::none(), id: named(name) };
         let first = desk.run(async move {
-            let mut watch = engine.subscribe(&scope, &call, &Terms::default()).await?;
+            let mut watch = engine.subscribe(&scope, &call, &ServiceParameters::default()).await?;
             watch.next().await.transpose()
         });
-        assert!(matches!(first, Ok(Some(Item::Event(_)))), "{first:?}");
+        assert!(matches!(first, Ok(Some(WatchItem::Event(_)))), "{first:?}");
         let (engine, scope, push) = (desk.engine.clone(), desk.scope("asks"), push_config("hook"));
         let (to, call) = (
             named(name),
@@ -161,29 +161,36 @@ fn a_name_is_as_good_as_an_id() {
         // A message may have the alias in place of the task id.
         let mut request = desk.request("an answer", None);
         request.message.task_id = Some(named(name));
-        let answered = send(&desk, "asks", request.clone(), Terms::default()).unwrap();
+        let answered = send(&desk, "asks", request.clone(), ServiceParameters::default()).unwrap();
         assert_eq!((answered.id, answered.history.len()), (task.id, 3));
-        assert_eq!(send(&desk, "asks", request, Terms::default()).unwrap(), answered, "a repeat is no second turn");
+        assert_eq!(
+            send(&desk, "asks", request, ServiceParameters::default()).unwrap(),
+            answered,
+            "a repeat is no second turn"
+        );
         let (engine, resident, scope) = (desk.engine.clone(), desk.agent("asks"), desk.scope("asks"));
         let call = CancelTask { tenant: Tenant::none(), id: named(name), metadata: None };
         let canceled = desk.run(async move { engine.cancel(&scope, &resident, &call).await }).unwrap();
         assert_eq!((canceled.state, canceled.thaw().unwrap().id), (TaskState::Canceled, task.id));
         let mut late = desk.request("one more thing", None);
         late.message.task_id = Some(named(name));
-        let refused = send(&desk, "asks", late, Terms::default());
+        let refused = send(&desk, "asks", late, ServiceParameters::default());
         assert!(matches!(refused, Err(Fault::TaskSettled { .. })), "only a send under a name opens: {refused:?}");
     }
 }
 
 #[test]
 fn a_repeated_send_under_a_name_is_the_same_send() {
-    let explicit = Terms { idempotency_key: Some("k".into()), ..Terms::default() };
-    for terms in [Terms::default(), explicit] {
-        let mut desk = Desk::new();
+    let explicit = ServiceParameters { idempotency_key: Some("k".into()), ..ServiceParameters::default() };
+    for terms in [ServiceParameters::default(), explicit] {
+        let mut desk = EngineFixture::new();
         let first = under(&mut desk, "job", "ask 1");
         let opened = send(&desk, "asks", first.clone(), terms.clone()).unwrap();
         let answer = under(&mut desk, "job", "an answer");
-        let keyed = Terms { idempotency_key: terms.idempotency_key.clone().map(|k| k + "2"), ..Terms::default() };
+        let keyed = ServiceParameters {
+            idempotency_key: terms.idempotency_key.clone().map(|k| k + "2"),
+            ..ServiceParameters::default()
+        };
         for round in 0..3 {
             let again = send(&desk, "asks", first.clone(), terms.clone()).unwrap();
             assert_eq!((again.id, again.history.len()), (opened.id, if round == 0 { 1 } else { 3 }));
@@ -204,8 +211,8 @@ fn a_repeated_send_under_a_name_is_the_same_send() {
 #[test]
 fn of_two_sends_under_a_new_name_one_opens_it() {
     for (agent, keyed) in [("tardy", true), ("tardy", false), ("echo", true)] {
-        let log = Arc::new(FickleLog::new(Arc::new(MemoryLog::new())));
-        let mut desk = Desk::on(log.clone());
+        let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+        let mut desk = EngineFixture::on(log.clone());
         log.hold_reads(true);
         let (sender, answers) = std::sync::mpsc::channel();
         for n in 0..5 {
@@ -216,7 +223,7 @@ fn of_two_sends_under_a_new_name_one_opens_it() {
             let (engine, resident, scope) = (desk.engine.clone(), desk.agent(agent), desk.scope(agent));
             let sender = sender.clone();
             let send = async move {
-                let answer = engine.send(&resident, scope, request, &Terms::default()).await;
+                let answer = engine.send(&resident, scope, request, &ServiceParameters::default()).await;
                 sender.send(answer).unwrap();
             };
             desk.executor.spawn(9, Box::pin(send));
@@ -227,7 +234,7 @@ fn of_two_sends_under_a_new_name_one_opens_it() {
         let (mut opened, mut refused) = (Vec::new(), 0);
         for answer in answers.try_iter() {
             match answer {
-                Ok(Sent::Task(task, _)) => opened.push(task.thaw().unwrap()),
+                Ok(SendReply::Task(task, _)) => opened.push(task.thaw().unwrap()),
                 Err(Fault::UnsupportedOperation(_)) => refused += 1,
                 other => panic!("{agent}: {other:?}"),
             }
@@ -242,15 +249,15 @@ fn of_two_sends_under_a_new_name_one_opens_it() {
 
 #[test]
 fn a_stream_under_a_name_begins_where_its_turn_does() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let mut stream = |text: &str, repeat: Option<Box<SendMessage>>| {
         let request = repeat.unwrap_or_else(|| under(&mut desk, "job", text));
         let (engine, resident, scope) = (desk.engine.clone(), desk.agent("asks"), desk.scope("asks"));
         let sent = request.clone();
         let events = desk.run(async move {
-            let mut watch = engine.stream(&resident, scope, request, &Terms::default()).await.unwrap();
+            let mut watch = engine.stream(&resident, scope, request, &ServiceParameters::default()).await.unwrap();
             let mut numbers = Vec::new();
-            while let Some(Ok(Item::Event(event))) = watch.next().await {
+            while let Some(Ok(WatchItem::Event(event))) = watch.next().await {
                 numbers.push(event.seq);
             }
             numbers
@@ -266,10 +273,10 @@ fn a_stream_under_a_name_begins_where_its_turn_does() {
 
 #[test]
 fn a_name_has_the_form_of_an_id() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     for name in ["", "a\nb", &"x".repeat(257)] {
         let request = under(&mut desk, name, "hello");
-        let refused = send(&desk, "echo", request, Terms::default());
+        let refused = send(&desk, "echo", request, ServiceParameters::default());
         assert!(matches!(refused, Err(Fault::InvalidParams(_))), "{name:?}: {refused:?}");
     }
     assert_eq!(count(&desk, "echo"), 0);

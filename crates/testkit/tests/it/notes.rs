@@ -1,28 +1,28 @@
 //! Tests of notes beside tasks: visible to their owner only, and without other effects.
 
-use crate::desk::Desk;
-use sabir_engine::Note;
+use crate::engine_fixture::EngineFixture;
+use sabir_engine::LossNote;
 use sabir_proto::{Caller, Fault, TaskRef, Timestamp};
 use sabir_store::Scope;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn note(path: impl Into<String>) -> Note {
-    Note::new("v0.1", "part", path, Timestamp::from_millis(7))
+fn note(path: impl Into<String>) -> LossNote {
+    LossNote::new("v0.1", "part", path, Timestamp::from_millis(7))
 }
 
-fn notes(desk: &Desk, scope: Arc<Scope>, task: TaskRef) -> Result<Vec<Note>, Fault> {
+fn notes(desk: &EngineFixture, scope: Arc<Scope>, task: TaskRef) -> Result<Vec<LossNote>, Fault> {
     let engine = desk.engine.clone();
     desk.run(async move { engine.notes(&scope, &task).await })
 }
 
-fn pass(desk: &Desk) {
+fn pass(desk: &EngineFixture) {
     desk.run(desk.executor.sleep(Duration::from_millis(1)));
 }
 
 #[test]
 fn notes_are_for_the_owner_of_the_task() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let mut request = desk.request("hello", None);
     request.alias = Some("job".into());
     let (task, mine) = (desk.deliver("echo", request), desk.scope("echo"));
@@ -32,19 +32,19 @@ fn notes_are_for_the_owner_of_the_task() {
     desk.engine.note(&mine, task.id, Vec::new());
     desk.engine.note(&stranger, task.id, vec![note("a"), note("theirs")]);
     pass(&desk);
-    let kept = [Note { count: 2, ..note("a") }, note("b")];
+    let kept = [LossNote { count: 2, ..note("a") }, note("b")];
     for name in [task.id.into(), TaskRef::Alias("job".into())] {
         assert_eq!(notes(&desk, mine.clone(), name).unwrap(), kept);
     }
     assert!(matches!(notes(&desk, stranger, task.id.into()), Err(Fault::TaskNotFound(_))));
-    assert_eq!(desk.log.steps(), 1, "a note is no step");
+    assert_eq!(desk.log.step_count(), 1, "a note is no step");
     desk.crash();
     assert_eq!(notes(&desk, mine, task.id.into()).unwrap(), kept);
 }
 
 #[test]
 fn a_path_is_cut_to_the_length_of_an_id() {
-    let mut desk = Desk::new();
+    let mut desk = EngineFixture::new();
     let (task, mine) = (desk.send("echo", "hello", None), desk.scope("echo"));
     desk.engine.note(&mine, task.id, vec![note("x".repeat(300)), note(format!("{}é", "y".repeat(255)))]);
     pass(&desk);

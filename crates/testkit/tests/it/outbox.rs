@@ -1,10 +1,10 @@
 //! Tests that delivered rows do not slow down the outbox.
 
 use sabir_proto::TaskId;
-use sabir_store::sqlite::{SqliteLog, Writing};
-use sabir_store::{Mark, Outbox, Owed, Reading, Step, TaskLog};
-use sabir_testkit::contract::OnFile;
-use sabir_testkit::story::{Author, News, Story, beginning, owner, registers};
+use sabir_store::sqlite::{SqliteLog, WriterMode};
+use sabir_store::{DeliveryMark, DueDelivery, DueQuery, Outbox, Step, TaskLog};
+use sabir_testkit::contract::SqliteLogFixture;
+use sabir_testkit::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, epoch, owner, put_push_effect};
 use sabir_testkit::wait::wait;
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 const CONFIGS: usize = 100;
 
 /// Opens tasks with a hundred configurations each, all of which get the next event.
-fn tasks(log: &SqliteLog, author: &mut Author, count: usize) -> Vec<Story> {
-    let open = |author: &mut Author| {
-        let mut story = author.story(&owner("ann"));
-        let effects = (0..CONFIGS).map(|n| registers(&format!("config-{n}"), 100)).collect();
+fn tasks(log: &SqliteLog, author: &mut TaskFactory, count: usize) -> Vec<ScriptedTask> {
+    let open = |author: &mut TaskFactory| {
+        let mut story = author.new_task(&owner("ann"));
+        let effects = (0..CONFIGS).map(|n| put_push_effect(&format!("config-{n}"), 100)).collect();
         wait(log.append(Step { effects, ..story.open(author, &[]) })).unwrap();
         story
     };
@@ -23,9 +23,9 @@ fn tasks(log: &SqliteLog, author: &mut Author, count: usize) -> Vec<Story> {
 }
 
 /// Adds one row for every configuration.
-fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
-    let step = |story: &mut Story, author: &mut Author| {
-        log.append(Step { notify: Some(beginning()), ..story.step(author, &[News::Chunk]) })
+fn add_due_events(log: &SqliteLog, author: &mut TaskFactory, stories: &mut [ScriptedTask]) {
+    let step = |story: &mut ScriptedTask, author: &mut TaskFactory| {
+        log.append(Step { notify: Some(epoch()), ..story.step(author, &[ScriptedEvent::Chunk]) })
     };
     let answers: Vec<_> = stories.iter_mut().map(|story| step(story, author)).collect();
     answers.into_iter().for_each(|answer| wait(answer).unwrap());
@@ -35,7 +35,7 @@ fn owe(log: &SqliteLog, author: &mut Author, stories: &mut [Story]) {
 fn drain(log: &SqliteLog) -> usize {
     let mut delivered = 0;
     loop {
-        let due: Vec<Owed> = wait(log.due(Reading::all(beginning(), 256))).unwrap().owed;
+        let due: Vec<DueDelivery> = wait(log.due(DueQuery::all(epoch(), 256))).unwrap().deliveries;
         if due.is_empty() {
             return delivered;
         }
@@ -45,30 +45,30 @@ fn drain(log: &SqliteLog) -> usize {
             let before = sabir_proto::Seq(owed.seq.0 - 1);
             assert_eq!(wait(log.events(task, before, 1)).unwrap()[0].seq, owed.seq);
         }
-        let marks: Vec<_> = due.iter().map(|owed| log.mark(owed, Mark::Done { now: beginning() })).collect();
+        let marks: Vec<_> = due.iter().map(|owed| log.mark(owed, DeliveryMark::Delivered { now: epoch() })).collect();
         marks.into_iter().for_each(|mark| assert!(wait(mark).unwrap(), "delivered once"));
         delivered += due.len();
     }
 }
 
 /// An outbox with a fixed number of rows per round.
-struct Desk {
-    bench: OnFile,
-    author: Author,
-    stories: Vec<Story>,
+struct OutboxFixture {
+    bench: SqliteLogFixture,
+    author: TaskFactory,
+    stories: Vec<ScriptedTask>,
 }
 
-impl Desk {
+impl OutboxFixture {
     fn new(pending: usize) -> Self {
-        let (bench, mut author) = (OnFile::new(Writing::Threaded), Author::new(1));
+        let (bench, mut author) = (SqliteLogFixture::new(WriterMode::Threaded), TaskFactory::new(1));
         let stories = tasks(bench.sqlite(), &mut author, pending / CONFIGS);
         Self { bench, author, stories }
     }
 
     /// Adds a row for every configuration and drains them; returns the time of draining.
-    fn round(&mut self) -> Duration {
+    fn deliver_round(&mut self) -> Duration {
         let log = self.bench.sqlite();
-        owe(log, &mut self.author, &mut self.stories);
+        add_due_events(log, &mut self.author, &mut self.stories);
         let began = Instant::now();
         assert_eq!(drain(log), CONFIGS * self.stories.len());
         began.elapsed()
@@ -78,11 +78,11 @@ impl Desk {
 /// The best times of several drains: in a new outbox, and in one after many deliveries. Alternately, since other
 /// programs use this machine too.
 fn compare(delivered: usize, pending: usize, times: usize) -> (Duration, Duration) {
-    let (mut new, mut used) = (Desk::new(pending), Desk::new(pending));
+    let (mut new, mut used) = (OutboxFixture::new(pending), OutboxFixture::new(pending));
     for _ in 0..delivered / pending {
-        used.round();
+        used.deliver_round();
     }
-    let (fresh, later): (Vec<_>, Vec<_>) = (0..times).map(|_| (new.round(), used.round())).unzip();
+    let (fresh, later): (Vec<_>, Vec<_>) = (0..times).map(|_| (new.deliver_round(), used.deliver_round())).unzip();
     let best = (fresh.into_iter().min().unwrap(), later.into_iter().min().unwrap());
     println!("{pending} pending: {:?} in a new outbox, {:?} after {delivered} deliveries", best.0, best.1);
     best

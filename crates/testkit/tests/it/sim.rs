@@ -108,7 +108,7 @@ fn a_forgotten_retry_key_is_noticed() {
 
 #[test]
 fn a_child_that_is_opened_twice_is_noticed() {
-    check_noticed(Sabotage::ForgetKin, "one_child_per_key");
+    check_noticed(Sabotage::ForgetParents, "one_child_per_key");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Requests to a booking network: the envelope, read strictly and written.
 
-use super::{Hop, Moment, NETWORK, VIA_MAX};
+use super::{EnvelopeHop, NETWORK, NanoTimestamp, VIA_MAX};
 use sabir_proto::agnt::{Intent, PROTOCOL, Problem, ProblemCode};
 use sabir_proto::{Json, JsonFault, Object};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Envelope {
     pub from: String,
     /// The recipient: a network, or the agent of a venue.
     pub to: String,
-    /// The name of the operation; [`Envelope::intent`] parses it.
+    /// The name of the operation; [`Envelope::call_payment_intent`] parses it.
     pub intent: String,
     /// The arguments of the intent, and their signature.
     pub payload: Object,
@@ -36,14 +36,14 @@ pub struct Envelope {
     /// How long the answer may take, in milliseconds.
     pub ttl_ms: u64,
     /// When the sender first sent it; the same on every retry.
-    pub timestamp: Option<Moment>,
+    pub timestamp: Option<NanoTimestamp>,
     /// The networks that passed it on, oldest first.
-    pub via: Vec<Hop>,
+    pub via: Vec<EnvelopeHop>,
 }
 
 /// The members of an envelope that its answer repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sketch {
+pub struct EnvelopeHead {
     /// The protocol version of the request.
     pub protocol: String,
     /// The sender, if the envelope names a legal one.
@@ -60,11 +60,11 @@ pub struct Sketch {
 
 /// Why bytes are not an envelope, and the members that could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misread {
+pub struct EnvelopeError {
     /// What is wrong with the envelope.
     pub problem: Problem,
     /// What an answer to the envelope needs.
-    pub known: Box<Sketch>,
+    pub head: Box<EnvelopeHead>,
 }
 
 impl Envelope {
@@ -84,16 +84,16 @@ impl Envelope {
     }
 
     /// Reads an envelope, strictly.
-    pub fn read(bytes: &[u8]) -> Result<Self, Misread> {
-        let mut sketch = Sketch::default();
-        let read = members(bytes).and_then(|members| Reading { members, sketch: &mut sketch }.envelope());
-        read.map_err(|problem| Misread { problem, known: Box::new(sketch) })
+    pub fn read(bytes: &[u8]) -> Result<Self, EnvelopeError> {
+        let mut sketch = EnvelopeHead::default();
+        let read = members(bytes).and_then(|members| EnvelopeReader { members, head: &mut sketch }.envelope());
+        read.map_err(|problem| EnvelopeError { problem, head: Box::new(sketch) })
     }
 
     /// Writes the JSON text that is posted.
     pub fn write(&self) -> String {
         #[derive(Serialize)]
-        struct Out<'a> {
+        struct EnvelopeOut<'a> {
             protocol: &'a str,
             from: &'a str,
             to: &'a str,
@@ -102,10 +102,10 @@ impl Envelope {
             agent_context: &'a Object,
             ttl_ms: u64,
             timestamp: String,
-            #[serde(skip_serializing_if = "<[Hop]>::is_empty")]
-            via: &'a [Hop],
+            #[serde(skip_serializing_if = "<[EnvelopeHop]>::is_empty")]
+            via: &'a [EnvelopeHop],
         }
-        let out = Out {
+        let out = EnvelopeOut {
             protocol: &self.protocol,
             from: &self.from,
             to: &self.to,
@@ -120,8 +120,8 @@ impl Envelope {
     }
 
     /// The members that the answer repeats.
-    pub fn sketch(&self) -> Sketch {
-        Sketch {
+    pub fn head(&self) -> EnvelopeHead {
+        EnvelopeHead {
             protocol: self.protocol.clone(),
             from: Some(self.from.clone()),
             to: Some(self.to.clone()),
@@ -150,7 +150,7 @@ impl Envelope {
     }
 }
 
-impl Default for Sketch {
+impl Default for EnvelopeHead {
     fn default() -> Self {
         Self { protocol: PROTOCOL.into(), from: None, to: None, intent: None, context: empty(), ttl_ms: TTL_DEFAULT }
     }
@@ -160,9 +160,9 @@ pub(super) fn empty() -> Object {
     Object::from_map(&serde_json::Map::new()).expect("an empty map is an object")
 }
 
-type Members = BTreeMap<String, Json>;
+type EnvelopeMembers = BTreeMap<String, Json>;
 
-fn members(bytes: &[u8]) -> Result<Members, Problem> {
+fn members(bytes: &[u8]) -> Result<EnvelopeMembers, Problem> {
     let malformed = |why: String| Problem::new(ProblemCode::MalformedEnvelope, why);
     let text = std::str::from_utf8(bytes).map_err(|_| malformed("the body is not UTF-8".into()))?;
     let json = Json::parse(text).map_err(|fault| match fault {
@@ -211,12 +211,12 @@ fn invalid(why: &str) -> Problem {
 
 /// Reads an envelope member by member. The members that an answer needs are stored first, so that a sender with one
 /// wrong member is still answered by name.
-struct Reading<'a> {
-    members: Members,
-    sketch: &'a mut Sketch,
+struct EnvelopeReader<'a> {
+    members: EnvelopeMembers,
+    head: &'a mut EnvelopeHead,
 }
 
-impl Reading<'_> {
+impl EnvelopeReader<'_> {
     fn envelope(mut self) -> Result<Envelope, Problem> {
         let protocol = self.text("protocol");
         let from = self.from();
@@ -228,17 +228,17 @@ impl Reading<'_> {
         let context = self.object("agent_context");
         let ttl_ms = self.ttl();
         if let Ok(Some(protocol)) = &protocol {
-            self.sketch.protocol.clone_from(protocol);
+            self.head.protocol.clone_from(protocol);
         }
-        (self.sketch.from, self.sketch.to) = (from.clone().ok(), to.clone().ok());
-        self.sketch.intent = intent.clone().ok();
+        (self.head.from, self.head.to) = (from.clone().ok(), to.clone().ok());
+        self.head.intent = intent.clone().ok();
         if let Ok(context) = &context
             && context.as_str().len() <= CONTEXT_BYTES_MAX
         {
-            self.sketch.context = context.clone();
+            self.head.context = context.clone();
         }
         if let Ok(ttl_ms) = ttl_ms {
-            self.sketch.ttl_ms = ttl_ms;
+            self.head.ttl_ms = ttl_ms;
         }
         let context = context?;
         if context.as_str().len() > CONTEXT_BYTES_MAX {
@@ -290,18 +290,18 @@ impl Reading<'_> {
         }
     }
 
-    fn timestamp(&mut self) -> Result<Option<Moment>, Problem> {
+    fn timestamp(&mut self) -> Result<Option<NanoTimestamp>, Problem> {
         match self.text("timestamp")?.as_deref() {
             None | Some("") => Ok(None),
-            Some(text) => Moment::parse(text).map(Some).ok_or_else(|| {
+            Some(text) => NanoTimestamp::parse(text).map(Some).ok_or_else(|| {
                 invalid("timestamp is ISO 8601 in UTC, with Z or +00:00 and up to nine digits of fraction")
             }),
         }
     }
 
-    fn via(&mut self) -> Result<Vec<Hop>, Problem> {
+    fn via(&mut self) -> Result<Vec<EnvelopeHop>, Problem> {
         let Some(json) = self.members.remove("via") else { return Ok(Vec::new()) };
-        let hops: Vec<Hop> =
+        let hops: Vec<EnvelopeHop> =
             json.read().map_err(|_| invalid("via is a list of {agent, at, kid, ttl_ms, sig}, oldest first"))?;
         if hops.len() > VIA_MAX {
             return Err(Problem::new(ProblemCode::HopLimitExceeded, format!("more than {VIA_MAX} hops")));

@@ -13,10 +13,10 @@
 //! | a fault | any other refusal |
 
 use crate::losses::{LossKind, Losses};
-use sabir_proto::agnt::{Intent, Problem, ProblemCode, data};
+use sabir_proto::agnt::{Intent, Problem, ProblemCode, data_object};
 use sabir_proto::{
-    Answer, Artifact, ArtifactId, Content, Fault, Json, JsonFault, Message, MessageId, Object, Part, Role,
-    SendConfiguration, SendMessage, Task, TaskRef, TaskState, TaskStatus, TheirTask,
+    Artifact, ArtifactId, Content, Fault, Json, JsonFault, Message, MessageId, Object, Part, Role, SendConfiguration,
+    SendMessage, Task, TaskRef, TaskState, TaskStatus, WireReply, WireTask,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,9 +24,9 @@ use serde_json::{Map, Value, json};
 const BOOKING: &str = "booking";
 
 /// Reads the intent and the payload from a message.
-pub fn asked(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Object), Fault> {
+pub fn intent_and_payload(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Object), Fault> {
     let message = &request.message;
-    let given = data(&message.parts);
+    let given = data_object(&message.parts);
     let intent = match message.skill() {
         Some(skill) => Intent::parse(&skill)
             .ok_or_else(|| Fault::UnsupportedOperation(format!("the network has no skill {skill:.64?}")))?,
@@ -60,30 +60,38 @@ pub fn asked(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Obje
 }
 
 /// Turns the result of an intent into the answer to a send.
-pub fn told(intent: Intent, payload: &Object, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
+pub fn answer_from_result(
+    intent: Intent,
+    payload: &Object,
+    mint: &mut dyn FnMut() -> MessageId,
+) -> Result<WireReply, Fault> {
     let part = Part::data(payload.as_json().clone());
     if !intent.has_effect() {
         let mut message = Message::text(mint(), Role::Agent, "");
         message.parts = vec![part];
-        return Ok(Answer::SentMessage(Box::new(message)));
+        return Ok(WireReply::SentMessage(Box::new(message)));
     }
     let name = ["booking_id", "payment_id"].iter().find_map(|name| payload.get(name)?.as_str().map(str::to_owned));
     let name = name.ok_or_else(|| Fault::InvalidAgentResponse("a booking without its booking_id".into()))?;
     let mut task = task(&name, TaskState::Completed, None)?;
     let artifact = ArtifactId::parse(BOOKING).map_err(|fault| Fault::InvalidAgentResponse(fault.to_string()))?;
     task.artifacts = vec![Artifact::new(artifact, vec![part])];
-    Ok(Answer::SentTask(Box::new(task)))
+    Ok(WireReply::SentTask(Box::new(task)))
 }
 
 /// Turns a refusal into the answer to a send. The final refusal of a booking is a rejected task; any other is a fault.
-pub fn refused(intent: Intent, problem: Problem, mint: &mut dyn FnMut() -> MessageId) -> Result<Answer, Fault> {
+pub fn answer_from_problem(
+    intent: Intent,
+    problem: Problem,
+    mint: &mut dyn FnMut() -> MessageId,
+) -> Result<WireReply, Fault> {
     use ProblemCode as Code;
     let words = problem.message.clone();
     Err(match problem.code {
         Code::Unauthorized | Code::InvalidSignature => Fault::Unauthenticated(words),
         Code::TierRequired | Code::ScopeRequired | Code::AgentMismatch | Code::TlsRequired => Fault::Forbidden(words),
         Code::RateLimited => {
-            Fault::TooMany { words, retry_after: problem.retry_after.map_or(1, |after| after.as_secs().max(1)) }
+            Fault::RateLimited { words, retry_after: problem.retry_after.map_or(1, |after| after.as_secs().max(1)) }
         }
         Code::CircuitOpen | Code::VenueUnreachable | Code::TtlExceeded | Code::Internal | Code::InProgress => {
             Fault::Unavailable(words)
@@ -106,13 +114,13 @@ pub fn refused(intent: Intent, problem: Problem, mint: &mut dyn FnMut() -> Messa
             let mut message = Message::text(mint(), Role::Agent, words);
             let error = json!({"error": {"code": problem.code.name(), "message": problem.message}});
             message.parts.extend(Json::of(&error).ok().map(Part::data));
-            return Ok(Answer::SentTask(Box::new(task(mint().as_str(), TaskState::Rejected, Some(message))?)));
+            return Ok(WireReply::SentTask(Box::new(task(mint().as_str(), TaskState::Rejected, Some(message))?)));
         }
         _ => Fault::Booking(Box::new(problem)),
     })
 }
 
-fn task(name: &str, state: TaskState, message: Option<Message>) -> Result<TheirTask, Fault> {
+fn task(name: &str, state: TaskState, message: Option<Message>) -> Result<WireTask, Fault> {
     Ok(Task {
         id: TaskRef::parse(name).map_err(|fault| Fault::InvalidAgentResponse(fault.to_string()))?,
         context_id: None,
@@ -126,7 +134,7 @@ fn task(name: &str, state: TaskState, message: Option<Message>) -> Result<TheirT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::{Code, Tenant};
+    use sabir_proto::{FaultCode, Tenant};
 
     fn send(parts: Vec<Part>, skill: Option<&str>) -> SendMessage {
         let mut message = Message::text(MessageId::parse("m").unwrap(), Role::User, "");
@@ -155,50 +163,56 @@ mod tests {
         let mut losses = Losses::new();
         let payload = object(r#"{"venue_id":"x"}"#);
         let confirm = send(vec![Part::data(payload.as_json().clone())], Some("booking.confirm"));
-        assert_eq!(asked(&confirm, &mut losses), Ok((Intent::BookingConfirm, payload.clone())));
+        assert_eq!(intent_and_payload(&confirm, &mut losses), Ok((Intent::BookingConfirm, payload.clone())));
         let words = send(vec![Part::text(" seafood ")], None);
-        assert_eq!(asked(&words, &mut losses), Ok((Intent::BookingSearch, object(r#"{"query":"seafood"}"#))));
+        assert_eq!(
+            intent_and_payload(&words, &mut losses),
+            Ok((Intent::BookingSearch, object(r#"{"query":"seafood"}"#)))
+        );
         let ping = send(vec![Part::text("hello")], Some("network.ping"));
-        assert_eq!(asked(&ping, &mut losses), Ok((Intent::NetworkPing, object("{}"))));
+        assert_eq!(intent_and_payload(&ping, &mut losses), Ok((Intent::NetworkPing, object("{}"))));
         assert!(losses.is_empty());
         let file = Part { content: Content::Raw(vec![1]), ..Part::text("") };
-        asked(&send(vec![file, Part::text("x")], None), &mut losses).unwrap();
+        intent_and_payload(&send(vec![file, Part::text("x")], None), &mut losses).unwrap();
         assert_eq!(losses.notes()[0].to_string(), "part: message.parts[0]");
         let nameless = send(vec![Part::data(payload.as_json().clone())], None);
-        assert_eq!(asked(&nameless, &mut losses).unwrap_err().code(), Code::InvalidParams);
+        assert_eq!(intent_and_payload(&nameless, &mut losses).unwrap_err().code(), FaultCode::InvalidParams);
         let unknown = send(vec![Part::text("x")], Some("booking.cancel"));
-        assert_eq!(asked(&unknown, &mut losses).unwrap_err().code(), Code::UnsupportedOperation);
+        assert_eq!(intent_and_payload(&unknown, &mut losses).unwrap_err().code(), FaultCode::UnsupportedOperation);
     }
 
     #[test]
     fn a_booking_is_a_task_and_everything_else_a_message() {
-        let found = told(Intent::VenueList, &object(r#"{"count":0}"#), &mut mint).unwrap();
-        assert!(matches!(found, Answer::SentMessage(message) if message.parts.len() == 1));
-        let booked = told(Intent::BookingConfirm, &object(r#"{"booking_id":"b-1"}"#), &mut mint).unwrap();
-        let Answer::SentTask(task) = booked else { panic!("{booked:?}") };
+        let found = answer_from_result(Intent::VenueList, &object(r#"{"count":0}"#), &mut mint).unwrap();
+        assert!(matches!(found, WireReply::SentMessage(message) if message.parts.len() == 1));
+        let booked = answer_from_result(Intent::BookingConfirm, &object(r#"{"booking_id":"b-1"}"#), &mut mint).unwrap();
+        let WireReply::SentTask(task) = booked else { panic!("{booked:?}") };
         assert_eq!((task.id.to_string().as_str(), task.status.state), ("b-1", TaskState::Completed));
         assert_eq!(task.artifacts[0].artifact_id.as_str(), "booking");
-        assert!(told(Intent::BookingConfirm, &object("{}"), &mut mint).is_err());
+        assert!(answer_from_result(Intent::BookingConfirm, &object("{}"), &mut mint).is_err());
     }
 
     #[test]
     fn a_refusal_is_what_it_means_to_the_caller() {
-        let refuse = |intent, code| refused(intent, Problem::new(code, "m"), &mut mint);
+        let refuse = |intent, code| answer_from_problem(intent, Problem::new(code, "m"), &mut mint);
         let rejected = refuse(Intent::BookingConfirm, ProblemCode::SlotUnavailable).unwrap();
         assert!(
-            matches!(&rejected, Answer::SentTask(task) if task.status.state == TaskState::Rejected),
+            matches!(&rejected, WireReply::SentTask(task) if task.status.state == TaskState::Rejected),
             "{rejected:?}"
         );
         for (code, expected) in [
-            (ProblemCode::Unauthorized, Code::Unauthenticated),
-            (ProblemCode::TierRequired, Code::Forbidden),
-            (ProblemCode::RateLimited, Code::TooMany),
-            (ProblemCode::CircuitOpen, Code::Unavailable),
-            (ProblemCode::UnknownIntent, Code::UnsupportedOperation),
-            (ProblemCode::IdempotencyConflict, Code::Conflict),
+            (ProblemCode::Unauthorized, FaultCode::Unauthenticated),
+            (ProblemCode::TierRequired, FaultCode::Forbidden),
+            (ProblemCode::RateLimited, FaultCode::RateLimited),
+            (ProblemCode::CircuitOpen, FaultCode::Unavailable),
+            (ProblemCode::UnknownIntent, FaultCode::UnsupportedOperation),
+            (ProblemCode::IdempotencyConflict, FaultCode::Conflict),
         ] {
             assert_eq!(refuse(Intent::BookingConfirm, code).unwrap_err().code(), expected, "{code:?}");
         }
-        assert_eq!(refuse(Intent::VenueList, ProblemCode::InvalidPayload).unwrap_err().code(), Code::InvalidParams);
+        assert_eq!(
+            refuse(Intent::VenueList, ProblemCode::InvalidPayload).unwrap_err().code(),
+            FaultCode::InvalidParams
+        );
     }
 }

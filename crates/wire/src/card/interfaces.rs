@@ -3,7 +3,7 @@
 //! 1.0 lists interfaces by binding and version. 0.3 and 0.2 list those of one version, the older forms a single one.
 //! Only 1.0 has tenants.
 
-use super::Form;
+use super::CardSchema;
 use crate::{LossKind, Losses};
 use sabir_proto::card::Interface;
 use std::collections::HashSet;
@@ -11,9 +11,9 @@ use std::collections::HashSet;
 /// The binding that every form of card can name.
 pub(super) const JSONRPC: &str = "JSONRPC";
 /// The end of the URL of every agent-native endpoint.
-pub const NATIVE: &str = "/_agent-native/a2a";
+pub const NATIVE_PATH: &str = "/_agent-native/a2a";
 /// The end of the URL of every XPR endpoint. The agent-native client takes any such URL for one of its own.
-pub const A2A: &str = "/a2a";
+pub const A2A_PATH: &str = "/a2a";
 
 /// Parses the major and minor number of a version; a patch number is allowed and ignored.
 pub(super) fn version(text: &str) -> Option<(u16, u16)> {
@@ -32,24 +32,24 @@ fn path(url: &str) -> &str {
 
 /// Whether the agent-native client would take a URL for an endpoint of its own dialect.
 fn looks_native(url: &str) -> bool {
-    path(url).ends_with(A2A)
+    path(url).ends_with(A2A_PATH)
 }
 
 /// Whether a URL is an agent-native endpoint.
 pub(super) fn is_native(url: &str) -> bool {
-    path(url).ends_with(NATIVE)
+    path(url).ends_with(NATIVE_PATH)
 }
 
 /// The base URL that the endpoints of all dialects share.
 fn base(url: &str) -> &str {
     let path = path(url);
-    let base = path.strip_suffix(NATIVE).or_else(|| path.strip_suffix(A2A)).unwrap_or(path);
+    let base = path.strip_suffix(NATIVE_PATH).or_else(|| path.strip_suffix(A2A_PATH)).unwrap_or(path);
     base.strip_suffix('/').unwrap_or(base)
 }
 
 /// The `url` of an agent-native card.
 pub(super) fn native_url(url: &str) -> String {
-    if is_native(url) { url.to_owned() } else { format!("{}{NATIVE}", base(url)) }
+    if is_native(url) { url.to_owned() } else { format!("{}{NATIVE_PATH}", base(url)) }
 }
 
 /// The `url` of an XPR card: the base, to which clients add the path.
@@ -59,24 +59,24 @@ pub(super) fn xpr_url(url: &str) -> &str {
 
 /// The form that a reader recognises in a card with this `url`: an agent-native path decides, whatever else the card
 /// has.
-pub(super) fn as_read(form: Form, url: &str) -> Form {
+pub(super) fn effective_schema(form: CardSchema, url: &str) -> CardSchema {
     match form {
-        Form::V03 | Form::V02 | Form::V01 if is_native(url) => Form::Native,
+        CardSchema::V03 | CardSchema::V02 | CardSchema::V01 if is_native(url) => CardSchema::Native,
         _ => form,
     }
 }
 
 /// The interface that a card of an older form has by its `url` alone.
-pub(super) fn endpoint(form: Form, url: &str) -> Option<Interface> {
+pub(super) fn implied_interface(form: CardSchema, url: &str) -> Option<Interface> {
     if url.is_empty() {
         return None;
     }
-    let form = as_read(form, url);
+    let form = effective_schema(form, url);
     let url = match form {
         // The XPR client removes one slash and appends the path, whatever the base ends in.
-        Form::Xpr => format!("{}{A2A}", url.strip_suffix('/').unwrap_or(url)),
-        Form::Native => native_url(url),
-        Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::V01 => url.to_owned(),
+        CardSchema::Xpr => format!("{}{A2A_PATH}", url.strip_suffix('/').unwrap_or(url)),
+        CardSchema::Native => native_url(url),
+        CardSchema::V1 | CardSchema::Hybrid | CardSchema::V03 | CardSchema::V02 | CardSchema::V01 => url.to_owned(),
     };
     Some(Interface {
         url,
@@ -95,7 +95,7 @@ fn of_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
 /// The interfaces of 0.3 that a hybrid card lists. The first is one that the agent-native client would not take for its
 /// own, because that client reads the same card and uses its `url` without any further check. `Err` has the interfaces
 /// that are left out because no such first one exists.
-pub(super) fn beside_1_0(interfaces: &[Interface]) -> Result<Vec<usize>, Vec<usize>> {
+pub(super) fn v03_beside_v1(interfaces: &[Interface]) -> Result<Vec<usize>, Vec<usize>> {
     let mut shown = of_version(interfaces, &[(0, 3)]);
     let fits = |&i: &usize| !looks_native(&interfaces[i].url);
     let is_plain = |&i: &usize| interfaces[i].protocol_binding == JSONRPC;
@@ -108,7 +108,7 @@ pub(super) fn beside_1_0(interfaces: &[Interface]) -> Result<Vec<usize>, Vec<usi
 
 /// The interfaces that a card of one version lists. If none speaks a wanted version, those of the preferred version.
 /// The first is the one that `url` names.
-pub(super) fn shown_by_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
+pub(super) fn select_by_version(interfaces: &[Interface], wanted: &[(u16, u16)]) -> Vec<usize> {
     let shown = of_version(interfaces, wanted);
     match interfaces.first() {
         Some(first) if shown.is_empty() => distinct(interfaces, |i| i.protocol_version == first.protocol_version),
@@ -123,15 +123,15 @@ fn distinct(interfaces: &[Interface], fits: impl Fn(&Interface) -> bool) -> Vec<
 }
 
 /// The interface that a form with a single endpoint lists.
-pub(super) fn shown_alone(interfaces: &[Interface], form: Form) -> Option<usize> {
+pub(super) fn select_single(interfaces: &[Interface], form: CardSchema) -> Option<usize> {
     let find =
         |fits: &dyn Fn(&Interface) -> bool| interfaces.iter().position(|i| i.protocol_binding == JSONRPC && fits(i));
     let own = find(&|i| i.protocol_version == form.dialect().name());
     let by_form = || match form {
-        Form::Native => find(&|i| is_native(&i.url)),
+        CardSchema::Native => find(&|i| is_native(&i.url)),
         // A server that speaks several of the older dialects serves them all at one address.
-        Form::V01 => find(&|i| matches!(version(&i.protocol_version), Some((0, 1..=3)))),
-        Form::V1 | Form::Hybrid | Form::V03 | Form::V02 | Form::Xpr => None,
+        CardSchema::V01 => find(&|i| matches!(version(&i.protocol_version), Some((0, 1..=3)))),
+        CardSchema::V1 | CardSchema::Hybrid | CardSchema::V03 | CardSchema::V02 | CardSchema::Xpr => None,
     };
     own.or_else(by_form).or_else(|| find(&|_| true)).or_else(|| (!interfaces.is_empty()).then_some(0))
 }
@@ -161,9 +161,15 @@ pub(super) fn note_lost(interfaces: &[Interface], shown: &[usize], as_read: &[In
 }
 
 /// Notes the interfaces that a form with a single endpoint does not list.
-pub(super) fn note_alone(interfaces: &[Interface], shown: Option<usize>, form: Form, url: &str, losses: &mut Losses) {
+pub(super) fn note_lost_by_single(
+    interfaces: &[Interface],
+    shown: Option<usize>,
+    form: CardSchema,
+    url: &str,
+    losses: &mut Losses,
+) {
     let shown: Vec<usize> = shown.into_iter().collect();
-    let as_read: Vec<Interface> = endpoint(form, url).into_iter().collect();
+    let as_read: Vec<Interface> = implied_interface(form, url).into_iter().collect();
     note_lost(interfaces, &shown, &as_read, losses);
 }
 
@@ -187,10 +193,10 @@ mod tests {
     #[test]
     fn an_address_that_agent_native_would_take_never_comes_first_beside_1_0() {
         let both = [interface("https://x.example/a2a/", "0.3"), interface("https://x.example", "0.3.0")];
-        assert_eq!(beside_1_0(&both), Ok(vec![1, 0]));
-        assert_eq!(beside_1_0(&both[..1]), Err(vec![0]));
-        assert_eq!(beside_1_0(&[]), Err(vec![]));
-        assert_eq!(shown_by_version(&both, &[(0, 3)]), [0, 1]);
+        assert_eq!(v03_beside_v1(&both), Ok(vec![1, 0]));
+        assert_eq!(v03_beside_v1(&both[..1]), Err(vec![0]));
+        assert_eq!(v03_beside_v1(&[]), Err(vec![]));
+        assert_eq!(select_by_version(&both, &[(0, 3)]), [0, 1]);
     }
 
     #[test]

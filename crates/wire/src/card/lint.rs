@@ -1,6 +1,6 @@
 //! Lints: departures from the rules of its form, found while a card is read.
 
-use super::Form;
+use super::CardSchema;
 use crate::Losses;
 use crate::path::Path;
 use std::fmt;
@@ -55,14 +55,14 @@ const MORE: &str = "more";
 /// Collects the lints and the losses while a card is read.
 pub(super) struct Findings {
     /// The form of the card, whose rules decide what is a lint.
-    pub(super) form: Form,
+    pub(super) form: CardSchema,
     pub(super) losses: Losses,
     lints: Vec<Lint>,
     more: usize,
 }
 
 impl Findings {
-    pub(super) const fn new(form: Form) -> Self {
+    pub(super) const fn new(form: CardSchema) -> Self {
         Self { form, losses: Losses::new(), lints: Vec::new(), more: 0 }
     }
 

@@ -5,7 +5,7 @@
 //! names no member twice, and is not too deep.
 
 use super::lint::{self, Findings};
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use sabir_proto::{Json, Object};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use std::fmt;
 const SHOWN_BYTES_MAX: usize = 128;
 
 /// Reads an object with a fixed set of members.
-pub(super) struct Members<'a, 'p> {
+pub(super) struct MemberReader<'a, 'p> {
     at: &'p Path<'p>,
     list: Vec<Member<'a>>,
 }
@@ -24,13 +24,17 @@ pub(super) struct Members<'a, 'p> {
 struct Member<'a> {
     name: String,
     /// The name as the card has it, if that is in snake_case.
-    spelled: Option<String>,
+    snake_case: Option<String>,
     value: &'a RawValue,
 }
 
-impl<'a, 'p> Members<'a, 'p> {
-    /// Opens an object. `None`, with a lint, if the value is not an object.
-    pub(super) fn open(value: &'a RawValue, at: &'p Path<'p>, found: &mut Findings) -> Result<Option<Self>, Wrong> {
+impl<'a, 'p> MemberReader<'a, 'p> {
+    /// Opens an object. `Unchanged`, with a lint, if the value is not an object.
+    pub(super) fn open(
+        value: &'a RawValue,
+        at: &'p Path<'p>,
+        found: &mut Findings,
+    ) -> Result<Option<Self>, MemberError> {
         let Some(entries) = entries(value) else {
             found.lint(lint::WRONG_TYPE, at, "must be an object, is passed over");
             return Ok(None);
@@ -39,16 +43,16 @@ impl<'a, 'p> Members<'a, 'p> {
         let mut spelled_otherwise = false;
         for (name, value) in entries.into_iter().filter(|(_, value)| value.get() != "null") {
             let member = match camel_case(&name) {
-                Some(camel) => Member { name: camel, spelled: Some(name), value },
-                None => Member { name, spelled: None, value },
+                Some(camel) => Member { name: camel, snake_case: Some(name), value },
+                None => Member { name, snake_case: None, value },
             };
-            spelled_otherwise |= member.spelled.is_some();
+            spelled_otherwise |= member.snake_case.is_some();
             list.push(member);
         }
         if spelled_otherwise {
             let mut names = HashSet::new();
             if let Some(twice) = list.iter().find(|m| !names.insert(&*m.name)) {
-                return Err(at.wrong(format_args!("duplicate member {:?}", shown(&twice.name))));
+                return Err(at.error(format_args!("duplicate member {:?}", shortened(&twice.name))));
             }
         }
         Ok(Some(Self { at, list }))
@@ -58,8 +62,8 @@ impl<'a, 'p> Members<'a, 'p> {
     pub(super) fn take(&mut self, name: &'static str, found: &mut Findings) -> Option<&'a RawValue> {
         let index = self.list.iter().position(|m| m.name == name)?;
         let member = self.list.swap_remove(index);
-        if let Some(spelled) = member.spelled {
-            found.lint(lint::SNAKE_CASE, &self.at.key(shown(&spelled)), format_args!("is to be written {name}"));
+        if let Some(spelled) = member.snake_case {
+            found.lint(lint::SNAKE_CASE, &self.at.key(shortened(&spelled)), format_args!("is to be written {name}"));
         }
         Some(member.value)
     }
@@ -70,7 +74,7 @@ impl<'a, 'p> Members<'a, 'p> {
     }
 
     /// Whether the name of any member has this prefix.
-    pub(super) fn any(&self, prefix: &str) -> bool {
+    pub(super) fn has_prefix(&self, prefix: &str) -> bool {
         self.list.iter().any(|m| m.name.starts_with(prefix))
     }
 
@@ -81,7 +85,7 @@ impl<'a, 'p> Members<'a, 'p> {
     }
 
     /// Takes a text; an empty one counts as absent.
-    pub(super) fn set_text(&mut self, name: &'static str, found: &mut Findings) -> Option<String> {
+    pub(super) fn non_empty_text(&mut self, name: &'static str, found: &mut Findings) -> Option<String> {
         self.text(name, found).filter(|text| !text.is_empty())
     }
 
@@ -95,7 +99,7 @@ impl<'a, 'p> Members<'a, 'p> {
                 text
             }
             None => {
-                self.missing(name, "is taken to be empty", found);
+                self.lint_missing(name, "is taken to be empty", found);
                 String::new()
             }
         }
@@ -112,7 +116,7 @@ impl<'a, 'p> Members<'a, 'p> {
 
     /// Takes a whole number that fits into `T`.
     pub(super) fn number<T: TryFrom<i64>>(&mut self, name: &'static str, found: &mut Findings) -> Option<T> {
-        let number = whole(self.take(name, found)?.get()).and_then(|n| T::try_from(n).ok());
+        let number = whole_number(self.take(name, found)?.get()).and_then(|n| T::try_from(n).ok());
         number.or_else(|| self.passed_over(name, "must be a whole number in its range", found))
     }
 
@@ -140,7 +144,7 @@ impl<'a, 'p> Members<'a, 'p> {
         let map = self.map(name, found)?;
         let at = self.at.member(name);
         let read = |(key, value): (String, &RawValue)| {
-            let text = text(value, &at.key(shown(&key)), found).unwrap_or_default();
+            let text = text(value, &at.key(shortened(&key)), found).unwrap_or_default();
             (key, text)
         };
         Some(map.into_iter().map(read).collect())
@@ -153,15 +157,15 @@ impl<'a, 'p> Members<'a, 'p> {
     }
 
     /// Adds the lint that a required member is missing.
-    pub(super) fn missing(&self, name: &'static str, instead: &str, found: &mut Findings) {
+    pub(super) fn lint_missing(&self, name: &'static str, instead: &str, found: &mut Findings) {
         found.lint(lint::MISSING, &self.at.member(name), format_args!("is required, {instead}"));
     }
 
     /// Adds a lint for each member that was not taken.
-    pub(super) fn finish(self, found: &mut Findings) {
+    pub(super) fn lint_unknown(self, found: &mut Findings) {
         for member in self.list {
-            let name = member.spelled.as_ref().unwrap_or(&member.name);
-            found.lint(lint::UNKNOWN_MEMBER, &self.at.key(shown(name)), "is not known, is passed over");
+            let name = member.snake_case.as_ref().unwrap_or(&member.name);
+            found.lint(lint::UNKNOWN_MEMBER, &self.at.key(shortened(name)), "is not known, is passed over");
         }
     }
 
@@ -171,16 +175,16 @@ impl<'a, 'p> Members<'a, 'p> {
     }
 }
 
-/// The members of an object in the order of the text; `None` if the value is not an object.
+/// The members of an object in the order of the text; `Unchanged` if the value is not an object.
 pub(super) fn entries(value: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     struct Entries<'a>(Vec<(String, &'a RawValue)>);
     impl<'de> Deserialize<'de> for Entries<'de> {
         fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-            d.deserialize_map(InOrder)
+            d.deserialize_map(EntriesVisitor)
         }
     }
-    struct InOrder;
-    impl<'de> Visitor<'de> for InOrder {
+    struct EntriesVisitor;
+    impl<'de> Visitor<'de> for EntriesVisitor {
         type Value = Entries<'de>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
@@ -212,11 +216,11 @@ pub(super) fn text(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Opt
 }
 
 /// The part of a name that a lint shows.
-pub(super) fn shown(name: &str) -> &str {
+pub(super) fn shortened(name: &str) -> &str {
     &name[..name.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
-/// Turns a name in snake_case into camelCase; `None` if it has no underscore.
+/// Turns a name in snake_case into camelCase; `Unchanged` if it has no underscore.
 pub(super) fn camel_case(name: &str) -> Option<String> {
     let (first, rest) = name.split_once('_')?;
     if first.is_empty() || rest.is_empty() {
@@ -233,7 +237,7 @@ pub(super) fn camel_case(name: &str) -> Option<String> {
 }
 
 /// Reads a whole number however it is written: `5`, `5.0`, `5e0`.
-fn whole(text: &str) -> Option<i64> {
+fn whole_number(text: &str) -> Option<i64> {
     /// From here on a double cannot tell neighbouring integers apart.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     if let Ok(number) = text.parse() {
@@ -268,7 +272,7 @@ mod tests {
         for (text, number) in
             [("5", Some(5)), ("-5.0", Some(-5)), ("5e2", Some(500)), ("5.5", None), ("\"5\"", None), ("1e300", None)]
         {
-            assert_eq!(whole(text), number, "{text}");
+            assert_eq!(whole_number(text), number, "{text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! names.
 
 use super::interfaces::{self, native_url};
-use super::{Form, note_if, note_security};
+use super::{CardSchema, note_if, note_security};
 use crate::{LossKind, Losses};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{self, SecurityRequirement, SecurityScheme, StringList};
@@ -79,9 +79,9 @@ impl<'a> Card<'a> {
             icon_url,
         } = card;
         let card::Capabilities { streaming, push_notifications, extensions, extended_agent_card } = capabilities;
-        let shown = interfaces::shown_alone(supported_interfaces, Form::Native);
+        let shown = interfaces::select_single(supported_interfaces, CardSchema::Native);
         let url = native_url(shown.map_or("", |i| &supported_interfaces[i].url));
-        interfaces::note_alone(supported_interfaces, shown, Form::Native, &url, losses);
+        interfaces::note_lost_by_single(supported_interfaces, shown, CardSchema::Native, &url, losses);
         let names = names(security_schemes);
         note_shown(card, &names, losses);
         note_if(provider.is_some(), LossKind::CardMember, "provider", losses);

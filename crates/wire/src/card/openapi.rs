@@ -68,21 +68,21 @@ pub(super) type Requirement<'a> = BTreeMap<&'a str, &'a [String]>;
 
 /// The version whose schemes are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum SchemeVersion {
     /// A2A 0.2: no mutual TLS, no OAuth metadata URL.
     V02,
     /// A2A 0.3: no device code, no `pkceRequired`.
     V03,
     /// All that 1.0 has, written as in 0.3. A client of 0.3 ignores members it does not know. A client of 1.0 may read
     /// these members rather than its own (the Python SDK does), so they must be complete.
-    Whole,
+    V1InV03,
 }
 
-/// Writes a scheme; `None` if the version has no way to write it.
+/// Writes a scheme; `Unchanged` if the version has no way to write it.
 pub(super) fn scheme<'a>(
     name: &str,
     scheme: &'a SecurityScheme,
-    reach: Reach,
+    version: SchemeVersion,
     losses: &mut Losses,
 ) -> Option<Scheme<'a>> {
     Some(match scheme {
@@ -93,14 +93,14 @@ pub(super) fn scheme<'a>(
             Scheme::Http { description: description.as_deref(), scheme, bearer_format: bearer_format.as_deref() }
         }
         SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url } => {
-            let Some(flows) = self::flows(name, flows, reach, losses) else {
+            let Some(flows) = self::flows(name, flows, version, losses) else {
                 // How to get the token cannot be written, but how to send it can. The scheme stays, so requirements
                 // that name it keep their meaning.
                 let description = description.as_deref();
                 return Some(Scheme::Http { description, scheme: "bearer", bearer_format: None });
             };
             let mut oauth2_metadata_url = oauth2_metadata_url.as_deref();
-            if reach == Reach::V02 && oauth2_metadata_url.take().is_some() {
+            if version == SchemeVersion::V02 && oauth2_metadata_url.take().is_some() {
                 let path = format_args!("securitySchemes.{name}.oauth2SecurityScheme.oauth2MetadataUrl");
                 losses.note(LossKind::Security, path);
             }
@@ -109,7 +109,7 @@ pub(super) fn scheme<'a>(
         SecurityScheme::OpenIdConnect { description, open_id_connect_url } => {
             Scheme::OpenIdConnect { description: description.as_deref(), open_id_connect_url }
         }
-        SecurityScheme::MutualTls { .. } if reach == Reach::V02 => {
+        SecurityScheme::MutualTls { .. } if version == SchemeVersion::V02 => {
             losses.note(LossKind::Security, format_args!("securitySchemes.{name}"));
             return None;
         }
@@ -117,7 +117,7 @@ pub(super) fn scheme<'a>(
     })
 }
 
-fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losses) -> Option<Flows<'a>> {
+fn flows<'a>(name: &str, flows: &'a OAuthFlows, version: SchemeVersion, losses: &mut Losses) -> Option<Flows<'a>> {
     let flow = |scopes, refresh_url: &'a Option<String>| Flow {
         authorization_url: None,
         device_authorization_url: None,
@@ -130,14 +130,14 @@ fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losse
     let or_empty = |url: &'a Option<String>| Some(url.as_deref().unwrap_or_default());
     let named = match flows {
         OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, scopes, pkce_required } => {
-            if *pkce_required && reach != Reach::Whole {
+            if *pkce_required && version != SchemeVersion::V1InV03 {
                 let flow = format_args!("securitySchemes.{name}.oauth2SecurityScheme.flows.authorizationCode");
                 losses.note(LossKind::Security, format_args!("{flow}.pkceRequired"));
             }
             let code = Flow {
                 authorization_url: Some(authorization_url),
                 token_url: Some(token_url),
-                pkce_required: *pkce_required && reach == Reach::Whole,
+                pkce_required: *pkce_required && version == SchemeVersion::V1InV03,
                 ..flow(scopes, refresh_url)
             };
             ("authorizationCode", code)
@@ -152,7 +152,7 @@ fn flows<'a>(name: &str, flows: &'a OAuthFlows, reach: Reach, losses: &mut Losse
             ("password", Flow { token_url: or_empty(token_url), ..flow(scopes, refresh_url) })
         }
         // The schema allows OAuth without any flow, but the JS SDK refuses the whole card for it.
-        OAuthFlows::DeviceCode { .. } if reach != Reach::Whole => {
+        OAuthFlows::DeviceCode { .. } if version != SchemeVersion::V1InV03 => {
             losses.note(LossKind::Security, format_args!("securitySchemes.{name}"));
             return None;
         }

@@ -5,16 +5,16 @@
 
 use super::interfaces;
 use super::lint::{self, Findings};
-use super::members::{Members, shown, text};
+use super::members::{MemberReader, shortened, text};
 use super::modes::media_type;
-use super::recognise::recognise;
+use super::schema_detection::detect_schema;
 use super::schemes::{read_requirements, read_schemes};
 use super::v01::Authentication;
-use super::{Form, Lint, XprIdentity};
-use crate::path::{Path, Wrong};
+use super::{CardSchema, Lint, XprIdentity};
+use crate::path::{MemberError, Path};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::card::{
-    Capabilities, Extension, Interface, Provider, SecurityRequirement, SecurityScheme, Signature, Skill,
+    Capabilities, CardSignature, Extension, Interface, Provider, SecurityRequirement, SecurityScheme, Skill,
 };
 use sabir_proto::{AgentCard, Fault, Json};
 use serde_json::value::RawValue;
@@ -26,11 +26,11 @@ pub const CARD_BYTES_MAX: usize = 1024 * 1024;
 
 /// A card that was read, with what was found on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadCard {
     /// The card as the canonical type.
     pub card: AgentCard,
     /// The form that the card is written in.
-    pub form: Form,
+    pub form: CardSchema,
     /// Its departures from the rules of that form.
     pub lint: Vec<Lint>,
     /// The members that the canonical card cannot carry.
@@ -43,7 +43,7 @@ pub struct Read {
 ///
 /// Fails with [`Fault::InvalidAgentResponse`] for what cannot be a card: not a JSON object, too long or too deep, a
 /// member named twice, no name.
-pub fn read(json: &[u8]) -> Result<Read, Fault> {
+pub fn read(json: &[u8]) -> Result<ReadCard, Fault> {
     if json.len() > CARD_BYTES_MAX {
         return Err(refused(format_args!("is {} bytes long, more than {CARD_BYTES_MAX}", json.len())));
     }
@@ -53,7 +53,7 @@ pub fn read(json: &[u8]) -> Result<Read, Fault> {
         return Err(refused("is not an object"));
     }
     let value: &RawValue = serde_json::from_str(whole.as_str()).map_err(refused)?;
-    read_card(value).map_err(Wrong::in_reply)
+    read_card(value).map_err(MemberError::in_reply)
 }
 
 fn refused(problem: impl std::fmt::Display) -> Fault {
@@ -62,23 +62,23 @@ fn refused(problem: impl std::fmt::Display) -> Fault {
     Fault::InvalidAgentResponse(format!("the agent card {problem}").chars().take(SHOWN_CHARS_MAX).collect())
 }
 
-fn read_card(value: &RawValue) -> Result<Read, Wrong> {
+fn read_card(value: &RawValue) -> Result<ReadCard, MemberError> {
     let at = &Path::Root;
     // The form decides what is a lint, and recognising the form takes the members.
-    let Some(card) = Members::open(value, at, &mut Findings::new(Form::V1))? else {
-        return Err(at.wrong("the agent card is not an object"));
+    let Some(card) = MemberReader::open(value, at, &mut Findings::new(CardSchema::V1))? else {
+        return Err(at.error("the agent card is not an object"));
     };
-    let form = recognise(&card);
+    let form = detect_schema(&card);
     let (mut card, mut findings) = (card, Findings::new(form));
     let found = &mut findings;
 
-    let name = card.set_text("name", found).ok_or_else(|| at.wrong("the agent card has no name"))?;
+    let name = card.non_empty_text("name", found).ok_or_else(|| at.error("the agent card has no name"))?;
     let capabilities = read_capabilities(&mut card, at, found)?;
     let (security_schemes, security_requirements) = read_security(&mut card, at, found)?;
     let xpr = read_identity(&mut card, found);
     let read = AgentCard {
         name,
-        description: text_if(asks(form, "description"), "description", &mut card, found),
+        description: text_if(is_required(form, "description"), "description", &mut card, found),
         supported_interfaces: read_interfaces(&mut card, at, found)?,
         provider: read_provider(&mut card, at, found)?,
         version: card.required_text("version", found),
@@ -92,34 +92,38 @@ fn read_card(value: &RawValue) -> Result<Read, Wrong> {
         signatures: read_signatures(&mut card, at, found)?,
         icon_url: card.text("iconUrl", found),
     };
-    card.finish(found);
+    card.lint_unknown(found);
     let (lint, losses) = findings.finish();
-    Ok(Read { card: read, form, lint, losses, xpr })
+    Ok(ReadCard { card: read, form, lint, losses, xpr })
 }
 
 /// Whether a form requires a member, where the forms differ.
-fn asks(form: Form, member: &'static str) -> bool {
+fn is_required(form: CardSchema, member: &'static str) -> bool {
     match member {
-        "description" => form != Form::V01,
-        "defaultInputModes" | "defaultOutputModes" | "tags" => !matches!(form, Form::V01 | Form::Native),
-        "protocolVersion" => matches!(form, Form::V03 | Form::V02 | Form::Native),
+        "description" => form != CardSchema::V01,
+        "defaultInputModes" | "defaultOutputModes" | "tags" => !matches!(form, CardSchema::V01 | CardSchema::Native),
+        "protocolVersion" => matches!(form, CardSchema::V03 | CardSchema::V02 | CardSchema::Native),
         _ => true,
     }
 }
 
-fn text_if(asked: bool, name: &'static str, members: &mut Members<'_, '_>, found: &mut Findings) -> String {
+fn text_if(asked: bool, name: &'static str, members: &mut MemberReader<'_, '_>, found: &mut Findings) -> String {
     if asked { members.required_text(name, found) } else { members.text(name, found).unwrap_or_default() }
 }
 
 /// Adds a lint for a member that only another version of A2A has.
-fn of_other_version(present: bool, name: &'static str, at: &Path<'_>, found: &mut Findings) {
+fn lint_other_version(present: bool, name: &'static str, at: &Path<'_>, found: &mut Findings) {
     if present {
         found.lint(lint::OTHER_VERSION, &at.member(name), "is a member of another version of A2A");
     }
 }
 
 /// Reads the interfaces: the list of 1.0, or those that the older members amount to.
-fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Interface>, Wrong> {
+fn read_interfaces(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Vec<Interface>, MemberError> {
     let form = found.form;
     let listed = card.list("supportedInterfaces", found);
     let has_list = listed.is_some();
@@ -133,31 +137,31 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
     let stated = card.text("protocolVersion", found);
     let additional = read_additional(card, at, found)?;
     match form {
-        Form::Hybrid => {
+        CardSchema::Hybrid => {
             let listed = |url: &String| interfaces.iter().any(|i| i.url == *url);
             if !interfaces.is_empty() && !url.as_ref().is_some_and(listed) {
                 found.lint(lint::URL, &at.member("url"), "is not among supportedInterfaces, is passed over");
             }
         }
-        Form::V1 => {
-            of_other_version(transport.is_some(), "preferredTransport", at, found);
-            of_other_version(stated.is_some(), "protocolVersion", at, found);
-            of_other_version(!additional.is_empty(), "additionalInterfaces", at, found);
+        CardSchema::V1 => {
+            lint_other_version(transport.is_some(), "preferredTransport", at, found);
+            lint_other_version(stated.is_some(), "protocolVersion", at, found);
+            lint_other_version(!additional.is_empty(), "additionalInterfaces", at, found);
             if !has_list {
-                card.missing("supportedInterfaces", "what the older members say is taken", found);
+                card.lint_missing("supportedInterfaces", "what the older members say is taken", found);
             } else if interfaces.is_empty() {
                 found.lint(lint::EMPTY, &list_at, "should not be empty");
             }
         }
-        Form::V03 | Form::V02 | Form::V01 | Form::Native | Form::Xpr => {
-            of_other_version(has_list, "supportedInterfaces", at, found);
+        CardSchema::V03 | CardSchema::V02 | CardSchema::V01 | CardSchema::Native | CardSchema::Xpr => {
+            lint_other_version(has_list, "supportedInterfaces", at, found);
             match url.as_deref() {
-                None => card.missing("url", "the agent has no main address", found),
+                None => card.lint_missing("url", "the agent has no main address", found),
                 Some("") => found.lint(lint::EMPTY, &at.member("url"), "should not be empty"),
                 Some(_) => {}
             }
-            if stated.is_none() && asks(form, "protocolVersion") {
-                card.missing("protocolVersion", "it is told by the other members", found);
+            if stated.is_none() && is_required(form, "protocolVersion") {
+                card.lint_missing("protocolVersion", "it is told by the other members", found);
             }
         }
     }
@@ -165,7 +169,7 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
         return Ok(interfaces);
     }
     let version = read_version(stated.as_deref(), at, found);
-    let main = interfaces::endpoint(form, &url.unwrap_or_default());
+    let main = interfaces::implied_interface(form, &url.unwrap_or_default());
     let main = main.map(|i| Interface { protocol_binding: transport.unwrap_or(i.protocol_binding), ..i });
     let mut seen = HashSet::new();
     let all = main.into_iter().chain(additional).map(|i| Interface { protocol_version: version.clone(), ..i });
@@ -175,58 +179,66 @@ fn read_interfaces(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findin
 /// The protocol version for the interfaces of an older card.
 fn read_version(stated: Option<&str>, at: &Path<'_>, found: &mut Findings) -> String {
     match (found.form, stated.map(|text| (text, interfaces::version(text)))) {
-        (form @ (Form::V01 | Form::Native | Form::Xpr), _) => form.dialect().name().into(),
+        (form @ (CardSchema::V01 | CardSchema::Native | CardSchema::Xpr), _) => form.dialect().name().into(),
         (_, Some((_, Some((major, minor))))) => format!("{major}.{minor}"),
         (_, Some((text, None))) => {
             found.lint(lint::VERSION, &at.member("protocolVersion"), "is not a version such as 0.3.0");
             text.into()
         }
-        (Form::V1 | Form::Hybrid, None) => Dialect::V1.name().into(),
-        (Form::V03 | Form::V02, None) => Dialect::V03.name().into(),
+        (CardSchema::V1 | CardSchema::Hybrid, None) => Dialect::V1.name().into(),
+        (CardSchema::V03 | CardSchema::V02, None) => Dialect::V03.name().into(),
     }
 }
 
-fn read_interface(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Interface>, Wrong> {
-    let Some(mut interface) = Members::open(value, at, found)? else { return Ok(None) };
+fn read_interface(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Interface>, MemberError> {
+    let Some(mut interface) = MemberReader::open(value, at, found)? else { return Ok(None) };
     let url = interface.required_text("url", found);
     let transport = interface.text("transport", found);
-    of_other_version(transport.is_some(), "transport", at, found);
+    lint_other_version(transport.is_some(), "transport", at, found);
     let protocol_binding = match transport {
         Some(transport) if interface.peek("protocolBinding").is_none() => transport,
         _ => interface.required_text("protocolBinding", found),
     };
-    let tenant = interface.set_text("tenant", found);
+    let tenant = interface.non_empty_text("tenant", found);
     let protocol_version = match interface.peek("protocolVersion") {
         Some(_) => interface.required_text("protocolVersion", found),
         None => {
-            interface.missing("protocolVersion", "1.0 is assumed", found);
+            interface.lint_missing("protocolVersion", "1.0 is assumed", found);
             Dialect::V1.name().into()
         }
     };
-    interface.finish(found);
+    interface.lint_unknown(found);
     Ok(Some(Interface { url, protocol_binding, tenant, protocol_version }))
 }
 
-fn read_additional(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Interface>, Wrong> {
+fn read_additional(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Vec<Interface>, MemberError> {
     let at = at.member("additionalInterfaces");
     let mut interfaces = Vec::new();
     for (i, value) in card.list("additionalInterfaces", found).unwrap_or_default().into_iter().enumerate() {
         let at = at.item(i);
-        let Some(mut interface) = Members::open(value, &at, found)? else { continue };
+        let Some(mut interface) = MemberReader::open(value, &at, found)? else { continue };
         let url = interface.required_text("url", found);
         let binding = interface.text("protocolBinding", found);
-        of_other_version(binding.is_some(), "protocolBinding", &at, found);
+        lint_other_version(binding.is_some(), "protocolBinding", &at, found);
         let protocol_binding = match binding {
             Some(binding) if interface.peek("transport").is_none() => binding,
             _ => interface.required_text("transport", found),
         };
-        interface.finish(found);
+        interface.lint_unknown(found);
         interfaces.push(Interface { url, protocol_binding, tenant: None, protocol_version: String::new() });
     }
     Ok(interfaces)
 }
 
-fn read_provider(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Option<Provider>, Wrong> {
+fn read_provider(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Option<Provider>, MemberError> {
     let Some(value) = card.take("provider", found) else { return Ok(None) };
     let at = at.member("provider");
     if value.get().starts_with('"') {
@@ -234,65 +246,74 @@ fn read_provider(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings
         let organization = text(value, &at, found).unwrap_or_default();
         return Ok(Some(Provider { url: String::new(), organization }));
     }
-    let Some(mut provider) = Members::open(value, &at, found)? else { return Ok(None) };
+    let Some(mut provider) = MemberReader::open(value, &at, found)? else { return Ok(None) };
     let organization = provider.required_text("organization", found);
     // The URL is optional in 0.1.
-    let url = text_if(found.form != Form::V01, "url", &mut provider, found);
-    provider.finish(found);
+    let url = text_if(found.form != CardSchema::V01, "url", &mut provider, found);
+    provider.lint_unknown(found);
     Ok(Some(Provider { url, organization }))
 }
 
-fn read_capabilities(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Capabilities, Wrong> {
-    let new_form = matches!(found.form, Form::V1 | Form::Hybrid);
+fn read_capabilities(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Capabilities, MemberError> {
+    let new_form = matches!(found.form, CardSchema::V1 | CardSchema::Hybrid);
     let old_flag = card.flag("supportsAuthenticatedExtendedCard", found);
-    of_other_version(old_flag.is_some() && found.form == Form::V1, "supportsAuthenticatedExtendedCard", at, found);
+    lint_other_version(
+        old_flag.is_some() && found.form == CardSchema::V1,
+        "supportsAuthenticatedExtendedCard",
+        at,
+        found,
+    );
     let mut read = Capabilities { extended_agent_card: old_flag, ..Capabilities::default() };
     let Some(value) = card.take("capabilities", found) else {
-        card.missing("capabilities", "none are assumed", found);
+        card.lint_missing("capabilities", "none are assumed", found);
         return Ok(read);
     };
     let at = at.member("capabilities");
-    let Some(mut capabilities) = Members::open(value, &at, found)? else { return Ok(read) };
+    let Some(mut capabilities) = MemberReader::open(value, &at, found)? else { return Ok(read) };
     read.streaming = capabilities.flag("streaming", found);
     read.push_notifications = capabilities.flag("pushNotifications", found);
     let extended = capabilities.flag("extendedAgentCard", found);
-    of_other_version(extended.is_some() && !new_form, "extendedAgentCard", &at, found);
+    lint_other_version(extended.is_some() && !new_form, "extendedAgentCard", &at, found);
     read.extended_agent_card = extended.or(old_flag);
     let history = capabilities.flag("stateTransitionHistory", found);
-    of_other_version(history.is_some() && new_form, "stateTransitionHistory", &at, found);
+    lint_other_version(history.is_some() && new_form, "stateTransitionHistory", &at, found);
     // agent-native always sets it, and it means nothing there.
-    if history == Some(true) && found.form != Form::Native {
+    if history == Some(true) && found.form != CardSchema::Native {
         found.losses.note(LossKind::CardMember, at.member("stateTransitionHistory"));
     }
     let list_at = at.member("extensions");
     for (i, value) in capabilities.list("extensions", found).unwrap_or_default().into_iter().enumerate() {
         let at = list_at.item(i);
-        let Some(mut extension) = Members::open(value, &at, found)? else { continue };
+        let Some(mut extension) = MemberReader::open(value, &at, found)? else { continue };
         read.extensions.push(Extension {
             uri: extension.required_text("uri", found),
-            description: extension.set_text("description", found),
+            description: extension.non_empty_text("description", found),
             required: extension.flag("required", found).unwrap_or_default(),
             params: extension.object("params", found),
         });
-        extension.finish(found);
+        extension.lint_unknown(found);
     }
-    capabilities.finish(found);
+    capabilities.lint_unknown(found);
     Ok(read)
 }
 
 fn read_default_modes(
     name: &'static str,
-    card: &mut Members<'_, '_>,
+    card: &mut MemberReader<'_, '_>,
     at: &Path<'_>,
     found: &mut Findings,
 ) -> Vec<String> {
     let Some(modes) = read_modes(name, card, at, found) else {
-        if asks(found.form, name) {
-            card.missing(name, "text/plain is assumed", found);
+        if is_required(found.form, name) {
+            card.lint_missing(name, "text/plain is assumed", found);
         }
         return vec!["text/plain".into()];
     };
-    if modes.is_empty() && matches!(found.form, Form::V1 | Form::Hybrid) {
+    if modes.is_empty() && matches!(found.form, CardSchema::V1 | CardSchema::Hybrid) {
         found.lint(lint::EMPTY, &at.member(name), "should not be empty");
     }
     modes
@@ -301,7 +322,7 @@ fn read_default_modes(
 /// Reads a list of media types, which may be written as words.
 fn read_modes(
     name: &'static str,
-    members: &mut Members<'_, '_>,
+    members: &mut MemberReader<'_, '_>,
     at: &Path<'_>,
     found: &mut Findings,
 ) -> Option<Vec<String>> {
@@ -309,7 +330,7 @@ fn read_modes(
     let at = at.member(name);
     for (i, mode) in modes.iter_mut().enumerate() {
         let Some(media_type) = media_type(mode) else { continue };
-        if !matches!(found.form, Form::V01 | Form::Xpr) {
+        if !matches!(found.form, CardSchema::V01 | CardSchema::Xpr) {
             found.lint(lint::MODE_WORD, &at.item(i), format_args!("{mode} is not a media type, {media_type} is meant"));
         }
         *mode = media_type.into();
@@ -317,13 +338,17 @@ fn read_modes(
     Some(modes)
 }
 
-fn read_skills(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Skill>, Wrong> {
+fn read_skills(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Vec<Skill>, MemberError> {
     let Some(list) = card.list("skills", found) else {
-        card.missing("skills", "none are assumed", found);
+        card.lint_missing("skills", "none are assumed", found);
         return Ok(Vec::new());
     };
     let at = at.member("skills");
-    if list.is_empty() && matches!(found.form, Form::V1 | Form::Hybrid) {
+    if list.is_empty() && matches!(found.form, CardSchema::V1 | CardSchema::Hybrid) {
         found.lint(lint::EMPTY, &at, "should not be empty");
     }
     let mut skills = Vec::new();
@@ -336,60 +361,68 @@ fn read_skills(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) 
 /// Members that only the skills of agent-native have: who may use them, and how they are called.
 const NATIVE_SKILL: [&str; 6] = ["inputSchema", "public", "readOnly", "requiresAuth", "isConsequential", "publicAgent"];
 
-fn read_skill(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Skill>, Wrong> {
-    let Some(mut skill) = Members::open(value, at, found)? else { return Ok(None) };
+fn read_skill(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<Skill>, MemberError> {
+    let Some(mut skill) = MemberReader::open(value, at, found)? else { return Ok(None) };
     let (id, name) = (skill.text("id", found), skill.text("name", found));
     for (member, value) in [("id", &id), ("name", &name)] {
         match value.as_deref() {
-            None => skill.missing(member, "the one of id and name that is there stands for both", found),
+            None => skill.lint_missing(member, "the one of id and name that is there stands for both", found),
             Some("") => found.lint(lint::EMPTY, &at.member(member), "should not be empty"),
             Some(_) => {}
         }
     }
     let tags = skill.texts("tags", found);
-    if tags.is_none() && asks(found.form, "tags") {
-        skill.missing("tags", "none are assumed", found);
+    if tags.is_none() && is_required(found.form, "tags") {
+        skill.lint_missing("tags", "none are assumed", found);
     }
     let read = Skill {
         id: id.clone().or_else(|| name.clone()).unwrap_or_default(),
         name: name.or(id).unwrap_or_default(),
-        description: text_if(asks(found.form, "description"), "description", &mut skill, found),
+        description: text_if(is_required(found.form, "description"), "description", &mut skill, found),
         tags: tags.unwrap_or_default(),
         examples: skill.texts("examples", found).unwrap_or_default(),
         input_modes: read_modes("inputModes", &mut skill, at, found).unwrap_or_default(),
         output_modes: read_modes("outputModes", &mut skill, at, found).unwrap_or_default(),
         security_requirements: read_requirements(&mut skill, at, found),
     };
-    if found.form == Form::Native {
+    if found.form == CardSchema::Native {
         for member in NATIVE_SKILL {
             if skill.take(member, found).is_some() {
                 found.losses.note(LossKind::CardMember, at.member(member));
             }
         }
     }
-    skill.finish(found);
+    skill.lint_unknown(found);
     Ok(Some(read))
 }
 
-fn read_signatures(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Vec<Signature>, Wrong> {
+fn read_signatures(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Vec<CardSignature>, MemberError> {
     let at = at.member("signatures");
     let mut signatures = Vec::new();
     for (i, value) in card.list("signatures", found).unwrap_or_default().into_iter().enumerate() {
         let at = at.item(i);
-        let Some(mut signature) = Members::open(value, &at, found)? else { continue };
-        signatures.push(Signature {
+        let Some(mut signature) = MemberReader::open(value, &at, found)? else { continue };
+        signatures.push(CardSignature {
             protected: signature.required_text("protected", found),
             signature: signature.required_text("signature", found),
             header: signature.object("header", found),
         });
-        signature.finish(found);
+        signature.lint_unknown(found);
     }
     Ok(signatures)
 }
 
 type Security = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>);
 
-fn read_security(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings) -> Result<Security, Wrong> {
+fn read_security(
+    card: &mut MemberReader<'_, '_>,
+    at: &Path<'_>,
+    found: &mut Findings,
+) -> Result<Security, MemberError> {
     let schemes = card.map("securitySchemes", found).unwrap_or_default();
     let schemes = read_schemes(schemes, &at.member("securitySchemes"), found)?;
     let requirements = read_requirements(card, at, found);
@@ -403,25 +436,25 @@ fn read_security(card: &mut Members<'_, '_>, at: &Path<'_>, found: &mut Findings
 
 /// Reads the `authentication` of 0.1. Some cards of later versions have it too, and some write it as a single word.
 fn read_authentication(
-    card: &mut Members<'_, '_>,
+    card: &mut MemberReader<'_, '_>,
     at: &Path<'_>,
     found: &mut Findings,
-) -> Result<Option<Security>, Wrong> {
+) -> Result<Option<Security>, MemberError> {
     let Some(value) = card.take("authentication", found) else { return Ok(None) };
     let at = at.member("authentication");
-    of_other_version(found.form != Form::V01, "authentication", &Path::Root, found);
+    lint_other_version(found.form != CardSchema::V01, "authentication", &Path::Root, found);
     let authentication = if value.get().starts_with('"') {
         Authentication { schemes: text(value, &at, found).into_iter().collect(), credentials: None }
     } else {
-        let Some(mut members) = Members::open(value, &at, found)? else { return Ok(None) };
+        let Some(mut members) = MemberReader::open(value, &at, found)? else { return Ok(None) };
         let schemes = members.texts("schemes", found).unwrap_or_default();
         let credentials = members.text("credentials", found);
-        members.finish(found);
+        members.lint_unknown(found);
         Authentication { schemes, credentials }
     };
     let (schemes, requirements, guesses) = authentication.read();
     for guess in guesses {
-        let message = format_args!("{:?} says no more: {} is assumed", shown(&guess.name), guess.assumed);
+        let message = format_args!("{:?} says no more: {} is assumed", shortened(&guess.name), guess.assumed);
         found.lint(lint::ASSUMED, &at.member("schemes"), message);
     }
     let used = |url: &String| {
@@ -436,8 +469,8 @@ fn read_authentication(
     Ok(Some((schemes, requirements)))
 }
 
-fn read_identity(card: &mut Members<'_, '_>, found: &mut Findings) -> Option<XprIdentity> {
-    if !card.any("xpr:") {
+fn read_identity(card: &mut MemberReader<'_, '_>, found: &mut Findings) -> Option<XprIdentity> {
+    if !card.has_prefix("xpr:") {
         return None;
     }
     let unknown = XprIdentity::default();
@@ -446,7 +479,7 @@ fn read_identity(card: &mut Members<'_, '_>, found: &mut Findings) -> Option<Xpr
         protocol: match card.peek("xpr:protocol") {
             Some(_) => card.required_text("xpr:protocol", found),
             None => {
-                card.missing("xpr:protocol", "https is assumed", found);
+                card.lint_missing("xpr:protocol", "https is assumed", found);
                 unknown.protocol
             }
         },
@@ -455,7 +488,7 @@ fn read_identity(card: &mut Members<'_, '_>, found: &mut Findings) -> Option<Xpr
         registered_at: match card.peek("xpr:registeredAt") {
             Some(_) => card.number("xpr:registeredAt", found).unwrap_or_default(),
             None => {
-                card.missing("xpr:registeredAt", "that is taken to be unknown", found);
+                card.lint_missing("xpr:registeredAt", "that is taken to be unknown", found);
                 unknown.registered_at
             }
         },

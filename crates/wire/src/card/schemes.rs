@@ -1,17 +1,17 @@
 //! Reads security schemes and requirements in cards of any form: wrapped as in 1.0, or with a `type` as in OpenAPI.
 
-use super::Form;
+use super::CardSchema;
 use super::lint::{self, Findings};
-use super::members::{Members, camel_case, entries, shown, text};
+use super::members::{MemberReader, camel_case, entries, shortened, text};
 use crate::LossKind;
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use sabir_proto::card::{OAuthFlows, SecurityRequirement, SecurityScheme, StringList};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// The kinds of security schemes.
 #[derive(Clone, Copy)]
-enum Kind {
+enum SchemeKind {
     ApiKey,
     Http,
     OAuth2,
@@ -19,11 +19,11 @@ enum Kind {
     MutualTls,
 }
 
-impl Kind {
+impl SchemeKind {
     const ALL: [Self; 5] = [Self::ApiKey, Self::Http, Self::OAuth2, Self::OpenIdConnect, Self::MutualTls];
 
     /// The member that wraps it in 1.0.
-    const fn wrapped(self) -> &'static str {
+    const fn wrapper_member(self) -> &'static str {
         match self {
             Self::ApiKey => "apiKeySecurityScheme",
             Self::Http => "httpAuthSecurityScheme",
@@ -34,7 +34,7 @@ impl Kind {
     }
 
     /// Its `type` in OpenAPI.
-    const fn typed(self) -> &'static str {
+    const fn type_name(self) -> &'static str {
         match self {
             Self::ApiKey => "apiKey",
             Self::Http => "http",
@@ -50,10 +50,10 @@ pub(super) fn read_schemes(
     schemes: Vec<(String, &RawValue)>,
     at: &Path<'_>,
     found: &mut Findings,
-) -> Result<BTreeMap<String, SecurityScheme>, Wrong> {
+) -> Result<BTreeMap<String, SecurityScheme>, MemberError> {
     let mut read = BTreeMap::new();
     for (name, value) in schemes {
-        let at = at.key(shown(&name));
+        let at = at.key(shortened(&name));
         match read_scheme(value, &at, found)? {
             Some(scheme) => {
                 read.insert(name, scheme);
@@ -64,77 +64,77 @@ pub(super) fn read_schemes(
     Ok(read)
 }
 
-fn read_scheme(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<SecurityScheme>, Wrong> {
-    let Some(mut members) = Members::open(value, at, found)? else { return Ok(None) };
-    let old_form = !matches!(found.form, Form::V1 | Form::Hybrid);
-    for kind in Kind::ALL {
-        let Some(inner) = members.take(kind.wrapped(), found) else { continue };
-        let inner_at = at.member(kind.wrapped());
+fn read_scheme(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Result<Option<SecurityScheme>, MemberError> {
+    let Some(mut members) = MemberReader::open(value, at, found)? else { return Ok(None) };
+    let old_form = !matches!(found.form, CardSchema::V1 | CardSchema::Hybrid);
+    for kind in SchemeKind::ALL {
+        let Some(inner) = members.take(kind.wrapper_member(), found) else { continue };
+        let inner_at = at.member(kind.wrapper_member());
         if old_form {
             found.lint(lint::OTHER_VERSION, &inner_at, "is how 1.0 writes a scheme");
         }
         // A hybrid repeats the scheme beside the wrapped form, in the members of OpenAPI.
-        if found.form != Form::Hybrid {
-            members.finish(found);
+        if found.form != CardSchema::Hybrid {
+            members.lint_unknown(found);
         }
-        let Some(mut inner) = Members::open(inner, &inner_at, found)? else { return Ok(None) };
+        let Some(mut inner) = MemberReader::open(inner, &inner_at, found)? else { return Ok(None) };
         let scheme = read_kind(kind, &mut inner, &inner_at, found)?;
-        inner.finish(found);
+        inner.lint_unknown(found);
         return Ok(scheme);
     }
     let Some(stated) = members.text("type", found) else {
         found.lint(lint::SCHEME, at, "is none of the known kinds of schemes, is left out");
         return Ok(None);
     };
-    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.typed().eq_ignore_ascii_case(&stated)) else {
-        let message = format_args!("type {:?} is not known, is left out", shown(&stated));
+    let Some(kind) = SchemeKind::ALL.into_iter().find(|kind| kind.type_name().eq_ignore_ascii_case(&stated)) else {
+        let message = format_args!("type {:?} is not known, is left out", shortened(&stated));
         found.lint(lint::SCHEME, at, message);
         return Ok(None);
     };
-    if found.form == Form::V1 {
+    if found.form == CardSchema::V1 {
         found.lint(
             lint::OTHER_VERSION,
             at,
-            format_args!("is how 0.3 writes a scheme; in 1.0 it is a {}", kind.wrapped()),
+            format_args!("is how 0.3 writes a scheme; in 1.0 it is a {}", kind.wrapper_member()),
         );
     }
-    let scheme = read_kind(kind, &mut members, &at.member(kind.wrapped()), found)?;
-    members.finish(found);
+    let scheme = read_kind(kind, &mut members, &at.member(kind.wrapper_member()), found)?;
+    members.lint_unknown(found);
     Ok(scheme)
 }
 
 /// Reads the members of a scheme. `place` is their path in the canonical card.
 fn read_kind(
-    kind: Kind,
-    members: &mut Members<'_, '_>,
+    kind: SchemeKind,
+    members: &mut MemberReader<'_, '_>,
     place: &Path<'_>,
     found: &mut Findings,
-) -> Result<Option<SecurityScheme>, Wrong> {
-    let description = members.set_text("description", found);
+) -> Result<Option<SecurityScheme>, MemberError> {
+    let description = members.non_empty_text("description", found);
     Ok(Some(match kind {
-        Kind::ApiKey => {
+        SchemeKind::ApiKey => {
             let location = match members.text("in", found) {
                 Some(location) => location,
                 None => members.required_text("location", found),
             };
             SecurityScheme::ApiKey { description, location, name: members.required_text("name", found) }
         }
-        Kind::Http => SecurityScheme::HttpAuth {
+        SchemeKind::Http => SecurityScheme::HttpAuth {
             description,
             scheme: members.required_text("scheme", found),
-            bearer_format: members.set_text("bearerFormat", found),
+            bearer_format: members.non_empty_text("bearerFormat", found),
         },
-        Kind::OAuth2 => {
-            let oauth2_metadata_url = members.set_text("oauth2MetadataUrl", found);
+        SchemeKind::OAuth2 => {
+            let oauth2_metadata_url = members.non_empty_text("oauth2MetadataUrl", found);
             let flows = members.map("flows", found).unwrap_or_default();
             let Some(flows) = read_flows(flows, place, found)? else { return Ok(None) };
             SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url }
         }
-        Kind::OpenIdConnect => SecurityScheme::OpenIdConnect {
+        SchemeKind::OpenIdConnect => SecurityScheme::OpenIdConnect {
             description,
             open_id_connect_url: members.required_text("openIdConnectUrl", found),
         },
-        Kind::MutualTls => SecurityScheme::MutualTls { description },
+        SchemeKind::MutualTls => SecurityScheme::MutualTls { description },
     }))
 }
 
@@ -143,21 +143,21 @@ fn read_flows(
     flows: Vec<(String, &RawValue)>,
     place: &Path<'_>,
     found: &mut Findings,
-) -> Result<Option<OAuthFlows>, Wrong> {
+) -> Result<Option<OAuthFlows>, MemberError> {
     let place = place.member("flows");
     let mut first = None;
     for (name, value) in flows.into_iter().filter(|(_, value)| value.get() != "null") {
-        let at = place.key(shown(&name));
+        let at = place.key(shortened(&name));
         if first.is_some() {
             found.lint(lint::FLOWS, &at, "is a further flow, only the first is kept");
             found.losses.note(LossKind::Security, at);
             continue;
         }
-        let Some(mut members) = Members::open(value, &at, found)? else { continue };
+        let Some(mut members) = MemberReader::open(value, &at, found)? else { continue };
         match read_flow(&camel_case(&name).unwrap_or_else(|| name.clone()), &mut members, found) {
             Some(flow) => {
                 first = Some(flow);
-                members.finish(found);
+                members.lint_unknown(found);
             }
             None => {
                 found.lint(lint::SCHEME, &at, "is none of the known flows, is left out");
@@ -171,57 +171,57 @@ fn read_flows(
     Ok(first)
 }
 
-fn read_flow(name: &str, flow: &mut Members<'_, '_>, found: &mut Findings) -> Option<OAuthFlows> {
+fn read_flow(name: &str, flow: &mut MemberReader<'_, '_>, found: &mut Findings) -> Option<OAuthFlows> {
     Some(match name {
         "authorizationCode" => OAuthFlows::AuthorizationCode {
             authorization_url: flow.required_text("authorizationUrl", found),
             token_url: flow.required_text("tokenUrl", found),
-            refresh_url: flow.set_text("refreshUrl", found),
+            refresh_url: flow.non_empty_text("refreshUrl", found),
             scopes: required_scopes(flow, found),
             pkce_required: flow.flag("pkceRequired", found).unwrap_or_default(),
         },
         "clientCredentials" => OAuthFlows::ClientCredentials {
             token_url: flow.required_text("tokenUrl", found),
-            refresh_url: flow.set_text("refreshUrl", found),
+            refresh_url: flow.non_empty_text("refreshUrl", found),
             scopes: required_scopes(flow, found),
         },
         "implicit" => OAuthFlows::Implicit {
-            authorization_url: flow.set_text("authorizationUrl", found),
-            refresh_url: flow.set_text("refreshUrl", found),
+            authorization_url: flow.non_empty_text("authorizationUrl", found),
+            refresh_url: flow.non_empty_text("refreshUrl", found),
             scopes: flow.text_map("scopes", found).unwrap_or_default(),
         },
         "password" => OAuthFlows::Password {
-            token_url: flow.set_text("tokenUrl", found),
-            refresh_url: flow.set_text("refreshUrl", found),
+            token_url: flow.non_empty_text("tokenUrl", found),
+            refresh_url: flow.non_empty_text("refreshUrl", found),
             scopes: flow.text_map("scopes", found).unwrap_or_default(),
         },
         "deviceCode" => OAuthFlows::DeviceCode {
             device_authorization_url: flow.required_text("deviceAuthorizationUrl", found),
             token_url: flow.required_text("tokenUrl", found),
-            refresh_url: flow.set_text("refreshUrl", found),
+            refresh_url: flow.non_empty_text("refreshUrl", found),
             scopes: required_scopes(flow, found),
         },
         _ => return None,
     })
 }
 
-fn required_scopes(flow: &mut Members<'_, '_>, found: &mut Findings) -> BTreeMap<String, String> {
+fn required_scopes(flow: &mut MemberReader<'_, '_>, found: &mut Findings) -> BTreeMap<String, String> {
     flow.text_map("scopes", found).unwrap_or_else(|| {
-        flow.missing("scopes", "is taken to be empty", found);
+        flow.lint_missing("scopes", "is taken to be empty", found);
         BTreeMap::new()
     })
 }
 
 /// Reads the requirements, under either name.
 pub(super) fn read_requirements(
-    members: &mut Members<'_, '_>,
+    members: &mut MemberReader<'_, '_>,
     at: &Path<'_>,
     found: &mut Findings,
 ) -> Vec<SecurityRequirement> {
     let (new, old) = (members.list("securityRequirements", found), members.list("security", found));
     let (name, other) = match found.form {
-        Form::Hybrid => ("securityRequirements", None),
-        Form::V1 => ("securityRequirements", old.as_ref().map(|_| "security")),
+        CardSchema::Hybrid => ("securityRequirements", None),
+        CardSchema::V1 => ("securityRequirements", old.as_ref().map(|_| "security")),
         _ => ("security", new.as_ref().map(|_| "securityRequirements")),
     };
     if let Some(other) = other {
@@ -247,7 +247,7 @@ fn read_requirement(value: &RawValue, at: &Path<'_>, found: &mut Findings) -> Op
     }
     let mut requirement = SecurityRequirement { schemes: BTreeMap::new() };
     for (name, scopes) in schemes {
-        let list = read_scope_names(scopes, &at.key(shown(&name)), found);
+        let list = read_scope_names(scopes, &at.key(shortened(&name)), found);
         requirement.schemes.insert(name, StringList { list });
     }
     Some(requirement)

@@ -2,7 +2,7 @@
 
 use super::interfaces;
 use super::modes::words;
-use super::{Form, note_if, note_security};
+use super::{CardSchema, note_if, note_security};
 use crate::{LossKind, Losses};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{self, Provider, SecurityRequirement, SecurityScheme, StringList};
@@ -82,9 +82,9 @@ impl<'a> Card<'a> {
             icon_url,
         } = card;
         let card::Capabilities { streaming, push_notifications, extensions, extended_agent_card } = capabilities;
-        let shown = interfaces::shown_alone(supported_interfaces, Form::V01);
+        let shown = interfaces::select_single(supported_interfaces, CardSchema::V01);
         let url = shown.map_or("", |i| &supported_interfaces[i].url);
-        interfaces::note_alone(supported_interfaces, shown, Form::V01, url, losses);
+        interfaces::note_lost_by_single(supported_interfaces, shown, CardSchema::V01, url, losses);
         let authentication = Authentication::of(security_schemes);
         let (schemes, requirements, _) = authentication.read();
         note_security(card, &schemes, &requirements, losses);
@@ -130,10 +130,10 @@ fn skill<'a>(index: usize, skill: &'a card::Skill, losses: &mut Losses) -> Skill
 
 /// The schemes that the names stand for, one requirement for each as alternatives, and what had to be assumed about
 /// them.
-type Amounts = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>, Vec<Guess>);
+type ImpliedSecurity = (BTreeMap<String, SecurityScheme>, Vec<SecurityRequirement>, Vec<SchemeAssumption>);
 
 /// An assumption about a scheme of which the card has only the name.
-pub(super) struct Guess {
+pub(super) struct SchemeAssumption {
     pub(super) name: String,
     pub(super) assumed: &'static str,
 }
@@ -161,14 +161,14 @@ impl Authentication {
     }
 
     /// The schemes and requirements that the names stand for. Each scheme keeps its name as the key.
-    pub(super) fn read(&self) -> Amounts {
+    pub(super) fn read(&self) -> ImpliedSecurity {
         let (mut schemes, mut requirements, mut guesses) = (BTreeMap::new(), Vec::new(), Vec::new());
         for name in &self.schemes {
             if name.is_empty() || schemes.contains_key(name) {
                 continue;
             }
             let (scheme, assumed) = self.scheme(name);
-            guesses.extend(assumed.map(|assumed| Guess { name: name.clone(), assumed }));
+            guesses.extend(assumed.map(|assumed| SchemeAssumption { name: name.clone(), assumed }));
             requirements.push(SecurityRequirement { schemes: [(name.clone(), StringList::default())].into() });
             schemes.insert(name.clone(), scheme);
         }

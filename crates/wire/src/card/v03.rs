@@ -3,12 +3,12 @@
 //! 0.2.6 is 0.3 without signatures, without mutual TLS and OAuth metadata, and without requirements of single skills.
 
 use super::interfaces::{self, JSONRPC};
-use super::openapi::{self, Reach, Requirement, Scheme};
+use super::openapi::{self, Requirement, Scheme, SchemeVersion};
 use super::v01::Authentication;
-use super::{Form, note_if};
+use super::{CardSchema, note_if};
 use crate::{LossKind, Losses};
 use sabir_proto::AgentCard;
-use sabir_proto::card::{self, Extension, Provider, SecurityRequirement, SecurityScheme, Signature};
+use sabir_proto::card::{self, CardSignature, Extension, Provider, SecurityRequirement, SecurityScheme};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ pub(super) enum Release {
 }
 
 impl Release {
-    const fn form(self) -> Form {
+    const fn form(self) -> CardSchema {
         match self {
-            Self::V03 => Form::V03,
-            Self::V02 => Form::V02,
+            Self::V03 => CardSchema::V03,
+            Self::V02 => CardSchema::V02,
         }
     }
 
     /// The text of `protocolVersion`. 0.3 and 0.2 write three numbers, and readers of 1.0 ignore the third.
-    const fn stated(self) -> &'static str {
+    const fn version_text(self) -> &'static str {
         match self {
             Self::V03 => "0.3.0",
             Self::V02 => "0.2.6",
@@ -36,7 +36,7 @@ impl Release {
     }
 
     /// The versions of interfaces that a card lists, the preferred first. A client of 0.2 can use an interface of 0.3.
-    const fn speaks(self) -> &'static [(u16, u16)] {
+    const fn interface_versions(self) -> &'static [(u16, u16)] {
         match self {
             Self::V03 => &[(0, 3)],
             Self::V02 => &[(0, 2), (0, 3)],
@@ -52,7 +52,7 @@ pub(super) struct Card<'a> {
     name: &'a str,
     description: &'a str,
     #[serde(flatten)]
-    place: Place<'a>,
+    place: Addresses<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a Provider>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,14 +70,14 @@ pub(super) struct Card<'a> {
     skills: Vec<Skill<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     supports_authenticated_extended_card: Option<bool>,
-    #[serde(skip_serializing_if = "<[Signature]>::is_empty")]
-    signatures: &'a [Signature],
+    #[serde(skip_serializing_if = "<[CardSignature]>::is_empty")]
+    signatures: &'a [CardSignature],
 }
 
 /// The addresses of the agent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Place<'a> {
+struct Addresses<'a> {
     url: &'a str,
     preferred_transport: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -140,11 +140,12 @@ impl<'a> Card<'a> {
             icon_url,
         } = card;
         let card::Capabilities { streaming, push_notifications, extensions, extended_agent_card } = capabilities;
-        let reach = if release == Release::V03 { Reach::V03 } else { Reach::V02 };
+        let scheme_version = if release == Release::V03 { SchemeVersion::V03 } else { SchemeVersion::V02 };
         let schemes = security_schemes.iter();
-        let schemes = schemes.filter_map(|(name, s)| Some((&**name, openapi::scheme(name, s, reach, losses)?)));
+        let schemes =
+            schemes.filter_map(|(name, s)| Some((&**name, openapi::scheme(name, s, scheme_version, losses)?)));
         let security_schemes = schemes.collect();
-        let signatures: &[Signature] = match release {
+        let signatures: &[CardSignature] = match release {
             Release::V03 => signatures,
             Release::V02 => {
                 note_if(!signatures.is_empty(), LossKind::Signature, "signatures", losses);
@@ -152,7 +153,7 @@ impl<'a> Card<'a> {
             }
         };
         Self {
-            protocol_version: release.stated(),
+            protocol_version: release.version_text(),
             name,
             description,
             place: place(supported_interfaces, release, losses),
@@ -180,14 +181,14 @@ impl<'a> Card<'a> {
 /// A card of 0.3 with the members of 0.1 beside its own. Clients of 0.1 and of 0.2 read it at the same path and do not
 /// say which they are; each ignores the members it does not know.
 #[derive(Serialize)]
-pub(super) struct Older<'a> {
+pub(super) struct V03WithV01Card<'a> {
     #[serde(flatten)]
     card: Card<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<Authentication>,
 }
 
-impl<'a> Older<'a> {
+impl<'a> V03WithV01Card<'a> {
     pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Self {
         let mut shown = Card::of(card, Release::V03, losses);
         // The history keeps messages and not the states that a task went through.
@@ -197,10 +198,10 @@ impl<'a> Older<'a> {
     }
 }
 
-fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut Losses) -> Place<'a> {
-    let shown = interfaces::shown_by_version(interfaces, release.speaks());
-    let place = Place::of(interfaces, &shown);
-    let version = interfaces::as_read(release.form(), place.url).dialect().name();
+fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut Losses) -> Addresses<'a> {
+    let shown = interfaces::select_by_version(interfaces, release.interface_versions());
+    let place = Addresses::of(interfaces, &shown);
+    let version = interfaces::effective_schema(release.form(), place.url).dialect().name();
     let read = |i: &usize| card::Interface { protocol_version: version.into(), ..interfaces[*i].clone() };
     // A reader takes an empty `url` for no interface at all, unless the list has it too.
     let as_read = match &*shown {
@@ -211,12 +212,12 @@ fn place<'a>(interfaces: &'a [card::Interface], release: Release, losses: &mut L
     place
 }
 
-impl<'a> Place<'a> {
+impl<'a> Addresses<'a> {
     /// `url` names the first interface, and the list repeats it.
     fn of(interfaces: &'a [card::Interface], shown: &[usize]) -> Self {
         let first = shown.first().map(|&i| &interfaces[i]);
         let write = |&i: &usize| Interface { url: &interfaces[i].url, transport: &interfaces[i].protocol_binding };
-        Place {
+        Addresses {
             url: first.map_or("", |i| &i.url),
             preferred_transport: first.map_or(JSONRPC, |i| &i.protocol_binding),
             additional_interfaces: if shown.len() > 1 { shown.iter().map(write).collect() } else { Vec::new() },
@@ -258,13 +259,13 @@ pub(super) struct Hybrid<'a> {
     default_input_modes: &'a [String],
     default_output_modes: &'a [String],
     skills: Vec<HybridSkill<'a>>,
-    #[serde(skip_serializing_if = "<[Signature]>::is_empty")]
-    signatures: &'a [Signature],
+    #[serde(skip_serializing_if = "<[CardSignature]>::is_empty")]
+    signatures: &'a [CardSignature],
     #[serde(skip_serializing_if = "Option::is_none")]
     icon_url: Option<&'a str>,
     protocol_version: &'static str,
     #[serde(flatten)]
-    place: Place<'a>,
+    place: Addresses<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     security: Vec<Requirement<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,9 +290,9 @@ struct HybridSkill<'a> {
 }
 
 impl<'a> Hybrid<'a> {
-    /// `None` if no interface speaks 0.3: then the card is written as 1.0 alone.
+    /// `Unchanged` if no interface speaks 0.3: then the card is written as 1.0 alone.
     ///
-    /// Also `None` if every interface of 0.3 has an address that the agent-native client would take for its own. These
+    /// Also `Unchanged` if every interface of 0.3 has an address that the agent-native client would take for its own. These
     /// are noted as losses although the card of 1.0 lists them, because clients of 0.3 do not look there.
     pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Option<Self> {
         let AgentCard {
@@ -310,7 +311,7 @@ impl<'a> Hybrid<'a> {
             signatures,
             icon_url,
         } = card;
-        let shown = match interfaces::beside_1_0(supported_interfaces) {
+        let shown = match interfaces::v03_beside_v1(supported_interfaces) {
             Ok(shown) => shown,
             Err(left_out) => {
                 for i in left_out {
@@ -321,7 +322,7 @@ impl<'a> Hybrid<'a> {
         };
         let scheme = |(name, wrapped): (&'a String, &'a SecurityScheme)| {
             // Nothing is lost: a reader of 1.0 finds it in the wrapped form.
-            let typed = openapi::scheme(name, wrapped, Reach::Whole, &mut Losses::new());
+            let typed = openapi::scheme(name, wrapped, SchemeVersion::V1InV03, &mut Losses::new());
             (&**name, HybridScheme { wrapped, typed })
         };
         let skill = |skill: &'a card::Skill| HybridSkill {
@@ -343,8 +344,8 @@ impl<'a> Hybrid<'a> {
             skills: skills.iter().map(skill).collect(),
             signatures,
             icon_url: icon_url.as_deref(),
-            protocol_version: Release::V03.stated(),
-            place: Place::of(supported_interfaces, &shown),
+            protocol_version: Release::V03.version_text(),
+            place: Addresses::of(supported_interfaces, &shown),
             security: openapi::requirements(security_requirements),
             supports_authenticated_extended_card: capabilities.extended_agent_card,
         })

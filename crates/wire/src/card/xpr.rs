@@ -2,7 +2,7 @@
 
 use super::interfaces::{self, xpr_url};
 use super::modes::words;
-use super::{Form, note_if};
+use super::{CardSchema, note_if};
 use crate::{LossKind, Losses};
 use sabir_proto::AgentCard;
 use sabir_proto::card;
@@ -94,9 +94,9 @@ impl<'a> Card<'a> {
             icon_url,
         } = card;
         let card::Capabilities { streaming, push_notifications, extensions, extended_agent_card } = capabilities;
-        let shown = interfaces::shown_alone(supported_interfaces, Form::Xpr);
+        let shown = interfaces::select_single(supported_interfaces, CardSchema::Xpr);
         let url = xpr_url(shown.map_or("", |i| &supported_interfaces[i].url));
-        interfaces::note_alone(supported_interfaces, shown, Form::Xpr, url, losses);
+        interfaces::note_lost_by_single(supported_interfaces, shown, CardSchema::Xpr, url, losses);
         note_if(provider.is_some(), LossKind::CardMember, "provider", losses);
         note_if(documentation_url.is_some(), LossKind::CardMember, "documentationUrl", losses);
         note_if(streaming.is_none(), LossKind::CardMember, "capabilities.streaming", losses);

@@ -12,7 +12,7 @@ use std::mem;
 /// The usual limit of one event, in bytes: the largest task that our own server keeps, and an envelope around it.
 pub const EVENT_BYTES_MAX: usize = 65 << 20;
 /// The size of the buffer that is kept between two events.
-const KEPT_BYTES: usize = 64 << 10;
+const IDLE_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub struct Frame {
     /// The id of this event. A client resumes from [`Parser::last_id`] instead.
     pub id: Option<String>,
-    /// The type of the event; `None` is `message`.
+    /// The type of the event; `Unchanged` is `message`.
     pub event: Option<String>,
     /// The milliseconds to wait before connecting again, where this event says so.
     pub retry: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Frame {
 
 /// Why a stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum SseError {
     /// An event is longer than the limit.
     #[error("an event of the stream is longer than {0} bytes")]
     TooLong(usize),
@@ -52,15 +52,15 @@ pub struct Parser {
     at_start: bool,
     /// Whether a CR ended the last line; an LF that comes next belongs to it.
     after_cr: bool,
-    event: Pending,
+    event: PendingEvent,
     last_id: Option<String>,
     retry: Option<u64>,
-    failed: Option<Unreadable>,
+    failed: Option<SseError>,
 }
 
 /// The event whose blank line has not come yet.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingEvent {
     frame: Frame,
     has_data: bool,
     /// The bytes of its lines so far; comments are not part of any event.
@@ -78,7 +78,7 @@ impl Parser {
             seen: 0,
             at_start: true,
             after_cr: false,
-            event: Pending::default(),
+            event: PendingEvent::default(),
             last_id: None,
             retry: None,
             failed: None,
@@ -97,16 +97,16 @@ impl Parser {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event; `None` until more bytes come. After an error, every call returns that error.
+    /// The next whole event; `Unchanged` until more bytes come. After an error, every call returns that error.
     #[expect(clippy::should_implement_trait, reason = "no iterator: after the last one there may be another")]
-    pub fn next(&mut self) -> Result<Option<Frame>, Unreadable> {
+    pub fn next(&mut self) -> Result<Option<Frame>, SseError> {
         match self.failed {
             Some(failed) => Err(failed),
             None => self.advance().inspect_err(|failed| {
                 self.failed = Some(*failed);
                 self.buffer = Vec::new();
                 (self.line, self.seen) = (0, 0);
-                self.event = Pending::default();
+                self.event = PendingEvent::default();
             }),
         }
     }
@@ -128,21 +128,21 @@ impl Parser {
     }
 
     /// The bytes of memory in use: for an event whose end has not come, and the buffer that earlier events needed.
-    pub const fn held(&self) -> usize {
+    pub const fn buffered_bytes(&self) -> usize {
         self.event.bytes + self.buffer.capacity()
     }
 
     /// Frees the memory that a large event needed, once it has been read.
     fn shrink(&mut self) {
-        if self.buffer.capacity() > KEPT_BYTES && self.rest().len() <= KEPT_BYTES / 2 {
+        if self.buffer.capacity() > IDLE_BUFFER_BYTES_MAX && self.rest().len() <= IDLE_BUFFER_BYTES_MAX / 2 {
             self.buffer.drain(..self.line);
             self.seen -= self.line;
             self.line = 0;
-            self.buffer.shrink_to(KEPT_BYTES);
+            self.buffer.shrink_to(IDLE_BUFFER_BYTES_MAX);
         }
     }
 
-    fn advance(&mut self) -> Result<Option<Frame>, Unreadable> {
+    fn advance(&mut self) -> Result<Option<Frame>, SseError> {
         loop {
             if self.after_cr && self.line < self.buffer.len() {
                 self.after_cr = false;
@@ -154,7 +154,7 @@ impl Parser {
             let Some(length) = self.buffer[self.seen..].iter().position(|b| matches!(b, b'\n' | b'\r')) else {
                 self.seen = self.buffer.len();
                 return if self.event.bytes + self.rest().len() > self.limit {
-                    Err(Unreadable::TooLong(self.limit))
+                    Err(SseError::TooLong(self.limit))
                 } else {
                     self.shrink();
                     Ok(None)
@@ -175,21 +175,21 @@ impl Parser {
             } else if line[0] != b':' {
                 self.event.bytes += line.len();
                 if self.event.bytes > self.limit {
-                    return Err(Unreadable::TooLong(self.limit));
+                    return Err(SseError::TooLong(self.limit));
                 }
-                let line = str::from_utf8(line).map_err(|_| Unreadable::NotText)?;
+                let line = str::from_utf8(line).map_err(|_| SseError::NotText)?;
                 if let Some(retry) = self.event.field(line) {
                     self.retry = Some(retry);
                 }
             } else if line.len() > self.limit {
-                return Err(Unreadable::TooLong(self.limit));
+                return Err(SseError::TooLong(self.limit));
             }
         }
     }
 
     /// Ends the event at a blank line. Its id counts even if the event has no data.
     fn dispatch(&mut self) -> Option<Frame> {
-        let Pending { frame, has_data, .. } = mem::take(&mut self.event);
+        let PendingEvent { frame, has_data, .. } = mem::take(&mut self.event);
         if let Some(id) = &frame.id {
             // An empty id clears the earlier one.
             self.last_id = Some(id.clone()).filter(|id| !id.is_empty());
@@ -205,7 +205,7 @@ impl Parser {
     }
 }
 
-impl Pending {
+impl PendingEvent {
     /// Reads one line. A `retry` time is returned at once, because it is about the stream and not about the event.
     fn field(&mut self, line: &str) -> Option<u64> {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
@@ -322,12 +322,12 @@ mod tests {
     #[test]
     fn what_is_too_long_or_no_text_is_refused_for_good() {
         for (bytes, problem) in [
-            (&b"data: 0123456789"[..], Unreadable::TooLong(10)),
-            (b"data: 0123456789\n\n", Unreadable::TooLong(10)),
-            (b"data: 1\ndata: 2\n", Unreadable::TooLong(10)),
-            (b":0123456789\n", Unreadable::TooLong(10)),
-            (b"data: \xFF\n", Unreadable::NotText),
-            (b"data: \xC3\n", Unreadable::NotText),
+            (&b"data: 0123456789"[..], SseError::TooLong(10)),
+            (b"data: 0123456789\n\n", SseError::TooLong(10)),
+            (b"data: 1\ndata: 2\n", SseError::TooLong(10)),
+            (b":0123456789\n", SseError::TooLong(10)),
+            (b"data: \xFF\n", SseError::NotText),
+            (b"data: \xC3\n", SseError::NotText),
         ] {
             let mut parser = Parser::new(10);
             parser.push(bytes);
@@ -390,10 +390,10 @@ mod tests {
         let mut parser = Parser::new(EVENT_BYTES_MAX);
         for text in [format!("data: {}", " ".repeat(LARGE)), format!(": {}", "c".repeat(LARGE))] {
             parser.push(text.as_bytes());
-            assert!(parser.next().unwrap().is_none() && parser.held() >= LARGE);
+            assert!(parser.next().unwrap().is_none() && parser.buffered_bytes() >= LARGE);
             parser.push(b"\n\n");
             while parser.next().unwrap().is_some() {}
-            assert!(parser.held() <= KEPT_BYTES, "{}", parser.held());
+            assert!(parser.buffered_bytes() <= IDLE_BUFFER_BYTES_MAX, "{}", parser.buffered_bytes());
         }
         parser.push(b"data: {}\n\n");
         assert_eq!(parser.next().unwrap().unwrap().data, "{}");

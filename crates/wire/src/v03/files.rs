@@ -13,12 +13,12 @@
 //! In JSON-RPC files are base64 once. So are those of the same shape that some peers send over REST.
 
 use sabir_proto::{
-    Answer, Call, Content, Event, Message, Part, TaskStatus, TheirEvent, TheirTask, decode_base64, encode_base64,
+    Call, Content, Event, Message, Part, TaskStatus, WireEvent, WireReply, WireTask, decode_base64, encode_base64,
 };
 
 /// The encoding of files that a peer uses, and whether its proto has a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum FileEncoding {
     /// The bytes of the file.
     Bytes,
     /// The base64 text of the file.
@@ -41,9 +41,9 @@ const JAVASCRIPT: [&str; 6] = ["grpc-node-js/", "node", "undici", "Deno/", "Bun/
 /// The names of servers in JavaScript: the SDK's run on Express, which says so in `X-Powered-By`.
 const JAVASCRIPT_SERVERS: [&str; 1] = ["Express"];
 
-impl Form {
+impl FileEncoding {
     /// The encoding of a client with this `User-Agent`.
-    pub fn of(user_agent: Option<&str>) -> Self {
+    pub fn of_client(user_agent: Option<&str>) -> Self {
         // A program may put its own name before that of the library: `shop/2.0 grpc-node-js/1.14.3`.
         let is_one_of = |known: &[&str]| {
             let is = |word: &str, name: &str| if name.ends_with('/') { word.starts_with(name) } else { word == name };
@@ -84,77 +84,77 @@ impl Form {
 
     /// Decodes the files of a call to their bytes. Bytes that are not base64 stay as they are.
     pub fn read_call(self, call: &mut Call) {
-        self.in_call(call, unwrap);
+        self.change_call(call, unwrap);
     }
 
     /// Decodes the files of a message in a request.
     pub(crate) fn read_message(self, message: &mut Message) {
         if self != Self::Bytes {
-            in_message(message, unwrap);
+            change_message(message, unwrap);
         }
     }
 
     /// Encodes the files of a call for the server, before the call is written.
     pub fn write_call(self, call: &mut Call) {
-        self.in_call(call, wrap);
+        self.change_call(call, wrap);
     }
 
     /// Decodes the files of an answer to their bytes. Bytes that are not base64 stay as they are.
-    pub fn read_answer(self, answer: &mut Answer) {
-        self.in_answer(answer, unwrap);
+    pub fn read_answer(self, answer: &mut WireReply) {
+        self.change_answer(answer, unwrap);
     }
 
     /// Encodes the files of an answer for the client, before the answer is written.
-    pub fn write_answer(self, answer: &mut Answer) {
-        self.in_answer(answer, wrap);
+    pub fn write_answer(self, answer: &mut WireReply) {
+        self.change_answer(answer, wrap);
     }
 
     /// Decodes the files of an event, as [`FileEncoding::read_answer`] does for an answer.
-    pub fn read_event(self, event: &mut TheirEvent) {
-        self.in_event(event, unwrap);
+    pub fn read_event(self, event: &mut WireEvent) {
+        self.change_event(event, unwrap);
     }
 
     /// Encodes the files of an event, as [`FileEncoding::write_answer`] does for an answer.
-    pub fn write_event(self, event: &mut TheirEvent) {
-        self.in_event(event, wrap);
+    pub fn write_event(self, event: &mut WireEvent) {
+        self.change_event(event, wrap);
     }
 
-    fn in_call(self, call: &mut Call, change: Change) {
+    fn change_call(self, call: &mut Call, change: FileTransform) {
         if self == Self::Bytes {
             return;
         }
         if let Call::Send(send) | Call::Stream(send) = call {
-            in_message(&mut send.message, change);
+            change_message(&mut send.message, change);
         }
     }
 
-    fn in_answer(self, answer: &mut Answer, change: Change) {
+    fn change_answer(self, answer: &mut WireReply, change: FileTransform) {
         if self == Self::Bytes {
             return;
         }
         match answer {
-            Answer::SentTask(task) | Answer::Task(task) => in_task(task, change),
-            Answer::SentMessage(message) => in_message(message, change),
-            Answer::Tasks { tasks, .. } => tasks.iter_mut().for_each(|task| in_task(task, change)),
-            Answer::Push(..) | Answer::Pushes(..) | Answer::Deleted | Answer::Card(_) => {}
+            WireReply::SentTask(task) | WireReply::Task(task) => change_task(task, change),
+            WireReply::SentMessage(message) => change_message(message, change),
+            WireReply::Tasks { tasks, .. } => tasks.iter_mut().for_each(|task| change_task(task, change)),
+            WireReply::Push(..) | WireReply::Pushes(..) | WireReply::Deleted | WireReply::Card(_) => {}
         }
     }
 
-    fn in_event(self, event: &mut TheirEvent, change: Change) {
+    fn change_event(self, event: &mut WireEvent, change: FileTransform) {
         if self == Self::Bytes {
             return;
         }
         match event {
-            Event::Task(task) => in_task(task, change),
-            Event::Message(message) => in_message(message, change),
-            Event::StatusUpdate(update) => in_status(&mut update.status, change),
-            Event::ArtifactUpdate(update) => in_parts(&mut update.artifact.parts, change),
+            Event::Task(task) => change_task(task, change),
+            Event::Message(message) => change_message(message, change),
+            Event::StatusUpdate(update) => change_status(&mut update.status, change),
+            Event::ArtifactUpdate(update) => change_parts(&mut update.artifact.parts, change),
         }
     }
 }
 
 /// Encodes the bytes of a file in place, or decodes them.
-type Change = fn(&mut Vec<u8>);
+type FileTransform = fn(&mut Vec<u8>);
 
 fn wrap(bytes: &mut Vec<u8>) {
     *bytes = encode_base64(bytes).into_bytes();
@@ -166,21 +166,21 @@ fn unwrap(bytes: &mut Vec<u8>) {
     }
 }
 
-fn in_task(task: &mut TheirTask, change: Change) {
-    in_status(&mut task.status, change);
-    task.history.iter_mut().for_each(|message| in_message(message, change));
-    task.artifacts.iter_mut().for_each(|artifact| in_parts(&mut artifact.parts, change));
+fn change_task(task: &mut WireTask, change: FileTransform) {
+    change_status(&mut task.status, change);
+    task.history.iter_mut().for_each(|message| change_message(message, change));
+    task.artifacts.iter_mut().for_each(|artifact| change_parts(&mut artifact.parts, change));
 }
 
-fn in_status(status: &mut TaskStatus, change: Change) {
-    status.message.iter_mut().for_each(|message| in_message(message, change));
+fn change_status(status: &mut TaskStatus, change: FileTransform) {
+    status.message.iter_mut().for_each(|message| change_message(message, change));
 }
 
-fn in_message(message: &mut Message, change: Change) {
-    in_parts(&mut message.parts, change);
+fn change_message(message: &mut Message, change: FileTransform) {
+    change_parts(&mut message.parts, change);
 }
 
-fn in_parts(parts: &mut [Part], change: Change) {
+fn change_parts(parts: &mut [Part], change: FileTransform) {
     for part in parts {
         if let Content::Raw(bytes) = &mut part.content {
             change(bytes);
@@ -195,32 +195,32 @@ mod tests {
     #[test]
     fn files_are_base64_text_to_every_peer_that_is_not_known_to_mean_bytes() {
         for (user_agent, expected) in [
-            ("grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::NamedBase64),
-            ("shop/2.0 grpc-python/1.85.1 grpc-c/58.0.0 (linux; chttp2)", Form::NamedBase64),
-            ("python-httpx/0.28.1", Form::NamedBase64),
-            ("grpc-go/1.76.0", Form::Base64),
-            ("Go-http-client/1.1", Form::Base64),
-            ("grpc-java-netty/1.75.0", Form::Base64),
-            ("Java-http-client/21.0.8", Form::Base64),
-            ("curl/8.14.1", Form::Base64),
-            ("nodejs-like/1", Form::Base64),
-            ("", Form::Base64),
-            ("grpc-node-js/1.14.3", Form::Bytes),
-            ("shop/2.0 grpc-node-js/1.14.3", Form::Bytes),
-            ("node", Form::Bytes),
-            ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Form::Bytes),
+            ("grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)", FileEncoding::NamedBase64),
+            ("shop/2.0 grpc-python/1.85.1 grpc-c/58.0.0 (linux; chttp2)", FileEncoding::NamedBase64),
+            ("python-httpx/0.28.1", FileEncoding::NamedBase64),
+            ("grpc-go/1.76.0", FileEncoding::Base64),
+            ("Go-http-client/1.1", FileEncoding::Base64),
+            ("grpc-java-netty/1.75.0", FileEncoding::Base64),
+            ("Java-http-client/21.0.8", FileEncoding::Base64),
+            ("curl/8.14.1", FileEncoding::Base64),
+            ("nodejs-like/1", FileEncoding::Base64),
+            ("", FileEncoding::Base64),
+            ("grpc-node-js/1.14.3", FileEncoding::Bytes),
+            ("shop/2.0 grpc-node-js/1.14.3", FileEncoding::Bytes),
+            ("node", FileEncoding::Bytes),
+            ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", FileEncoding::Bytes),
         ] {
-            assert_eq!(Form::of(Some(user_agent)), expected, "{user_agent}");
+            assert_eq!(FileEncoding::of_client(Some(user_agent)), expected, "{user_agent}");
         }
-        assert_eq!(Form::of(None), Form::Base64);
+        assert_eq!(FileEncoding::of_client(None), FileEncoding::Base64);
         for (server, expected) in [
-            (Some("uvicorn"), Form::NamedBase64),
-            (Some("hypercorn-h11"), Form::NamedBase64),
-            (Some("nginx/1.29.0"), Form::Base64),
-            (None, Form::Base64),
-            (Some("Express"), Form::Bytes),
+            (Some("uvicorn"), FileEncoding::NamedBase64),
+            (Some("hypercorn-h11"), FileEncoding::NamedBase64),
+            (Some("nginx/1.29.0"), FileEncoding::Base64),
+            (None, FileEncoding::Base64),
+            (Some("Express"), FileEncoding::Bytes),
         ] {
-            assert_eq!(Form::of_server(server), expected, "{server:?}");
+            assert_eq!(FileEncoding::of_server(server), expected, "{server:?}");
         }
     }
 
@@ -230,16 +230,16 @@ mod tests {
         part.content = Content::Raw(vec![0, 255]);
         let mut message = Message::text(sabir_proto::MessageId::parse("m").unwrap(), sabir_proto::Role::Agent, "hi");
         message.parts.push(part);
-        for form in [Form::Bytes, Form::Base64, Form::NamedBase64] {
-            let mut event = TheirEvent::Message(message.clone());
+        for form in [FileEncoding::Bytes, FileEncoding::Base64, FileEncoding::NamedBase64] {
+            let mut event = WireEvent::Message(message.clone());
             form.write_event(&mut event);
-            assert_eq!(event == TheirEvent::Message(message.clone()), form == Form::Bytes);
+            assert_eq!(event == WireEvent::Message(message.clone()), form == FileEncoding::Bytes);
             form.read_event(&mut event);
-            assert_eq!(event, TheirEvent::Message(message.clone()));
-            let mut answer = Answer::SentMessage(Box::new(message.clone()));
+            assert_eq!(event, WireEvent::Message(message.clone()));
+            let mut answer = WireReply::SentMessage(Box::new(message.clone()));
             form.write_answer(&mut answer);
             form.read_answer(&mut answer);
-            assert_eq!(answer, Answer::SentMessage(Box::new(message.clone())));
+            assert_eq!(answer, WireReply::SentMessage(Box::new(message.clone())));
         }
         let mut no_base64 = b"h?".to_vec();
         unwrap(&mut no_base64);

@@ -21,7 +21,7 @@ pub mod request;
 
 mod card;
 mod error;
-mod lost;
+mod loss_recorder;
 mod message;
 mod name;
 mod push;
@@ -30,8 +30,8 @@ mod task;
 
 pub use error::{read_status, status};
 
-pub(super) use card::{Interfaces, Shown, offered};
-pub(super) use error::shown;
-pub(super) use lost::{Lost, Numbers};
-pub(super) use name::{of_push, of_task, told_push};
-pub(super) use request::{create, no_list};
+pub(super) use card::{Interfaces, ReducedCard, true_or_unset};
+pub(super) use error::code_in_v03;
+pub(super) use loss_recorder::{LossRecorder, NumberEncoding};
+pub(super) use name::{push_name, read_push_in_reply, task_name};
+pub(super) use request::{create_push_call, list_not_supported};

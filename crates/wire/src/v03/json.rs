@@ -1,17 +1,17 @@
 //! A2A 0.3 and 0.2 as JSON-RPC: requests by method name, answers and events by `kind`.
 
-use crate::hear::{Asked, Form, Said};
-use crate::jsonrpc::{read_params, words};
-use crate::path::{Path, Wrong};
-use crate::tagged::push::Config;
-use crate::tagged::send::SendIn;
-use crate::tagged::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn};
-use crate::tagged::{Manner, Mint, Only, message, message::MessageIn};
+use crate::decoded_request::{AnswerForm, AnswerKind, DecodedCall};
+use crate::jsonrpc::{error_text, read_params};
+use crate::path::{MemberError, Path};
+use crate::tagged_json::push::TaggedPushConfig;
+use crate::tagged_json::send::SendIn;
+use crate::tagged_json::task::{self, ArtifactIn, ArtifactOut, StatusIn, StatusOut, TaskIn};
+use crate::tagged_json::{Mint, StrictObject, TaggedStyle, message, message::MessageIn};
 use crate::{Dialect, LossKind, Losses};
 use sabir_proto::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
 use sabir_proto::{
-    Answer, ArtifactUpdate, Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, Object,
-    PushConfig, PushPage, SendMessage, StatusUpdate, Subscribe, TaskRef, Tenant, TheirEvent,
+    ArtifactUpdate, Call, CancelTask, ContextId, DeletePush, Fault, GetPush, GetTask, ListPush, Object, PushConfig,
+    PushPage, SendMessage, StatusUpdate, Subscribe, TaskRef, Tenant, WireEvent, WireReply,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 const PUSHES_MAX: i32 = 100;
 
 /// Reads a request other than a send.
-pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Result<Said, Fault> {
+pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Result<DecodedCall, Fault> {
     let tenant = Tenant::none();
     let call = match method {
         "tasks/get" => {
@@ -45,7 +45,7 @@ pub(crate) fn read_call(method: &str, params: &str, losses: &mut Losses) -> Resu
             match p.push_notification_config_id {
                 Some(id) => Call::GetPush(GetPush { tenant, task_id: p.id, id }),
                 // Without an id the client wants the first one.
-                None => return Ok(Said { call: list_push(p.id, 1), form: Form::FirstPush }),
+                None => return Ok(DecodedCall { call: list_push(p.id, 1), form: AnswerForm::FirstPush }),
             }
         }
         "tasks/pushNotificationConfig/list" => list_push(read_params::<ConfigQuery>(params)?.id, PUSHES_MAX),
@@ -101,42 +101,44 @@ struct TaskConfig {
     #[serde(alias = "id")]
     task_id: TaskRef,
     #[serde(deserialize_with = "object")]
-    push_notification_config: Config,
+    push_notification_config: TaggedPushConfig,
 }
 
 impl TaskConfig {
     fn of(task: &TaskRef, config: &PushConfig) -> Self {
-        Self { task_id: task.clone(), push_notification_config: Config::write(config) }
+        Self { task_id: task.clone(), push_notification_config: TaggedPushConfig::write(config) }
     }
 }
 
 /// Writes the result of a call.
 pub(crate) fn write_answer(
-    answer: &Answer,
+    answer: &WireReply,
     dialect: Dialect,
     losses: &mut Losses,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let manner = Manner::of(dialect);
+    let style = TaggedStyle::of(dialect);
     match answer {
-        Answer::SentTask(task) | Answer::Task(task) => put(&task::write(task, manner, &Path::Root, losses), out),
-        Answer::SentMessage(message) => put(&message::write(message, manner, &Path::Root, losses), out),
-        Answer::Push(task, config) => put(&TaskConfig::of(task, config), out),
-        Answer::Pushes(task, page) => {
+        WireReply::SentTask(task) | WireReply::Task(task) => {
+            write_json(&task::write(task, style, &Path::Root, losses), out)
+        }
+        WireReply::SentMessage(message) => write_json(&message::write(message, style, &Path::Root, losses), out),
+        WireReply::Push(task, config) => write_json(&TaskConfig::of(task, config), out),
+        WireReply::Pushes(task, page) => {
             if !page.next_page_token.is_empty() {
                 losses.note(LossKind::Paging, "nextPageToken");
             }
-            put(&page.configs.iter().map(|c| TaskConfig::of(task, c)).collect::<Vec<_>>(), out);
+            write_json(&page.configs.iter().map(|c| TaskConfig::of(task, c)).collect::<Vec<_>>(), out);
         }
-        Answer::Deleted => out.extend_from_slice(b"null"),
-        Answer::Card(card) => out.extend(crate::card::write(card, crate::card::Form::of(dialect), losses)),
-        Answer::Tasks { .. } => return Err(no_lists(dialect)),
+        WireReply::Deleted => out.extend_from_slice(b"null"),
+        WireReply::Card(card) => out.extend(crate::card::write(card, crate::card::CardSchema::of(dialect), losses)),
+        WireReply::Tasks { .. } => return Err(lists_not_supported(dialect)),
     }
     Ok(())
 }
 
 /// The fault of a list of tasks, which no dialect before 1.0 has.
-pub(crate) fn no_lists(dialect: Dialect) -> Fault {
+pub(crate) fn lists_not_supported(dialect: Dialect) -> Fault {
     Fault::UnsupportedOperation(format!("{dialect} cannot list tasks; ask for them one by one, or speak 1.0"))
 }
 
@@ -163,19 +165,21 @@ struct EventOut<'a> {
 }
 
 /// Writes an event. `last`: no event follows it on this stream, which `final` says.
-pub(crate) fn write_event(event: &TheirEvent, last: bool, dialect: Dialect, losses: &mut Losses, out: &mut Vec<u8>) {
-    let (manner, root) = (Manner::of(dialect), Path::Root);
+pub(crate) fn write_event(event: &WireEvent, last: bool, dialect: Dialect, losses: &mut Losses, out: &mut Vec<u8>) {
+    let (style, root) = (TaggedStyle::of(dialect), Path::Root);
     match event {
-        TheirEvent::Task(task) => put(&task::write(task, manner, &root.member("task"), losses), out),
-        TheirEvent::Message(message) => put(&message::write(message, manner, &root.member("message"), losses), out),
-        TheirEvent::StatusUpdate(update) => {
+        WireEvent::Task(task) => write_json(&task::write(task, style, &root.member("task"), losses), out),
+        WireEvent::Message(message) => {
+            write_json(&message::write(message, style, &root.member("message"), losses), out)
+        }
+        WireEvent::StatusUpdate(update) => {
             let path = root.member("statusUpdate");
-            put(
+            write_json(
                 &EventOut {
                     kind: "status-update",
                     task_id: &update.task_id,
                     context_id: update.context_id.as_ref(),
-                    status: Some(task::write_status(&update.status, manner, &path.member("status"), losses)),
+                    status: Some(task::write_status(&update.status, style, &path.member("status"), losses)),
                     artifact: None,
                     append: false,
                     last_chunk: false,
@@ -185,16 +189,16 @@ pub(crate) fn write_event(event: &TheirEvent, last: bool, dialect: Dialect, loss
                 out,
             );
         }
-        TheirEvent::ArtifactUpdate(update) => {
+        WireEvent::ArtifactUpdate(update) => {
             let path = root.member("artifactUpdate");
             let path = path.member("artifact");
-            put(
+            write_json(
                 &EventOut {
                     kind: "artifact-update",
                     task_id: &update.task_id,
                     context_id: update.context_id.as_ref(),
                     status: None,
-                    artifact: Some(task::write_artifact(&update.artifact, 0, manner, &path, losses)),
+                    artifact: Some(task::write_artifact(&update.artifact, 0, style, &path, losses)),
                     append: update.append,
                     last_chunk: update.last_chunk,
                     last: None,
@@ -208,20 +212,20 @@ pub(crate) fn write_event(event: &TheirEvent, last: bool, dialect: Dialect, loss
 
 /// Writes a request: the method and its parameters.
 pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static str, String), Fault> {
-    let manner = Manner::of(Dialect::V03);
+    let style = TaggedStyle::of(Dialect::V03);
     if call.tenant() != &Tenant::none() {
         losses.note(LossKind::Tenant, "tenant");
     }
     Ok(match call {
-        Call::Send(request) => ("message/send", send_params(request, manner, losses)),
-        Call::Stream(request) => ("message/stream", send_params(request, manner, losses)),
-        Call::Get(c) => ("tasks/get", query(&c.id, c.history_length, None, None)),
-        Call::Cancel(c) => ("tasks/cancel", query(&c.id, None, c.metadata.as_ref(), None)),
-        Call::Subscribe(c) => ("tasks/resubscribe", query(&c.id, None, None, None)),
+        Call::Send(request) => ("message/send", send_params(request, style, losses)),
+        Call::Stream(request) => ("message/stream", send_params(request, style, losses)),
+        Call::Get(c) => ("tasks/get", task_query(&c.id, c.history_length, None, None)),
+        Call::Cancel(c) => ("tasks/cancel", task_query(&c.id, None, c.metadata.as_ref(), None)),
+        Call::Subscribe(c) => ("tasks/resubscribe", task_query(&c.id, None, None, None)),
         Call::CreatePush { task, config, .. } => {
             ("tasks/pushNotificationConfig/set", text(&TaskConfig::of(task, config)))
         }
-        Call::GetPush(c) => ("tasks/pushNotificationConfig/get", query(&c.task_id, None, None, Some(&c.id))),
+        Call::GetPush(c) => ("tasks/pushNotificationConfig/get", task_query(&c.task_id, None, None, Some(&c.id))),
         Call::ListPush(c) => {
             // A list has no pages here and returns all configurations at once.
             if c.page_size.is_some_and(|size| size != PUSHES_MAX) {
@@ -230,15 +234,15 @@ pub(crate) fn write_call(call: &Call, losses: &mut Losses) -> Result<(&'static s
             if !c.page_token.is_empty() {
                 losses.note(LossKind::Paging, "pageToken");
             }
-            ("tasks/pushNotificationConfig/list", query(&c.task_id, None, None, None))
+            ("tasks/pushNotificationConfig/list", task_query(&c.task_id, None, None, None))
         }
-        Call::DeletePush(c) => ("tasks/pushNotificationConfig/delete", query(&c.task_id, None, None, Some(&c.id))),
+        Call::DeletePush(c) => ("tasks/pushNotificationConfig/delete", task_query(&c.task_id, None, None, Some(&c.id))),
         Call::ExtendedCard { .. } => ("agent/getAuthenticatedExtendedCard", "{}".into()),
-        Call::List(_) => return Err(no_lists(Dialect::V03)),
+        Call::List(_) => return Err(lists_not_supported(Dialect::V03)),
     })
 }
 
-fn send_params(request: &SendMessage, manner: Manner, losses: &mut Losses) -> String {
+fn send_params(request: &SendMessage, style: TaggedStyle, losses: &mut Losses) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Params<'a> {
@@ -256,22 +260,22 @@ fn send_params(request: &SendMessage, manner: Manner, losses: &mut Losses) -> St
         #[serde(skip_serializing_if = "Option::is_none")]
         history_length: Option<i32>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        push_notification_config: Option<Config>,
+        push_notification_config: Option<TaggedPushConfig>,
     }
     let given = &request.configuration;
     text(&Params {
-        message: message::write(&request.message, manner, &Path::Root.member("message"), losses),
+        message: message::write(&request.message, style, &Path::Root.member("message"), losses),
         configuration: Configuration {
             accepted_output_modes: &given.accepted_output_modes,
             blocking: !given.return_immediately,
             history_length: given.history_length,
-            push_notification_config: given.task_push_notification_config.as_ref().map(Config::write),
+            push_notification_config: given.task_push_notification_config.as_ref().map(TaggedPushConfig::write),
         },
         metadata: request.metadata.as_ref(),
     })
 }
 
-pub(crate) fn query(
+pub(crate) fn task_query(
     id: &TaskRef,
     history_length: Option<i32>,
     metadata: Option<&Object>,
@@ -293,46 +297,46 @@ pub(crate) fn query(
 
 /// Reads an answer of a server.
 pub(crate) fn read_answer(
-    asked: Asked,
+    asked: AnswerKind,
     result: &RawValue,
     mint: Mint<'_>,
     losses: &mut Losses,
-) -> Result<Answer, Fault> {
+) -> Result<WireReply, Fault> {
     Ok(match asked {
-        Asked::Send => match read_event(result, mint, losses)? {
-            TheirEvent::Task(task) => Answer::SentTask(Box::new(task)),
-            TheirEvent::Message(message) => Answer::SentMessage(Box::new(message)),
-            TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_) => {
+        AnswerKind::Send => match read_event(result, mint, losses)? {
+            WireEvent::Task(task) => WireReply::SentTask(Box::new(task)),
+            WireEvent::Message(message) => WireReply::SentMessage(Box::new(message)),
+            WireEvent::StatusUpdate(_) | WireEvent::ArtifactUpdate(_) => {
                 return Err(Fault::InvalidAgentResponse("a send was answered by an event of a stream".into()));
             }
         },
-        Asked::Task => match read_event(result, mint, losses)? {
-            TheirEvent::Task(task) => Answer::Task(Box::new(task)),
+        AnswerKind::Task => match read_event(result, mint, losses)? {
+            WireEvent::Task(task) => WireReply::Task(Box::new(task)),
             _ => return Err(Fault::InvalidAgentResponse("expected a task".into())),
         },
-        Asked::Push => {
+        AnswerKind::Push => {
             let found: TaskConfig = reply(result)?;
-            Answer::Push(found.task_id, found.push_notification_config.read(&Path::Root, losses))
+            WireReply::Push(found.task_id, found.push_notification_config.read(&Path::Root, losses))
         }
-        Asked::Pushes => {
-            let found: Vec<Only<TaskConfig>> = parse(result)?;
+        AnswerKind::Pushes => {
+            let found: Vec<StrictObject<TaskConfig>> = parse(result)?;
             let task = found.first().map_or_else(|| TaskRef::Alias("".into()), |c| c.0.task_id.clone());
             let configs = found.into_iter().map(|c| c.0.push_notification_config.read(&Path::Root, losses)).collect();
-            Answer::Pushes(task, PushPage { configs, next_page_token: String::new() })
+            WireReply::Pushes(task, PushPage { configs, next_page_token: String::new() })
         }
-        Asked::Deletion => Answer::Deleted,
-        Asked::Card => {
+        AnswerKind::Deletion => WireReply::Deleted,
+        AnswerKind::Card => {
             let read = crate::card::read(result.get().as_bytes())?;
-            Answer::Card(Box::new(read.card))
+            WireReply::Card(Box::new(read.card))
         }
-        Asked::Tasks => return Err(no_lists(Dialect::V03)),
+        AnswerKind::Tasks => return Err(lists_not_supported(Dialect::V03)),
     })
 }
 
 /// A status or artifact update of a stream, as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnyIn {
+struct UpdateIn {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default, deserialize_with = "empty_none")]
@@ -366,7 +370,7 @@ struct KindIn {
 
 /// Reads an event of a stream, or the result of a send. `kind` tells them apart; if a server leaves it out, the other
 /// members do.
-pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Fault> {
+pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses) -> Result<WireEvent, Fault> {
     let seen: KindIn = reply(result)?;
     let kind = seen.kind.as_deref().unwrap_or(match (&seen.status, &seen.artifact, &seen.task_id) {
         (_, Some(_), _) => "artifact-update",
@@ -378,10 +382,10 @@ pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses)
     let event = match kind {
         "task" => {
             let task: TaskIn = reply(result)?;
-            TheirEvent::Task(task.read(&root, mint, losses).map_err(Wrong::in_reply)?)
+            WireEvent::Task(task.read(&root, mint, losses).map_err(MemberError::in_reply)?)
         }
-        "message" => TheirEvent::Message(reply::<MessageIn>(result)?.into_message(mint)),
-        "status-update" | "artifact-update" => update(reply(result)?, mint, losses).map_err(Wrong::in_reply)?,
+        "message" => WireEvent::Message(reply::<MessageIn>(result)?.into_message(mint)),
+        "status-update" | "artifact-update" => update(reply(result)?, mint, losses).map_err(MemberError::in_reply)?,
         other => {
             let shown: String = other.chars().take(32).collect();
             return Err(Fault::InvalidAgentResponse(format!("unknown kind {shown:?}")));
@@ -390,7 +394,7 @@ pub(crate) fn read_event(result: &RawValue, mint: Mint<'_>, losses: &mut Losses)
     Ok(event)
 }
 
-fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent, Wrong> {
+fn update(read: UpdateIn, mint: Mint<'_>, losses: &mut Losses) -> Result<WireEvent, MemberError> {
     let root = Path::Root;
     let task_id = root.member("taskId").required(read.task_id)?;
     let (context_id, metadata) = (read.context_id, read.metadata);
@@ -398,7 +402,7 @@ fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent
         let path = root.member("artifact");
         let chunk = path.required(read.artifact)?.read(0, &path)?;
         let (append, last_chunk) = (read.append, read.last_chunk);
-        return Ok(TheirEvent::ArtifactUpdate(ArtifactUpdate {
+        return Ok(WireEvent::ArtifactUpdate(ArtifactUpdate {
             task_id,
             context_id,
             artifact: chunk.artifact,
@@ -409,7 +413,7 @@ fn update(read: AnyIn, mint: Mint<'_>, losses: &mut Losses) -> Result<TheirEvent
     }
     let path = root.member("status");
     let status = path.required(read.status)?.read(&path, mint, losses)?;
-    Ok(TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
+    Ok(WireEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }))
 }
 
 /// Reads an object that a server sent; an error in it is the server's fault.
@@ -421,10 +425,10 @@ pub(crate) fn reply<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Result<T, Fault> {
-    serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(words(&e)))
+    serde_json::from_str(result.get()).map_err(|e| Fault::InvalidAgentResponse(error_text(&e)))
 }
 
-pub(crate) fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+pub(crate) fn write_json<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("our types serialise");
 }
 

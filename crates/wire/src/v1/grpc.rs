@@ -22,9 +22,9 @@ pub mod request;
 
 mod card;
 mod error;
-mod mend;
 mod message;
 mod push;
+mod repair;
 mod security;
 mod task;
 pub(crate) mod value;

@@ -9,16 +9,16 @@
 //! A colon separates the verb from the last segment (`/tasks/{id}:cancel`), so the path is split at the *last* colon,
 //! and ids are percent-decoded after that. Every path may have one segment before it: the tenant.
 
+mod client_codec;
 mod error;
-mod peer;
 
+pub use client_codec::{read_answer, read_event, write_call};
 pub use error::{read_error, write_error, write_error_as};
-pub use peer::{read_answer, read_event, write_call};
 
-pub(crate) use error::{TEXT_BYTES_MAX, Told, read_refusal, read_stream_error};
+pub(crate) use error::{PeerError, TEXT_BYTES_MAX, read_refusal, read_stream_error};
 
 use crate::jsonrpc::read_params;
-use crate::url::{Query, decode};
+use crate::url::{QueryParameters, decode};
 use crate::v1::json::TaskPushConfig;
 use ::http::Method;
 use sabir_proto::{
@@ -29,9 +29,9 @@ use serde::Deserialize;
 
 /// The result of routing a path of this binding.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Routed<'a> {
+pub enum RouteMatch<'a> {
     /// An operation, with the tenant if the path names one.
-    Operation(Route<'a>, Option<&'a str>),
+    Operation(PathOperation<'a>, Option<&'a str>),
     /// A path of this binding with another method; these methods would be right.
     WrongMethod(&'static str),
     /// Not a path of this binding.
@@ -41,7 +41,7 @@ pub enum Routed<'a> {
 /// An operation as the path names it; ids are still percent-encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named like the operations")]
-pub enum Route<'a> {
+pub enum PathOperation<'a> {
     Send,
     Stream,
     List,
@@ -56,87 +56,87 @@ pub enum Route<'a> {
 }
 
 /// Finds the operation of a path below the agent's own prefix. One trailing slash is ignored.
-pub fn route<'a>(method: &Method, path: &'a str) -> Routed<'a> {
+pub fn route<'a>(method: &Method, path: &'a str) -> RouteMatch<'a> {
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
     let segments: Vec<&str> = trimmed.splitn(6, '/').collect();
-    match plain(method, &segments) {
-        Routed::Unknown => match segments.split_first() {
-            Some((tenant, rest)) if !rest.is_empty() => match plain(method, rest) {
-                Routed::Operation(route, _) => Routed::Operation(route, Some(tenant)),
+    match route_without_tenant(method, &segments) {
+        RouteMatch::Unknown => match segments.split_first() {
+            Some((tenant, rest)) if !rest.is_empty() => match route_without_tenant(method, rest) {
+                RouteMatch::Operation(route, _) => RouteMatch::Operation(route, Some(tenant)),
                 other => other,
             },
-            _ => Routed::Unknown,
+            _ => RouteMatch::Unknown,
         },
         found => found,
     }
 }
 
 /// Finds the operation of a path without a tenant.
-pub(crate) fn plain<'a>(method: &Method, segments: &[&'a str]) -> Routed<'a> {
+pub(crate) fn route_without_tenant<'a>(method: &Method, segments: &[&'a str]) -> RouteMatch<'a> {
     let (get, post, delete) = (method == Method::GET, method == Method::POST, method == Method::DELETE);
-    let when = |allowed: bool, route: Route<'a>, methods: &'static str| {
-        if allowed { Routed::Operation(route, None) } else { Routed::WrongMethod(methods) }
+    let when = |allowed: bool, route: PathOperation<'a>, methods: &'static str| {
+        if allowed { RouteMatch::Operation(route, None) } else { RouteMatch::WrongMethod(methods) }
     };
     match *segments {
-        ["message:send"] => when(post, Route::Send, "POST"),
-        ["message:stream"] => when(post, Route::Stream, "POST"),
-        ["extendedAgentCard"] => when(get, Route::ExtendedCard, "GET"),
-        ["tasks"] => when(get, Route::List, "GET"),
+        ["message:send"] => when(post, PathOperation::Send, "POST"),
+        ["message:stream"] => when(post, PathOperation::Stream, "POST"),
+        ["extendedAgentCard"] => when(get, PathOperation::ExtendedCard, "GET"),
+        ["tasks"] => when(get, PathOperation::List, "GET"),
         ["tasks", id] if !id.is_empty() => match id.rsplit_once(':') {
-            Some((id, "cancel")) => when(post, Route::Cancel(id), "POST"),
+            Some((id, "cancel")) => when(post, PathOperation::Cancel(id), "POST"),
             // The proto says GET, the prose POST; SDKs use both.
-            Some((id, "subscribe")) => when(get || post, Route::Subscribe(id), "GET, POST"),
-            _ => when(get, Route::Get(id), "GET"),
+            Some((id, "subscribe")) => when(get || post, PathOperation::Subscribe(id), "GET, POST"),
+            _ => when(get, PathOperation::Get(id), "GET"),
         },
-        ["tasks", id, "pushNotificationConfigs"] if post => Routed::Operation(Route::CreatePush(id), None),
-        ["tasks", id, "pushNotificationConfigs"] => when(get, Route::ListPush(id), "GET, POST"),
+        ["tasks", id, "pushNotificationConfigs"] if post => RouteMatch::Operation(PathOperation::CreatePush(id), None),
+        ["tasks", id, "pushNotificationConfigs"] => when(get, PathOperation::ListPush(id), "GET, POST"),
         ["tasks", task, "pushNotificationConfigs", id] if delete => {
-            Routed::Operation(Route::DeletePush(task, id), None)
+            RouteMatch::Operation(PathOperation::DeletePush(task, id), None)
         }
-        ["tasks", task, "pushNotificationConfigs", id] => when(get, Route::GetPush(task, id), "GET, DELETE"),
-        _ => Routed::Unknown,
+        ["tasks", task, "pushNotificationConfigs", id] => when(get, PathOperation::GetPush(task, id), "GET, DELETE"),
+        _ => RouteMatch::Unknown,
     }
 }
 
 /// Reads the call of a route.
-pub fn read_call(route: Route<'_>, tenant: Option<&str>, query: &str, body: &[u8]) -> Result<Call, Fault> {
-    let query = Query::read(query)?;
+pub fn read_call(route: PathOperation<'_>, tenant: Option<&str>, query: &str, body: &[u8]) -> Result<Call, Fault> {
+    let query = QueryParameters::read(query)?;
     let mut call = match route {
-        Route::Send => Call::Send(read_body(body)?),
-        Route::Stream => Call::Stream(read_body(body)?),
-        Route::List => Call::List(list(&query)?),
-        Route::Get(id) => Call::Get(GetTask {
+        PathOperation::Send => Call::Send(read_body(body)?),
+        PathOperation::Stream => Call::Stream(read_body(body)?),
+        PathOperation::List => Call::List(list(&query)?),
+        PathOperation::Get(id) => Call::Get(GetTask {
             tenant: tenant_of(&query)?,
             id: task(id)?,
             history_length: query.number(&["historyLength"])?,
         }),
-        Route::Cancel(id) => {
+        PathOperation::Cancel(id) => {
             let body: CancelBody = read_optional(body)?;
             Call::Cancel(CancelTask { tenant: body.tenant.unwrap_or_default(), id: task(id)?, metadata: body.metadata })
         }
-        Route::Subscribe(id) => Call::Subscribe(Subscribe { tenant: tenant_of(&query)?, id: task(id)? }),
-        Route::CreatePush(id) => {
+        PathOperation::Subscribe(id) => Call::Subscribe(Subscribe { tenant: tenant_of(&query)?, id: task(id)? }),
+        PathOperation::CreatePush(id) => {
             let mut config: TaskPushConfig = read_body(body)?;
             // The path names the task (the body may repeat it).
             config.task_id = decode(id)?.into_owned();
             config.try_into()?
         }
-        Route::ListPush(id) => Call::ListPush(ListPush {
+        PathOperation::ListPush(id) => Call::ListPush(ListPush {
             tenant: tenant_of(&query)?,
             task_id: task(id)?,
             page_size: query.number(&["pageSize"])?,
             page_token: query.text(&["pageToken"])?.unwrap_or_default(),
         }),
-        Route::GetPush(id, config) => {
+        PathOperation::GetPush(id, config) => {
             Call::GetPush(GetPush { tenant: tenant_of(&query)?, task_id: task(id)?, id: decode(config)?.into_owned() })
         }
-        Route::DeletePush(id, config) => Call::DeletePush(DeletePush {
+        PathOperation::DeletePush(id, config) => Call::DeletePush(DeletePush {
             tenant: tenant_of(&query)?,
             task_id: task(id)?,
             id: decode(config)?.into_owned(),
         }),
-        Route::ExtendedCard => Call::ExtendedCard { tenant: tenant_of(&query)? },
+        PathOperation::ExtendedCard => Call::ExtendedCard { tenant: tenant_of(&query)? },
     };
     if let Some(tenant) = tenant {
         let tenant = Tenant::parse(&decode(tenant)?).map_err(|e| Fault::invalid("tenant", e.to_string()))?;
@@ -173,7 +173,7 @@ fn read_body<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Fault> {
     read_params(text)
 }
 
-fn list(query: &Query<'_>) -> Result<ListTasks, Fault> {
+fn list(query: &QueryParameters<'_>) -> Result<ListTasks, Fault> {
     let context_id = match query.text(&["contextId"])?.filter(|t| !t.is_empty()) {
         Some(text) => Some(ContextId::parse(&text).map_err(|e| Fault::invalid("contextId", e.to_string()))?),
         None => None,
@@ -214,7 +214,7 @@ fn task(encoded: &str) -> Result<TaskRef, Fault> {
     TaskRef::parse(&decode(encoded)?).map_err(|e| Fault::invalid("id", e.to_string()))
 }
 
-fn tenant_of(query: &Query<'_>) -> Result<Tenant, Fault> {
+fn tenant_of(query: &QueryParameters<'_>) -> Result<Tenant, Fault> {
     Tenant::parse(&query.text(&["tenant"])?.unwrap_or_default()).map_err(|e| Fault::invalid("tenant", e.to_string()))
 }
 
@@ -223,13 +223,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(method: &str, path: &str, expected: &Routed<'_>) {
+    fn check(method: &str, path: &str, expected: &RouteMatch<'_>) {
         assert_eq!(route(&method.parse().unwrap(), path), *expected, "{method} {path}");
     }
 
     #[test]
     fn every_path_of_the_binding_is_found() {
-        use Route::{
+        use PathOperation::{
             Cancel, CreatePush, DeletePush, ExtendedCard, Get, GetPush, List, ListPush, Send, Stream, Subscribe,
         };
         for (method, path, expected) in [
@@ -248,19 +248,19 @@ mod tests {
             ("DELETE", "/tasks/7/pushNotificationConfigs/c", DeletePush("7", "c")),
             ("GET", "/extendedAgentCard", ExtendedCard),
         ] {
-            check(method, path, &Routed::Operation(expected, None));
-            check(method, &format!("/acme{path}"), &Routed::Operation(expected, Some("acme")));
+            check(method, path, &RouteMatch::Operation(expected, None));
+            check(method, &format!("/acme{path}"), &RouteMatch::Operation(expected, Some("acme")));
         }
-        check("GET", "/message:send", &Routed::WrongMethod("POST"));
-        check("DELETE", "/tasks/7", &Routed::WrongMethod("GET"));
+        check("GET", "/message:send", &RouteMatch::WrongMethod("POST"));
+        check("DELETE", "/tasks/7", &RouteMatch::WrongMethod("GET"));
         for unknown in ["/", "/nothing", "/tasks/7/other", "/a/b/tasks", "/tasks/7/pushNotificationConfigs/c/d"] {
-            check("GET", unknown, &Routed::Unknown);
+            check("GET", unknown, &RouteMatch::Unknown);
         }
     }
 
     #[test]
     fn queries_are_decoded_and_checked() {
-        let read = |query| read_call(Route::List, None, query, b"");
+        let read = |query| read_call(PathOperation::List, None, query, b"");
         let Ok(Call::List(list)) =
             read("contextId=a%20b&status=TASK_STATE_WORKING&pageSize=5&includeArtifacts=true&x=1")
         else {
@@ -290,15 +290,15 @@ mod tests {
     #[test]
     fn a_tenant_in_path_and_body_must_agree() {
         let body = br#"{"tenant":"a","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}"#;
-        assert!(read_call(Route::Send, Some("a"), "", body).is_ok());
-        assert!(read_call(Route::Send, Some("b"), "", body).is_err());
+        assert!(read_call(PathOperation::Send, Some("a"), "", body).is_ok());
+        assert!(read_call(PathOperation::Send, Some("b"), "", body).is_err());
     }
 
     #[test]
     fn a_cancel_needs_no_body() {
         for body in [&b""[..], b"null", b" ", b"{}", br#"{"metadata":{"why":"late"}}"#] {
-            assert!(read_call(Route::Cancel("7"), None, "", body).is_ok());
+            assert!(read_call(PathOperation::Cancel("7"), None, "", body).is_ok());
         }
-        assert!(read_call(Route::Cancel("7"), None, "", b"{").is_err());
+        assert!(read_call(PathOperation::Cancel("7"), None, "", b"{").is_err());
     }
 }

@@ -1,16 +1,16 @@
 //! A2A 1.0 in JSON, shared by JSON-RPC and HTTP+JSON: requests by method name, replies and events as bytes.
 
-use crate::hear::Asked;
-use crate::jsonrpc::Envelope;
+use crate::decoded_request::AnswerKind;
+use crate::jsonrpc::JsonRpcEnvelope;
 use crate::path::Path;
-use crate::v1::mend;
+use crate::v1::repair;
 use crate::v03::json::{reply, text};
 use crate::{LossKind, Losses, card};
 use sabir_proto::lenient::{empty_none, null_default};
 use sabir_proto::{
-    AgentCard, Answer, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Json, Message,
-    PushConfig, PushPage, Reply, Sent, StatusUpdate, TaskPage, TaskRef, TaskState, TaskStatus, Tenant, TheirEvent,
-    TheirTask,
+    AgentCard, ArtifactUpdate, Authentication, Call, ContextId, Fault, FrozenEvent, FrozenTask, Json, Message,
+    PushConfig, PushPage, Reply, SendReply, StatusUpdate, TaskPage, TaskRef, TaskState, TaskStatus, Tenant, WireEvent,
+    WireReply, WireTask,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Reads the call of an envelope.
-pub fn read_call(envelope: &Envelope<'_>) -> Result<Call, Fault> {
+pub fn read_call(envelope: &JsonRpcEnvelope<'_>) -> Result<Call, Fault> {
     Ok(match &*envelope.method {
         "SendMessage" => Call::Send(envelope.params()?),
         "SendStreamingMessage" => Call::Stream(envelope.params()?),
@@ -30,13 +30,13 @@ pub fn read_call(envelope: &Envelope<'_>) -> Result<Call, Fault> {
         "GetTaskPushNotificationConfig" => Call::GetPush(envelope.params()?),
         "ListTaskPushNotificationConfigs" => Call::ListPush(envelope.params()?),
         "DeleteTaskPushNotificationConfig" => Call::DeletePush(envelope.params()?),
-        "GetExtendedAgentCard" => Call::ExtendedCard { tenant: envelope.params::<OnlyTenant>()?.tenant },
+        "GetExtendedAgentCard" => Call::ExtendedCard { tenant: envelope.params::<TenantParams>()?.tenant },
         unknown => return Err(Fault::MethodNotFound(unknown.chars().take(64).collect())),
     })
 }
 
 #[derive(Serialize, Deserialize)]
-struct OnlyTenant {
+struct TenantParams {
     #[serde(default, skip_serializing_if = "Tenant::is_none")]
     tenant: Tenant,
 }
@@ -52,19 +52,19 @@ pub fn write_call(call: &Call) -> (&'static str, String) {
         Call::CreatePush { tenant, task, config } => {
             #[derive(Serialize)]
             #[serde(rename_all = "camelCase")]
-            struct Params<'a> {
+            struct CreatePushParams<'a> {
                 #[serde(skip_serializing_if = "Tenant::is_none")]
                 tenant: &'a Tenant,
                 task_id: &'a TaskRef,
                 #[serde(flatten)]
                 config: &'a PushConfig,
             }
-            text(&Params { tenant, task_id: task, config })
+            text(&CreatePushParams { tenant, task_id: task, config })
         }
         Call::GetPush(call) => text(call),
         Call::ListPush(call) => text(call),
         Call::DeletePush(call) => text(call),
-        Call::ExtendedCard { tenant } => text(&OnlyTenant { tenant: tenant.clone() }),
+        Call::ExtendedCard { tenant } => text(&TenantParams { tenant: tenant.clone() }),
     };
     (call.operation(), params)
 }
@@ -73,9 +73,9 @@ pub fn write_call(call: &Call) -> (&'static str, String) {
 /// ignored, and `null` counts as absent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnyIn {
+struct StreamResponseIn {
     #[serde(default)]
-    task: Option<TheirTask>,
+    task: Option<WireTask>,
     #[serde(default)]
     message: Option<Message>,
     #[serde(default, alias = "status_update")]
@@ -85,13 +85,13 @@ struct AnyIn {
 }
 
 /// Reads one event of a stream.
-pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
-    let read: AnyIn = theirs(result, mend::event)?;
+pub fn read_event(result: &RawValue) -> Result<WireEvent, Fault> {
+    let read: StreamResponseIn = read_or_repair(result, repair::event)?;
     match (read.task, read.message, read.status_update, read.artifact_update) {
-        (Some(task), None, None, None) => Ok(TheirEvent::Task(task)),
-        (None, Some(message), None, None) => Ok(TheirEvent::Message(message)),
-        (None, None, Some(update), None) => Ok(TheirEvent::StatusUpdate(update)),
-        (None, None, None, Some(update)) => Ok(TheirEvent::ArtifactUpdate(update)),
+        (Some(task), None, None, None) => Ok(WireEvent::Task(task)),
+        (None, Some(message), None, None) => Ok(WireEvent::Message(message)),
+        (None, None, Some(update), None) => Ok(WireEvent::StatusUpdate(update)),
+        (None, None, None, Some(update)) => Ok(WireEvent::ArtifactUpdate(update)),
         _ => Err(Fault::InvalidAgentResponse(
             "has exactly one of task, message, statusUpdate, artifactUpdate; this one has none or several".into(),
         )),
@@ -99,18 +99,21 @@ pub fn read_event(result: &RawValue) -> Result<TheirEvent, Fault> {
 }
 
 /// Reads what a server sent; if that fails, repairs it and reads it again.
-fn theirs<T: for<'de> Deserialize<'de>>(result: &RawValue, mend: fn(&RawValue) -> Box<RawValue>) -> Result<T, Fault> {
+fn read_or_repair<T: for<'de> Deserialize<'de>>(
+    result: &RawValue,
+    mend: fn(&RawValue) -> Box<RawValue>,
+) -> Result<T, Fault> {
     // JSON that does not parse, or names a member twice, is not repaired.
     reply(result).or_else(|fault| if Json::parse(result.get()).is_ok() { reply(&mend(result)) } else { Err(fault) })
 }
 
 /// Reads an answer of a server.
-pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
+pub fn read_answer(asked: AnswerKind, result: &RawValue) -> Result<WireReply, Fault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PageIn {
         #[serde(default, deserialize_with = "null_default")]
-        tasks: Vec<TheirTask>,
+        tasks: Vec<WireTask>,
         #[serde(default, alias = "next_page_token", deserialize_with = "null_default")]
         next_page_token: String,
         #[serde(default, alias = "page_size")]
@@ -135,35 +138,35 @@ pub fn read_answer(asked: Asked, result: &RawValue) -> Result<Answer, Fault> {
         next_page_token: String,
     }
     // An empty list does not name its task, and some servers never do; the caller knows the task from its request.
-    let or_nobodys = |task: Option<TaskRef>| task.unwrap_or_else(|| TaskRef::Alias("".into()));
+    let or_empty = |task: Option<TaskRef>| task.unwrap_or_else(|| TaskRef::Alias("".into()));
     Ok(match asked {
-        Asked::Send => match read_event(result)? {
-            TheirEvent::Task(task) => Answer::SentTask(Box::new(task)),
-            TheirEvent::Message(message) => Answer::SentMessage(Box::new(message)),
-            TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_) => {
+        AnswerKind::Send => match read_event(result)? {
+            WireEvent::Task(task) => WireReply::SentTask(Box::new(task)),
+            WireEvent::Message(message) => WireReply::SentMessage(Box::new(message)),
+            WireEvent::StatusUpdate(_) | WireEvent::ArtifactUpdate(_) => {
                 return Err(Fault::InvalidAgentResponse("a send was answered by an event of a stream".into()));
             }
         },
-        Asked::Task => Answer::Task(Box::new(theirs(result, mend::task)?)),
-        Asked::Tasks => {
-            let PageIn { tasks, next_page_token, page_size, total_size } = theirs(result, mend::page)?;
+        AnswerKind::Task => WireReply::Task(Box::new(read_or_repair(result, repair::task)?)),
+        AnswerKind::Tasks => {
+            let PageIn { tasks, next_page_token, page_size, total_size } = read_or_repair(result, repair::page)?;
             // Some servers send -1 for a total that they do not know.
             let count = |number: Option<Number>| number.and_then(|n| n.as_u64()).unwrap_or_default();
             let page_size = u32::try_from(count(page_size)).unwrap_or(u32::MAX);
-            Answer::Tasks { tasks, next_page_token, page_size, total_size: count(total_size) }
+            WireReply::Tasks { tasks, next_page_token, page_size, total_size: count(total_size) }
         }
-        Asked::Push => {
+        AnswerKind::Push => {
             let PushIn { task_id, config } = reply(result)?;
-            Answer::Push(or_nobodys(task_id), config)
+            WireReply::Push(or_empty(task_id), config)
         }
-        Asked::Pushes => {
+        AnswerKind::Pushes => {
             let PushesIn { configs, next_page_token } = reply(result)?;
-            let task = or_nobodys(configs.first().and_then(|c| c.task_id.clone()));
+            let task = or_empty(configs.first().and_then(|c| c.task_id.clone()));
             let configs = configs.into_iter().map(|c| c.config).collect();
-            Answer::Pushes(task, PushPage { configs, next_page_token })
+            WireReply::Pushes(task, PushPage { configs, next_page_token })
         }
-        Asked::Deletion => Answer::Deleted,
-        Asked::Card => Answer::Card(Box::new(reply(result).or_else(|_| {
+        AnswerKind::Deletion => WireReply::Deleted,
+        AnswerKind::Card => WireReply::Card(Box::new(reply(result).or_else(|_| {
             // The reader of foreign cards accepts more, and its error says better what is wrong.
             card::read(result.get().as_bytes()).map(|read| read.card)
         })?)),
@@ -206,13 +209,13 @@ impl TryFrom<TaskPushConfig> for Call {
 /// Writes the value of a reply. A stream has none; its events are written one by one.
 pub fn write_reply<S>(reply: &Reply<S>, out: &mut Vec<u8>) {
     match reply {
-        Reply::Sent(Sent::Task(task, view)) => {
+        Reply::Sent(SendReply::Task(task, view)) => {
             out.extend_from_slice(b"{\"task\":");
-            shown(task).write(*view, out);
+            without_transferred(task).write(*view, out);
             out.push(b'}');
         }
-        Reply::Sent(Sent::Message(message)) => write_message(message, out),
-        Reply::Task(task, view) => shown(task).write(*view, out),
+        Reply::Sent(SendReply::Message(message)) => write_message(message, out),
+        Reply::Task(task, view) => without_transferred(task).write(*view, out),
         Reply::Tasks(page) => write_page(page, out),
         Reply::Push(task, config) => write_push(&(*task).into(), config, out),
         Reply::Pushes(task, page) => write_pushes(&(*task).into(), page, out),
@@ -222,32 +225,32 @@ pub fn write_reply<S>(reply: &Reply<S>, out: &mut Vec<u8>) {
 }
 
 /// Writes an answer in full: for a value that is not from our log, such as another server's.
-pub fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
+pub fn write_answer(answer: &WireReply, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     enum Sent<'a> {
-        Task(&'a TheirTask),
+        Task(&'a WireTask),
         Message(&'a Message),
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
-        tasks: &'a [TheirTask],
+        tasks: &'a [WireTask],
         next_page_token: &'a str,
         page_size: u32,
         total_size: u64,
     }
     match answer {
-        Answer::SentTask(task) => write(&Sent::Task(task), out),
-        Answer::SentMessage(message) => write(&Sent::Message(message), out),
-        Answer::Task(task) => write(task, out),
-        Answer::Tasks { tasks, next_page_token, page_size, total_size } => {
+        WireReply::SentTask(task) => write(&Sent::Task(task), out),
+        WireReply::SentMessage(message) => write(&Sent::Message(message), out),
+        WireReply::Task(task) => write(task, out),
+        WireReply::Tasks { tasks, next_page_token, page_size, total_size } => {
             write(&Page { tasks, next_page_token, page_size: *page_size, total_size: *total_size }, out);
         }
-        Answer::Push(task, config) => write_push(task, config, out),
-        Answer::Pushes(task, page) => write_pushes(task, page, out),
-        Answer::Deleted => out.extend_from_slice(b"{}"),
-        Answer::Card(card) => write_card(card, out),
+        WireReply::Push(task, config) => write_push(task, config, out),
+        WireReply::Pushes(task, page) => write_pushes(task, page, out),
+        WireReply::Deleted => out.extend_from_slice(b"{}"),
+        WireReply::Card(card) => write_card(card, out),
     }
 }
 
@@ -257,7 +260,7 @@ fn write_page(page: &TaskPage, out: &mut Vec<u8>) {
         if i > 0 {
             out.push(b',');
         }
-        shown(task).write(page.view, out);
+        without_transferred(task).write(page.view, out);
     }
     out.extend_from_slice(b"],\"nextPageToken\":");
     write(&page.next_page_token, out);
@@ -280,13 +283,13 @@ fn write_pushes(task: &TaskRef, page: &PushPage, out: &mut Vec<u8>) {
 }
 
 fn write_push(task: &TaskRef, config: &PushConfig, out: &mut Vec<u8>) {
-    write(&TaskPush { task_id: task, config }, out);
+    write(&TaskPushOut { task_id: task, config }, out);
 }
 
 /// `TaskPushNotificationConfig` as it is written, without the tenant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TaskPush<'a> {
+pub(crate) struct TaskPushOut<'a> {
     pub(crate) task_id: &'a TaskRef,
     #[serde(flatten)]
     pub(crate) config: &'a PushConfig,
@@ -300,7 +303,7 @@ pub fn write_message(message: &Message, out: &mut Vec<u8>) {
 }
 
 /// Writes an event in full: for a value that is not from our log, such as another server's.
-pub fn write_event(event: &TheirEvent, out: &mut Vec<u8>) {
+pub fn write_event(event: &WireEvent, out: &mut Vec<u8>) {
     write(event, out);
 }
 
@@ -322,7 +325,7 @@ const TRANSFERRED: &str = "\"state\":\"TASK_STATE_TRANSFERRED\"";
 const COMPLETED: &str = "\"state\":\"TASK_STATE_COMPLETED\"";
 
 /// Replaces `Transferred` in a status that is not from our log, and notes the loss.
-pub(crate) fn show_state(status: &mut TaskStatus, path: &Path<'_>, losses: &mut Losses) {
+pub(crate) fn hide_transferred(status: &mut TaskStatus, path: &Path<'_>, losses: &mut Losses) {
     if status.state == TaskState::Transferred {
         status.state = TaskState::Completed;
         losses.note(LossKind::State, path.member("status").member("state"));
@@ -330,18 +333,18 @@ pub(crate) fn show_state(status: &mut TaskStatus, path: &Path<'_>, losses: &mut 
 }
 
 /// Replaces `Transferred` in an event that is not from our log.
-pub(crate) fn show_event(event: &mut TheirEvent, losses: &mut Losses) {
+pub(crate) fn hide_transferred_in_event(event: &mut WireEvent, losses: &mut Losses) {
     match event {
-        TheirEvent::Task(task) => show_state(&mut task.status, &Path::Root.member("task"), losses),
-        TheirEvent::StatusUpdate(update) => {
-            show_state(&mut update.status, &Path::Root.member("statusUpdate"), losses);
+        WireEvent::Task(task) => hide_transferred(&mut task.status, &Path::Root.member("task"), losses),
+        WireEvent::StatusUpdate(update) => {
+            hide_transferred(&mut update.status, &Path::Root.member("statusUpdate"), losses);
         }
-        TheirEvent::Message(_) | TheirEvent::ArtifactUpdate(_) => {}
+        WireEvent::Message(_) | WireEvent::ArtifactUpdate(_) => {}
     }
 }
 
 /// The task without `Transferred`: only we have this state, and a strict reader refuses unknown enum values.
-fn shown(task: &FrozenTask) -> Cow<'_, FrozenTask> {
+fn without_transferred(task: &FrozenTask) -> Cow<'_, FrozenTask> {
     if task.state != TaskState::Transferred {
         return Cow::Borrowed(task);
     }

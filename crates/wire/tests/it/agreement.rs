@@ -2,14 +2,14 @@
 
 use prost_types::{Struct, Value, value::Kind};
 use sabir_proto::{Call, Fault};
-use sabir_wire::jsonrpc::Envelope;
+use sabir_wire::jsonrpc::JsonRpcEnvelope;
 use sabir_wire::pb::lf_a2a_v1 as pb;
 use sabir_wire::v1::{grpc::request, json};
 
 #[track_caller]
 fn check(method: &str, params: &str, over_grpc: Result<Call, Fault>, field: &str) {
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-    let over_json = json::read_call(&Envelope::read(body.as_bytes()).unwrap());
+    let over_json = json::read_call(&JsonRpcEnvelope::read(body.as_bytes()).unwrap());
     for (binding, outcome) in [("JSON", over_json), ("gRPC", over_grpc)] {
         let Err(Fault::InvalidParams(wrong)) = outcome else { panic!("{binding}: {outcome:?}") };
         assert_eq!(wrong.len(), 1, "{binding}");

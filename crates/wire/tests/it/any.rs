@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use sabir_proto::{
     Artifact, ArtifactId, ArtifactUpdate, Authentication, Call, CancelTask, Content, ContextId, DeletePush, Event,
     GetPush, GetTask, Json, ListPush, ListTasks, Message, MessageId, Object, Part, PushConfig, Role, SendConfiguration,
-    SendMessage, Stamp, StatusUpdate, Subscribe, Task, TaskId, TaskRef, TaskState, TaskStatus, Tenant, TheirEvent,
-    TheirTask, Timestamp,
+    SendMessage, Stamp, StatusUpdate, Subscribe, Task, TaskId, TaskRef, TaskState, TaskStatus, Tenant, Timestamp,
+    WireEvent, WireTask,
 };
 use std::fmt::Write as _;
 
@@ -170,9 +170,9 @@ pub(crate) fn task(least: usize) -> BoxedStrategy<Task> {
 }
 
 /// Tasks of other servers: with any id, with a context or without.
-pub(crate) fn their_task() -> BoxedStrategy<TheirTask> {
+pub(crate) fn their_task() -> BoxedStrategy<WireTask> {
     (task_ref(), of(context_id()), task(0))
-        .prop_map(|(id, context_id, task)| TheirTask {
+        .prop_map(|(id, context_id, task)| WireTask {
             id,
             context_id,
             status: task.status,
@@ -184,16 +184,16 @@ pub(crate) fn their_task() -> BoxedStrategy<TheirTask> {
 }
 
 /// Events of other servers.
-pub(crate) fn their_event() -> BoxedStrategy<TheirEvent> {
+pub(crate) fn their_event() -> BoxedStrategy<WireEvent> {
     (task_ref(), of(context_id()), event(0), their_task())
         .prop_map(|(task_id, context_id, event, task)| match event {
-            Event::Task(_) => TheirEvent::Task(task),
-            Event::Message(message) => TheirEvent::Message(message),
+            Event::Task(_) => WireEvent::Task(task),
+            Event::Message(message) => WireEvent::Message(message),
             Event::StatusUpdate(StatusUpdate { status, metadata, .. }) => {
-                TheirEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata })
+                WireEvent::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata })
             }
             Event::ArtifactUpdate(ArtifactUpdate { artifact, append, last_chunk, metadata, .. }) => {
-                TheirEvent::ArtifactUpdate(ArtifactUpdate {
+                WireEvent::ArtifactUpdate(ArtifactUpdate {
                     task_id,
                     context_id,
                     artifact,

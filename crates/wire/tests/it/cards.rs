@@ -1,13 +1,13 @@
 //! A card can be written and read in every form, and the losses name what does not survive.
 
-mod found;
+mod reading;
 mod roundtrip;
-mod shown;
+mod writing;
 
-use sabir_wire::card::Read;
+use sabir_wire::card::ReadCard;
 
 /// The lints of a card as `id path`.
-fn lints(read: &Read) -> Vec<String> {
+fn lints(read: &ReadCard) -> Vec<String> {
     read.lint.iter().map(|lint| format!("{} {}", lint.id, lint.path)).collect()
 }
 

@@ -27,8 +27,8 @@ mod originals;
 mod rest;
 
 use crate::mint;
-use sabir_wire::v03::files::Form as Files;
-use sabir_wire::{Dialect, Entry as Door, Facts, Kind, Losses, convert, hear};
+use sabir_wire::v03::files::FileEncoding as Files;
+use sabir_wire::{Dialect, EndpointPath as Door, Facts, Losses, TextKind, convert, decode_request};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ impl Entry {
     pub(crate) fn files(&self) -> Files {
         let is_python = self.peer().starts_with("py-");
         if self.kind == "request" {
-            Files::of(Some(if is_python { "python-httpx/0.28.1" } else { "node" }))
+            Files::of_client(Some(if is_python { "python-httpx/0.28.1" } else { "node" }))
         } else {
             Files::of_server(Some(if is_python { "uvicorn" } else { "Express" }))
         }
@@ -119,13 +119,13 @@ impl Entry {
             _ => Door::Root,
         };
         let version = self.headers.get("a2a-version").map(String::as_str);
-        Facts { entry, version, xpr_headers: self.headers.keys().any(|name| name.starts_with("x-xpr-")) }
+        Facts { endpoint: entry, version, xpr_headers: self.headers.keys().any(|name| name.starts_with("x-xpr-")) }
     }
 }
 
 /// The groups of entries, one for each module that takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Room {
+pub(crate) enum FixtureGroup {
     Requests,
     Replies,
     Errors,
@@ -145,50 +145,50 @@ pub(crate) enum Room {
 }
 
 /// Captures that are not A2A, each with the check that no decoder takes it for A2A.
-const BESIDE: [(&str, &str); 3] = [
+const NOT_A2A: [(&str, &str); 3] = [
     ("agent-native/agent-native-0.133.3/process-task.request.json", "a server asks itself to go on with a task"),
     ("agent-native/agent-native-0.133.3/process-task.reply.json", "and answers itself"),
     ("v0.1/pya2a-0.1.1/jwks.json", "keys to check the signatures of webhooks with"),
 ];
 
 /// The group that an entry belongs to.
-fn room(entry: &Entry) -> Option<Room> {
+fn group_of(entry: &Entry) -> Option<FixtureGroup> {
     let spoken = entry.json_rpc().is_some() && !entry.file.starts_with("originals/");
     Some(match (&*entry.kind, entry.ending()) {
-        (kind, _) if entry.file.starts_with("originals/") && kind != "card" => Room::Originals,
-        _ if BESIDE.iter().any(|(file, _)| *file == entry.file) => Room::Beside,
-        ("request", "json") if spoken => Room::Requests,
-        ("reply" | "event", "json") if spoken && entry.file.contains("event.") => Room::Events,
-        ("reply" | "push-config", "json") if spoken => Room::Replies,
-        ("error", "json" | "txt") if spoken => Room::Errors,
-        ("event", "json") | ("sse" | "error", "sse") if spoken => Room::Events,
-        ("push-payload", "json") => Room::Webhooks,
-        ("request", "json" | "http") if entry.is_rest() => Room::RestRequests,
-        ("reply" | "event", "json") if entry.is_rest() && entry.file.contains("event.") => Room::RestEvents,
-        ("reply" | "push-config", "json" | "empty") if entry.is_rest() => Room::RestReplies,
+        (kind, _) if entry.file.starts_with("originals/") && kind != "card" => FixtureGroup::Originals,
+        _ if NOT_A2A.iter().any(|(file, _)| *file == entry.file) => FixtureGroup::Beside,
+        ("request", "json") if spoken => FixtureGroup::Requests,
+        ("reply" | "event", "json") if spoken && entry.file.contains("event.") => FixtureGroup::Events,
+        ("reply" | "push-config", "json") if spoken => FixtureGroup::Replies,
+        ("error", "json" | "txt") if spoken => FixtureGroup::Errors,
+        ("event", "json") | ("sse" | "error", "sse") if spoken => FixtureGroup::Events,
+        ("push-payload", "json") => FixtureGroup::Webhooks,
+        ("request", "json" | "http") if entry.is_rest() => FixtureGroup::RestRequests,
+        ("reply" | "event", "json") if entry.is_rest() && entry.file.contains("event.") => FixtureGroup::RestEvents,
+        ("reply" | "push-config", "json" | "empty") if entry.is_rest() => FixtureGroup::RestReplies,
         // The extended card of 0.3 over REST follows its protobuf.
-        ("card", "json") if entry.dialect == "v0.3-rest" => Room::RestCards,
-        ("error", "json" | "txt") if entry.is_rest() => Room::RestErrors,
-        ("event", "json") | ("sse" | "error", "sse") if entry.is_rest() => Room::RestEvents,
-        ("card", "json") => Room::Cards,
-        ("protobuf", "bin") => Room::Protobuf,
-        ("error", "json") if entry.file.ends_with(".status.json") => Room::GrpcErrors,
-        (_, "headers") | ("request", "http") => Room::Heads,
+        ("card", "json") if entry.dialect == "v0.3-rest" => FixtureGroup::RestCards,
+        ("error", "json" | "txt") if entry.is_rest() => FixtureGroup::RestErrors,
+        ("event", "json") | ("sse" | "error", "sse") if entry.is_rest() => FixtureGroup::RestEvents,
+        ("card", "json") => FixtureGroup::Cards,
+        ("protobuf", "bin") => FixtureGroup::Protobuf,
+        ("error", "json") if entry.file.ends_with(".status.json") => FixtureGroup::GrpcErrors,
+        (_, "headers") | ("request", "http") => FixtureGroup::Heads,
         _ => return None,
     })
 }
 
 /// Every entry of a group.
-pub(crate) fn entries(of: Room) -> impl Iterator<Item = &'static Entry> {
-    INDEX.iter().filter(move |entry| room(entry) == Some(of))
+pub(crate) fn entries(of: FixtureGroup) -> impl Iterator<Item = &'static Entry> {
+    INDEX.iter().filter(move |entry| group_of(entry) == Some(of))
 }
 
 #[test]
 fn what_is_not_a2a_is_not_taken_for_it() {
-    for entry in entries(Room::Beside) {
+    for entry in entries(FixtureGroup::Beside) {
         let text = entry.text();
-        assert!(hear(&entry.facts(), text.as_bytes(), &mut mint).is_err(), "{}", entry.file);
-        let told = convert(Dialect::V03, Dialect::V1, Kind::Reply, &text, &mut mint, &mut Losses::new());
+        assert!(decode_request(&entry.facts(), text.as_bytes(), &mut mint).is_err(), "{}", entry.file);
+        let told = convert(Dialect::V03, Dialect::V1, TextKind::Reply, &text, &mut mint, &mut Losses::new());
         assert!(told.is_err(), "{}", entry.file);
     }
 }
@@ -211,6 +211,6 @@ fn every_file_is_listed_and_every_entry_is_used() {
     assert_eq!(listed.len(), INDEX.len(), "an entry is there twice");
     files.retain(|file| !["INDEX.toml", ".gitattributes"].contains(&&**file));
     assert_eq!(files, listed, "what is there, and what is listed");
-    let unused: Vec<_> = INDEX.iter().filter(|entry| room(entry).is_none()).map(|entry| &entry.file).collect();
+    let unused: Vec<_> = INDEX.iter().filter(|entry| group_of(entry).is_none()).map(|entry| &entry.file).collect();
     assert!(unused.is_empty(), "nobody takes {unused:?}");
 }

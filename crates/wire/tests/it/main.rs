@@ -4,18 +4,18 @@
 mod agreement;
 mod any;
 mod cards;
-mod damage;
 mod fixtures;
-mod generous;
-mod hostile;
-mod lost;
+mod hostile_input;
+mod lenient_reading;
+mod losses;
 mod mask;
 mod oracle;
 mod pairs;
 mod refusals;
 mod roundtrip;
-mod swift;
+mod transcode;
 mod transfer;
+mod unreadable_input;
 mod v03_proto;
 
 use proptest::test_runner::Config;

@@ -100,7 +100,7 @@ fn write_task(task: &Task) -> pb::Task {
 }
 
 fn write_event(event: &Event) -> pb::StreamResponse {
-    reply::event(FrozenEvent::freeze(Seq(1), event).show().unwrap())
+    reply::event(FrozenEvent::freeze(Seq(1), event).to_wire().unwrap())
 }
 
 proptest! {

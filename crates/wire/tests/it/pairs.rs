@@ -16,33 +16,36 @@
 //! Each property is tried on 300 values, or on as many as `SABIR_CASES` says, and each value goes through all 36 pairs.
 //! Values are the same in every run, unless `SABIR_SEED` is another number.
 
+pub(crate) mod coverage;
 mod events;
 pub(crate) mod meaning;
 mod replies;
 mod requests;
-mod spice;
+mod reserved_members;
 mod streams;
-pub(crate) mod tally;
 
+use coverage::Coverage;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sabir_proto::{Fault, MessageId};
-use sabir_wire::{Dialect, Kind, Loss, Losses, convert};
+use sabir_wire::{Dialect, Loss, Losses, TextKind, convert};
 use serde_json::Value;
 use std::fmt::Debug;
-use tally::Tally;
 
 fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok().and_then(|n| n.parse().ok())
 }
 
 /// Runs a property, and returns the kinds of values it was run on.
-fn try_on<T: Debug>(strategy: &BoxedStrategy<T>, check: impl Fn(&T, &Tally) -> Result<(), TestCaseError>) -> Tally {
+fn try_on<T: Debug>(
+    strategy: &BoxedStrategy<T>,
+    check: impl Fn(&T, &Coverage) -> Result<(), TestCaseError>,
+) -> Coverage {
     let seed = number("SABIR_SEED").unwrap_or(7);
     let cases = number("SABIR_CASES").unwrap_or(300);
     let rng_seed = RngSeed::Fixed(seed.into());
     let config = Config { cases, failure_persistence: None, rng_seed, max_shrink_iters: 2000, ..Config::default() };
-    let tally = Tally::default();
+    let tally = Coverage::default();
     if let Err(failure) = TestRunner::new(config).run(strategy, |value| check(&value, &tally)) {
         panic!("SABIR_SEED={seed}: {failure}");
     }
@@ -65,16 +68,16 @@ fn minting() -> impl FnMut() -> MessageId {
 
 /// A converted text and its losses.
 #[derive(Debug)]
-struct Told {
+struct Translation {
     text: String,
     losses: Vec<Loss>,
 }
 
-fn translate(from: Dialect, to: Dialect, kind: Kind, text: &str) -> Result<Told, Fault> {
+fn translate(from: Dialect, to: Dialect, kind: TextKind, text: &str) -> Result<Translation, Fault> {
     let mut losses = Losses::new();
     let text = convert(from, to, kind, text, &mut minting(), &mut losses)?;
-    assert_eq!(losses.more(), 0, "more losses than notes; the values of this test are too large");
-    Ok(Told { text, losses: losses.notes().to_vec() })
+    assert_eq!(losses.omitted(), 0, "more losses than notes; the values of this test are too large");
+    Ok(Translation { text, losses: losses.notes().to_vec() })
 }
 
 fn parsed(text: &str) -> Value {
@@ -83,7 +86,7 @@ fn parsed(text: &str) -> Value {
 
 /// Checks that a dialect refuses what it does not have, with a text.
 #[track_caller]
-fn refused(outcome: Result<Told, Fault>, why: &str) -> Result<(), TestCaseError> {
+fn refused(outcome: Result<Translation, Fault>, why: &str) -> Result<(), TestCaseError> {
     match outcome {
         Err(Fault::UnsupportedOperation(words)) if !words.is_empty() => Ok(()),
         other => Err(TestCaseError::fail(format!("{why}: {other:?}"))),
@@ -91,15 +94,15 @@ fn refused(outcome: Result<Told, Fault>, why: &str) -> Result<(), TestCaseError>
 }
 
 /// Converts a text of A into B and then into 1.0, and also straight into 1.0.
-struct Trip {
+struct RoundTrip {
     meant: Vec<Value>,
     told: String,
     got: Vec<Value>,
     losses: Vec<Loss>,
 }
 
-impl Trip {
-    fn new(from: Dialect, by: Dialect, kind: Kind, text: &str, tally: &Tally) -> Result<Self, TestCaseError> {
+impl RoundTrip {
+    fn new(from: Dialect, by: Dialect, kind: TextKind, text: &str, tally: &Coverage) -> Result<Self, TestCaseError> {
         let fail = |step: &str, fault: Fault| TestCaseError::fail(format!("{from} by {by}, {step}: {fault}\n{text}"));
         let meant = translate(from, Dialect::V1, kind, text).map_err(|f| fail("straight", f))?;
         let told = translate(from, by, kind, text).map_err(|f| fail("there", f))?;

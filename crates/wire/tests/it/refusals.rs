@@ -1,21 +1,21 @@
 //! Refusals: which error a request gets, with which text, and in which form for which client.
 
 use crate::mint;
-use sabir_proto::{Call, Code, Fault, TaskRef};
+use sabir_proto::{Call, Fault, FaultCode, TaskRef};
 use sabir_wire::pb::lf_a2a_v1 as pb;
 use sabir_wire::v1::grpc::request::list_tasks;
-use sabir_wire::v03::files::Form;
-use sabir_wire::v03::rest::{self, Route};
-use sabir_wire::{Dialect, Entry, Facts, Losses, Refusal, Voice, hear};
+use sabir_wire::v03::files::FileEncoding;
+use sabir_wire::v03::rest::{self, PathOperation};
+use sabir_wire::{Dialect, EndpointPath, ErrorResponse, Facts, Losses, Responder, decode_request};
 use serde_json::{Value, json};
 
-fn refused(facts: &Facts<'_>, body: &Value, events_only: bool) -> Refusal {
-    let mut unheard = hear(facts, body.to_string().as_bytes(), &mut mint).expect_err("a refusal");
-    unheard.voice.set_events_only(events_only);
-    unheard.voice.refuse(&unheard.fault)
+fn refused(facts: &Facts<'_>, body: &Value, events_only: bool) -> ErrorResponse {
+    let mut unheard = decode_request(facts, body.to_string().as_bytes(), &mut mint).expect_err("a refusal");
+    unheard.responder.set_events_only(events_only);
+    unheard.responder.refuse(&unheard.fault)
 }
 
-fn error(refusal: &Refusal) -> Value {
+fn error(refusal: &ErrorResponse) -> Value {
     let text = String::from_utf8(refusal.body.clone()).unwrap();
     let json =
         if refusal.is_stream { text.strip_prefix("data: ").expect("an event").trim_end().to_owned() } else { text };
@@ -34,7 +34,7 @@ fn send(role: &Value) -> Value {
 fn a_message_of_0_3_has_a_legal_role() {
     let root = Facts::default();
     for role in ["user", "agent"] {
-        assert!(hear(&root, send(&json!(role)).to_string().as_bytes(), &mut mint).is_ok(), "{role}");
+        assert!(decode_request(&root, send(&json!(role)).to_string().as_bytes(), &mut mint).is_ok(), "{role}");
     }
     for role in [json!("banana"), json!("assistant"), json!("User"), json!("ROLE_USER"), json!(""), Value::Null] {
         let refusal = refused(&root, &send(&role), false);
@@ -45,8 +45,8 @@ fn a_message_of_0_3_has_a_legal_role() {
     // Servers of agent-native accept any word.
     let mut native = send(&json!("banana"));
     native["params"]["message"] = json!({"role": "banana", "parts": [{"type": "text", "text": "hi"}]});
-    let facts = Facts { entry: Entry::Native, ..Facts::default() };
-    assert!(hear(&facts, native.to_string().as_bytes(), &mut mint).is_ok());
+    let facts = Facts { endpoint: EndpointPath::Native, ..Facts::default() };
+    assert!(decode_request(&facts, native.to_string().as_bytes(), &mut mint).is_ok());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_stream_of_1_0_that_fails_is_one_event_for_clients_that_read_nothing_else() 
 fn errors_before_1_0_name_the_task_that_is_not_there() {
     let fault = Fault::TaskNotFound(TaskRef::parse("task-unknown").unwrap());
     for dialect in [Dialect::V01, Dialect::V02, Dialect::V03] {
-        let refusal = Voice::new(dialect, Some("1".into())).refuse(&fault);
+        let refusal = Responder::new(dialect, Some("1".into())).refuse(&fault);
         let expected = json!({"jsonrpc": "2.0", "id": 1, "error":
             {"code": -32001, "message": "Task not found", "data": {"taskId": "task-unknown"}}});
         assert_eq!(error(&refusal), expected, "{dialect:?}");
@@ -98,12 +98,13 @@ fn errors_before_1_0_name_the_task_that_is_not_there() {
 fn a_refusal_of_the_java_sdk_is_the_error_that_its_class_names() {
     let refusal = |class: &str| format!(r#"{{"error":"io.a2a.spec.{class}","message":"in its words"}}"#);
     let body = br#"{"message":{"messageId":"m","role":"ROLE_USER","content":[{"text":"hi"}]}}"#;
-    let call = rest::read_call(Route::Send, "", body, Form::Base64, &mut mint, &mut Losses::new()).unwrap();
+    let call =
+        rest::read_call(PathOperation::Send, "", body, FileEncoding::Base64, &mut mint, &mut Losses::new()).unwrap();
     for (class, code) in [
-        ("InvalidParamsError", Code::InvalidParams),
-        ("TaskNotFoundError", Code::TaskNotFound),
-        ("ContentTypeNotSupportedError", Code::ContentTypeNotSupported),
-        ("InternalError", Code::Internal),
+        ("InvalidParamsError", FaultCode::InvalidParams),
+        ("TaskNotFoundError", FaultCode::TaskNotFound),
+        ("ContentTypeNotSupportedError", FaultCode::ContentTypeNotSupported),
+        ("InternalError", FaultCode::Internal),
     ] {
         let expected = Fault::Peer { code, message: "in its words".into(), task: None };
         let text = refusal(class);
@@ -111,14 +112,14 @@ fn a_refusal_of_the_java_sdk_is_the_error_that_its_class_names() {
             assert_eq!(rest::read_error(status, text.as_bytes()), expected, "{class} {status}");
         }
         // Also with a successful status, and as an event.
-        let answer = rest::read_answer(&call, text.as_bytes(), Form::Base64, &mut mint, &mut Losses::new());
+        let answer = rest::read_answer(&call, text.as_bytes(), FileEncoding::Base64, &mut mint, &mut Losses::new());
         assert_eq!(answer, Err(expected.clone()), "{class}");
-        let event = rest::read_event(text.as_bytes(), Form::Base64, &mut mint, &mut Losses::new());
+        let event = rest::read_event(text.as_bytes(), FileEncoding::Base64, &mut mint, &mut Losses::new());
         assert_eq!(event.unwrap_err(), expected, "{class}");
     }
     let unknown = r#"{"error":"org.example.OddError","message":"words"}"#;
-    let answer = rest::read_answer(&call, unknown.as_bytes(), Form::Base64, &mut mint, &mut Losses::new());
-    assert_eq!(answer.unwrap_err().code(), Code::InvalidAgentResponse, "a class of another package says nothing");
+    let answer = rest::read_answer(&call, unknown.as_bytes(), FileEncoding::Base64, &mut mint, &mut Losses::new());
+    assert_eq!(answer.unwrap_err().code(), FaultCode::InvalidAgentResponse, "a class of another package says nothing");
 }
 
 #[test]

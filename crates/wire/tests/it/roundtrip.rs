@@ -4,13 +4,13 @@ use crate::{any, cases, target};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use sabir_proto::{
-    Answer, Call, Event, Fault, FrozenEvent, FrozenTask, PushPage, Sent, Seq, Task, TaskPage, TaskState, TheirEvent,
-    TheirTask, View,
+    Call, Event, Fault, FrozenEvent, FrozenTask, PushPage, SendReply, Seq, Task, TaskPage, TaskState, View, WireEvent,
+    WireReply, WireTask,
 };
-use sabir_wire::Asked;
+use sabir_wire::AnswerKind;
 use sabir_wire::v1::grpc::request::Request;
 use sabir_wire::v1::grpc::{reply, request};
-use sabir_wire::v1::http::{self, Routed};
+use sabir_wire::v1::http::{self, RouteMatch};
 
 /// The value that the other side decodes.
 fn sent_over<M: prost::Message + Default>(message: &M) -> M {
@@ -34,13 +34,13 @@ fn read(request: Request) -> Result<Call, Fault> {
 }
 
 /// An event as clients see it.
-fn shown(event: &Event) -> TheirEvent {
-    FrozenEvent::freeze(Seq(1), event).show().unwrap()
+fn shown(event: &Event) -> WireEvent {
+    FrozenEvent::freeze(Seq(1), event).to_wire().unwrap()
 }
 
 /// A task as clients see it, without what a view leaves out.
-fn cut(task: &Task, view: View) -> TheirTask {
-    let mut task = FrozenTask::freeze(task).show(View::WHOLE).unwrap();
+fn cut(task: &Task, view: View) -> WireTask {
+    let mut task = FrozenTask::freeze(task).to_wire(View::WHOLE).unwrap();
     if let Some(keep) = view.history {
         let excess = task.history.len().saturating_sub(keep as usize);
         task.history.drain(..excess);
@@ -67,11 +67,11 @@ proptest! {
     fn calls_over_http(call in any::call()) {
         let request = http::write_call(&call);
         let ((path, query), body) = (target(&request), request.body.as_deref().unwrap_or_default());
-        let Routed::Operation(route, tenant) = http::route(&request.method, path) else {
+        let RouteMatch::Operation(route, tenant) = http::route(&request.method, path) else {
             return Err(TestCaseError::fail(request.path));
         };
         prop_assert_eq!(http::read_call(route, tenant, query, body), Ok(call.clone()));
-        prop_assert_eq!(request.asked, Asked::by(&call));
+        prop_assert_eq!(request.answer_kind, AnswerKind::of_call(&call));
     }
 
     #[test]
@@ -88,18 +88,18 @@ proptest! {
 
     #[test]
     fn direct_messages(message in any::message(0)) {
-        let streamed = reply::event(TheirEvent::Message(message.clone()));
+        let streamed = reply::event(WireEvent::Message(message.clone()));
         prop_assert_eq!(reply::read_event(sent_over(&streamed)), Ok(Event::Message(message.clone())));
 
-        let sent = reply::sent(Sent::Message(Box::new(message.clone()))).unwrap();
-        let Answer::SentMessage(back) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a message") };
+        let sent = reply::sent(SendReply::Message(Box::new(message.clone()))).unwrap();
+        let WireReply::SentMessage(back) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a message") };
         prop_assert_eq!(*back, message);
     }
 
     #[test]
     fn replies_to_send_with_a_task(task in any::task(0), view in view()) {
-        let sent = reply::sent(Sent::Task(FrozenTask::freeze(&task), view)).unwrap();
-        let Answer::SentTask(back) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a task") };
+        let sent = reply::sent(SendReply::Task(FrozenTask::freeze(&task), view)).unwrap();
+        let WireReply::SentTask(back) = reply::read_sent(sent_over(&sent)).unwrap() else { panic!("a task") };
         prop_assert_eq!(*back, cut(&task, view));
     }
 
@@ -129,7 +129,7 @@ proptest! {
         let page = TaskPage { tasks: frozen, view, next_page_token: token.clone(), page_size: 50, total_size: u64::MAX };
         let back = reply::read_page(sent_over(&reply::page(&page).unwrap())).unwrap();
         let tasks = tasks.iter().map(|t| cut(t, view)).collect();
-        let expected = Answer::Tasks { tasks, next_page_token: token, page_size: 50, total_size: 2_147_483_647 };
+        let expected = WireReply::Tasks { tasks, next_page_token: token, page_size: 50, total_size: 2_147_483_647 };
         prop_assert_eq!(back, expected);
     }
 

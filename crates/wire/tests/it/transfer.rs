@@ -2,10 +2,10 @@
 
 use sabir_proto::{
     Artifact, ArtifactId, ContextId, Event, FrozenEvent, FrozenTask, HANDOFF, HANDOFF_LITERAL, Message, MessageId,
-    Part, Reply, Role, Seq, StatusUpdate, Task, TaskId, TaskRef, TaskState, TaskStatus, TheirTask, Timestamp, Transfer,
-    View,
+    Part, Reply, Role, Seq, StatusUpdate, Task, TaskId, TaskRef, TaskState, TaskStatus, Timestamp, Transfer, View,
+    WireTask,
 };
-use sabir_wire::{Dialect, Handoffs, Losses, Voice, v1};
+use sabir_wire::{Dialect, HandoffSupport, Losses, Responder, v1};
 use serde_json::{Value, json};
 
 const ID: &str = "01980000-0000-7000-8000-000000000000";
@@ -28,8 +28,8 @@ fn transfer() -> Transfer {
 }
 
 fn status() -> TaskStatus {
-    let mut message = Message::text(MessageId::parse("m").unwrap(), Role::Agent, transfer().words());
-    transfer().stamp(&mut message);
+    let mut message = Message::text(MessageId::parse("m").unwrap(), Role::Agent, transfer().description());
+    transfer().add_to_message(&mut message);
     let timestamp = Some(Timestamp::from_millis(1_780_308_000_000));
     TaskStatus { state: TaskState::Transferred, message: Some(message), timestamp }
 }
@@ -55,7 +55,7 @@ fn task() -> FrozenTask {
 
 fn reply(activated: &[&str]) -> Reply<()> {
     let active: Vec<String> = activated.iter().map(|uri| (*uri).to_owned()).collect();
-    Handoffs::of(&active).show(Reply::Task(task(), View::WHOLE))
+    HandoffSupport::of(&active).show(Reply::Task(task(), View::WHOLE))
 }
 
 fn in_v1(activated: &[&str], view: View) -> Value {
@@ -67,7 +67,7 @@ fn in_v1(activated: &[&str], view: View) -> Value {
 
 fn told(activated: &[&str]) -> Value {
     let active: Vec<String> = activated.iter().map(|uri| (*uri).to_owned()).collect();
-    let event = Handoffs::of(&active).event(FrozenEvent::freeze(Seq(3), &update()));
+    let event = HandoffSupport::of(&active).event(FrozenEvent::freeze(Seq(3), &update()));
     serde_json::from_slice(&v1::json::event_bytes(&event)).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn whoever_did_not_ask_never_sees_it_completed() {
 fn every_older_dialect_says_the_same_with_its_own_words() {
     for dialect in [Dialect::V03, Dialect::V02, Dialect::V01, Dialect::Native, Dialect::Xpr] {
         for (activated, state) in [(&[HANDOFF][..], "completed"), (&[HANDOFF_LITERAL], "completed"), (&[], "failed")] {
-            let body = Voice::new(dialect, Some("1".into())).answer(&reply(activated), &mut Losses::new()).unwrap();
+            let body = Responder::new(dialect, Some("1".into())).answer(&reply(activated), &mut Losses::new()).unwrap();
             let body: Value = serde_json::from_slice(&body).unwrap();
             let task = &body["result"];
             assert_eq!(task["status"]["state"], state, "{dialect} {activated:?} {body}");
@@ -141,13 +141,13 @@ fn every_older_dialect_says_the_same_with_its_own_words() {
 #[test]
 fn both_forms_are_read() {
     for activated in [HANDOFF, HANDOFF_LITERAL] {
-        let read: TheirTask = serde_json::from_value(in_v1(&[activated], View::WHOLE)).unwrap();
+        let read: WireTask = serde_json::from_value(in_v1(&[activated], View::WHOLE)).unwrap();
         assert_eq!(read.transfer(), Some(transfer()), "{activated}");
     }
     // The form of the proposal, without the extension.
     let bare = json!({ "id": "t", "status": { "state": "TRANSFERRED", "transfer": {
         "agent_endpoint": "https://billing.example.com", "task_id": "task_xyz_billing" } } });
-    let read: TheirTask = serde_json::from_value(bare).unwrap();
+    let read: WireTask = serde_json::from_value(bare).unwrap();
     assert_eq!(read.status.state, TaskState::Transferred);
     let found = read.transfer().unwrap();
     assert_eq!(

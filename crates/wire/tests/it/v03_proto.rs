@@ -12,10 +12,10 @@
 //! Properties run on a thousand values, or on as many as `SABIR_CASES` says, and fail when a kind of value never
 //! occurred.
 
-mod anything;
 mod files;
 mod golden;
 mod limits;
+mod noise;
 mod oracle;
 
 use crate::mint;
@@ -25,14 +25,14 @@ use proptest::strategy::BoxedStrategy;
 use proptest::test_runner::{Config, TestRunner};
 use sabir_proto::card::{OAuthFlows, SecurityScheme};
 use sabir_proto::{
-    AgentCard, Answer, Call, Content, Event, Fault, FrozenEvent, FrozenTask, GetTask, Part, PushConfig, PushPage, Seq,
-    TaskRef, Tenant, TheirEvent, TheirTask, View,
+    AgentCard, Call, Content, Event, Fault, FrozenEvent, FrozenTask, GetTask, Part, PushConfig, PushPage, Seq, TaskRef,
+    Tenant, View, WireEvent, WireReply, WireTask,
 };
 use sabir_wire::Losses;
-use sabir_wire::v03::files::Form;
+use sabir_wire::v03::files::FileEncoding;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::grpc::{reply, request};
-use sabir_wire::v03::rest::{self, Route, Routed};
+use sabir_wire::v03::rest::{self, PathOperation, RouteMatch};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -45,9 +45,9 @@ fn cases() -> Config {
 
 /// The kinds of values that a property was run on.
 #[derive(Default)]
-struct Seen(RefCell<BTreeSet<&'static str>>);
+struct SeenKinds(RefCell<BTreeSet<&'static str>>);
 
-impl Seen {
+impl SeenKinds {
     fn note(&self, kind: &'static str) {
         self.0.borrow_mut().insert(kind);
     }
@@ -64,7 +64,7 @@ impl Seen {
         }
     }
 
-    fn task(&self, task: &TheirTask) {
+    fn task(&self, task: &WireTask) {
         self.note(task.status.state.name());
         self.note(if task.context_id.is_some() { "context" } else { "no context" });
         self.note(if matches!(task.id, TaskRef::Id(_)) { "id" } else { "alias" });
@@ -97,9 +97,9 @@ const TASKS: [&str; 17] = [
 fn try_all<T: Debug>(
     strategy: &BoxedStrategy<T>,
     kinds: &[&'static str],
-    check: impl Fn(T, &Seen) -> Result<(), TestCaseError>,
+    check: impl Fn(T, &SeenKinds) -> Result<(), TestCaseError>,
 ) {
-    let seen = Seen::default();
+    let seen = SeenKinds::default();
     let outcome = TestRunner::new(cases()).run(strategy, |value| check(value, &seen));
     if let Err(failure) = outcome {
         panic!("{failure}");
@@ -113,7 +113,7 @@ fn sent_over<M: prost::Message + Default>(message: &M) -> M {
     M::decode(&*message.encode_to_vec()).unwrap()
 }
 
-/// Removes the value at a path such as `history[0].parts[1].data`.
+/// Removes the value at a path such as `history[0].parts[1].data_object`.
 fn mask(value: &mut Value, path: &str) {
     let path = path.replace('[', ".[");
     let mut steps: Vec<&str> = path.split('.').collect();
@@ -133,7 +133,7 @@ fn mask(value: &mut Value, path: &str) {
 /// Checks that both are the same, except for the losses.
 #[track_caller]
 fn same(mut sent: Value, mut got: Value, losses: &Losses) -> Result<(), TestCaseError> {
-    prop_assert_eq!(losses.more(), 0, "more losses than notes");
+    prop_assert_eq!(losses.omitted(), 0, "more losses than notes");
     for loss in losses.notes() {
         mask(&mut sent, &loss.path);
         mask(&mut got, &loss.path);
@@ -184,12 +184,12 @@ fn call_value(call: &Call) -> Value {
     }
 }
 
-fn their_task(task: &sabir_proto::Task) -> TheirTask {
-    FrozenTask::freeze(task).show(View::WHOLE).unwrap()
+fn their_task(task: &sabir_proto::Task) -> WireTask {
+    FrozenTask::freeze(task).to_wire(View::WHOLE).unwrap()
 }
 
 /// Tasks with any id, with a context or without.
-fn tasks() -> BoxedStrategy<TheirTask> {
+fn tasks() -> BoxedStrategy<WireTask> {
     let alias = proptest::option::of("[^\\p{Cc}]{1,12}");
     (any::task(0), alias, proptest::bool::ANY)
         .prop_map(|(task, alias, lonely)| {
@@ -203,8 +203,8 @@ fn tasks() -> BoxedStrategy<TheirTask> {
         .boxed()
 }
 
-fn events() -> BoxedStrategy<(TheirEvent, bool)> {
-    let shown = |event: Event| FrozenEvent::freeze(Seq(1), &event).show().unwrap();
+fn events() -> BoxedStrategy<(WireEvent, bool)> {
+    let shown = |event: Event| FrozenEvent::freeze(Seq(1), &event).to_wire().unwrap();
     (any::event(0).prop_map(shown), proptest::bool::ANY).boxed()
 }
 
@@ -257,7 +257,7 @@ fn has_names(call: &Call) -> bool {
     }
 }
 
-fn note_call(call: &Call, seen: &Seen) {
+fn note_call(call: &Call, seen: &SeenKinds) {
     seen.note(call.operation());
     if let Call::Send(send) | Call::Stream(send) = call {
         seen.parts(&send.message.parts);
@@ -293,15 +293,15 @@ fn calls_over_rest() {
     try_all(&any::call(), &kinds, |call, seen| {
         note_call(&call, seen);
         let mut losses = Losses::new();
-        let Ok(request) = rest::write_call(&call, Form::NamedBase64, &mut losses) else {
+        let Ok(request) = rest::write_call(&call, FileEncoding::NamedBase64, &mut losses) else {
             prop_assert!(matches!(call, Call::List(_)));
             return Ok(());
         };
         let ((path, query), body) = (target(&request), request.body.as_deref().unwrap_or_default());
-        let Routed::Operation(route, _) = rest::route(&request.method, path) else {
+        let RouteMatch::Operation(route, _) = rest::route(&request.method, path) else {
             return Err(TestCaseError::fail(request.path));
         };
-        let back = rest::read_call(route, query, body, Form::NamedBase64, &mut mint, &mut losses).unwrap();
+        let back = rest::read_call(route, query, body, FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(back.operation(), call.operation());
         same(call_value(&call), call_value(&back), &losses)
     });
@@ -317,15 +317,15 @@ fn tasks_over_grpc() {
 
         let mut losses = Losses::new();
         let back = reply::read_sent(sent_over(&reply::sent_task(&task, &mut losses)), &mut losses).unwrap();
-        let Answer::SentTask(back) = back else { panic!("a task") };
+        let WireReply::SentTask(back) = back else { panic!("a task") };
         same(json!({ "task": task }), json!({ "task": back }), &losses)
     });
 }
 
-fn answer_over_rest(call: &Call, answer: &Answer, losses: &mut Losses) -> Answer {
+fn answer_over_rest(call: &Call, answer: &WireReply, losses: &mut Losses) -> WireReply {
     let mut out = Vec::new();
-    rest::write_answer(answer, Form::NamedBase64, losses, &mut out).unwrap();
-    rest::read_answer(call, &out, Form::NamedBase64, &mut mint, losses).unwrap()
+    rest::write_answer(answer, FileEncoding::NamedBase64, losses, &mut out).unwrap();
+    rest::read_answer(call, &out, FileEncoding::NamedBase64, &mut mint, losses).unwrap()
 }
 
 fn get() -> Call {
@@ -334,7 +334,7 @@ fn get() -> Call {
 
 fn send() -> Call {
     let body = br#"{"message":{"messageId":"m","role":1}}"#;
-    rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
+    rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]
@@ -342,13 +342,13 @@ fn tasks_over_rest() {
     try_all(&tasks(), &TASKS, |task, seen| {
         seen.task(&task);
         let mut losses = Losses::new();
-        let back = answer_over_rest(&get(), &Answer::Task(Box::new(task.clone())), &mut losses);
-        let Answer::Task(back) = back else { panic!("a task") };
+        let back = answer_over_rest(&get(), &WireReply::Task(Box::new(task.clone())), &mut losses);
+        let WireReply::Task(back) = back else { panic!("a task") };
         same(value(&task), value(&back), &losses)?;
 
         let mut losses = Losses::new();
-        let back = answer_over_rest(&send(), &Answer::SentTask(Box::new(task.clone())), &mut losses);
-        let Answer::SentTask(back) = back else { panic!("a task") };
+        let back = answer_over_rest(&send(), &WireReply::SentTask(Box::new(task.clone())), &mut losses);
+        let WireReply::SentTask(back) = back else { panic!("a task") };
         same(json!({ "task": task }), json!({ "task": back }), &losses)
     });
 }
@@ -375,9 +375,9 @@ fn events_over_both() {
         same(value(&event), value(&heard.event), &losses)?;
 
         let (mut losses, mut out) = (Losses::new(), Vec::new());
-        rest::write_event(&event, last, Form::NamedBase64, &mut losses, &mut out);
+        rest::write_event(&event, last, FileEncoding::NamedBase64, &mut losses, &mut out);
         prop_assert!(!out.contains(&b'\n'), "one line of a stream");
-        let heard = rest::read_event(&out, Form::NamedBase64, &mut mint, &mut losses).unwrap();
+        let heard = rest::read_event(&out, FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
         prop_assert_eq!(heard.last, expected);
         same(value(&event), value(&heard.event), &losses)
     });
@@ -387,8 +387,8 @@ fn events_over_both() {
 fn messages_over_both() {
     try_all(&any::message(0), &PARTS, |message, seen| {
         seen.parts(&message.parts);
-        let check = |back: Answer, losses: &Losses| {
-            let Answer::SentMessage(back) = back else { panic!("a message") };
+        let check = |back: WireReply, losses: &Losses| {
+            let WireReply::SentMessage(back) = back else { panic!("a message") };
             same(json!({ "message": message }), json!({ "message": back }), losses)
         };
         let mut losses = Losses::new();
@@ -396,7 +396,7 @@ fn messages_over_both() {
         check(back, &losses)?;
 
         let mut losses = Losses::new();
-        let answer = Answer::SentMessage(Box::new(message.clone()));
+        let answer = WireReply::SentMessage(Box::new(message.clone()));
         check(answer_over_rest(&send(), &answer, &mut losses), &losses)
     });
 }
@@ -404,11 +404,11 @@ fn messages_over_both() {
 fn call_of(operation: &str, task: &TaskRef) -> Call {
     let id = task.to_string().replace('/', "%2F");
     let (route, body) = match operation {
-        "list" => (Route::ListPush(&id), &b""[..]),
-        "create" => (Route::CreatePush(&id), &br#"{"config":{"pushNotificationConfig":{"url":"u"}}}"#[..]),
-        _ => (Route::DeletePush(&id, "c"), &b""[..]),
+        "list" => (PathOperation::ListPush(&id), &b""[..]),
+        "create" => (PathOperation::CreatePush(&id), &br#"{"config":{"pushNotificationConfig":{"url":"u"}}}"#[..]),
+        _ => (PathOperation::DeletePush(&id, "c"), &b""[..]),
     };
-    rest::read_call(route, "", body, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
+    rest::read_call(route, "", body, FileEncoding::NamedBase64, &mut mint, &mut Losses::new()).unwrap()
 }
 
 #[test]
@@ -426,12 +426,12 @@ fn push_configurations_over_both() {
 
         // Percent signs would be read as escapes in the path that stands for the question here.
         let asked = TaskRef::parse("asked").unwrap();
-        let answer = Answer::Push(task.clone(), config);
+        let answer = WireReply::Push(task.clone(), config);
         prop_assert_eq!(&answer_over_rest(&call_of("create", &asked), &answer, &mut losses), &answer);
-        let answer = Answer::Pushes(asked.clone(), page);
+        let answer = WireReply::Pushes(asked.clone(), page);
         prop_assert_eq!(&answer_over_rest(&call_of("list", &asked), &answer, &mut losses), &answer);
-        let back = answer_over_rest(&call_of("delete", &asked), &Answer::Deleted, &mut losses);
-        prop_assert_eq!(back, Answer::Deleted);
+        let back = answer_over_rest(&call_of("delete", &asked), &WireReply::Deleted, &mut losses);
+        prop_assert_eq!(back, WireReply::Deleted);
         prop_assert!(losses.is_empty());
         Ok(())
     });
@@ -524,8 +524,8 @@ fn cards_over_both() {
 
         let mut losses = Losses::new();
         let call = Call::ExtendedCard { tenant: Tenant::none() };
-        let back = answer_over_rest(&call, &Answer::Card(Box::new(card)), &mut losses);
-        prop_assert_eq!(back, Answer::Card(Box::new(left)));
+        let back = answer_over_rest(&call, &WireReply::Card(Box::new(card)), &mut losses);
+        prop_assert_eq!(back, WireReply::Card(Box::new(left)));
         prop_assert_eq!(paths(&losses), lost);
         Ok(())
     });

@@ -1,16 +1,16 @@
 //! `sabir audit envelopes`: the envelopes that the booking network received, and the outcome of each.
 
 use crate::Invocation;
-use crate::admin::Place;
+use crate::admin::ServerFiles;
 use crate::admin::span::moment_past;
-use crate::admin::venue::{ask, unexpected};
+use crate::admin::venue::{ask, unexpected_response};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::render::escape;
 use clap::Args;
 use sabir_proto::Timestamp;
-use sabir_server::admin::{EnvelopeQuery, EnvelopeView, NetworkOrder, NetworkSaid, ROWS_MAX};
+use sabir_server::admin::{EnvelopeQuery, EnvelopeView, NetworkRequest, NetworkResponse, ROWS_MAX};
 use serde_json::json;
 
 /// Show envelopes that came to the booking network, the latest first: the sender, the intent and the outcome.
@@ -23,7 +23,7 @@ use serde_json::json;
     sabir audit envelopes -n 50\n  \
     sabir audit envelopes --intent booking.confirm --status slot_unavailable\n  \
     sabir audit envelopes --key k0123456789 --since 24h -o json")]
-pub(crate) struct Envelopes {
+pub(crate) struct AuditEnvelopes {
     /// The number of envelopes to show.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     lines: usize,
@@ -43,32 +43,32 @@ pub(crate) struct Envelopes {
     #[arg(long, value_name = "WHEN", value_parser = moment_past)]
     since: Option<Timestamp>,
     #[command(flatten)]
-    place: Place,
+    server: ServerFiles,
 }
 
-impl Verb for Envelopes {
+impl Verb for AuditEnvelopes {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         if !(1..=ROWS_MAX).contains(&self.lines) {
             return Err(Problem::usage(format!("-n is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { lines: limit, key, from, intent, status, since, place } = self;
+        let Self { lines: limit, key, from, intent, status, since, server: place } = self;
         let query = EnvelopeQuery { since, key, from, intent, status, limit };
-        let NetworkSaid::Envelopes(all) = ask(&place, NetworkOrder::Envelopes(query))? else {
-            return Err(unexpected());
+        let NetworkResponse::Envelopes(all) = ask(&place, NetworkRequest::Envelopes(query))? else {
+            return Err(unexpected_response());
         };
         if out.is_json() {
             out.document(&json!({"envelopes": all}).to_string())?;
             return Ok(Exit::Done);
         }
         for one in &all {
-            out.payload(&(escape(&line(one)) + "\n"))?;
+            out.payload(&(escape(&record_line(one)) + "\n"))?;
         }
         Ok(Exit::Done)
     }
 }
 
 /// Formats a record as one line. Text that a caller chose is quoted where it could be read as another field.
-fn line(one: &EnvelopeView) -> String {
+fn record_line(one: &EnvelopeView) -> String {
     let intent = if one.intent.is_empty() { "unknown" } else { &one.intent };
     let mut line = format!(
         "{} {intent} {} {} in {} ms from={}",
@@ -76,12 +76,12 @@ fn line(one: &EnvelopeView) -> String {
         one.status,
         one.http_status,
         one.latency_ms,
-        super::word(&one.from)
+        super::quoted_if_needed(&one.from)
     );
     let more = [("key", &one.key), ("signed", &one.signed), ("booking", &one.booking_id), ("at", &one.remote_addr)];
     for (label, value) in more {
         if let Some(value) = value {
-            line += &format!(" {label}={}", super::word(value));
+            line += &format!(" {label}={}", super::quoted_if_needed(value));
         }
     }
     line

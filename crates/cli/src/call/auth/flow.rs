@@ -3,7 +3,9 @@
 use super::Flow;
 use crate::call::Session;
 use sabir_client::Client;
-use sabir_client::oauth::{self, AuthorizationCode, DeviceCode, OpenId, Prompt, Token, WallClock, endpoint_or};
+use sabir_client::oauth::{
+    self, AuthorizationCodeFlow, DeviceCodeFlow, OpenIdFlow, Prompt, Token, WallClock, endpoint_or,
+};
 use sabir_proto::AgentCard;
 use sabir_proto::card::{OAuthFlows, SecurityScheme};
 use std::time::Duration;
@@ -39,7 +41,7 @@ pub(super) struct LoginResult {
 }
 
 /// A client of the authorization server.
-type OAuthClient<'a> = oauth::Client<'a, Client, WallClock>;
+type OAuthClient<'a> = oauth::OAuthClient<'a, Client, WallClock>;
 
 /// Every scheme of a card that can be logged in to.
 pub(super) fn login_schemes(card: &AgentCard) -> Vec<LoginScheme> {
@@ -87,21 +89,21 @@ impl LoginScheme {
         session: &Session,
         client: &OAuthClient<'_>,
         scopes: &[String],
-    ) -> Result<LoginResult, oauth::Error> {
+    ) -> Result<LoginResult, oauth::OAuthError> {
         let limit = session.settings.duration("timeout");
-        let show = |prompt: &Prompt<'_>| self::show(session, prompt);
-        let browser = session.out.attended();
+        let show = |prompt: &Prompt<'_>| self::show_prompt(session, prompt);
+        let browser = session.out.is_interactive();
         match &self.endpoints {
             FlowEndpoints::Device { device, token, refresh, metadata } => {
                 let document = self::metadata(client, metadata.as_deref()).await?;
-                let missing = |what| Err(oauth::Error::Missing(what));
+                let missing = |what| Err(oauth::OAuthError::Missing(what));
                 let from_metadata = document.as_ref().map_or_else(
                     || missing("device authorization endpoint"),
-                    |document| document.device_url()?.ok_or(oauth::Error::Missing("device authorization endpoint")),
+                    |document| document.device_url()?.ok_or(oauth::OAuthError::Missing("device authorization endpoint")),
                 );
                 let device_url = endpoint_or(device, from_metadata, "deviceAuthorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
-                let flow = DeviceCode { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
+                let flow = DeviceCodeFlow { device_url: &device_url, token_url: &token_url, scopes, timeout: limit };
                 let token = client.device_code(&flow, &show).await?;
                 Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
@@ -111,16 +113,16 @@ impl LoginScheme {
                 let token = client.client_credentials(&token_url, scopes).await?;
                 Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
-            FlowEndpoints::Browser { .. } if !browser => Err(oauth::Error::NeedsBrowser),
+            FlowEndpoints::Browser { .. } if !browser => Err(oauth::OAuthError::NeedsBrowser),
             FlowEndpoints::Browser { authorization, token, refresh, metadata } => {
                 let document = self::metadata(client, metadata.as_deref()).await?;
                 let from_metadata =
-                    document.as_ref().map_or(Err(oauth::Error::Missing("authorization endpoint")), |document| {
+                    document.as_ref().map_or(Err(oauth::OAuthError::Missing("authorization endpoint")), |document| {
                         document.authorization_url()
                     });
                 let authorization_url = endpoint_or(authorization, from_metadata, "authorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;
-                let flow = AuthorizationCode {
+                let flow = AuthorizationCodeFlow {
                     authorization_url: &authorization_url,
                     token_url: &token_url,
                     scopes,
@@ -135,10 +137,10 @@ impl LoginScheme {
                 Ok(LoginResult { token, token_url: token_url.to_string(), refresh_url: refresh.clone(), subject: None })
             }
             FlowEndpoints::OpenId { discovery } => {
-                let bad = |_| oauth::Error::BadUrl { what: "openIdConnectUrl", value: discovery.clone() };
+                let bad = |_| oauth::OAuthError::BadUrl { what: "openIdConnectUrl", value: discovery.clone() };
                 let discovery_url: Url = discovery.parse().map_err(bad)?;
                 let timeout = limit.unwrap_or(LOGIN_TIMEOUT);
-                let flow = OpenId { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
+                let flow = OpenIdFlow { discovery_url: &discovery_url, scopes, browser, port: 0, timeout };
                 let login = client.openid_connect(&flow, &show).await?;
                 let token_url = login.metadata.token_url()?.to_string();
                 Ok(LoginResult {
@@ -153,19 +155,19 @@ impl LoginScheme {
 }
 
 /// RFC 8414: a document may say what the card leaves out.
-async fn metadata(client: &OAuthClient<'_>, url: Option<&str>) -> Result<Option<oauth::Metadata>, oauth::Error> {
+async fn metadata(client: &OAuthClient<'_>, url: Option<&str>) -> Result<Option<oauth::Metadata>, oauth::OAuthError> {
     let Some(url) = url else { return Ok(None) };
-    let bad = |_| oauth::Error::BadUrl { what: "oauth2MetadataUrl", value: url.to_owned() };
+    let bad = |_| oauth::OAuthError::BadUrl { what: "oauth2MetadataUrl", value: url.to_owned() };
     client.metadata(&url.parse().map_err(bad)?).await.map(Some)
 }
 
-fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url, oauth::Error> {
-    let from_metadata = document.map_or(Err(oauth::Error::Missing("token endpoint")), oauth::Metadata::token_url);
+fn token_endpoint(card: &str, document: Option<&oauth::Metadata>) -> Result<Url, oauth::OAuthError> {
+    let from_metadata = document.map_or(Err(oauth::OAuthError::Missing("token endpoint")), oauth::Metadata::token_url);
     endpoint_or(card, from_metadata, "tokenUrl")
 }
 
 /// Shows the user what to do, on standard error: standard output is for the outcome.
-fn show(session: &Session, prompt: &Prompt<'_>) {
+fn show_prompt(session: &Session, prompt: &Prompt<'_>) {
     match prompt {
         Prompt::Device { verification_url, complete_url, user_code, expires_in } => {
             let url = complete_url.unwrap_or(verification_url);

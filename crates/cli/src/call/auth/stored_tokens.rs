@@ -1,16 +1,16 @@
 //! `sabir auth status` and `sabir auth logout`: shows and removes stored tokens.
 
-use super::{now, store, store_problem};
+use super::{store, store_problem, unix_seconds};
 use crate::Invocation;
 use crate::call::target::AgentArgument;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{InterruptHandling, Session, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
-use sabir_client::Reference;
-use sabir_client::tokens::Stored;
+use sabir_client::AgentReference;
+use sabir_client::tokens::StoredToken;
 use sabir_proto::Timestamp;
 use serde_json::json;
 
@@ -39,14 +39,14 @@ pub(crate) struct AuthLogout {
 impl Verb for AuthStatus {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             let origin = match session.settings.text("agent-card") {
                 Some(_) => Some(origin(session).await?),
                 None => None,
             };
             let tokens = list_tokens(session, origin.as_deref())?;
             if session.out.is_json() {
-                let list: Vec<_> = tokens.iter().map(entry).collect();
+                let list: Vec<_> = tokens.iter().map(token_json).collect();
                 session.out.document(&json!({ "tokens": list }).to_string())?;
                 return Ok(Exit::Done);
             }
@@ -57,7 +57,7 @@ impl Verb for AuthStatus {
                 fields.field("Client ID", &stored.key.client_id);
                 fields.field("Flow", &stored.flow);
                 fields.maybe("Scopes", Some(&stored.token.scopes.join(" ")));
-                fields.field("Expires", &expiry(stored.token.expires, now()));
+                fields.field("Expires", &expiry_text(stored.token.expires, unix_seconds()));
             }
             fields.field("Total", &tokens.len().to_string());
             session.out.fields(fields)?;
@@ -69,7 +69,7 @@ impl Verb for AuthStatus {
 impl Verb for AuthLogout {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| {
+        run_session(invocation, InterruptHandling::Detach, async |session| {
             let origin = match (self.all, session.settings.text("agent-card")) {
                 (true, _) => None,
                 (false, Some(_)) => Some(origin(session).await?),
@@ -101,12 +101,12 @@ impl Verb for AuthLogout {
 /// The origin of the agent. No request is made where the reference already contains it.
 async fn origin(session: &Session) -> Result<String, Stop> {
     match session.reference()? {
-        Reference::Origin(url) | Reference::At(url) => Ok(url.origin().ascii_serialization()),
-        Reference::File(_) => super::origin(session, &session.card().await?),
+        AgentReference::Origin(url) | AgentReference::Url(url) => Ok(url.origin().ascii_serialization()),
+        AgentReference::File(_) => super::origin(session, &session.card().await?),
     }
 }
 
-fn list_tokens(session: &Session, origin: Option<&str>) -> Result<Vec<Stored>, Problem> {
+fn list_tokens(session: &Session, origin: Option<&str>) -> Result<Vec<StoredToken>, Problem> {
     let mut tokens = Vec::new();
     for listed in store()?.list().map_err(|error| store_problem(&error))? {
         match listed {
@@ -118,7 +118,7 @@ fn list_tokens(session: &Session, origin: Option<&str>) -> Result<Vec<Stored>, P
     Ok(tokens)
 }
 
-fn entry(stored: &Stored) -> serde_json::Value {
+fn token_json(stored: &StoredToken) -> serde_json::Value {
     json!({
         "agent": stored.key.origin,
         "scheme": stored.key.scheme,
@@ -126,12 +126,12 @@ fn entry(stored: &Stored) -> serde_json::Value {
         "flow": stored.flow,
         "scopes": stored.token.scopes,
         "expires": stored.token.expires,
-        "valid": stored.token.is_fresh(now()),
+        "valid": stored.token.is_fresh(unix_seconds()),
     })
 }
 
 /// When a token ends, for people.
-pub(super) fn expiry(expires: Option<u64>, now: u64) -> String {
+pub(super) fn expiry_text(expires: Option<u64>, now: u64) -> String {
     match expires {
         None => "not said".to_owned(),
         Some(at) => {

@@ -1,6 +1,6 @@
 //! Checking a card against the rules of A2A.
 
-use sabir_client::Found;
+use sabir_client::DiscoveredCard;
 use sabir_proto::card::{OAuthFlows, SecurityScheme};
 use url::Url;
 
@@ -8,7 +8,7 @@ use url::Url;
 const BREACHES: [&str; 7] = ["missing", "empty", "wrong-type", "scheme", "flows", "version", "url"];
 
 /// Everything that is wrong with a card, a line each.
-pub(super) fn faults(found: &Found) -> Vec<String> {
+pub(super) fn faults(found: &DiscoveredCard) -> Vec<String> {
     let mut faults: Vec<String> =
         found.lint.iter().filter(|lint| BREACHES.contains(&lint.id)).map(ToString::to_string).collect();
     let card = &found.card;
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn check(card: &serde_json::Value) -> Vec<String> {
-        faults(&Found::read(card.to_string().as_bytes(), None, "card").unwrap())
+        faults(&DiscoveredCard::read(card.to_string().as_bytes(), None, "card").unwrap())
     }
 
     fn good() -> serde_json::Value {

@@ -2,13 +2,15 @@
 
 use super::SignatureReport;
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{InterruptHandling, Session, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{ErrorCode, Outcome, Problem};
 use clap::Args;
-use sabir_client::signature::{Authorities, Distrust, Form, Jwks, Source, Trust, Vouched, vouched};
-use sabir_client::{Found, Reference};
+use sabir_client::signature::{
+    Authorities, CanonicalForm, CardKeySource, Jwks, TrustPolicy, UntrustedReason, VerifiedCard, verified_card,
+};
+use sabir_client::{AgentReference, DiscoveredCard};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use url::Url;
@@ -40,25 +42,27 @@ pub(crate) struct CardVerify {
 
 impl Verb for CardVerify {
     fn run(self, invocation: Invocation) -> Outcome {
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl CardVerify {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         let found = self.found(session).await?;
-        let place = self.card.clone().unwrap_or_else(|| session.place(&found));
+        let place = self.card.clone().unwrap_or_else(|| session.card_location(&found));
         let outcome = self.verify(session, &found).await?;
-        let words = SignatureReport::of(&outcome).words;
-        let Vouched { kid, source, form, covered, .. } = outcome.map_err(|distrust| {
-            let problem = Problem::new(Code::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
+        let words = SignatureReport::of(&outcome).text;
+        let VerifiedCard { kid, source, form, covered, .. } = outcome.map_err(|distrust| {
+            let problem = Problem::new(ErrorCode::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
             problem.hint(match distrust {
-                Distrust::Unsigned => "nobody signed this card; its owner may with sabir card sign",
-                Distrust::Uncovered(_) => "do not use this card: whoever passed it on may have written that part",
-                Distrust::Unverifiable(_) => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
+                UntrustedReason::Unsigned => "nobody signed this card; its owner may with sabir card sign",
+                UntrustedReason::Uncovered(_) => {
+                    "do not use this card: whoever passed it on may have written that part"
+                }
+                UntrustedReason::Unverifiable(_) => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
             })
         })?;
-        let (source, form) = (from(&source), reading(form));
+        let (source, form) = (source_text(&source), form_text(form));
         if session.out.is_json() {
             let covered: serde_json::Value = serde_json::from_str(&covered).unwrap_or_default();
             let said = serde_json::json!({
@@ -80,14 +84,18 @@ impl CardVerify {
         Ok(Exit::Done)
     }
 
-    async fn found(&self, session: &Session) -> Result<Found, crate::problem::Stop> {
+    async fn found(&self, session: &Session) -> Result<DiscoveredCard, crate::problem::Stop> {
         let Some(text) = &self.card else { return session.card().await };
-        let reference = Reference::parse(text)
+        let reference = AgentReference::parse(text)
             .map_err(|error| Problem::usage(error.to_string()).hint("sabir card verify --help"))?;
         Ok(session.client.card(&reference).await.map_err(|error| session.problem(error, None))?)
     }
 
-    async fn verify(&self, session: &Session, found: &Found) -> Result<Result<Vouched, Distrust>, Problem> {
+    async fn verify(
+        &self,
+        session: &Session,
+        found: &DiscoveredCard,
+    ) -> Result<Result<VerifiedCard, UntrustedReason>, Problem> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         // A card that came from this machine without TLS has keys that come the same way.
         let plain_loopback = found.url.as_ref().is_some_and(|url| url.scheme() == "http");
@@ -95,26 +103,26 @@ impl CardVerify {
             None => Authorities::default(),
             Some(path) => {
                 let text = read("--ca", path)?;
-                Authorities::parse(&text).map_err(|fault| wrong("--ca", path, &fault.to_string()))?
+                Authorities::parse(&text).map_err(|fault| usage_problem("--ca", path, &fault.to_string()))?
             }
         };
-        let trust = Trust {
+        let trust = TrustPolicy {
             card_url: found.url.clone(),
             authorities,
             registry: self.registry.clone(),
             roots_only: !self.jwks.is_empty() || self.ca.is_some() || self.registry.is_some(),
             plain_loopback,
             now,
-            ..Trust::default()
+            ..TrustPolicy::default()
         };
         if self.jwks.is_empty() {
-            return Ok(vouched(found, &trust, &session.client).await);
+            return Ok(verified_card(found, &trust, &session.client).await);
         }
-        let mut last = Err(Distrust::Unsigned);
+        let mut last = Err(UntrustedReason::Unsigned);
         for path in &self.jwks {
             let keys = Jwks::parse(&read("--jwks", path)?);
-            let keys = keys.map_err(|fault| wrong("--jwks", path, &fault.to_string()))?;
-            last = vouched(found, &Trust { keys, ..trust.clone() }, &session.client).await;
+            let keys = keys.map_err(|fault| usage_problem("--jwks", path, &fault.to_string()))?;
+            last = verified_card(found, &TrustPolicy { keys, ..trust.clone() }, &session.client).await;
             if last.is_ok() {
                 break;
             }
@@ -123,27 +131,27 @@ impl CardVerify {
     }
 }
 
-fn wrong(flag: &str, path: &Path, what: &str) -> Problem {
+fn usage_problem(flag: &str, path: &Path, what: &str) -> Problem {
     Problem::usage(format!("{flag} {}: {what}", path.display())).hint("sabir card verify --help")
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Problem> {
-    std::fs::read(path).map_err(|error| wrong(flag, path, &error.to_string()))
+    std::fs::read(path).map_err(|error| usage_problem(flag, path, &error.to_string()))
 }
 
-fn from(source: &Source) -> String {
+fn source_text(source: &CardKeySource) -> String {
     match source {
-        Source::Given => "given".to_owned(),
-        Source::Certified => "its certificate".to_owned(),
-        Source::Registered(url) | Source::Fetched(url) => url.to_string(),
+        CardKeySource::Given => "given".to_owned(),
+        CardKeySource::Certified => "its certificate".to_owned(),
+        CardKeySource::Registered(url) | CardKeySource::Fetched(url) => url.to_string(),
     }
 }
 
 /// The reading of the card that the signature covers, in words.
-fn reading(form: Form) -> &'static str {
+fn form_text(form: CanonicalForm) -> &'static str {
     match form {
-        Form::Specification => "A2A 1.0",
-        Form::Sdk => "SDK: no empty members, and none that A2A 1.0 does not know",
-        Form::AsReceived => "as received",
+        CanonicalForm::Specification => "A2A 1.0",
+        CanonicalForm::Sdk => "SDK: no empty members, and none that A2A 1.0 does not know",
+        CanonicalForm::AsReceived => "as received",
     }
 }

@@ -3,21 +3,21 @@
 use super::ChatMode;
 use super::prompt::PromptText;
 use crate::call::parts::{self, Parts};
-use crate::call::session::seconds;
+use crate::call::session::format_seconds;
 use crate::call::{Session, send};
 use crate::output::indented;
-use crate::problem::{Code, Problem, Stop};
+use crate::problem::{ErrorCode, Problem, Stop};
 use crate::render::{AnswerPrinter, Detail, Fields, Node, Tone, event, ids, message, state_word, task};
-use sabir_client::{Agent, Error, Events};
+use sabir_client::{Agent, Error, TaskEvents};
 use sabir_proto::{
-    CancelTask, Code as Kind, ContextId, Part, SendMessage, TaskRef, TaskState, Tenant, TheirEvent, TheirTask,
+    CancelTask, ContextId, FaultCode as Kind, Part, SendMessage, TaskRef, TaskState, Tenant, WireEvent, WireTask,
 };
 use std::io::Write;
 use std::time::Duration;
 use tokio::signal::unix::Signal;
 
 /// How long an agent may take to cancel a task after Ctrl-C.
-const CANCEL_MAX: Duration = Duration::from_secs(10);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a turn of the chat ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl<'a> Conversation<'a> {
         &self.agent.card().name
     }
 
-    pub(super) fn is_with_a_person(&self) -> bool {
-        self.mode == ChatMode::Person
+    pub(super) fn is_interactive(&self) -> bool {
+        self.mode == ChatMode::Terminal
     }
 
     /// The task that waits for an answer.
@@ -95,8 +95,8 @@ impl<'a> Conversation<'a> {
         let resume = self.session.resume();
         match &self.task {
             Some((id, state)) if state.is_interrupted() => Some(resume.reply(&id.to_string())),
-            Some((id, state)) if !state.is_settled() => Some(resume.rejoin(&id.to_string())),
-            _ => self.context.as_ref().map(|context| resume.go_on(&context.to_string())),
+            Some((id, state)) if !state.is_settled() => Some(resume.wait_for_task(&id.to_string())),
+            _ => self.context.as_ref().map(|context| resume.continue_context(&context.to_string())),
         }
     }
 
@@ -108,7 +108,8 @@ impl<'a> Conversation<'a> {
         self.begin_answer();
         let (agent, follow) = (self.agent.clone(), self.session.follow());
         let session = self.session;
-        let ended = within(session, interrupts, self.listen(agent.stream(request, follow))).await;
+        let ended =
+            run_interruptible(session, interrupts, self.print_answer_events(agent.stream(request, follow))).await;
         self.end_answer();
         let turn = match ended? {
             None => self.interrupted(interrupts).await,
@@ -126,7 +127,7 @@ impl<'a> Conversation<'a> {
     /// Waits for the last task. One that needs an authorisation may get it elsewhere and go on by itself, so that is
     /// waited for as well.
     pub(super) async fn wait(&mut self, interrupts: &mut Signal) -> Result<TurnEnd, Stop> {
-        let (id, agent, pace) = (self.last()?, self.agent.clone(), self.session.pace());
+        let (id, agent, pace) = (self.last_task()?, self.agent.clone(), self.session.poll_pace());
         let waited = async {
             loop {
                 let said = agent.wait(id.clone(), pace).await?;
@@ -136,10 +137,10 @@ impl<'a> Conversation<'a> {
                 tokio::time::sleep(pace.first).await;
             }
         };
-        match within(self.session, interrupts, waited).await? {
+        match run_interruptible(self.session, interrupts, waited).await? {
             None => self.interrupted(interrupts).await,
             Some(said) => {
-                let said = said.map_err(|error| self.refused(error))?;
+                let said = said.map_err(|error| self.problem_of_failure(error))?;
                 self.answer = Some(said.json().to_owned());
                 self.report(&said.value, said.json())
             }
@@ -147,29 +148,33 @@ impl<'a> Conversation<'a> {
     }
 
     pub(super) async fn cancel(&mut self, interrupts: &mut Signal) -> Result<TurnEnd, Stop> {
-        let id = self.last()?;
+        let id = self.last_task()?;
         let request = CancelTask { tenant: Tenant::none(), id, metadata: None };
         let agent = self.agent.clone();
-        let Some(said) = within(self.session, interrupts, agent.cancel(request)).await? else { return Ok(self.left()) };
+        let Some(said) = run_interruptible(self.session, interrupts, agent.cancel(request)).await? else {
+            return Ok(self.interrupted_end());
+        };
         let said = said.map_err(|error| self.session.failed(error))?;
         self.report(&said.value, said.json())
     }
 
     pub(super) async fn show(&mut self, interrupts: &mut Signal) -> Result<TurnEnd, Stop> {
-        let (id, agent) = (self.last()?, self.agent.clone());
-        let Some(said) = within(self.session, interrupts, agent.task(&id)).await? else { return Ok(self.left()) };
+        let (id, agent) = (self.last_task()?, self.agent.clone());
+        let Some(said) = run_interruptible(self.session, interrupts, agent.task(&id)).await? else {
+            return Ok(self.interrupted_end());
+        };
         let said = said.map_err(|error| self.session.failed(error))?;
         self.report(&said.value, said.json())
     }
 
     /// How a command ends that Ctrl-C interrupted.
-    fn left(&self) -> TurnEnd {
-        if self.is_with_a_person() { TurnEnd::Over } else { TurnEnd::Detached }
+    fn interrupted_end(&self) -> TurnEnd {
+        if self.is_interactive() { TurnEnd::Over } else { TurnEnd::Detached }
     }
 
     /// Shows a task as it is, and remembers what carries over.
-    fn report(&mut self, task: &TheirTask, json: &str) -> Result<TurnEnd, Stop> {
-        self.heard(task);
+    fn report(&mut self, task: &WireTask, json: &str) -> Result<TurnEnd, Stop> {
+        self.remember_task(task);
         if !self.session.out.is_running() {
             self.print_task(json)?;
             return Ok(TurnEnd::Over);
@@ -188,7 +193,7 @@ impl<'a> Conversation<'a> {
 
     /// Ctrl-C during a turn. A person means the turn: its task is cancelled. In a pipe the task goes on.
     async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<TurnEnd, Stop> {
-        if !self.is_with_a_person() {
+        if !self.is_interactive() {
             return Ok(self.detached());
         }
         let out = &self.session.out;
@@ -200,13 +205,13 @@ impl<'a> Conversation<'a> {
         out.progress("cancelling the task");
         let agent = self.agent.clone();
         let canceled = tokio::select! {
-            canceled = tokio::time::timeout(CANCEL_MAX, agent.cancel(request)) => canceled.ok(),
+            canceled = tokio::time::timeout(CANCEL_TIMEOUT, agent.cancel(request)) => canceled.ok(),
             _ = interrupts.recv() => None,
         };
         out.clear_progress();
         match canceled {
             Some(Ok(said)) => {
-                self.heard(&said.value);
+                self.remember_task(&said.value);
                 out.note(&format!("the task is {}", state_word(said.value.status.state.name())));
             }
             Some(Err(error)) => {
@@ -269,14 +274,14 @@ impl<'a> Conversation<'a> {
             file.sync_all()
         });
         written.map_err(|error| {
-            Problem::new(Code::Vendor("SABIR_ERR_SAVE"), format!("cannot save to {path}: {error}"))
+            Problem::new(ErrorCode::Vendor("SABIR_ERR_SAVE"), format!("cannot save to {path}: {error}"))
                 .hint("/save takes the path of a file that does not exist yet")
         })?;
         self.session.out.note(&format!("saved {} lines to {path}", self.transcript.len()));
         Ok(TurnEnd::Over)
     }
 
-    fn last(&self) -> Result<TaskRef, Problem> {
+    fn last_task(&self) -> Result<TaskRef, Problem> {
         let last = self.task.as_ref().map(|(id, _)| id.clone());
         last.ok_or_else(|| Problem::usage("there is no task").hint("say something first"))
     }
@@ -291,19 +296,19 @@ impl<'a> Conversation<'a> {
         Ok(request)
     }
 
-    async fn listen(&mut self, open: impl Future<Output = Result<Events, Error>>) -> Result<(), Stop> {
-        let mut events = open.await.map_err(|error| self.refused(error))?;
+    async fn print_answer_events(&mut self, open: impl Future<Output = Result<TaskEvents, Error>>) -> Result<(), Stop> {
+        let mut events = open.await.map_err(|error| self.problem_of_failure(error))?;
         let mut reply = None;
         while let Some(next) = events.next().await {
-            let said = next.map_err(|error| self.refused(error))?;
-            if let TheirEvent::Message(message) = &said.value {
+            let said = next.map_err(|error| self.problem_of_failure(error))?;
+            if let WireEvent::Message(message) = &said.value {
                 self.context = message.context_id.clone().or_else(|| self.context.take());
                 self.task = None;
                 reply = Some(said.json().to_owned());
             }
             if let Some(task) = events.task() {
                 let task = task.clone();
-                self.heard(&task);
+                self.remember_task(&task);
             }
             if let Some(printer) = &mut self.printer {
                 self.session.print(printer, |printer| printer.event(&said.value))?;
@@ -311,7 +316,7 @@ impl<'a> Conversation<'a> {
                 self.session.out.text(|fields| event(fields, Node::new(said.json()), self.session.out.verbose))?;
             }
         }
-        match (reply, events.folded()) {
+        match (reply, events.folded_task()) {
             (Some(reply), _) => {
                 self.answer = Some(reply.clone());
                 if !self.session.out.lines && self.printer.is_none() {
@@ -321,7 +326,7 @@ impl<'a> Conversation<'a> {
             (None, Some(folded)) if self.printer.is_some() => {
                 // The folded events are the answer. What is missing from them can be read with /task.
                 self.answer = Some(folded.json().to_owned());
-                self.heard(&folded.value);
+                self.remember_task(&folded.value);
             }
             (None, Some(folded)) => {
                 // The task as the agent reports it, or, if the agent does not answer, as its events describe it.
@@ -333,18 +338,18 @@ impl<'a> Conversation<'a> {
                 } else {
                     self.print_task(whole.json())?;
                 }
-                self.heard(&whole.value);
+                self.remember_task(&whole.value);
             }
             (None, None) => {
                 let words = "the agent answered with neither a task nor a message";
-                return Err(Problem::new(Code::Protocol("InvalidAgentResponseError"), words).into());
+                return Err(Problem::new(ErrorCode::Protocol("InvalidAgentResponseError"), words).into());
             }
         }
         Ok(())
     }
 
     /// Keeps the context and the task for the next turn.
-    fn heard(&mut self, task: &TheirTask) {
+    fn remember_task(&mut self, task: &WireTask) {
         if let Some(context) = &task.context_id {
             self.context = Some(context.clone());
         }
@@ -353,7 +358,7 @@ impl<'a> Conversation<'a> {
 
     /// Converts a failure into a problem. A task that takes no more messages is forgotten: the next line opens a new
     /// one.
-    fn refused(&mut self, error: Error) -> Problem {
+    fn problem_of_failure(&mut self, error: Error) -> Problem {
         let gone = |fault: &sabir_proto::Fault| matches!(fault.code(), Kind::TaskNotFound | Kind::UnsupportedOperation);
         if self.waiting().is_some() && matches!(&error, Error::Fault { fault, .. } if gone(fault)) {
             self.task = None;
@@ -362,7 +367,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn detached(&self) -> TurnEnd {
-        if let Some(resume) = self.task.as_ref().map(|(id, _)| self.session.resume().rejoin(&id.to_string())) {
+        if let Some(resume) = self.task.as_ref().map(|(id, _)| self.session.resume().wait_for_task(&id.to_string())) {
             self.session.out.note(&format!("detached; the task goes on\nResume: {resume}"));
         }
         TurnEnd::Detached
@@ -374,7 +379,7 @@ impl<'a> Conversation<'a> {
         self.session.out.fields(fields)
     }
 
-    fn print_ids(&self, task: &TheirTask, state: &str) -> Result<(), Stop> {
+    fn print_ids(&self, task: &WireTask, state: &str) -> Result<(), Stop> {
         let mut fields = Fields::new();
         let context = task.context_id.as_ref().map(ToString::to_string);
         ids(&mut fields, Some(&task.id.to_string()), context.as_deref(), Some(state));
@@ -393,8 +398,8 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Runs work until it ends, until Ctrl-C, which gives `None`, or until the timeout of a turn. Shows progress meanwhile.
-async fn within<T>(
+/// Runs work until it ends, until Ctrl-C, which gives `Unchanged`, or until the timeout of a turn. Shows progress meanwhile.
+async fn run_interruptible<T>(
     session: &Session,
     interrupts: &mut Signal,
     work: impl Future<Output = T>,
@@ -414,8 +419,8 @@ async fn within<T>(
         done = work => Ok(Some(done)),
         _ = interrupts.recv() => Ok(None),
         limit = expiry => {
-            let problem = Problem::new(Code::Timeout, format!("not done after {}", seconds(limit)));
-            let resume = session.observer.task().map(|task| session.resume().rejoin(&task));
+            let problem = Problem::new(ErrorCode::Timeout, format!("not done after {}", format_seconds(limit)));
+            let resume = session.observer.task().map(|task| session.resume().wait_for_task(&task));
             Err(resume.into_iter().fold(problem, Problem::hint).into())
         }
         () = session.observer.show_progress(&session.out) => Ok(None),

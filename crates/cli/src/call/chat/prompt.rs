@@ -21,7 +21,7 @@ pub(super) enum PromptInput {
     /// One message or command, perhaps of several lines.
     Line(String),
     /// Ctrl-C: the line is dropped.
-    Dropped,
+    Interrupted,
     /// Ctrl-D, or the terminal is gone.
     End,
 }
@@ -35,9 +35,9 @@ pub(super) struct PromptText {
 
 /// A line editor that is asked for one line at a time.
 pub(super) struct Prompt {
-    asks: mpsc::Sender<PromptText>,
+    prompts: mpsc::Sender<PromptText>,
     lines: mpsc::Receiver<Result<PromptInput, String>>,
-    before: SavedTerminal,
+    saved: SavedTerminal,
 }
 
 impl Prompt {
@@ -59,12 +59,12 @@ impl Prompt {
                 }
             }
         });
-        Ok(Self { asks, lines, before })
+        Ok(Self { prompts: asks, lines, saved: before })
     }
 
     /// The next line that is typed.
     pub(super) async fn next(&mut self, prompt: PromptText) -> Result<PromptInput, Problem> {
-        if self.asks.send(prompt).await.is_err() {
+        if self.prompts.send(prompt).await.is_err() {
             return Ok(PromptInput::End);
         }
         match self.lines.recv().await {
@@ -74,8 +74,8 @@ impl Prompt {
     }
 
     /// Gives the terminal back as it was, for a chat that ends while a line is being typed.
-    pub(super) fn give_back(&self) {
-        self.before.restore();
+    pub(super) fn restore_terminal(&self) {
+        self.saved.restore();
     }
 }
 
@@ -84,7 +84,7 @@ fn read(editor: &mut Editor<ChatHelper, MemHistory>, prompt: &PromptText) -> Res
         return match editor.readline(&(prompt.plain.as_str(), prompt.styled.as_str())) {
             // A backslash at the end of a line went on with the next one.
             Ok(line) => Ok(PromptInput::Line(line.replace("\\\n", "\n"))),
-            Err(ReadlineError::Interrupted) => Ok(PromptInput::Dropped),
+            Err(ReadlineError::Interrupted) => Ok(PromptInput::Interrupted),
             Err(ReadlineError::Eof) => Ok(PromptInput::End),
             // The terminal has another size now.
             Err(ReadlineError::Signal(_)) => continue,

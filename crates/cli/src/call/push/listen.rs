@@ -4,7 +4,7 @@ use super::receiver::{NotificationReceiver, NotificationRules};
 use super::webhook;
 use crate::Invocation;
 use crate::call::task::TaskArgument;
-use crate::call::{Interrupts, Session, drive, report};
+use crate::call::{InterruptHandling, Session, report, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
@@ -34,7 +34,7 @@ pub(crate) struct PushConfigListen {
 impl Verb for PushConfigListen {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Own, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::ByCommand, async |session| self.execute(session).await)
     }
 }
 
@@ -46,12 +46,12 @@ struct WebhookRegistration {
 }
 
 impl PushConfigListen {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         let wanted = self.which.is_given(session);
         if wanted {
             session.reference()?;
         }
-        let task = if wanted { Some(self.which.one(session)?) } else { None };
+        let task = if wanted { Some(self.which.task_id(session)?) } else { None };
         let settings = &session.settings;
         let listen = settings.text("listen").unwrap_or("127.0.0.1:0");
         let address: SocketAddr = listen.parse().map_err(|_| {
@@ -59,7 +59,7 @@ impl PushConfigListen {
         })?;
         let token = match settings.text("push-token") {
             Some(token) => token.to_owned(),
-            None => random(),
+            None => random_token(),
         };
         session.out.redactor.learn(&token);
         let rules = NotificationRules { token: token.clone(), task: task.as_ref().map(ToString::to_string) };
@@ -82,7 +82,7 @@ impl PushConfigListen {
             }
         };
         let mut over = std::pin::pin!(over);
-        let late = || Stop::from(session.timed_out(limit.unwrap_or_default()));
+        let late = || Stop::from(session.timeout_problem(limit.unwrap_or_default()));
         let registered = match &task {
             Some(task) => tokio::select! {
                 registered = register(session, task, &url, &token) => Some(registered?),
@@ -91,23 +91,23 @@ impl PushConfigListen {
             None => None,
         };
         let outcome = tokio::select! {
-            outcome = print(session, &mut receiver, registered.as_ref()) => outcome,
+            outcome = print_notifications(session, &mut receiver, registered.as_ref()) => outcome,
             () = &mut over => Err(late()),
             _ = interrupt.recv() => Ok(Exit::Interrupted),
         };
         receiver.finish().await;
         if let (Some(registered), false) = (&registered, self.keep) {
-            registered.take_back(session).await;
+            registered.unregister(session).await;
         }
         if let (Ok(Exit::Interrupted), Some(task)) = (&outcome, &task) {
-            session.out.note(&format!("Resume: {}", session.resume().rejoin(&task.to_string())));
+            session.out.note(&format!("Resume: {}", session.resume().wait_for_task(&task.to_string())));
         }
         outcome
     }
 }
 
 /// A random token of 256 bits.
-fn random() -> String {
+fn random_token() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -119,7 +119,7 @@ async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> 
     let config = PushConfig { id: None, url: url.to_owned(), token: Some(token.to_owned()), authentication };
     let said = agent.create_push(task.clone(), config).await.map_err(|error| {
         let problem = session.failed(error);
-        if problem.code == crate::problem::Code::Protocol("InvalidParamsError") {
+        if problem.code == crate::problem::ErrorCode::Protocol("InvalidParamsError") {
             return Problem { hint: None, ..problem }
                 .hint("many agents refuse webhooks on their own machine or network: --public-url https://…");
         }
@@ -130,7 +130,7 @@ async fn register(session: &Session, task: &TaskRef, url: &str, token: &str) -> 
 }
 
 impl WebhookRegistration {
-    async fn take_back(&self, session: &Session) {
+    async fn unregister(&self, session: &Session) {
         let request = DeletePush { tenant: Tenant::none(), task_id: self.task.clone(), id: self.config.clone() };
         if let Err(error) = self.agent.delete_push(request).await {
             session.out.warn(&format!("the registration {} is still there: {error}", self.config));
@@ -140,7 +140,7 @@ impl WebhookRegistration {
 
 /// Prints notifications until the task is over. The task is read once first: one that settled before the registration
 /// sends no notification.
-async fn print(
+async fn print_notifications(
     session: &Session,
     receiver: &mut NotificationReceiver,
     registered: Option<&WebhookRegistration>,
@@ -150,7 +150,7 @@ async fn print(
         let state = said.value.status.state;
         if state.is_settled() || state.is_interrupted() {
             session.report_event(&format!(r#"{{"task":{}}}"#, said.json()))?;
-            return end(session, Node::new(said.json()), registered);
+            return report_registration_end(session, Node::new(said.json()), registered);
         }
     }
     loop {
@@ -161,12 +161,12 @@ async fn print(
         let over = TaskState::from_name(&report::state_of(holder))
             .is_some_and(|state| state.is_settled() || state.is_interrupted());
         if let (true, Some(registered)) = (over, registered) {
-            return end(session, holder, registered);
+            return report_registration_end(session, holder, registered);
         }
     }
 }
 
-fn end(session: &Session, holder: Node<'_>, registered: &WebhookRegistration) -> Outcome {
+fn report_registration_end(session: &Session, holder: Node<'_>, registered: &WebhookRegistration) -> Outcome {
     let context = holder.word("contextId");
     session.report_end(Some(&registered.task.to_string()), context.as_deref(), &report::state_of(holder))
 }

@@ -25,11 +25,11 @@ use tokio::task::JoinSet;
 /// The largest notification, in bytes. A whole task with files inside it fits.
 const BODY_BYTES_MAX: usize = 16 << 20;
 /// How long a sender may take for its headers.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a sender may take for everything.
-const SENDER_PATIENCE: Duration = Duration::from_secs(60);
+const SENDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that open connections get to finish when the receiver stops.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 /// How many senders are listened to at once.
 const SENDERS_MAX: usize = 32;
 /// How many notifications wait to be printed.
@@ -69,7 +69,7 @@ impl NotificationReceiver {
     /// Waits for the requests that are being answered.
     pub(super) async fn finish(mut self) {
         let answered = async { while self.senders.join_next().await.is_some() {} };
-        _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+        _ = tokio::time::timeout(FINISH_TIMEOUT, answered).await;
     }
 
     /// The next accepted notification, as a stream event.
@@ -85,10 +85,10 @@ impl NotificationReceiver {
                     self.senders.spawn(async move {
                         let service = service_fn(move |request| answer(request, rules.clone(), arrived.clone()));
                         let mut server = auto::Builder::new(TokioExecutor::new());
-                        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
+                        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
                         let connection = server.serve_connection(TokioIo::new(stream), service);
                         // A failed connection of an unknown sender is not reported.
-                        _ = tokio::time::timeout(SENDER_PATIENCE, connection).await;
+                        _ = tokio::time::timeout(SENDER_TIMEOUT, connection).await;
                     });
                 }
             }
@@ -101,7 +101,7 @@ async fn answer(
     rules: Arc<NotificationRules>,
     arrived: mpsc::Sender<String>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let status = match take(request, &rules).await {
+    let status = match read_notification(request, &rules).await {
         // A sender that comes too fast waits here until there is room.
         Ok(event) => match arrived.send(event).await {
             Ok(()) => StatusCode::NO_CONTENT,
@@ -117,11 +117,11 @@ async fn answer(
 }
 
 /// The notification in a request, or the status that refuses it.
-async fn take(request: Request<Incoming>, rules: &NotificationRules) -> Result<String, StatusCode> {
+async fn read_notification(request: Request<Incoming>, rules: &NotificationRules) -> Result<String, StatusCode> {
     if *request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if !is_known(request.headers(), &rules.token) {
+    if !has_token(request.headers(), &rules.token) {
         return Err(StatusCode::UNAUTHORIZED);
     }
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await.map_err(|error| {
@@ -140,21 +140,21 @@ async fn take(request: Request<Incoming>, rules: &NotificationRules) -> Result<S
 }
 
 /// Whether a request shows the token, in one of the places where servers put it.
-fn is_known(headers: &HeaderMap, token: &str) -> bool {
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let plain = TOKEN_HEADERS
         .iter()
         .filter_map(|name| headers.get(*name))
-        .any(|value| same(value.as_bytes(), token.as_bytes()));
+        .any(|value| constant_time_eq(value.as_bytes(), token.as_bytes()));
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).is_some_and(|value| {
         value.split_once(' ').is_some_and(|(scheme, given)| {
-            scheme.eq_ignore_ascii_case("bearer") && same(given.trim().as_bytes(), token.as_bytes())
+            scheme.eq_ignore_ascii_case("bearer") && constant_time_eq(given.trim().as_bytes(), token.as_bytes())
         })
     });
     plain || bearer
 }
 
 /// Compares in a time that tells nothing about where two texts differ.
-fn same(left: &[u8], right: &[u8]) -> bool {
+fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r)) == 0
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let check = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            is_known(&headers, "the-token")
+            has_token(&headers, "the-token")
         };
         assert!(check("x-a2a-notification-token", "the-token"));
         assert!(check("a2a-notification-token", "the-token"));

@@ -2,14 +2,14 @@
 
 use super::TaskArgument;
 use crate::Invocation;
-use crate::admin::{Place, inbox};
-use crate::call::{Interrupts, Session, drive, send};
+use crate::admin::{ServerFiles, inbox};
+use crate::call::{InterruptHandling, Session, run_session, send};
 use crate::cli::Verb;
 use crate::problem::Outcome;
 use crate::render::Node;
 use clap::Args;
 use sabir_client::Error;
-use sabir_proto::{CancelTask, Code, TaskState, Tenant};
+use sabir_proto::{CancelTask, FaultCode, TaskState, Tenant};
 use std::path::PathBuf;
 
 /// Cancel a task, and show the state it is in then.
@@ -40,17 +40,21 @@ pub(crate) struct TaskCancel {
 impl Verb for TaskCancel {
     fn run(self, invocation: Invocation) -> Outcome {
         if self.tree {
-            return inbox::cancel_tree(&invocation, self.which.typed(), &Place::new(self.server_config, self.data));
+            return inbox::cancel_tree(
+                &invocation,
+                self.which.typed(),
+                &ServerFiles::new(self.server_config, self.data),
+            );
         }
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl TaskCancel {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
-        let id = self.which.one(session)?;
+        let id = self.which.task_id(session)?;
         let metadata = send::metadata(session)?;
         let agent = session.connect().await?;
         let request = CancelTask { tenant: Tenant::none(), id: id.clone(), metadata };
@@ -79,5 +83,5 @@ impl TaskCancel {
 }
 
 fn is_not_cancelable(error: &Error) -> bool {
-    matches!(error, Error::Fault { fault, .. } if fault.code() == Code::TaskNotCancelable)
+    matches!(error, Error::Fault { fault, .. } if fault.code() == FaultCode::TaskNotCancelable)
 }

@@ -8,10 +8,10 @@ mod write;
 
 use super::TaskArgument;
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive, report};
+use crate::call::{InterruptHandling, Session, report, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{Code, Outcome, Problem, Stop};
+use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::render::{Fields, Node, ids, shell};
 use clap::Args;
 use names::FileNames;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// The member of a part's `metadata` that names the file it was saved to. The protocol leaves `metadata` to all
 /// parties.
-const SAVED: &str = "urn:sabir:ext:saved:v1";
+const SAVED_PATH_MEMBER: &str = "urn:sabir:ext:saved:v1";
 /// The largest file that is fetched unless something else is said, in bytes.
 const FETCH_BYTES_MAX: u64 = 1 << 30;
 
@@ -42,7 +42,7 @@ pub(crate) struct TaskDownload {
 impl Verb for TaskDownload {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
@@ -55,14 +55,14 @@ struct PartToSave<'a> {
 }
 
 impl TaskDownload {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
-        let id = self.which.one(session)?;
+        let id = self.which.task_id(session)?;
         let directory = PathBuf::from(session.settings.text("dir").unwrap_or("."));
         let agent = session.connect().await?;
         let said = agent.task(&id).await.map_err(|error| session.failed(error))?;
         let task = Node::new(said.json());
-        let wanted = self.wanted(session, task, &directory)?;
+        let wanted = self.parts_to_save(session, task, &directory)?;
         let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);
         let writer = write::PartWriter { directory: &directory, force: self.force, limit };
         let (mut saved, mut failed) = (Vec::new(), Vec::new());
@@ -85,7 +85,12 @@ impl TaskDownload {
     }
 
     /// The parts to save, each with its path. Whatever stands in the way is found before anything is written.
-    fn wanted<'a>(&self, session: &Session, task: Node<'a>, directory: &Path) -> Result<Vec<PartToSave<'a>>, Stop> {
+    fn parts_to_save<'a>(
+        &self,
+        session: &Session,
+        task: Node<'a>,
+        directory: &Path,
+    ) -> Result<Vec<PartToSave<'a>>, Stop> {
         let artifacts = task.list("artifacts");
         let named = |artifact: &Node<'_>| artifact.word("artifactId").unwrap_or_default();
         if let Some(missing) = self.artifact.iter().find(|id| !artifacts.iter().any(|artifact| named(artifact) == **id))
@@ -106,7 +111,7 @@ impl TaskDownload {
             }
         }
         match wanted.iter().find(|one| !self.force && one.path.symlink_metadata().is_ok()) {
-            Some(one) => Err(exists(&one.path).into()),
+            Some(one) => Err(exists_problem(&one.path).into()),
             None => Ok(wanted),
         }
     }
@@ -148,19 +153,19 @@ fn incomplete(saved: &[PartToSave<'_>], failed: Vec<(PathBuf, Problem)>) -> Prob
     }
 }
 
-fn exists(path: &Path) -> Problem {
+fn exists_problem(path: &Path) -> Problem {
     let shown = path.display().to_string();
-    Problem::new(Code::Vendor("SABIR_ERR_EXISTS"), format!("{shown} is there already"))
+    Problem::new(ErrorCode::Vendor("SABIR_ERR_EXISTS"), format!("{shown} is there already"))
         .hint(format!("add --force to overwrite it, or --dir to write elsewhere; rm {} to make room", shell(&shown)))
 }
 
 /// The task as it was written, with the path of each saved part in its metadata.
 fn annotated<'a>(task: Node<'_>, path: &dyn Fn(usize, usize) -> Option<&'a Path>) -> String {
-    replaced(task, "artifacts", |artifacts| {
-        listed(artifacts, |index, artifact| {
-            replaced(artifact, "parts", |parts| {
-                listed(parts, |part, node| match path(index, part) {
-                    Some(path) => with_path(node, path),
+    with_member(task, "artifacts", |artifacts| {
+        map_items(artifacts, |index, artifact| {
+            with_member(artifact, "parts", |parts| {
+                map_items(parts, |part, node| match path(index, part) {
+                    Some(path) => with_saved_path(node, path),
                     None => node.raw().to_owned(),
                 })
             })
@@ -169,33 +174,34 @@ fn annotated<'a>(task: Node<'_>, path: &dyn Fn(usize, usize) -> Option<&'a Path>
 }
 
 /// An object with one member written anew.
-fn replaced(object: Node<'_>, name: &str, write: impl Fn(Node<'_>) -> String) -> String {
+fn with_member(object: Node<'_>, name: &str, write: impl Fn(Node<'_>) -> String) -> String {
     let members = object.members().into_iter().map(|(member, value)| {
         let value = if member == name { write(value) } else { value.raw().to_owned() };
-        format!("{}:{value}", quoted(&member))
+        format!("{}:{value}", json_string(&member))
     });
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-fn listed(array: Node<'_>, write: impl Fn(usize, Node<'_>) -> String) -> String {
+fn map_items(array: Node<'_>, write: impl Fn(usize, Node<'_>) -> String) -> String {
     let items = array.items().into_iter().enumerate().map(|(index, item)| write(index, item));
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-fn with_path(part: Node<'_>, path: &Path) -> String {
-    let saved = format!("{}:{}", quoted(SAVED), quoted(&path.display().to_string()));
+fn with_saved_path(part: Node<'_>, path: &Path) -> String {
+    let saved = format!("{}:{}", json_string(SAVED_PATH_MEMBER), json_string(&path.display().to_string()));
     let with = |metadata: Node<'_>| {
-        let known = metadata.members().into_iter().map(|(name, value)| format!("{}:{}", quoted(&name), value.raw()));
+        let known =
+            metadata.members().into_iter().map(|(name, value)| format!("{}:{}", json_string(&name), value.raw()));
         format!("{{{}}}", known.chain([saved.clone()]).collect::<Vec<_>>().join(","))
     };
     if part.members().iter().any(|(name, _)| name == "metadata") {
-        return replaced(part, "metadata", with);
+        return with_member(part, "metadata", with);
     }
     let inner = part.raw().trim_end();
     format!("{},\"metadata\":{{{saved}}}}}", inner.strip_suffix('}').unwrap_or(inner).trim_end())
 }
 
-fn quoted(text: &str) -> String {
+fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("strings are JSON")
 }
 

@@ -2,11 +2,11 @@
 
 use super::TaskArgument;
 use crate::Invocation;
-use crate::call::{Interrupts, Session, drive};
+use crate::call::{InterruptHandling, Session, run_session};
 use crate::cli::Verb;
 use crate::problem::Outcome;
 use crate::render::Node;
-use crate::settings::Waiting;
+use crate::settings::WaitMode;
 use clap::Args;
 use sabir_proto::{GetTask, Tenant};
 
@@ -22,15 +22,15 @@ pub(crate) struct TaskGet {
 impl Verb for TaskGet {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl TaskGet {
-    async fn go(self, session: &Session) -> Outcome {
-        let waiting = session.settings.waiting(Waiting::Leave)?;
+    async fn execute(self, session: &Session) -> Outcome {
+        let waiting = session.settings.waiting(WaitMode::ReturnAtOnce)?;
         session.reference()?;
-        let id = self.which.one(session)?;
+        let id = self.which.task_id(session)?;
         let agent = session.connect().await?;
         let history_length = session.settings.count("history").and_then(|count| i32::try_from(count).ok());
         let read = async || {
@@ -38,9 +38,10 @@ impl TaskGet {
             agent.get(request).await.map_err(|error| session.failed(error))
         };
         let said = match waiting {
-            Waiting::Leave => read().await?,
-            Waiting::Stay => {
-                let settled = agent.wait(id.clone(), session.pace()).await.map_err(|error| session.failed(error))?;
+            WaitMode::ReturnAtOnce => read().await?,
+            WaitMode::UntilSettled => {
+                let settled =
+                    agent.wait(id.clone(), session.poll_pace()).await.map_err(|error| session.failed(error))?;
                 // The calls that wait ask for no history; a history that was asked for is read once at the end.
                 if history_length.is_some() { read().await? } else { settled }
             }

@@ -2,14 +2,14 @@
 
 use crate::Invocation;
 use crate::call::target::AgentArgument;
-use crate::call::{Interrupts, Session, drive, job};
+use crate::call::{InterruptHandling, Session, job, run_session};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem, Stop};
 use crate::render::{Fields, Node, page};
 use clap::Args;
 use sabir_client::Agent;
-use sabir_proto::{Answer, ContextId, ListTasks, TaskState, Timestamp};
+use sabir_proto::{ContextId, ListTasks, TaskState, Timestamp, WireReply};
 
 /// Most pages that `--all` walks: an agent that never ends its list must not hold us for ever.
 const PAGES_MAX: usize = 10_000;
@@ -48,12 +48,12 @@ pub(crate) struct TaskList {
 impl Verb for TaskList {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl TaskList {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
         let mut request = self.request(session)?;
         let agent = session.connect().await?;
@@ -63,7 +63,7 @@ impl TaskList {
         if self.all || self.job.is_some() {
             let pages_max = if self.all { PAGES_MAX } else { JOB_PAGES_MAX };
             return PagedListing { session, job: self.job, pages_max, whole: Vec::new(), found: 0 }
-                .go(&agent, request)
+                .fetch_all(&agent, request)
                 .await;
         }
         let said = agent.list(request).await.map_err(|error| session.failed(error))?;
@@ -95,7 +95,9 @@ impl TaskList {
                 None => None,
             },
             status: match &self.status {
-                Some(name) => Some(state(name).ok_or_else(|| wrong(format!("--status {name} is no state of a task")))?),
+                Some(name) => {
+                    Some(parse_state(name).ok_or_else(|| wrong(format!("--status {name} is no state of a task")))?)
+                }
                 None => None,
             },
             page_size: page_size.and_then(|size| i32::try_from(size).ok()),
@@ -115,7 +117,7 @@ impl TaskList {
 }
 
 /// `working`, `WORKING`, `input-required` or the name on the wire.
-fn state(name: &str) -> Option<TaskState> {
+fn parse_state(name: &str) -> Option<TaskState> {
     let plain = name.to_ascii_uppercase().replace('-', "_");
     let plain = plain.strip_prefix("TASK_STATE_").unwrap_or(&plain);
     TaskState::ALL.into_iter().find(|state| state.name().strip_prefix("TASK_STATE_") == Some(plain))
@@ -134,12 +136,12 @@ struct PagedListing<'a> {
 }
 
 impl PagedListing<'_> {
-    async fn go(mut self, agent: &Agent, mut request: ListTasks) -> Outcome {
+    async fn fetch_all(mut self, agent: &Agent, mut request: ListTasks) -> Outcome {
         let (mut size, mut total) = (0, 0);
         for _ in 0..self.pages_max {
             let said = agent.list(request.clone()).await.map_err(|error| self.session.failed(error))?;
-            let Answer::Tasks { next_page_token, page_size, total_size, .. } = &said.value else {
-                return Err(crate::call::report::strange("the answer is not a list of tasks").into());
+            let WireReply::Tasks { next_page_token, page_size, total_size, .. } = &said.value else {
+                return Err(crate::call::report::invalid_answer("the answer is not a list of tasks").into());
             };
             (size, total) = (*page_size, *total_size);
             self.page(Node::new(said.json()))?;
@@ -147,7 +149,7 @@ impl PagedListing<'_> {
                 return self.end(size, total, "");
             }
             if *next_page_token == request.page_token {
-                return Err(crate::call::report::strange("the agent's list goes in a circle").into());
+                return Err(crate::call::report::invalid_answer("the agent's list goes in a circle").into());
             }
             request.page_token.clone_from(next_page_token);
         }
@@ -200,8 +202,8 @@ mod tests {
     #[test]
     fn states_are_taken_as_people_write_them() {
         for name in ["input-required", "INPUT_REQUIRED", "TASK_STATE_INPUT_REQUIRED", "task_state_input_required"] {
-            assert_eq!(state(name), Some(TaskState::InputRequired), "{name}");
+            assert_eq!(parse_state(name), Some(TaskState::InputRequired), "{name}");
         }
-        assert_eq!(state("sleeping"), None);
+        assert_eq!(parse_state("sleeping"), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::TaskArgument;
 use crate::Invocation;
 use crate::call::follow::LastEvent;
-use crate::call::{Interrupts, Session, drive, report};
+use crate::call::{InterruptHandling, Session, report, run_session};
 use crate::cli::Verb;
 use crate::problem::Outcome;
 use crate::render::Node;
@@ -22,14 +22,14 @@ pub(crate) struct TaskSubscribe {
 impl Verb for TaskSubscribe {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.which.agent())?;
-        drive(invocation, Interrupts::Detach, async |session| self.go(session).await)
+        run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
 }
 
 impl TaskSubscribe {
-    async fn go(self, session: &Session) -> Outcome {
+    async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
-        let id = self.which.one(session)?;
+        let id = self.which.task_id(session)?;
         let agent = session.connect().await?;
         let events = agent.subscribe(id.clone(), session.follow()).await;
         let mut events = events.map_err(|error| session.failed(error))?;
@@ -46,7 +46,7 @@ impl TaskSubscribe {
                 None => session.report_response(&json),
             },
             LastEvent::Part(_) => {
-                let folded = events.folded().ok_or_else(|| report::strange("the events make no task"))?;
+                let folded = events.folded_task().ok_or_else(|| report::invalid_answer("the events make no task"))?;
                 session.report_task(folded.json(), Node::new(folded.json()))
             }
         }

@@ -45,7 +45,7 @@ impl RequestKey {
     pub(super) fn of(interface: usize, binding: Option<Binding>, method: &str, path: &str, body: &Value) -> Self {
         if binding == Some(Binding::JsonRpc) {
             let operation = body["method"].as_str().unwrap_or_default().to_owned();
-            return Self { interface, operation, params: plain(&body["params"]) };
+            return Self { interface, operation, params: comparable(&body["params"]) };
         }
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut fields: Vec<&str> = query.split('&').filter(|field| !field.is_empty()).collect();
@@ -53,8 +53,8 @@ impl RequestKey {
         let mut params = Map::new();
         params.insert("path".into(), path.into());
         params.insert("query".into(), fields.into());
-        params.insert("body".into(), plain(body));
-        Self { interface, operation: format!("{method} {}", shape(path)), params: Value::Object(params) }
+        params.insert("body".into(), comparable(body));
+        Self { interface, operation: format!("{method} {}", path_shape(path)), params: Value::Object(params) }
     }
 }
 
@@ -99,7 +99,12 @@ impl CassetteIndex {
             groups.iter().filter(|group| group.key.operation == key.operation && group.key.interface == key.interface);
         let differing = alike.map(|group| {
             // Names are compared as they are: another task is another question.
-            let found = differences(&renamed(&group.key.params), &renamed(&key.params), &mut NameMap::default(), &[]);
+            let found = differences(
+                &with_prefixed_members(&group.key.params),
+                &with_prefixed_members(&key.params),
+                &mut NameMap::default(),
+                &[],
+            );
             (found, &self.exchanges[group.exchanges[0]])
         });
         match differing.min_by_key(|(found, _)| found.len()) {
@@ -112,7 +117,7 @@ impl CassetteIndex {
                 let told: Vec<String> = found
                     .iter()
                     .take(3)
-                    .map(|d| format!("{}: {} was recorded, {} was asked", original(&d.path), d.recorded, d.now))
+                    .map(|d| format!("{}: {} was recorded, {} was asked", without_prefixes(&d.path), d.recorded, d.now))
                     .collect();
                 NoMatch::Nearest(format!(
                     "no recorded {} fits; nearest is exchange {} (line {}), which differs at {}",
@@ -127,14 +132,14 @@ impl CassetteIndex {
 }
 
 /// Without the names of messages, which are new every time, and without what says nothing.
-fn plain(value: &Value) -> Value {
+fn comparable(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept =
-                members.iter().filter(|(name, _)| *name != "messageId").map(|(name, v)| (name.clone(), plain(v)));
+                members.iter().filter(|(name, _)| *name != "messageId").map(|(name, v)| (name.clone(), comparable(v)));
             Value::Object(kept.filter(|(_, value)| !is_nothing(value)).collect())
         }
-        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Array(items) => items.iter().map(comparable).collect(),
         other => other.clone(),
     }
 }
@@ -150,20 +155,22 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// Members under other names, so that the comparison of answers takes no name for another.
-fn renamed(value: &Value) -> Value {
+fn with_prefixed_members(value: &Value) -> Value {
     match value {
-        Value::Object(members) => members.iter().map(|(name, value)| (format!("={name}"), renamed(value))).collect(),
-        Value::Array(items) => items.iter().map(renamed).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (format!("={name}"), with_prefixed_members(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(with_prefixed_members).collect(),
         other => other.clone(),
     }
 }
 
-fn original(path: &str) -> String {
+fn without_prefixes(path: &str) -> String {
     path.replace('=', "")
 }
 
 /// `/tasks/x:cancel` is `/tasks/{id}:cancel`.
-fn shape(path: &str) -> String {
+fn path_shape(path: &str) -> String {
     let mut shaped = Vec::new();
     let mut before = "";
     for segment in path.split('/') {
@@ -242,8 +249,8 @@ mod tests {
 
     #[test]
     fn paths_are_known_by_their_shape() {
-        assert_eq!(shape("/tasks/a%3Ab:cancel"), "/tasks/{id}:cancel");
-        assert_eq!(shape("/tasks/t/pushNotificationConfigs/c"), "/tasks/{id}/pushNotificationConfigs/{id}");
-        assert_eq!(shape("/message:send"), "/message:send");
+        assert_eq!(path_shape("/tasks/a%3Ab:cancel"), "/tasks/{id}:cancel");
+        assert_eq!(path_shape("/tasks/t/pushNotificationConfigs/c"), "/tasks/{id}/pushNotificationConfigs/{id}");
+        assert_eq!(path_shape("/message:send"), "/message:send");
     }
 }

@@ -1,6 +1,6 @@
 //! The recorder: passes requests on and answers back as they are, and writes both down without credentials.
 
-use crate::cassette::card::below;
+use crate::cassette::card::split_interface_path;
 use crate::cassette::{
     CassetteWriter, Payload, RecordedExchange, RecordedFrame, RecordedRequest, RecordedResponse, StreamEnd,
 };
@@ -8,9 +8,9 @@ use crate::output::Output;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, Exchange, Written};
+use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, RawResponse, RequestPreview};
 use sabir_proto::{Call, ListTasks};
-use sabir_server::stage::{Broken, Content, Play, drop_hop_by_hop};
+use sabir_server::local_server::{BodyBroken, LocalBody, LocalHandler, remove_hop_by_hop};
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 /// The longest silence of a stream. The client decides when to give up; this only ends streams that no client reads.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// The time that exchanges under way get to end when the recording ends.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Headers that are written down. Any other header may hold a secret.
 const REQUEST_HEADERS: [&str; 5] = ["content-type", "accept", "a2a-version", "a2a-extensions", "last-event-id"];
 const RESPONSE_HEADERS: [&str; 5] = ["content-type", "cache-control", "etag", "retry-after", "a2a-extensions"];
@@ -99,22 +99,22 @@ impl Recorder {
     }
 
     /// Waits until everything that is under way is written down.
-    pub(super) async fn finished(&self) {
+    pub(super) async fn wait_until_written(&self) {
         let quiet = async {
             while self.under_way.load(Ordering::Acquire) > 0 {
                 self.idle.notified().await;
             }
         };
         // An agent that has not answered by then is not part of the cassette.
-        _ = tokio::time::timeout(LAST_WORDS, quiet).await;
+        _ = tokio::time::timeout(FINISH_TIMEOUT, quiet).await;
     }
 
-    async fn pass(self: Arc<Self>, request: Request<Bytes>) -> Response<Content> {
+    async fn forward(self: Arc<Self>, request: Request<Bytes>) -> Response<LocalBody> {
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
         if matches!(request.uri().path(), "/.well-known/agent-card.json" | "/.well-known/agent.json") {
-            return plain(StatusCode::OK, "application/json", self.card.clone());
+            return response_of(StatusCode::OK, "application/json", self.card.clone());
         }
-        let interface = below(&path).and_then(|(place, rest)| {
+        let interface = split_interface_path(&path).and_then(|(place, rest)| {
             let at = self.interfaces.iter().position(|interface| interface.place == place)?;
             Some((at, rest.to_owned()))
         });
@@ -126,14 +126,14 @@ impl Recorder {
         let Ok(body) = String::from_utf8(body.to_vec()) else {
             return refuse(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
-        self.learn(&head.headers);
+        self.hide_credentials(&head.headers);
         let asked = RecordedRequest {
             method: head.method.to_string(),
             path: self.clean_path(&rest),
             headers: kept_headers(&head.headers, &REQUEST_HEADERS),
             body: Payload::of(self.out.redactor.body(&body)),
         };
-        let written = match written(&interface.agent, head.method, head.headers, &rest, body) {
+        let written = match forwarded_request(&interface.agent, head.method, head.headers, &rest, body) {
             Ok(written) => written,
             Err(error) => return refuse(StatusCode::BAD_GATEWAY, &error.to_string()),
         };
@@ -146,17 +146,17 @@ impl Recorder {
             begun: Instant::now(),
         };
         self.under_way.fetch_add(1, Ordering::AcqRel);
-        match interface.agent.exchange(written).await {
-            Ok(answer) => pending.answered(answer).await,
+        match interface.agent.send_raw(written).await {
+            Ok(answer) => pending.respond(answer).await,
             Err(error) => {
-                pending.lost(&error);
+                pending.record_failure(&error);
                 refuse(StatusCode::BAD_GATEWAY, &format!("the agent cannot be reached: {error}"))
             }
         }
     }
 
     /// Tells the redactor the credentials of the client, which are secrets as much as our own.
-    fn learn(&self, headers: &HeaderMap) {
+    fn hide_credentials(&self, headers: &HeaderMap) {
         for (name, value) in headers {
             let Ok(text) = value.to_str() else { continue };
             if self.out.redactor.header(name.as_str(), text) != text {
@@ -172,7 +172,7 @@ impl Recorder {
         clean.strip_prefix("http://x").unwrap_or_default().to_owned()
     }
 
-    fn keep(&self, exchange: &RecordedExchange) {
+    fn write_exchange(&self, exchange: &RecordedExchange) {
         let mut file = self.file();
         match file.writer.line(exchange) {
             Ok(()) => file.count += 1,
@@ -181,22 +181,22 @@ impl Recorder {
     }
 }
 
-impl Play for Recorder {
-    fn answer(
+impl LocalHandler for Recorder {
+    fn handle(
         self: Arc<Self>,
         request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'static>> {
-        Box::pin(self.pass(request))
+    ) -> Pin<Box<dyn Future<Output = Response<LocalBody>> + Send + 'static>> {
+        Box::pin(self.forward(request))
     }
 }
 
 impl PendingExchange {
-    async fn answered(self, answer: Exchange) -> Response<Content> {
+    async fn respond(self, answer: RawResponse) -> Response<LocalBody> {
         let after = self.begun.elapsed();
         let mut headers = answer.headers.clone();
         // The client has taken any compression off.
         [header::CONTENT_ENCODING, header::VARY].iter().for_each(|name| drop(headers.remove(name)));
-        drop_hop_by_hop(&mut headers);
+        remove_hop_by_hop(&mut headers);
         let mut response = Response::new(());
         (*response.status_mut(), *response.headers_mut()) = (answer.status, headers);
         if answer.media_type() == "text/event-stream" {
@@ -204,7 +204,7 @@ impl PendingExchange {
             let pieces = stream::unfold(recording, |mut recording| async move {
                 recording.next().await.map(|piece| (piece, recording))
             });
-            return response.map(|()| Content::Pieces(Box::pin(pieces)));
+            return response.map(|()| LocalBody::Chunks(Box::pin(pieces)));
         }
         let status = answer.status;
         let told_headers = kept_headers(&answer.headers, &RESPONSE_HEADERS);
@@ -212,7 +212,7 @@ impl PendingExchange {
             Ok(body) => {
                 let text = String::from_utf8_lossy(&body).into_owned();
                 let body_told = Payload::of(self.recorder.out.redactor.body(&text));
-                self.told(RecordedResponse {
+                self.record(RecordedResponse {
                     status: status.as_u16(),
                     after: millis(after),
                     headers: told_headers,
@@ -220,17 +220,17 @@ impl PendingExchange {
                     frames: None,
                     ended: None,
                 });
-                response.map(|()| Content::Whole(body))
+                response.map(|()| LocalBody::Whole(body))
             }
             Err(error) => {
-                self.lost(&error);
+                self.record_failure(&error);
                 refuse(StatusCode::BAD_GATEWAY, &format!("the answer broke off: {error}"))
             }
         }
     }
 
-    fn told(self, response: RecordedResponse) {
-        self.recorder.keep(&RecordedExchange {
+    fn record(self, response: RecordedResponse) {
+        self.recorder.write_exchange(&RecordedExchange {
             exchange: self.number,
             interface: self.place,
             binding: self.binding.name().to_owned(),
@@ -241,7 +241,7 @@ impl PendingExchange {
         done(&self.recorder);
     }
 
-    fn lost(self, error: &Error) {
+    fn record_failure(self, error: &Error) {
         self.recorder.out.warn(&format!("exchange {} is not recorded: {error}", self.number));
         done(&self.recorder);
     }
@@ -251,7 +251,7 @@ impl PendingExchange {
 /// left.
 struct StreamRecording {
     pending: Option<PendingExchange>,
-    answer: Exchange,
+    answer: RawResponse,
     after: Duration,
     begun: Instant,
     parser: Parser,
@@ -260,22 +260,22 @@ struct StreamRecording {
 }
 
 impl StreamRecording {
-    fn new(pending: PendingExchange, answer: Exchange, after: Duration) -> Self {
+    fn new(pending: PendingExchange, answer: RawResponse, after: Duration) -> Self {
         let stopping = pending.recorder.stopping.subscribe();
         let (parser, begun) = (Parser::new(EVENT_BYTES_MAX), Instant::now());
         Self { pending: Some(pending), answer, after, begun, parser, frames: Vec::new(), stopping }
     }
 
-    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+    async fn next(&mut self) -> Option<Result<Bytes, BodyBroken>> {
         self.pending.as_ref()?;
         let piece = tokio::select! {
             biased;
             _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            piece = self.answer.piece(SILENCE_MAX) => Some(piece),
+            piece = self.answer.next_chunk(SILENCE_MAX) => Some(piece),
         };
         let Some(piece) = piece else {
             self.end(StreamEnd::Left);
-            return Some(Err(Broken));
+            return Some(Err(BodyBroken));
         };
         match piece {
             Ok(Some(bytes)) => {
@@ -288,7 +288,7 @@ impl StreamRecording {
             }
             Err(_) => {
                 self.end(StreamEnd::Broken);
-                Some(Err(Broken))
+                Some(Err(BodyBroken))
             }
         }
     }
@@ -310,7 +310,7 @@ impl StreamRecording {
 
     fn end(&mut self, ended: StreamEnd) {
         let Some(pending) = self.pending.take() else { return };
-        pending.told(RecordedResponse {
+        pending.record(RecordedResponse {
             status: self.answer.status.as_u16(),
             after: millis(self.after),
             headers: kept_headers(&self.answer.headers, &RESPONSE_HEADERS),
@@ -333,10 +333,16 @@ fn done(recorder: &Recorder) {
 }
 
 /// A request as it goes on: what the client says, where the agent is, with our credentials.
-fn written(agent: &Agent, method: Method, headers: HeaderMap, rest: &str, body: String) -> Result<Written, Error> {
-    let ours = agent.written(Call::List(ListTasks::default()))?;
+fn forwarded_request(
+    agent: &Agent,
+    method: Method,
+    headers: HeaderMap,
+    rest: &str,
+    body: String,
+) -> Result<RequestPreview, Error> {
+    let ours = agent.preview(Call::List(ListTasks::default()))?;
     let mut passed = headers;
-    drop_hop_by_hop(&mut passed);
+    remove_hop_by_hop(&mut passed);
     // Compression is taken off on the way, so it is not the client's to choose.
     for name in [header::HOST, header::ACCEPT_ENCODING, header::ORIGIN, header::REFERER] {
         passed.remove(name);
@@ -344,9 +350,9 @@ fn written(agent: &Agent, method: Method, headers: HeaderMap, rest: &str, body: 
     for (name, value) in ours.headers.iter().filter(|(_, value)| value.is_sensitive()) {
         passed.insert(name, value.clone());
     }
-    let at = agent.chosen().url.as_str();
+    let at = agent.chosen_interface().url.as_str();
     let url = if rest.is_empty() { at.to_owned() } else { format!("{}{rest}", at.trim_end_matches('/')) };
-    Ok(Written { method, url, headers: passed, body: Some(body).filter(|body| !body.is_empty()), ..ours })
+    Ok(RequestPreview { method, url, headers: passed, body: Some(body).filter(|body| !body.is_empty()), ..ours })
 }
 
 fn kept_headers(headers: &HeaderMap, names: &[&str]) -> BTreeMap<String, String> {
@@ -358,17 +364,17 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn plain(status: StatusCode, media_type: &'static str, body: String) -> Response<Content> {
-    let mut response = Response::new(Content::Whole(body.into()));
+fn response_of(status: StatusCode, media_type: &'static str, body: String) -> Response<LocalBody> {
+    let mut response = Response::new(LocalBody::Whole(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
 /// A failure on the way, which is neither the client's nor the agent's.
-fn refuse(status: StatusCode, words: &str) -> Response<Content> {
+fn refuse(status: StatusCode, words: &str) -> Response<LocalBody> {
     let body = serde_json::json!({ "error": { "code": status.as_u16(), "message": words } });
-    let mut response = plain(status, "application/json", body.to_string());
+    let mut response = response_of(status, "application/json", body.to_string());
     response.headers_mut().insert(HeaderName::from_static("x-sabir-recorder"), HeaderValue::from_static("1"));
     response
 }

@@ -5,14 +5,14 @@ use crate::cassette::compare::{Difference, NameMap, differences};
 use crate::cassette::{RecordedExchange, StreamEnd};
 use crate::problem::Stop;
 use http::{HeaderName, HeaderValue, Method};
-use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, Written, message_id};
+use sabir_client::{ANSWER_BYTES_MAX, Agent, Binding, Error, RequestPreview, message_id};
 use sabir_proto::{Call, ListTasks};
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long an agent may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The result of one exchange.
 pub(super) enum ReplayOutcome {
@@ -54,7 +54,7 @@ impl<'a> Replayer<'a> {
         let recorded = self.recorded(exchange);
         let written = self.written(&agent, exchange).map_err(|error| self.session.problem(error, None))?;
         let events = exchange.response.frames.as_ref().map(|frames| (frames.len(), recorded.ended));
-        let now = match answered(&agent, written, events).await {
+        let now = match send_and_read(&agent, written, events).await {
             Ok(now) => now,
             Err(error) => return Err(self.session.problem(error, Some(&self.found)).into()),
         };
@@ -99,27 +99,27 @@ impl<'a> Replayer<'a> {
     fn recorded(&self, exchange: &RecordedExchange) -> ComparableAnswer {
         let told = &exchange.response;
         let bodies = match &told.frames {
-            None => vec![unwrapped(told.body.value())],
-            Some(frames) => frames.iter().map(|frame| unwrapped(frame.data.value())).collect(),
+            None => vec![without_envelope(told.body.value())],
+            Some(frames) => frames.iter().map(|frame| without_envelope(frame.data.value())).collect(),
         };
-        let media_type = told.headers.get("content-type").map(|value| essence(value)).unwrap_or_default();
+        let media_type = told.headers.get("content-type").map(|value| media_type_essence(value)).unwrap_or_default();
         ComparableAnswer { status: told.status, media_type, bodies, ended: told.ended }
     }
 
     /// The request in today's names. A message gets a new name, since agents may take a known one for a repetition.
-    fn written(&self, agent: &Agent, exchange: &RecordedExchange) -> Result<Written, Error> {
+    fn written(&self, agent: &Agent, exchange: &RecordedExchange) -> Result<RequestPreview, Error> {
         let asked = &exchange.request;
-        let mut written = agent.written(Call::List(ListTasks::default()))?;
+        let mut written = agent.preview(Call::List(ListTasks::default()))?;
         written.method = asked.method.parse().unwrap_or(Method::POST);
         let mut body = asked.body.value();
-        self.names.renew(&mut body);
+        self.names.replace_names(&mut body);
         let message = if body.get("params").is_some() { &mut body["params"]["message"] } else { &mut body["message"] };
         if message.get("messageId").is_some() {
             message["messageId"] = message_id().to_string().into();
         }
         written.body = Some(body).filter(|body| !body.is_null()).map(|body| body.to_string());
-        let segments: Vec<String> = asked.path.split('/').map(|segment| self.renewed(segment)).collect();
-        let at = agent.chosen().url.as_str();
+        let segments: Vec<String> = asked.path.split('/').map(|segment| self.renamed_segment(segment)).collect();
+        let at = agent.chosen_interface().url.as_str();
         let path = segments.join("/");
         written.url = if path.is_empty() { at.to_owned() } else { format!("{}{path}", at.trim_end_matches('/')) };
         for (name, value) in &asked.headers {
@@ -135,24 +135,24 @@ impl<'a> Replayer<'a> {
     }
 
     /// A segment of a path, its query and its verb aside, in today's names.
-    fn renewed(&self, segment: &str) -> String {
+    fn renamed_segment(&self, segment: &str) -> String {
         let end = segment.find([':', '?']).unwrap_or(segment.len());
-        format!("{}{}", self.names.now(&segment[..end]), &segment[end..])
+        format!("{}{}", self.names.current(&segment[..end]), &segment[end..])
     }
 }
 
 /// Sends a request and reads its answer. Of a stream that was recorded in part, as much is read.
-async fn answered(
+async fn send_and_read(
     agent: &Agent,
-    written: Written,
+    written: RequestPreview,
     events: Option<(usize, Option<StreamEnd>)>,
 ) -> Result<ComparableAnswer, Error> {
-    let mut answer = agent.exchange(written).await?;
+    let mut answer = agent.send_raw(written).await?;
     let (status, media_type) = (answer.status.as_u16(), answer.media_type());
     if media_type != "text/event-stream" {
         let body = answer.body(ANSWER_BYTES_MAX).await?;
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        return Ok(ComparableAnswer { status, media_type, bodies: vec![unwrapped(body)], ended: None });
+        return Ok(ComparableAnswer { status, media_type, bodies: vec![without_envelope(body)], ended: None });
     }
     let wanted = match events {
         Some((count, Some(StreamEnd::Left | StreamEnd::Broken))) => count,
@@ -162,12 +162,12 @@ async fn answered(
     let mut bodies = Vec::new();
     let ended = 'reading: loop {
         while let Ok(Some(frame)) = parser.next() {
-            bodies.push(unwrapped(serde_json::from_str(&frame.data).unwrap_or_default()));
+            bodies.push(without_envelope(serde_json::from_str(&frame.data).unwrap_or_default()));
             if bodies.len() >= wanted {
                 break 'reading StreamEnd::Left;
             }
         }
-        match answer.piece(PATIENCE).await {
+        match answer.next_chunk(ANSWER_TIMEOUT).await {
             Ok(Some(bytes)) => parser.push(&bytes),
             Ok(None) => break StreamEnd::Closed,
             Err(_) => break StreamEnd::Broken,
@@ -177,7 +177,7 @@ async fn answered(
 }
 
 /// What an envelope of JSON-RPC holds: its id is the request's, and not part of the answer.
-fn unwrapped(mut value: Value) -> Value {
+fn without_envelope(mut value: Value) -> Value {
     if value.get("jsonrpc").is_some()
         && let Some(members) = value.as_object_mut()
     {
@@ -187,6 +187,6 @@ fn unwrapped(mut value: Value) -> Value {
     value
 }
 
-fn essence(media_type: &str) -> String {
+fn media_type_essence(media_type: &str) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

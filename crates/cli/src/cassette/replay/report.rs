@@ -26,7 +26,7 @@ impl<'a> ReplayReport<'a> {
     }
 
     pub(super) fn add(&mut self, exchange: &RecordedExchange, outcome: ReplayOutcome) -> Result<(), Stop> {
-        let operation = operation(exchange);
+        let operation = operation_name(exchange);
         let (result, differences, reason) = match outcome {
             ReplayOutcome::Compared(found) if found.is_empty() => ("same", found, None),
             ReplayOutcome::Compared(found) => ("different", found, None),
@@ -85,7 +85,7 @@ impl<'a> ReplayReport<'a> {
 }
 
 /// What was asked, in a word or two.
-fn operation(exchange: &RecordedExchange) -> String {
+fn operation_name(exchange: &RecordedExchange) -> String {
     match exchange.request.body.value()["method"].as_str() {
         Some(method) if exchange.binding == "JSONRPC" => method.to_owned(),
         _ => format!("{} {}", exchange.request.method, exchange.request.path),

@@ -1,10 +1,10 @@
 //! Each dialect alone: push configurations, and one task's configurations in all of them.
 
-use super::tongue::Tongue::{Native, Rest03, V01, V1, V02, V03, Xpr};
-use super::tongue::{Tongue, say, unique};
-use super::{DESK, office};
-use crate::http::Request;
-use crate::sabir::Sabir;
+use super::dialect_client::DialectClient::{Native, Rest03, V01, V1, V02, V03, Xpr};
+use super::dialect_client::{DialectClient, outgoing, unique};
+use super::{DESK_PATH, office_server};
+use crate::http_client::Request;
+use crate::test_server::TestServer;
 use serde_json::{Value, json};
 
 const HOOK: &str = "https://hooks.example.com/a2a";
@@ -19,14 +19,14 @@ fn shown() -> Value {
 }
 
 #[track_caller]
-fn result(sabir: &Sabir, tongue: Tongue, method: &str, params: &Value) -> Value {
-    let mut body = sabir.ask(&tongue.rpc(DESK, method, params)).json();
+fn result(sabir: &TestServer, tongue: DialectClient, method: &str, params: &Value) -> Value {
+    let mut body = sabir.ask(&tongue.rpc(DESK_PATH, method, params)).json();
     assert!(body.get("error").is_none(), "{tongue:?} {method}: {body}");
     body["result"].take()
 }
 
 #[track_caller]
-fn error(sabir: &Sabir, tongue: Tongue, agent: &str, method: &str, params: &Value) -> Value {
+fn error(sabir: &TestServer, tongue: DialectClient, agent: &str, method: &str, params: &Value) -> Value {
     let mut body = sabir.ask(&tongue.rpc(agent, method, params)).json();
     assert!(body.get("error").is_some(), "{tongue:?} {method}: {body}");
     body["error"].take()
@@ -34,9 +34,9 @@ fn error(sabir: &Sabir, tongue: Tongue, agent: &str, method: &str, params: &Valu
 
 #[test]
 fn configurations_of_03_are_set_got_listed_and_deleted() {
-    let sabir = office();
+    let sabir = office_server();
     for tongue in [V03, V02] {
-        let task = sabir.tell(tongue, DESK, &say("book")).id;
+        let task = sabir.send_as(tongue, DESK_PATH, &outgoing("book")).id;
         let call = |method: &str, params: &Value| {
             result(&sabir, tongue, &format!("tasks/pushNotificationConfig/{method}"), params)
         };
@@ -58,16 +58,16 @@ fn configurations_of_03_are_set_got_listed_and_deleted() {
             assert_eq!(call("delete", &json!({"id": task, "pushNotificationConfigId": id})), Value::Null);
         }
         assert_eq!(call("list", &json!({"id": task})), json!([]));
-        let gone = error(&sabir, tongue, DESK, "tasks/pushNotificationConfig/get", &json!({"id": task}));
+        let gone = error(&sabir, tongue, DESK_PATH, "tasks/pushNotificationConfig/get", &json!({"id": task}));
         assert_eq!(gone["code"], -32001, "{gone}");
     }
 }
 
 #[test]
 fn configurations_of_03_are_resources_over_rest() {
-    let sabir = office();
-    let task = sabir.tell(Rest03, DESK, &say("book")).id;
-    let path = format!("{DESK}/v1/tasks/{task}/pushNotificationConfigs");
+    let sabir = office_server();
+    let task = sabir.send_as(Rest03, DESK_PATH, &outgoing("book")).id;
+    let path = format!("{DESK_PATH}/v1/tasks/{task}/pushNotificationConfigs");
     let ask = |request: Request| {
         let reply = sabir.ask(&request.without("A2A-Version"));
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -86,10 +86,10 @@ fn configurations_of_03_are_resources_over_rest() {
 
 #[test]
 fn a_task_of_01_has_one_configuration() {
-    let sabir = office();
+    let sabir = office_server();
     let name = unique("hooked");
-    sabir.tell(V01, DESK, &say("book").to(&name));
-    let missing = error(&sabir, V01, DESK, "tasks/pushNotification/get", &json!({"id": name}));
+    sabir.send_as(V01, DESK_PATH, &outgoing("book").to(&name));
+    let missing = error(&sabir, V01, DESK_PATH, "tasks/pushNotification/get", &json!({"id": name}));
     assert_eq!(missing["code"], -32001);
     assert_eq!(missing["data"]["taskId"], json!(name), "the name that the caller knows: {missing}");
     let (given, kept) = (config(), json!({"id": name, "pushNotificationConfig": shown()}));
@@ -105,13 +105,14 @@ fn a_task_of_01_has_one_configuration() {
 
 #[test]
 fn a_configuration_may_come_with_the_message() {
-    let sabir = office();
+    let sabir = office_server();
     let name = unique("inline");
-    let params = json!({"id": name, "message": V01.message(&say("book")), "pushNotification": config()});
+    let params = json!({"id": name, "message": V01.message(&outgoing("book")), "pushNotification": config()});
     result(&sabir, V01, "tasks/send", &params);
     let kept = result(&sabir, V01, "tasks/pushNotification/get", &json!({"id": name}));
     assert_eq!(kept, json!({"id": name, "pushNotificationConfig": shown()}));
-    let params = json!({"message": V03.message(&say("book")), "configuration": {"pushNotificationConfig": config()}});
+    let params =
+        json!({"message": V03.message(&outgoing("book")), "configuration": {"pushNotificationConfig": config()}});
     let task = result(&sabir, V03, "message/send", &params);
     let kept = result(&sabir, V03, "tasks/pushNotificationConfig/get", &json!({"id": task["id"]}));
     assert_eq!(kept["pushNotificationConfig"]["authentication"], shown()["authentication"], "{kept}");
@@ -119,10 +120,10 @@ fn a_configuration_may_come_with_the_message() {
 
 #[test]
 fn a_configuration_set_in_one_dialect_is_seen_in_the_others() {
-    let sabir = office();
+    let sabir = office_server();
     let name = unique("everywhere");
-    sabir.tell(V01, DESK, &say("book").to(&name));
-    let id = sabir.id_of(DESK, &name);
+    sabir.send_as(V01, DESK_PATH, &outgoing("book").to(&name));
+    let id = sabir.server_id(DESK_PATH, &name);
     result(&sabir, V01, "tasks/pushNotification/set", &json!({"id": name, "pushNotificationConfig": config()}));
     let listed = result(&sabir, V1, "ListTaskPushNotificationConfigs", &json!({"taskId": name}));
     let seen = &listed["configs"][0];
@@ -130,7 +131,7 @@ fn a_configuration_set_in_one_dialect_is_seen_in_the_others() {
     assert_eq!(seen["authentication"], json!({"scheme": "Bearer"}));
     let listed = result(&sabir, V03, "tasks/pushNotificationConfig/list", &json!({"id": name}));
     assert_eq!((&listed[0]["taskId"], &listed[0]["pushNotificationConfig"]["url"]), (&json!(id), &json!(HOOK)));
-    let escaped = format!("{DESK}/v1/tasks/{name}/pushNotificationConfigs");
+    let escaped = format!("{DESK_PATH}/v1/tasks/{name}/pushNotificationConfigs");
     let listed = sabir.ask(&Request::get(&escaped).without("A2A-Version")).json();
     assert_eq!(listed["configs"][0]["pushNotificationConfig"]["url"], HOOK, "{listed}");
     assert!(!listed.to_string().contains("t0ken") && !listed.to_string().contains("s3cret"), "{listed}");
@@ -138,7 +139,7 @@ fn a_configuration_set_in_one_dialect_is_seen_in_the_others() {
 
 #[test]
 fn an_agent_without_webhooks_says_so_in_every_dialect() {
-    let sabir = office();
+    let sabir = office_server();
     let params = json!({"id": "x", "taskId": "x", "pushNotificationConfigId": "c", "pushNotificationConfig": config()});
     for method in ["set", "get", "list", "delete"] {
         let mut params = params.clone();

@@ -1,9 +1,9 @@
 //! The effects of an envelope, which happen once.
 
 use super::{envelope, expect, home, key, network, post, stamp};
-use crate::http::Request;
-use crate::sabir::{Sabir, eventually};
-use crate::tool::Desk;
+use crate::command_runner::CommandDirectory;
+use crate::http_client::Request;
+use crate::test_server::{TestServer, eventually};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::thread;
@@ -60,7 +60,7 @@ fn a_search_that_is_sent_again_gets_its_answer_again_and_counts_once() {
 fn a_booking_is_tracked_by_envelope_under_its_own_key_and_no_other() {
     let home = home("");
     let (key, other) = (key(&home, &["--tier", "pro"]), super::key(&home, &["--tier", "pro"]));
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let made = post(&sabir, &key, &envelope("booking.confirm", &json!({"venue_id": "warung", "party_size": 2}))).json();
     let id = &made["payload"]["booking_id"];
     let track = |key: &str| post(&sabir, key, &envelope("booking.status", &json!({"booking_id": id})));
@@ -70,7 +70,7 @@ fn a_booking_is_tracked_by_envelope_under_its_own_key_and_no_other() {
     expect(&track(&other), 404, "booking_not_found");
     let (data, config) = (home.data().display().to_string(), home.path("sabir.toml").display().to_string());
     let confirm = ["booking", "transition", id.as_str().unwrap(), "confirmed", "--config", &config, "--data", &data];
-    Desk::new().run(&confirm).ok();
+    CommandDirectory::new().run(&confirm).expect_success();
     let moved = track(&key).json();
     assert_eq!(moved["payload"]["status"], "confirmed", "{moved}");
     assert!(moved["payload"]["updated_at"].is_string());
@@ -129,7 +129,7 @@ fn what_is_found_can_be_booked_once_however_often_it_is_sent() {
     }
     // A retry finds its answer after a restart too, and what was counted stays counted.
     let home = sabir.kill();
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let after = post(&sabir, &key, &order);
     assert_eq!(after.header("A2A-Idempotent-Replay"), Some("true"));
     assert!(sabir.ask(&Request::get("/metrics")).text().contains("a2a_metered_events_total 2\n"));
@@ -202,7 +202,7 @@ fn a_refusal_is_heard_again_and_a_venue_that_is_closed_is_none() {
 fn both_tongues_meet_the_same_lines() {
     let home = home("");
     let (free, pro) = (key(&home, &["--tier", "free"]), key(&home, &["--tier", "pro", "--scope", "booking,read"]));
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let say = |key: Option<&str>, skill: Option<&str>, part: Value| {
         let mut message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [part]});
         if let Some(skill) = skill {
@@ -239,7 +239,7 @@ fn both_tongues_meet_the_same_lines() {
 fn every_envelope_is_recorded_and_no_secret_is() {
     let home = home("");
     let pro = key(&home, &["--tier", "pro"]);
-    let sabir = Sabir::at(&home);
+    let sabir = TestServer::start_at(&home);
     let mut order = envelope("booking.confirm", &json!({"venue_id": "warung", "user_note": "call agnt_live_00112233"}));
     order["agent_context"] = json!({"correlation_id": "c-9", "token": "hush-hush"});
     expect(&post(&sabir, &pro, &order), 200, "ok");
@@ -249,8 +249,9 @@ fn every_envelope_is_recorded_and_no_secret_is() {
     expect(&post(&sabir, &pro, &json!({"from": "a"})), 422, "invalid_envelope");
     let audit = || {
         let (data, config) = (home.data().display().to_string(), home.path("sabir.toml").display().to_string());
-        let ran = Desk::new().run(&["audit", "envelopes", "-o", "json", "--config", &config, "--data", &data]);
-        ran.ok();
+        let ran =
+            CommandDirectory::new().run(&["audit", "envelopes", "-o", "json", "--config", &config, "--data", &data]);
+        ran.expect_success();
         ran.json()["envelopes"].as_array().unwrap().clone()
     };
     eventually("all five are written", || audit().len() == 5);

@@ -1,16 +1,19 @@
 //! Two servers without sockets: ours, which crashes, and another, which does not.
 
 use crate::bench::upstream;
-use sabir_engine::agent::{Agent, AnyAgent, Context, Ending, Failure, Handover, Nature, Recovery};
-use sabir_engine::{BoxFuture, Engine, Host, Limits, Metrics, Resident};
-use sabir_gateway::handoff::{Attempt, Desk, Face, Handing, Ledger, Peer, Taken, Unaware};
+use sabir_engine::agent::{Agent, AnyAgent, Context, Ending, Execution, Failure, HandoffRequest, Recovery};
+use sabir_engine::{BoxFuture, Engine, Host, HostedAgent, Limits, Metrics};
+use sabir_gateway::handoff::{
+    HandoffAgent, HandoffAttempt, HandoffAudit, HandoffPolicy, HandoffReply, HandoffTarget, TargetProfile,
+    UnawareCallers,
+};
 use sabir_gateway::{Error, Hub, RemoteAgent};
 use sabir_guard::policy::lattice::Capabilities;
-use sabir_proto::transfer::{Hop, Incoming};
+use sabir_proto::transfer::{HandoffMessage, TransferHop};
 use sabir_proto::{
     AgentName, Artifact, ArtifactId, Caller, CancelTask, Fault, GetTask, HANDOFF, ListTasks, Message, MessageId, Part,
-    Role, SendConfiguration, SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms, Timestamp, ToolMode,
-    TransferContext, View,
+    Role, SendConfiguration, SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant,
+    Timestamp, ToolMode, TransferContext, View,
 };
 use sabir_store::memory::MemoryLog;
 use sabir_store::{Scope, TaskLog as _};
@@ -25,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What goes wrong with the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trick {
+pub(crate) enum CallFault {
     Fine,
     /// It never arrives, and the sender knows.
     LoseRequest,
@@ -45,7 +48,7 @@ pub(crate) enum Trick {
 
 /// What our agent is sent, besides its text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Said {
+pub(crate) enum SentContext {
     Words(&'static str),
     /// It came through these.
     Through(&'static [&'static str]),
@@ -78,15 +81,15 @@ impl Host for Clock {
 }
 
 /// Hands its task over, and may be restarted.
-struct Giver(Handover);
+struct TransferringAgent(HandoffRequest);
 
-impl Agent for Giver {
+impl Agent for TransferringAgent {
     async fn turn(&self, _: &mut Context) -> Result<Ending, Failure> {
         Ok(Ending::Transfer(Box::new(self.0.clone())))
     }
 
-    fn nature(&self) -> Nature {
-        Nature { recovery: Recovery::Restart, ..Nature::default() }
+    fn execution(&self) -> Execution {
+        Execution { recovery: Recovery::Restart, ..Execution::default() }
     }
 }
 
@@ -100,9 +103,9 @@ impl Agent for Refunds {
 }
 
 /// Asks before it is done, and reports its progress.
-pub(crate) struct Careful;
+pub(crate) struct AskingAgent;
 
-impl Agent for Careful {
+impl Agent for AskingAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let id = ArtifactId::parse("receipt").unwrap();
         let piece = |text: &str| Artifact::new(id.clone(), vec![Part::text(text)]);
@@ -116,8 +119,8 @@ impl Agent for Careful {
     }
 }
 
-fn resident(name: &str, agent: Arc<dyn AnyAgent>) -> Arc<Resident> {
-    Arc::new(Resident { name: AgentName::parse(name).unwrap(), agent, push: false, tools: ToolMode::Full })
+fn resident(name: &str, agent: Arc<dyn AnyAgent>) -> Arc<HostedAgent> {
+    Arc::new(HostedAgent { name: AgentName::parse(name).unwrap(), agent, push: false, tool_mode: ToolMode::Full })
 }
 
 fn scope(agent: &str) -> Arc<Scope> {
@@ -138,12 +141,12 @@ fn request(message: Message, at_once: bool) -> Box<SendMessage> {
 }
 
 /// The path to the other server, and what goes wrong on it.
-struct Road {
+struct PeerServer {
     handle: Handle,
     engine: Engine,
-    resident: Arc<Resident>,
-    tricks: Mutex<VecDeque<Trick>>,
-    reached: Mutex<Vec<Trick>>,
+    resident: Arc<HostedAgent>,
+    tricks: Mutex<VecDeque<CallFault>>,
+    reached: Mutex<Vec<CallFault>>,
     faces: AtomicU64,
     forget: AtomicBool,
     holds: AtomicBool,
@@ -154,12 +157,12 @@ struct Road {
     sent: Mutex<Vec<Message>>,
 }
 
-impl Road {
-    fn next(&self) -> Trick {
-        self.tricks.lock().unwrap().pop_front().unwrap_or(Trick::Fine)
+impl PeerServer {
+    fn next(&self) -> CallFault {
+        self.tricks.lock().unwrap().pop_front().unwrap_or(CallFault::Fine)
     }
 
-    async fn hang(&self, trick: Trick) -> ! {
+    async fn hang(&self, trick: CallFault) -> ! {
         self.reached.lock().unwrap().push(trick);
         std::future::pending().await
     }
@@ -169,14 +172,15 @@ impl Road {
         self.handle.spawn(work).await.unwrap()
     }
 
-    async fn deliver(&self, message: Message) -> Result<Taken, Error> {
+    async fn deliver(&self, message: Message) -> Result<HandoffReply, Error> {
         self.sent.lock().unwrap().push(message.clone());
         let (engine, resident) = (self.engine.clone(), self.resident.clone());
-        let send =
-            async move { engine.send(&resident, scope("billing"), request(message, true), &Terms::default()).await };
+        let send = async move {
+            engine.send(&resident, scope("billing"), request(message, true), &ServiceParameters::default()).await
+        };
         match self.there(send).await? {
-            Sent::Task(task, _) => Ok(Taken::Task(Box::new(task.show(View::WHOLE).unwrap()))),
-            Sent::Message(_) => Ok(Taken::Words),
+            SendReply::Task(task, _) => Ok(HandoffReply::Task(Box::new(task.to_wire(View::WHOLE).unwrap()))),
+            SendReply::Message(_) => Ok(HandoffReply::Message),
         }
     }
 }
@@ -187,57 +191,57 @@ fn away() -> Error {
 
 fn lost() -> Error {
     let (host, reason) = ("b.example".into(), "the connection broke".into());
-    let (whose, cause) = (sabir_client::Whose::Unknown, sabir_client::UnreachableCause::Other);
-    Error::Unreachable { host, reason, safe: false, whose, cause, retry_after: None }
+    let (whose, cause) = (sabir_client::FailureSide::Unknown, sabir_client::UnreachableCause::Other);
+    Error::Unreachable { host, reason, safe: false, side: whose, cause, retry_after: None }
 }
 
 /// The other server, as a target of the policy.
-struct Billing(Arc<Road>);
+struct BillingTarget(Arc<PeerServer>);
 
-impl Peer for Billing {
-    fn face(&self) -> BoxFuture<'_, Result<Face, Error>> {
+impl HandoffTarget for BillingTarget {
+    fn profile(&self) -> BoxFuture<'_, Result<TargetProfile, Error>> {
         Box::pin(async move {
             let road = &self.0;
             let first = road.faces.fetch_add(1, Ordering::Relaxed) == 0;
-            let hangs = road.tricks.lock().unwrap().front() == Some(&Trick::HangFace);
+            let hangs = road.tricks.lock().unwrap().front() == Some(&CallFault::HangFace);
             if hangs {
                 road.next();
-                road.hang(Trick::HangFace).await;
+                road.hang(CallFault::HangFace).await;
             }
             let skills: &[&str] =
                 if !first && road.forget.load(Ordering::Relaxed) { &[] } else { &["billing.refund", "billing.delete"] };
-            Ok(Face {
+            Ok(TargetProfile {
                 endpoint: "https://b.example".into(),
                 binding: "JSONRPC".into(),
                 caps: Capabilities::named(skills.iter().copied()),
-                accepts: road.accepts.load(Ordering::Relaxed),
-                holds: road.holds.load(Ordering::Relaxed),
-                recognises: false,
-                here: false,
+                accepts_transfers: road.accepts.load(Ordering::Relaxed),
+                holds_tasks: road.holds.load(Ordering::Relaxed),
+                recognises_repeats: false,
+                is_local: false,
                 digest: "d".into(),
                 signed: false,
-                followed: road.followed.load(Ordering::Relaxed) > road.faces.load(Ordering::Relaxed),
+                is_followed: road.followed.load(Ordering::Relaxed) > road.faces.load(Ordering::Relaxed),
             })
         })
     }
 
-    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
+    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<HandoffReply, Error>> {
         Box::pin(async move {
             let road = &self.0;
             match road.next() {
-                Trick::LoseRequest => Err(away()),
-                Trick::LoseAnswer => road.deliver(message).await.and(Err(lost())),
-                trick @ Trick::HangBefore => road.hang(trick).await,
-                trick @ Trick::HangAfter => {
+                CallFault::LoseRequest => Err(away()),
+                CallFault::LoseAnswer => road.deliver(message).await.and(Err(lost())),
+                trick @ CallFault::HangBefore => road.hang(trick).await,
+                trick @ CallFault::HangAfter => {
                     road.deliver(message).await?;
                     road.hang(trick).await
                 }
-                Trick::Refuse => Err(Fault::UnsupportedOperation("not today".into()).into()),
-                Trick::ForgetSkills => {
+                CallFault::Refuse => Err(Fault::UnsupportedOperation("not today".into()).into()),
+                CallFault::ForgetSkills => {
                     road.forget.store(true, Ordering::Relaxed);
                     road.deliver(message).await
                 }
-                Trick::Fine | Trick::HangFace => road.deliver(message).await,
+                CallFault::Fine | CallFault::HangFace => road.deliver(message).await,
             }
         })
     }
@@ -253,36 +257,36 @@ impl Peer for Billing {
 }
 
 /// A target that is reached over the wire, as those of a configuration are.
-struct Stranger(RemoteAgent);
+struct ForeignTarget(RemoteAgent);
 
-impl Stranger {
+impl ForeignTarget {
     fn at(url: &str) -> Self {
         let hub = Hub::new(sabir_gateway::Metrics::default());
         Self(RemoteAgent::new(upstream(url), &hub).unwrap())
     }
 }
 
-impl Peer for Stranger {
-    fn face(&self) -> BoxFuture<'_, Result<Face, Error>> {
-        Box::pin(self.0.face())
+impl HandoffTarget for ForeignTarget {
+    fn profile(&self) -> BoxFuture<'_, Result<TargetProfile, Error>> {
+        Box::pin(self.0.handoff_profile())
     }
 
-    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<Taken, Error>> {
-        Box::pin(self.0.hand("", message))
+    fn send(&self, _: TaskId, message: Message) -> BoxFuture<'_, Result<HandoffReply, Error>> {
+        Box::pin(self.0.send_handoff("", message))
     }
 
     fn cancel(&self, _: TaskId, id: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.0.take_back("", id))
+        Box::pin(self.0.cancel_handoff("", id))
     }
 }
 
-struct Books {
+struct RecordedOutcomes {
     outcomes: Mutex<Vec<&'static str>>,
     log: Arc<MemoryLog>,
 }
 
-impl Ledger for Books {
-    fn record(&self, attempt: &Attempt<'_>) {
+impl HandoffAudit for RecordedOutcomes {
+    fn record(&self, attempt: &HandoffAttempt<'_>) {
         // This log answers at once.
         let stored = std::pin::pin!(self.log.load(attempt.task));
         let stored = match stored.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
@@ -296,16 +300,16 @@ impl Ledger for Books {
 }
 
 /// The handover that the agent of the tests wants.
-pub(crate) fn refund() -> Handover {
-    Handover { to: "billing".into(), required: vec!["billing.refund".into()], ..Handover::default() }
+pub(crate) fn refund() -> HandoffRequest {
+    HandoffRequest { to: "billing".into(), required: vec!["billing.refund".into()], ..HandoffRequest::default() }
 }
 
-pub(crate) struct World {
+pub(crate) struct HandoffWorld {
     log: Arc<MemoryLog>,
-    road: Arc<Road>,
-    books: Arc<Books>,
-    order: Handover,
-    unaware: Unaware,
+    road: Arc<PeerServer>,
+    books: Arc<RecordedOutcomes>,
+    order: HandoffRequest,
+    unaware: UnawareCallers,
     /// The other agent as a resident of ours, for callers that do not follow.
     pub(crate) relayed: Arc<dyn AnyAgent>,
     /// The URL of an agent without our extension, in place of the other server.
@@ -313,31 +317,31 @@ pub(crate) struct World {
     _theirs: Runtime,
 }
 
-impl World {
+impl HandoffWorld {
     pub(crate) fn new() -> Self {
-        Self::with(refund(), Unaware::Relay, Limits::default().hold_time_max)
+        Self::with(refund(), UnawareCallers::Relay, Limits::default().hold_time_max)
     }
 
-    pub(crate) fn giving(order: Handover) -> Self {
-        Self::with(order, Unaware::Relay, Limits::default().hold_time_max)
+    pub(crate) fn giving(order: HandoffRequest) -> Self {
+        Self::with(order, UnawareCallers::Relay, Limits::default().hold_time_max)
     }
 
-    pub(crate) fn unaware(unaware: Unaware) -> Self {
+    pub(crate) fn unaware(unaware: UnawareCallers) -> Self {
         Self::with(refund(), unaware, Limits::default().hold_time_max)
     }
 
     pub(crate) fn holding_for(hold: Duration) -> Self {
-        Self::with(refund(), Unaware::Relay, hold)
+        Self::with(refund(), UnawareCallers::Relay, hold)
     }
 
-    fn with(order: Handover, unaware: Unaware, hold: Duration) -> Self {
+    fn with(order: HandoffRequest, unaware: UnawareCallers, hold: Duration) -> Self {
         let theirs = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let handle = theirs.handle().clone();
         let limits = Limits { hold_time_max: hold, ..Limits::default() };
         let host = Arc::new(Clock(handle.clone()));
         let log = Arc::new(MemoryLog::new());
         let engine = theirs.block_on(Engine::open(log, host, limits, Metrics::default())).unwrap();
-        let road = Arc::new(Road {
+        let road = Arc::new(PeerServer {
             handle,
             engine,
             resident: resident("billing", Arc::new(Refunds)),
@@ -351,7 +355,7 @@ impl World {
             sent: Mutex::default(),
         });
         let log = Arc::new(MemoryLog::new());
-        let books = Arc::new(Books { outcomes: Mutex::default(), log: log.clone() });
+        let books = Arc::new(RecordedOutcomes { outcomes: Mutex::default(), log: log.clone() });
         Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), stranger: None, _theirs: theirs }
     }
 
@@ -363,7 +367,7 @@ impl World {
         (world, stub)
     }
 
-    pub(crate) fn tricks(&self, tricks: impl IntoIterator<Item = Trick>) {
+    pub(crate) fn tricks(&self, tricks: impl IntoIterator<Item = CallFault>) {
         self.road.tricks.lock().unwrap().extend(tricks);
     }
 
@@ -375,7 +379,7 @@ impl World {
         self.road.accepts.store(false, Ordering::Relaxed);
     }
 
-    /// After so many looks at its card, callers no longer follow to its endpoint.
+    /// StreamEnd so many looks at its card, callers no longer follow to its endpoint.
     pub(crate) fn insecure_after(&self, looks: u64) {
         self.road.followed.store(looks + 1, Ordering::Relaxed);
     }
@@ -398,41 +402,44 @@ impl World {
         self.books.outcomes.lock().unwrap().clone()
     }
 
-    pub(crate) fn desk(&self) -> Desk {
-        let peer: Arc<dyn Peer> = match &self.stranger {
-            Some(url) => Arc::new(Stranger::at(url)),
-            None => Arc::new(Billing(self.road.clone())),
+    pub(crate) fn desk(&self) -> HandoffPolicy {
+        let peer: Arc<dyn HandoffTarget> = match &self.stranger {
+            Some(url) => Arc::new(ForeignTarget::at(url)),
+            None => Arc::new(BillingTarget(self.road.clone())),
         };
         let targets = BTreeMap::from([("billing".to_owned(), peer)]);
-        Desk {
+        HandoffPolicy {
             agent: AgentName::parse("triage").unwrap(),
             endpoint: "https://a.example".into(),
             scope: Capabilities::named(["triage", "billing.refund"]),
             targets,
             depth_max: 4,
-            unaware: self.unaware,
-            patience: Duration::from_secs(10),
-            ledger: self.books.clone(),
+            unaware_callers: self.unaware,
+            create_time_max: Duration::from_secs(10),
+            audit: self.books.clone(),
         }
     }
 
-    async fn open(&self) -> Ours {
+    async fn open(&self) -> RunningServer {
         let host = Arc::new(Clock(Handle::current()));
         let engine = Engine::open(self.log.clone(), host, Limits::default(), Metrics::default()).await.unwrap();
-        let triage = resident("triage", Arc::new(Handing::new(Arc::new(Giver(self.order.clone())), self.desk())));
+        let triage = resident(
+            "triage",
+            Arc::new(HandoffAgent::new(Arc::new(TransferringAgent(self.order.clone())), self.desk())),
+        );
         let billing = resident("billing", self.relayed.clone());
         let all = [triage.clone(), billing];
-        engine.know(Arc::new(move |name: &AgentName| all.iter().find(|one| one.name == *name).cloned()));
-        Ours { engine, triage }
+        engine.set_directory(Arc::new(move |name: &AgentName| all.iter().find(|one| one.name == *name).cloned()));
+        RunningServer { engine, triage }
     }
 
     /// Runs our server until the work is done, then ends it like a crash.
-    pub(crate) fn run<T>(&self, work: impl AsyncFnOnce(Ours) -> T) -> T {
+    pub(crate) fn run<T>(&self, work: impl AsyncFnOnce(RunningServer) -> T) -> T {
         self.keep(work).1
     }
 
     /// The same; the server goes on until its runtime is dropped, so that it may still send the activation.
-    pub(crate) fn keep<T>(&self, work: impl AsyncFnOnce(Ours) -> T) -> (Runtime, T) {
+    pub(crate) fn keep<T>(&self, work: impl AsyncFnOnce(RunningServer) -> T) -> (Runtime, T) {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let done = runtime.block_on(async {
             let ours = self.open().await;
@@ -442,7 +449,7 @@ impl World {
     }
 
     /// Runs our server until this fault has happened, and then ends it at once.
-    pub(crate) fn crash_when<T>(&self, trick: Trick, work: impl AsyncFnOnce(Ours) -> T) -> T {
+    pub(crate) fn crash_when<T>(&self, trick: CallFault, work: impl AsyncFnOnce(RunningServer) -> T) -> T {
         let (runtime, done) = self.keep(async |ours| {
             let done = work(ours).await;
             self.reached(trick).await;
@@ -452,7 +459,7 @@ impl World {
         done
     }
 
-    pub(crate) async fn reached(&self, trick: Trick) {
+    pub(crate) async fn reached(&self, trick: CallFault) {
         while !self.road.reached.lock().unwrap().contains(&trick) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -483,14 +490,14 @@ impl World {
 
     /// The task there, once it has settled.
     #[track_caller]
-    pub(crate) fn b_rests(&self, id: &TaskRef) -> Task {
+    pub(crate) fn b_settled_task(&self, id: &TaskRef) -> Task {
         let id = id.to_string();
         self.b_settled(|task| task.id.to_string() == id)
     }
 
     /// The only task there, once it has settled.
     #[track_caller]
-    pub(crate) fn b_only(&self) -> Task {
+    pub(crate) fn b_only_task(&self) -> Task {
         let task = self.b_settled(|_| true);
         assert_eq!(self.b_tasks(), 1);
         task
@@ -511,30 +518,30 @@ impl World {
 }
 
 /// Our server while it runs.
-pub(crate) struct Ours {
+pub(crate) struct RunningServer {
     engine: Engine,
-    triage: Arc<Resident>,
+    triage: Arc<HostedAgent>,
 }
 
 /// A task that our server has.
-pub(crate) struct Mine {
-    ours: Ours,
+pub(crate) struct SentTask {
+    ours: RunningServer,
     pub(crate) id: TaskId,
 }
 
-impl Ours {
-    pub(crate) async fn send(self, words: &'static str, follows: bool) -> Mine {
-        self.send_as(Said::Words(words), follows).await
+impl RunningServer {
+    pub(crate) async fn send(self, words: &'static str, follows: bool) -> SentTask {
+        self.send_as(SentContext::Words(words), follows).await
     }
 
-    pub(crate) async fn send_as(self, said: Said, follows: bool) -> Mine {
-        let words = if let Said::Words(words) = said { words } else { "go" };
+    pub(crate) async fn send_as(self, said: SentContext, follows: bool) -> SentTask {
+        let words = if let SentContext::Words(words) = said { words } else { "go" };
         let id = format!("m-{}", RANDOM.fetch_add(1, Ordering::Relaxed));
         let mut message = Message::text(MessageId::parse(&id).unwrap(), Role::User, words);
         let context = match said {
-            Said::Words(_) => None,
-            Said::Through(agents) => {
-                let hop = |agent: &&str| Hop {
+            SentContext::Words(_) => None,
+            SentContext::Through(agents) => {
+                let hop = |agent: &&str| TransferHop {
                     agent: (*agent).into(),
                     task_id: "t".into(),
                     at: Timestamp::from_millis(0),
@@ -542,31 +549,31 @@ impl Ours {
                 };
                 Some(TransferContext { chain: agents.iter().map(hop).collect(), ..TransferContext::default() })
             }
-            Said::Granting(names) => {
+            SentContext::Granting(names) => {
                 let scope = Some(names.iter().map(|name| (*name).to_owned()).collect());
                 Some(TransferContext { scope, ..TransferContext::default() })
             }
         };
         if let Some(context) = context {
-            Incoming::Create { context: Box::new(context), hold: false }.stamp(&mut message);
+            HandoffMessage::Create { context: Box::new(context), hold: false }.add_to_message(&mut message);
         }
         let extensions = if follows { vec![HANDOFF.to_owned()] } else { Vec::new() };
-        let terms = Terms { extensions, ..Terms::default() };
+        let terms = ServiceParameters { extensions, ..ServiceParameters::default() };
         let sent = self.engine.send(&self.triage, scope("triage"), request(message, true), &terms).await.unwrap();
-        let Sent::Task(task, _) = sent else { panic!("{sent:?}") };
+        let SendReply::Task(task, _) = sent else { panic!("{sent:?}") };
         let id = task.thaw().unwrap().id;
-        Mine { ours: self, id }
+        SentTask { ours: self, id }
     }
 
     /// A task that an earlier server left behind.
-    pub(crate) async fn recovered(self, id: TaskId) -> Mine {
+    pub(crate) async fn recovered(self, id: TaskId) -> SentTask {
         let triage = self.triage.clone();
         self.engine.recover(move |name| (*name == triage.name).then(|| triage.clone())).await.unwrap();
-        Mine { ours: self, id }
+        SentTask { ours: self, id }
     }
 }
 
-impl Mine {
+impl SentTask {
     async fn get(&self) -> Task {
         let call = GetTask { tenant: Tenant::none(), id: self.id.into(), history_length: None };
         self.ours.engine.get(&scope("triage"), &call).await.unwrap().0.thaw().unwrap()
@@ -591,7 +598,7 @@ impl Mine {
     pub(crate) async fn say(&self, words: &str) -> Result<(), Fault> {
         let mut message = Message::text(MessageId::parse("again").unwrap(), Role::User, words);
         message.task_id = Some(self.id.into());
-        let (request, terms) = (request(message, true), Terms::default());
+        let (request, terms) = (request(message, true), ServiceParameters::default());
         self.ours.engine.send(&self.ours.triage, scope("triage"), request, &terms).await.map(drop)
     }
 }

@@ -8,9 +8,9 @@ const SECRET: &str = "unit-test-global-secret-0001";
 const NOW: i64 = 1_700_000_000;
 
 #[derive(Deserialize)]
-struct Vectors {
+struct NativeTokenVectors {
     organizations: Vec<Organization>,
-    cases: Vec<Case>,
+    cases: Vec<NativeTokenCase>,
 }
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Organization {
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct NativeTokenCase {
     name: String,
     token: String,
     secret: Option<String>,
@@ -32,16 +32,20 @@ struct Case {
     source_head: Option<Value>,
 }
 
-fn vectors() -> Vectors {
+fn vectors() -> NativeTokenVectors {
     serde_json::from_str(include_str!("../../../tests/vectors/agent-native-jwt.json")).unwrap()
 }
 
-fn judge(case: &Case, organizations: &[Organization], expiry: Expiry) -> Result<User, Reason> {
+fn judge(
+    case: &NativeTokenCase,
+    organizations: &[Organization],
+    expiry: ExpiryRule,
+) -> Result<NativeUser, NativeUserFault> {
     let secret = case.secret.as_deref().map(Secret::new);
     let header = |name: &str| case.request_headers[name].as_str();
     let audience = own_audience(case.app_url.as_deref(), header("host"), header("x-forwarded-proto"));
     let audiences: Vec<String> = audience.into_iter().collect();
-    let settings = Settings { secret: secret.as_ref(), audiences: &audiences, issuers: &[], expiry };
+    let settings = NativeTokenSettings { secret: secret.as_ref(), audiences: &audiences, issuers: &[], expiry };
     let find = |domain: &str| {
         let one = organizations.iter().find(|one| one.allowed_domain.to_ascii_lowercase() == domain)?;
         Some(Secret::new(one.a2a_secret.as_str()))
@@ -50,19 +54,19 @@ fn judge(case: &Case, organizations: &[Organization], expiry: Expiry) -> Result<
 }
 
 /// Accepted by the peer, refused here on purpose.
-const STRICTER: [(&str, Reason); 3] = [
-    ("alg HS384, same secret", Reason::Algorithm),
-    ("alg HS512, same secret", Reason::Algorithm),
-    ("no exp claim", Reason::NoExpiry),
+const STRICTER: [(&str, NativeUserFault); 3] = [
+    ("alg HS384, same secret", NativeUserFault::Algorithm),
+    ("alg HS512, same secret", NativeUserFault::Algorithm),
+    ("no exp claim", NativeUserFault::NoExpiry),
 ];
 
 #[test]
 fn every_token_of_the_vectors_gets_its_verdict_or_is_refused_on_purpose() {
-    let Vectors { organizations, cases } = vectors();
+    let NativeTokenVectors { organizations, cases } = vectors();
     assert_eq!(cases.len(), 61);
     let mut stricter = 0;
     for case in &cases {
-        let ours = judge(case, &organizations, Expiry::Required);
+        let ours = judge(case, &organizations, ExpiryRule::Required);
         if let Some((_, reason)) = STRICTER.iter().find(|(name, _)| *name == case.name) {
             assert!(case.accepted, "{} is no case of being stricter", case.name);
             assert_eq!(ours.as_ref(), Err(reason), "{}", case.name);
@@ -83,20 +87,20 @@ fn every_token_of_the_vectors_gets_its_verdict_or_is_refused_on_purpose() {
 
 #[test]
 fn the_compatibility_switch_waives_the_expiry_and_nothing_else() {
-    let Vectors { organizations, cases } = vectors();
+    let NativeTokenVectors { organizations, cases } = vectors();
     for case in &cases {
-        let lax = judge(case, &organizations, Expiry::Optional);
-        let expected = case.name == "no exp claim" || judge(case, &organizations, Expiry::Required).is_ok();
+        let lax = judge(case, &organizations, ExpiryRule::Optional);
+        let expected = case.name == "no exp claim" || judge(case, &organizations, ExpiryRule::Required).is_ok();
         assert_eq!(lax.is_ok(), expected, "{}", case.name);
     }
 }
 
 #[test]
 fn stricter_than_newer_peers_our_name_is_taken_as_it_is_configured() {
-    let Vectors { organizations, cases } = vectors();
+    let NativeTokenVectors { organizations, cases } = vectors();
     let case = cases.iter().find(|case| case.name == "APP_URL configured with endpoint path").unwrap();
     assert_eq!(case.source_head.as_ref().unwrap()["accepted"], true);
-    assert_eq!(judge(case, &organizations, Expiry::Required), Err(Reason::Audience));
+    assert_eq!(judge(case, &organizations, ExpiryRule::Required), Err(NativeUserFault::Audience));
 }
 
 /// A token with these claims, under the shared secret.
@@ -115,9 +119,9 @@ fn claims() -> Value {
     json!({"sub": "ana@acme.example", "iss": "https://app.example", "exp": NOW + 900})
 }
 
-fn judge_claims(claims: &Value, audiences: &[String], issuers: &[String]) -> Result<User, Reason> {
+fn judge_claims(claims: &Value, audiences: &[String], issuers: &[String]) -> Result<NativeUser, NativeUserFault> {
     let secret = Secret::new(SECRET);
-    let settings = Settings { secret: Some(&secret), audiences, issuers, expiry: Expiry::Required };
+    let settings = NativeTokenSettings { secret: Some(&secret), audiences, issuers, expiry: ExpiryRule::Required };
     verify(&token(claims), settings, |_| None, Timestamp::from_millis(NOW * 1000))
 }
 
@@ -128,7 +132,7 @@ fn stricter_than_the_peer_issuers_count_where_they_are_configured() {
     for issuer in [json!("https://app.example/"), json!("whatever"), json!(""), json!(5), json!(null)] {
         let mut claims = claims();
         claims["iss"] = issuer.clone();
-        assert_eq!(judge_claims(&claims, &[], &issuers), Err(Reason::Issuer), "{issuer}");
+        assert_eq!(judge_claims(&claims, &[], &issuers), Err(NativeUserFault::Issuer), "{issuer}");
         assert!(judge_claims(&claims, &[], &[]).is_ok(), "{issuer}, with no issuers configured");
     }
 }
@@ -136,21 +140,21 @@ fn stricter_than_the_peer_issuers_count_where_they_are_configured() {
 #[test]
 fn times_are_numbers_and_both_edges_are_exact() {
     for (name, value, expected) in [
-        ("exp", json!(NOW), Err(Reason::Expired)),
+        ("exp", json!(NOW), Err(NativeUserFault::Expired)),
         ("exp", json!(NOW + 1), Ok(())),
-        ("exp", json!("never"), Err(Reason::Token(JwsFault::Malformed("exp")))),
-        ("exp", json!(null), Err(Reason::Token(JwsFault::Malformed("exp")))),
+        ("exp", json!("never"), Err(NativeUserFault::Token(JwsFault::Malformed("exp")))),
+        ("exp", json!(null), Err(NativeUserFault::Token(JwsFault::Malformed("exp")))),
         ("nbf", json!(NOW), Ok(())),
-        ("nbf", json!(NOW + 1), Err(Reason::NotYet)),
-        ("nbf", json!("x"), Err(Reason::Token(JwsFault::Malformed("nbf")))),
-        ("iat", json!("x"), Err(Reason::Token(JwsFault::Malformed("iat")))),
-        ("aud", json!(null), Err(Reason::Audience)),
-        ("aud", json!([]), Err(Reason::Audience)),
+        ("nbf", json!(NOW + 1), Err(NativeUserFault::NotYet)),
+        ("nbf", json!("x"), Err(NativeUserFault::Token(JwsFault::Malformed("nbf")))),
+        ("iat", json!("x"), Err(NativeUserFault::Token(JwsFault::Malformed("iat")))),
+        ("aud", json!(null), Err(NativeUserFault::Audience)),
+        ("aud", json!([]), Err(NativeUserFault::Audience)),
         ("aud", json!(["x", "me"]), Ok(())),
-        ("aud", json!("me "), Err(Reason::Audience)),
-        ("sub", json!(["ana"]), Err(Reason::Nobody)),
-        ("org_domain", json!("acme.example\u{0}"), Err(Reason::Nobody)),
-        ("org_domain", json!("a".repeat(321)), Err(Reason::Nobody)),
+        ("aud", json!("me "), Err(NativeUserFault::Audience)),
+        ("sub", json!(["ana"]), Err(NativeUserFault::NoUser)),
+        ("org_domain", json!("acme.example\u{0}"), Err(NativeUserFault::NoUser)),
+        ("org_domain", json!("a".repeat(321)), Err(NativeUserFault::NoUser)),
     ] {
         let mut claims = claims();
         claims[name] = value.clone();
@@ -164,19 +168,20 @@ fn the_secret_of_an_organisation_names_nobody_outside_of_it() {
     claims["org_domain"] = json!("Beta.Example");
     let judge = |token: &str| {
         let secret = Secret::new(SECRET);
-        let settings = Settings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: Expiry::Required };
+        let settings =
+            NativeTokenSettings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: ExpiryRule::Required };
         let find = |domain: &str| (domain == "beta.example").then(|| Secret::new("beta-secret"));
         verify(token, settings, find, Timestamp::from_millis(NOW * 1000)).unwrap()
     };
     let theirs = judge(&token_under("beta-secret", &claims));
     assert_eq!(
-        (theirs.under, theirs.who().to_string().as_str()),
-        (Under::Organisation, "native:org:beta.example/ana@acme.example")
+        (theirs.secret_kind, theirs.principal().to_string().as_str()),
+        (SecretKind::Organisation, "native:org:beta.example/ana@acme.example")
     );
     let shared = judge(&token(&claims));
     assert_eq!(
-        (shared.under, shared.who().to_string().as_str()),
-        (Under::Shared, "native:user:ana@acme.example#beta.example")
+        (shared.secret_kind, shared.principal().to_string().as_str()),
+        (SecretKind::Shared, "native:user:ana@acme.example#beta.example")
     );
     assert_eq!(claimed_organisation(&token(&claims)).as_deref(), Some("beta.example"));
 }
@@ -186,20 +191,22 @@ fn the_stand_in_for_a_missing_secret_opens_nothing() {
     let stand_in = String::from_utf8(NO_SECRET.to_vec()).unwrap();
     let forged = token_under(&stand_in, &claims());
     let secret = Secret::new(SECRET);
-    for (secret, reason) in [(Some(&secret), Reason::Signature), (None, Reason::NoSecret)] {
-        let settings = Settings { secret, audiences: &[], issuers: &[], expiry: Expiry::Required };
+    for (secret, reason) in [(Some(&secret), NativeUserFault::Signature), (None, NativeUserFault::NoSecret)] {
+        let settings = NativeTokenSettings { secret, audiences: &[], issuers: &[], expiry: ExpiryRule::Required };
         assert_eq!(verify(&forged, settings, |_| None, Timestamp::from_millis(NOW * 1000)), Err(reason));
     }
     // A secret of blanks counts as no secret.
     let blank = Secret::new(" \n");
-    let settings = Settings { secret: Some(&blank), audiences: &[], issuers: &[], expiry: Expiry::Required };
+    let settings =
+        NativeTokenSettings { secret: Some(&blank), audiences: &[], issuers: &[], expiry: ExpiryRule::Required };
     let refused = verify(&token_under("", &claims()), settings, |_| Some(Secret::new("")), Timestamp::from_millis(0));
-    assert_eq!(refused, Err(Reason::NoSecret));
+    assert_eq!(refused, Err(NativeUserFault::NoSecret));
 }
 
 #[test]
 fn settings_can_be_printed() {
     let secret = Secret::new(SECRET);
-    let settings = Settings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: Expiry::Required };
+    let settings =
+        NativeTokenSettings { secret: Some(&secret), audiences: &[], issuers: &[], expiry: ExpiryRule::Required };
     assert!(!format!("{settings:?}").contains(SECRET));
 }

@@ -1,13 +1,13 @@
 //! The booking network: its scopes and tiers, and its envelopes.
 
 use super::*;
-use crate::authn::agnt::{Binding, Derivation, Ring, Slot};
+use crate::authn::agnt::{BindingRule, KeyDerivation, KeyRing, KeySlot};
 use sabir_proto::agnt::{Intent, ProblemCode};
 use serde::Deserialize;
 use std::time::Duration;
 
-fn network(auth: &str) -> Door {
-    let mut door = Door::new(auth);
+fn network(auth: &str) -> TestGuard {
+    let mut door = TestGuard::new(auth);
     let rule = |intent: Intent| SkillRule {
         id: intent.name().into(),
         requirements: Vec::new(),
@@ -28,13 +28,13 @@ fn asking(intent: &str) -> Call {
 }
 
 /// A key's name, tier and scopes, and the results of its calls.
-type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], [&'a str; 3]);
+type KeyCase<'a> = (&'a str, Option<&'a str>, &'a [&'a str], [&'a str; 3]);
 
 #[tokio::test]
 async fn scopes_and_tiers_say_which_intents_a_key_is_for() {
     let door = network("accept = [\"api_key\"]");
     // For ping, list and search; confirm; payment.
-    let rows: [Row<'_>; 11] = [
+    let rows: [KeyCase<'_>; 11] = [
         ("free", Some("free"), &[], ["ok", "tier_free", "tier_free"]),
         ("pro", Some("pro"), &[], ["ok", "ok", "ok"]),
         ("query", Some("pro"), &["query"], ["ok", "scope_intent", "scope_intent"]),
@@ -94,13 +94,13 @@ fn task() -> sabir_proto::TaskRef {
 async fn at_the_door_of_envelopes_only_keys_count_and_they_count_by_the_day() {
     for auth in ["", "accept = [\"jwt\"]\n[jwt]\nsecret = \"env:S\"", "accept = [\"api_key\"]\nrequired = false"] {
         let mut door = network(auth);
-        let paces = [("free".to_owned(), Pace { per_minute: None, per_day: Some(2) })];
+        let paces = [("free".to_owned(), RateLimit { per_minute: None, per_day: Some(2) })];
         door.rules.limits.tiers = Arc::new(BTreeMap::from(paces));
         let key = door.key("k", terms(Some("free"), &[])).await;
         let bearer = format!("Bearer {key}");
         let knocks = async |headers: &[(&str, &str)]| {
             let headers = map(headers);
-            let admitted = door.guard.admit_key(&door.rules, &knock(&headers, b"{}")).await;
+            let admitted = door.guard.admit_key(&door.rules, &evidence(&headers, b"{}")).await;
             admitted.map(|admitted| admitted.identity().caller().name().to_owned()).map_err(|refusal| refusal.problem())
         };
         for nobody in [&[][..], &[("authorization", "Basic YTpi")], &[("authorization", "Bearer agnt_live_0")]] {
@@ -116,24 +116,24 @@ async fn at_the_door_of_envelopes_only_keys_count_and_they_count_by_the_day() {
     }
 }
 
-const SEALED: Sealed<'static> = Sealed {
+const ENVELOPE: ReceivedEnvelope<'static> = ReceivedEnvelope {
     payload: "{}",
     from: "agnt_consumer_42",
     to: "network:agnt",
     intent: "booking.search",
-    moment: None,
+    sent_at_nanos: None,
     via: &[],
 };
 
 #[derive(Deserialize)]
-struct Vectors {
+struct EnvelopeVectors {
     keys: BTreeMap<String, String>,
-    cases: Vec<Case>,
-    sequences: Vec<Sequence>,
+    cases: Vec<EnvelopeCase>,
+    sequences: Vec<EnvelopeSequence>,
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct EnvelopeCase {
     id: String,
     message: String,
     now: i64,
@@ -143,33 +143,33 @@ struct Case {
 }
 
 #[derive(Deserialize)]
-struct Sequence {
+struct EnvelopeSequence {
     id: String,
     rotated_at: Option<i64>,
     overlap_s: Option<u64>,
-    steps: Vec<Step>,
+    steps: Vec<EnvelopeStep>,
 }
 
 #[derive(Deserialize)]
-struct Step {
+struct EnvelopeStep {
     now: i64,
     message: String,
     outcome: String,
 }
 
-impl Vectors {
+impl EnvelopeVectors {
     fn read() -> Self {
         serde_json::from_str(include_str!("../../../tests/vectors/agnt-verify.json")).unwrap()
     }
 
-    fn ring(&self, name: &str) -> Ring {
-        Ring::new(&Secret::new(self.keys[name].as_str()), Derivation::Hex).unwrap()
+    fn ring(&self, name: &str) -> KeyRing {
+        KeyRing::new(&Secret::new(self.keys[name].as_str()), KeyDerivation::Hex).unwrap()
     }
 
-    fn both(&self, rotated_at: i64, overlap: u64) -> Ring {
+    fn both(&self, rotated_at: i64, overlap: u64) -> KeyRing {
         let previous = Secret::new(self.keys["previous"].as_str());
         let overlap = Duration::from_secs(overlap);
-        self.ring("current").with_previous(&previous, Derivation::Hex, seconds(rotated_at), overlap).unwrap()
+        self.ring("current").with_previous(&previous, KeyDerivation::Hex, seconds(rotated_at), overlap).unwrap()
     }
 }
 
@@ -177,22 +177,22 @@ fn seconds(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1000)
 }
 
-fn seals(ring: Ring) -> Seals {
-    Seals { ring: Arc::new(ring), binding: Binding::IfPresent }
+fn seals(ring: KeyRing) -> EnvelopeKeys {
+    EnvelopeKeys { key_ring: Arc::new(ring), binding_rule: BindingRule::IfPresent }
 }
 
-impl Door {
+impl TestGuard {
     async fn unseal(
         &self,
         key: &str,
-        seals: Option<&Seals>,
-        sealed: Sealed<'_>,
+        seals: Option<&EnvelopeKeys>,
+        sealed: ReceivedEnvelope<'_>,
         at: Timestamp,
-    ) -> Result<Unsealed, Refusal> {
+    ) -> Result<VerifiedEnvelope, Refusal> {
         let bearer = format!("Bearer {key}");
         let headers = map(&[("authorization", &bearer)]);
-        let admitted = self.guard.admit_key(&self.rules, &knock(&headers, b"{}")).await?;
-        self.guard.unseal(&self.rules, seals, &admitted, sealed, at).await
+        let admitted = self.guard.admit_key(&self.rules, &evidence(&headers, b"{}")).await?;
+        self.guard.verify_envelope(&self.rules, seals, &admitted, sealed, at).await
     }
 }
 
@@ -204,7 +204,7 @@ fn sender(message: &str) -> String {
 
 #[tokio::test]
 async fn every_message_of_the_vectors_passes_the_door_or_is_an_invalid_signature() {
-    let vectors = Vectors::read();
+    let vectors = EnvelopeVectors::read();
     let mut terms = terms(Some("pro"), &[]);
     terms.require_signature = true;
     let (mut passed, mut refused) = (0, 0);
@@ -214,10 +214,10 @@ async fn every_message_of_the_vectors_passes_the_door_or_is_an_invalid_signature
         let with_previous = case.keys.iter().any(|key| key == "previous");
         let ring = if with_previous { vectors.both(1_776_000_000, 360) } else { vectors.ring("current") };
         let from = sender(&case.message);
-        let sealed = Sealed { payload: &case.message, from: &from, ..SEALED };
+        let sealed = ReceivedEnvelope { payload: &case.message, from: &from, ..ENVELOPE };
         match door.unseal(&key, Some(&seals(ring)), sealed, seconds(case.now)).await {
             Ok(unsealed) => {
-                assert!(case.valid && case.strict.is_none() && unsealed.signed.is_some(), "{}", case.id);
+                assert!(case.valid && case.strict.is_none() && unsealed.key_slot.is_some(), "{}", case.id);
                 let payload = sabir_proto::canon::agnt::Payload::read(&unsealed.payload.unwrap()).unwrap();
                 assert!(payload.names().all(|name| !name.starts_with('_')), "{}", case.id);
                 passed += 1;
@@ -237,16 +237,16 @@ async fn every_message_of_the_vectors_passes_the_door_or_is_an_invalid_signature
 
 #[tokio::test]
 async fn a_signed_effect_stays_one_effect_when_the_guard_starts_again() {
-    let vectors = Vectors::read();
+    let vectors = EnvelopeVectors::read();
     let case =
         vectors.cases.iter().find(|case| case.valid && case.strict.is_none() && case.keys == ["current"]).unwrap();
     let (from, at) = (sender(&case.message), seconds(case.now));
-    let sealed = |intent: &'static str, moment: i64| Sealed {
+    let sealed = |intent: &'static str, moment: i64| ReceivedEnvelope {
         payload: &case.message,
         from: &from,
         intent,
-        moment: Some(moment),
-        ..SEALED
+        sent_at_nanos: Some(moment),
+        ..ENVELOPE
     };
     for intent in ["booking.confirm", "payment.authorize"] {
         let mut door = network("");
@@ -254,10 +254,10 @@ async fn a_signed_effect_stays_one_effect_when_the_guard_starts_again() {
             (door.key("k", terms(Some("pro"), &[])).await, door.key("other", terms(Some("pro"), &[])).await);
         let seals = seals(vectors.ring("current"));
         let first = door.unseal(&key, Some(&seals), sealed(intent, 1), at).await.unwrap();
-        assert!(!first.again);
+        assert!(!first.is_repeat);
         for _ in 0..2 {
             // The memory of the guard is gone, its store is not.
-            door.guard = Guard::new(door.store.clone(), Arc::new(Named), Metrics::default());
+            door.guard = Guard::new(door.store.clone(), Arc::new(NamedSecrets), Metrics::default());
             for (key, moment, what) in [(&key, 2, "another moment"), (&other, 1, "another key"), (&other, 2, "both")] {
                 for _ in 0..2 {
                     let refusal = door.unseal(key, Some(&seals), sealed(intent, moment), at).await.unwrap_err();
@@ -265,14 +265,14 @@ async fn a_signed_effect_stays_one_effect_when_the_guard_starts_again() {
                 }
             }
             let retry = door.unseal(&key, Some(&seals), sealed(intent, 1), at).await.unwrap();
-            assert!(retry.again, "the same envelope is a retry, before and after");
+            assert!(retry.is_repeat, "the same envelope is a retry, before and after");
         }
     }
 }
 
 #[tokio::test]
 async fn every_sequence_of_the_vectors_has_its_outcomes_at_the_door() {
-    let vectors = Vectors::read();
+    let vectors = EnvelopeVectors::read();
     for sequence in &vectors.sequences {
         let door = network("");
         let key = door.key("k", terms(Some("pro"), &[])).await;
@@ -283,10 +283,10 @@ async fn every_sequence_of_the_vectors_has_its_outcomes_at_the_door() {
                 _ => vectors.ring("current"),
             };
             let from = sender(&step.message);
-            let sealed = Sealed { payload: &step.message, from: &from, ..SEALED };
+            let sealed = ReceivedEnvelope { payload: &step.message, from: &from, ..ENVELOPE };
             let outcome = match door.unseal(&key, Some(&seals(ring)), sealed, seconds(step.now)).await {
-                Ok(Unsealed { again: false, .. }) => "processed",
-                Ok(Unsealed { again: true, .. }) => "duplicate",
+                Ok(VerifiedEnvelope { is_repeat: false, .. }) => "processed",
+                Ok(VerifiedEnvelope { is_repeat: true, .. }) => "duplicate",
                 Err(refusal) => refusal.reason,
             };
             assert_eq!(outcome, step.outcome, "{} step {number}", sequence.id);
@@ -294,9 +294,9 @@ async fn every_sequence_of_the_vectors_has_its_outcomes_at_the_door() {
     }
 }
 
-fn signed(ring: &Ring, members: &str) -> String {
+fn signed(ring: &KeyRing, members: &str) -> String {
     let mut payload = sabir_proto::canon::agnt::Payload::read(members).unwrap();
-    let mac = ring.sign(&sabir_proto::digest::agnt_signed(&payload));
+    let mac = ring.sign(&sabir_proto::digest::agnt_signing_bytes(&payload));
     payload.set("_sig", &sabir_proto::Json::of(&mac).unwrap()).unwrap();
     payload.canonical()
 }
@@ -304,40 +304,45 @@ fn signed(ring: &Ring, members: &str) -> String {
 #[tokio::test]
 async fn a_signature_is_asked_of_some_and_must_be_right_of_all() {
     let door = network("");
-    let vectors = Vectors::read();
+    let vectors = EnvelopeVectors::read();
     let seals = seals(vectors.ring("current"));
     let at = seconds(1_776_000_000);
     let plain = door.key("plain", terms(Some("pro"), &[])).await;
     let strict = door.key("strict", KeyTerms { require_signature: true, ..terms(Some("pro"), &[]) }).await;
     let relay = door.key("relay", KeyTerms { relay: true, ..terms(Some("pro"), &[]) }).await;
     let go = async |key: &str, sealed| match door.unseal(key, Some(&seals), sealed, at).await {
-        Ok(unsealed) => unsealed.signed.map_or("unsigned", Slot::name),
+        Ok(unsealed) => unsealed.key_slot.map_or("unsigned", KeySlot::name),
         Err(refusal) => refusal.problem().code.name(),
     };
-    let bare = Sealed { payload: r#"{"query":"x"}"#, ..SEALED };
-    let good = signed(&seals.ring, r#"{"query":"x","_ts":1776000000,"_from":"agnt_consumer_42"}"#);
-    let good = Sealed { payload: &good, ..SEALED };
+    let bare = ReceivedEnvelope { payload: r#"{"query":"x"}"#, ..ENVELOPE };
+    let good = signed(&seals.key_ring, r#"{"query":"x","_ts":1776000000,"_from":"agnt_consumer_42"}"#);
+    let good = ReceivedEnvelope { payload: &good, ..ENVELOPE };
     let bad = good.payload.replace("\"x\"", "\"y\"");
-    let bad = Sealed { payload: &bad, ..SEALED };
+    let bad = ReceivedEnvelope { payload: &bad, ..ENVELOPE };
     assert_eq!((go(&plain, bare).await, go(&plain, good).await), ("unsigned", "current"));
     assert_eq!((go(&strict, bare).await, go(&relay, bare).await), ("invalid_signature", "invalid_signature"));
     assert_eq!((go(&plain, bad).await, go(&strict, bad).await), ("invalid_signature", "invalid_signature"));
     // The same signature under another key is a copy.
     assert_eq!(go(&strict, good).await, "invalid_signature");
-    assert_eq!(go(&plain, Sealed { intent: "payment.authorize", ..bare }).await, "invalid_signature");
+    assert_eq!(go(&plain, ReceivedEnvelope { intent: "payment.authorize", ..bare }).await, "invalid_signature");
     // An envelope of another sender around it.
-    assert_eq!(go(&plain, Sealed { from: "mallory", ..good }).await, "agent_mismatch");
-    assert_eq!(go(&plain, Sealed { payload: r#"{"_from":"mallory"}"#, ..SEALED }).await, "agent_mismatch");
-    assert_eq!(go(&plain, Sealed { payload: r#"{"_ts":1,"_x":2}"#, ..SEALED }).await, "invalid_payload");
-    assert_eq!(go(&plain, Sealed { payload: r#"{"\u005fx":2}"#, ..SEALED }).await, "invalid_payload");
+    assert_eq!(go(&plain, ReceivedEnvelope { from: "mallory", ..good }).await, "agent_mismatch");
+    assert_eq!(go(&plain, ReceivedEnvelope { payload: r#"{"_from":"mallory"}"#, ..ENVELOPE }).await, "agent_mismatch");
+    assert_eq!(go(&plain, ReceivedEnvelope { payload: r#"{"_ts":1,"_x":2}"#, ..ENVELOPE }).await, "invalid_payload");
+    assert_eq!(go(&plain, ReceivedEnvelope { payload: r#"{"\u005fx":2}"#, ..ENVELOPE }).await, "invalid_payload");
     for odd in [r#"{"_sig":null}"#, r#"{"_sig":7}"#, r#"{"_sig":"é"}"#, r#"{"\u005fsig":"00"}"#] {
-        assert_eq!(go(&plain, Sealed { payload: odd, ..SEALED }).await, "invalid_signature", "{odd}");
+        assert_eq!(go(&plain, ReceivedEnvelope { payload: odd, ..ENVELOPE }).await, "invalid_signature", "{odd}");
     }
     let unringed = door.unseal(&plain, None, good, at).await.unwrap_err();
     assert_eq!((unringed.problem().code, unringed.reason), (ProblemCode::InvalidSignature, "no_ring"));
     // An intent that runs once per timestamp does not run again under the same signature at another.
-    let order = signed(&seals.ring, r#"{"venue_id":"v","_ts":1776000000,"_from":"agnt_consumer_42"}"#);
-    let confirm = |moment| Sealed { payload: &order, intent: "booking.confirm", moment: Some(moment), ..SEALED };
+    let order = signed(&seals.key_ring, r#"{"venue_id":"v","_ts":1776000000,"_from":"agnt_consumer_42"}"#);
+    let confirm = |moment| ReceivedEnvelope {
+        payload: &order,
+        intent: "booking.confirm",
+        sent_at_nanos: Some(moment),
+        ..ENVELOPE
+    };
     assert_eq!((go(&plain, confirm(1)).await, go(&plain, confirm(1)).await), ("current", "current"));
     assert_eq!(go(&plain, confirm(2)).await, "invalid_signature");
 }
@@ -345,20 +350,20 @@ async fn a_signature_is_asked_of_some_and_must_be_right_of_all() {
 #[tokio::test]
 async fn a_key_speaks_for_its_agents_and_only_a_relay_for_others() {
     let door = network("");
-    let vectors = Vectors::read();
+    let vectors = EnvelopeVectors::read();
     let seals = seals(vectors.ring("current"));
     let at = seconds(1_776_000_000);
     let bound = door.key("bound", terms(Some("pro"), &["from:a", "from:b"])).await;
     let relay = door.key("relay", KeyTerms { relay: true, ..terms(Some("pro"), &["from:network:hop"]) }).await;
-    let payload = signed(&seals.ring, r#"{"_ts":1776000000,"_from":"network:hop"}"#);
+    let payload = signed(&seals.key_ring, r#"{"_ts":1776000000,"_from":"network:hop"}"#);
     let go = async |key: &str, sealed| {
         let outcome = door.unseal(key, Some(&seals), sealed, at).await;
         outcome.map_or_else(|refusal| refusal.problem().code.name(), |_| "ok")
     };
-    assert_eq!(go(&bound, Sealed { from: "b", ..SEALED }).await, "ok");
-    assert_eq!(go(&bound, Sealed { from: "c", ..SEALED }).await, "agent_mismatch");
-    let passed_on = Sealed { payload: &payload, via: &["network:hop"], ..SEALED };
+    assert_eq!(go(&bound, ReceivedEnvelope { from: "b", ..ENVELOPE }).await, "ok");
+    assert_eq!(go(&bound, ReceivedEnvelope { from: "c", ..ENVELOPE }).await, "agent_mismatch");
+    let passed_on = ReceivedEnvelope { payload: &payload, via: &["network:hop"], ..ENVELOPE };
     assert_eq!(go(&relay, passed_on).await, "ok");
     assert_eq!(go(&bound, passed_on).await, "agent_mismatch");
-    assert_eq!(go(&relay, Sealed { via: &["network:other"], ..passed_on }).await, "agent_mismatch");
+    assert_eq!(go(&relay, ReceivedEnvelope { via: &["network:other"], ..passed_on }).await, "agent_mismatch");
 }

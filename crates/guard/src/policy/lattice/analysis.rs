@@ -1,7 +1,7 @@
 //! Analyses a whole graph of agents, before anything runs.
 //!
-//! Agents are vertices, delegations and handoffs are edges. `Scope(entry) = Scope₀ ∩ Caps(entry)`, and along each edge
-//! `Scope(v) ∪= Scope(u) ∩ Caps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on
+//! Agents are vertices, delegations and handoffs are edges. `Scope(entry) = Scope₀ ∩ PaymentCaps(entry)`, and along each edge
+//! `Scope(v) ∪= Scope(u) ∩ PaymentCaps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on
 //! some path, which is the right question for safety. Sets only grow and are bounded by what the agent can do, so this
 //! ends whatever cycles there are. What an agent obtains on *every* path is the same walk with intersections.
 //!
@@ -10,17 +10,17 @@
 
 mod bits;
 
-use super::{Capabilities, Media};
+use super::{Capabilities, MediaModes};
 use bits::Bits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An agent of a workflow.
 #[derive(Debug, Clone, Default)]
-pub struct Vertex {
+pub struct WorkflowAgent {
     /// The capabilities of the agent.
     pub caps: Capabilities,
-    /// All capabilities it may ever have; `None` for no such list.
+    /// All capabilities it may ever have; `Unchanged` for no such list.
     pub allow: Option<BTreeSet<String>>,
     /// The organisation that runs it, where that is known.
     pub organisation: Option<String>,
@@ -31,7 +31,7 @@ pub struct Vertex {
 /// How work goes from one agent to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EdgeKind {
     /// The first agent keeps its task and waits.
     Delegation,
     /// The task leaves.
@@ -40,13 +40,13 @@ pub enum Kind {
 
 /// One way that work may go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Edge {
+pub struct WorkflowEdge {
     /// The agent that the work comes from.
     pub from: String,
     /// The agent that the work goes to.
     pub to: String,
     /// How the work goes there.
-    pub kind: Kind,
+    pub kind: EdgeKind,
     /// The capabilities that the work needs; empty where that is not known.
     pub required: BTreeSet<String>,
 }
@@ -59,15 +59,15 @@ pub struct Workflow {
     /// The capabilities that come in with the work.
     pub scope: BTreeSet<String>,
     /// The agents of the workflow, by name.
-    pub agents: BTreeMap<String, Vertex>,
+    pub agents: BTreeMap<String, WorkflowAgent>,
     /// The ways from agent to agent.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<WorkflowEdge>,
 }
 
 /// A workflow that names an agent which is not in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place} names the agent {name:?}, which is not in the workflow")]
-pub struct Unknown {
+pub struct UnknownAgent {
     /// The place in the workflow that has the name.
     pub place: String,
     /// The name of the unknown agent.
@@ -76,19 +76,19 @@ pub struct Unknown {
 
 /// What was found. The first four are violations, the others are worth a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct WorkflowReport {
     /// What each agent that can be reached can obtain.
     pub effective: BTreeMap<String, Vec<String>>,
     /// Agents that can obtain what their list excludes.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<ScopeViolation>,
     /// Edges that can never be taken: what they need never arrives.
-    pub dead_edges: Vec<Lacking>,
+    pub dead_edges: Vec<EdgeShortfall>,
     /// Agents that can hand a task round in a circle.
     pub handoff_cycles: Vec<Vec<String>>,
     /// Agents of another organisation whose card is not signed.
-    pub unsigned: Vec<Unsigned>,
+    pub unsigned: Vec<UnsignedCard>,
     /// Edges that can be taken on some paths and not on others.
-    pub risky_edges: Vec<Lacking>,
+    pub risky_edges: Vec<EdgeShortfall>,
     /// Agents to which no path leads.
     pub unreachable: Vec<String>,
     /// Capabilities of agents that no work needs, neither what comes to them nor what goes on from them.
@@ -97,7 +97,7 @@ pub struct Report {
 
 /// An agent that can obtain more than it may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Violation {
+pub struct ScopeViolation {
     /// The name of the agent.
     pub agent: String,
     /// The capabilities that its list excludes.
@@ -108,24 +108,24 @@ pub struct Violation {
 
 /// An edge that lacks a capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Lacking {
+pub struct EdgeShortfall {
     /// The edge that lacks it.
     #[serde(flatten)]
-    pub edge: Edge,
+    pub edge: WorkflowEdge,
     /// The capabilities that may be absent. Where each can arrive but not all on one path, all are listed.
     pub missing: Vec<String>,
 }
 
 /// A card without a signature, across organisations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unsigned {
+pub struct UnsignedCard {
     /// The agent whose card it is.
     pub agent: String,
     /// The agent that sends work there from elsewhere.
     pub from: String,
 }
 
-impl Report {
+impl WorkflowReport {
     /// Whether there are violations.
     pub fn has_violations(&self) -> bool {
         !self.violations.is_empty()
@@ -147,11 +147,11 @@ impl Workflow {
     }
 
     /// Analyses the whole workflow.
-    pub fn analyse(&self) -> Result<Report, Unknown> {
+    pub fn analyse(&self) -> Result<WorkflowReport, UnknownAgent> {
         let graph = Graph::of(self)?;
-        let most = graph.spread();
-        let least = graph.sure(&most);
-        let mut report = Report { handoff_cycles: graph.handoff_cycles(), ..Report::default() };
+        let most = graph.possible_scopes();
+        let least = graph.guaranteed_scopes(&most);
+        let mut report = WorkflowReport { handoff_cycles: graph.handoff_cycles(), ..WorkflowReport::default() };
         for (v, scope) in most.iter().enumerate() {
             let name = graph.names[v].to_owned();
             match scope {
@@ -165,22 +165,22 @@ impl Workflow {
         for edge in graph.edges.iter().filter(|edge| most[edge.from].is_some()) {
             if graph.is_unsigned(edge) {
                 let (agent, from) = (graph.names[edge.to].to_owned(), graph.names[edge.from].to_owned());
-                report.unsigned.push(Unsigned { agent, from });
+                report.unsigned.push(UnsignedCard { agent, from });
             }
             let here = most[edge.from].as_ref().map_or_else(|| graph.none(), |scope| scope.and(&edge.crosses));
             let missing = edge.required.without(&here);
-            if !missing.is_empty() || !graph.arrives(&edge.required, edge.from) {
+            if !missing.is_empty() || !graph.is_obtainable(&edge.required, edge.from) {
                 let missing = graph.words(if missing.is_empty() { &edge.required } else { &missing });
-                report.dead_edges.push(Lacking { edge: edge.source.clone(), missing });
+                report.dead_edges.push(EdgeShortfall { edge: edge.source.clone(), missing });
                 continue;
             }
             let sure = least[edge.from].as_ref().map_or_else(|| graph.none(), |scope| scope.and(&edge.crosses));
             let missing = edge.required.without(&sure);
             if !missing.is_empty() {
-                report.risky_edges.push(Lacking { edge: edge.source.clone(), missing: graph.words(&missing) });
+                report.risky_edges.push(EdgeShortfall { edge: edge.source.clone(), missing: graph.words(&missing) });
             }
         }
-        report.over_provisioned = graph.unneeded(&most);
+        report.over_provisioned = graph.unneeded_capabilities(&most);
         Ok(report)
     }
 }
@@ -188,30 +188,30 @@ impl Workflow {
 /// A workflow with numbers for names.
 struct Graph<'a> {
     names: Vec<&'a str>,
-    vertices: Vec<&'a Vertex>,
+    vertices: Vec<&'a WorkflowAgent>,
     /// Names of capabilities; bit `i` stands for the one at `i`.
     words: Vec<&'a str>,
     caps: Vec<Bits>,
     entry: usize,
     scope: Bits,
-    edges: Vec<Way<'a>>,
+    edges: Vec<GraphEdge<'a>>,
 }
 
-struct Way<'a> {
+struct GraphEdge<'a> {
     from: usize,
     to: usize,
     /// What the target can do, and the media types of both ends let through.
     crosses: Bits,
     required: Bits,
-    source: &'a Edge,
+    source: &'a WorkflowEdge,
 }
 
 impl<'a> Graph<'a> {
-    fn of(workflow: &'a Workflow) -> Result<Self, Unknown> {
+    fn of(workflow: &'a Workflow) -> Result<Self, UnknownAgent> {
         let names: Vec<&str> = workflow.agents.keys().map(String::as_str).collect();
-        let vertices: Vec<&Vertex> = workflow.agents.values().collect();
+        let vertices: Vec<&WorkflowAgent> = workflow.agents.values().collect();
         let at = |place: &dyn Fn() -> String, name: &str| {
-            names.binary_search(&name).map_err(|_| Unknown { place: place(), name: name.to_owned() })
+            names.binary_search(&name).map_err(|_| UnknownAgent { place: place(), name: name.to_owned() })
         };
         let mut words: BTreeSet<&str> = vertices.iter().flat_map(|vertex| vertex.caps.names()).collect();
         words.extend(workflow.scope.iter().map(String::as_str));
@@ -230,12 +230,12 @@ impl<'a> Graph<'a> {
             let (from, to) = (at(&place, &edge.from)?, at(&place, &edge.to)?);
             let (theirs, ours) = (&vertices[to].caps, &vertices[from].caps);
             let meets = |word: &&str| match (theirs.media(word), ours.media(word)) {
-                (Some(theirs), Some(ours)) => Media::meet(theirs, ours).is_some(),
+                (Some(theirs), Some(ours)) => MediaModes::meet(theirs, ours).is_some(),
                 _ => false,
             };
             let crosses = set(&mut theirs.names().filter(meets));
             let required = set(&mut edge.required.iter().map(String::as_str));
-            edges.push(Way { from, to, crosses, required, source: edge });
+            edges.push(GraphEdge { from, to, crosses, required, source: edge });
         }
         let scope = set(&mut workflow.scope.iter().map(String::as_str));
         Ok(Self { names, vertices, caps, entry, scope, edges, words })
@@ -249,18 +249,18 @@ impl<'a> Graph<'a> {
         bits.iter().map(|i| self.words[i].to_owned()).collect()
     }
 
-    fn leaving(&self, vertex: usize) -> impl Iterator<Item = &Way<'a>> {
+    fn edges_from(&self, vertex: usize) -> impl Iterator<Item = &GraphEdge<'a>> {
         self.edges.iter().filter(move |edge| edge.from == vertex)
     }
 
-    /// What each agent can obtain on some path; `None` for one that no path leads to.
-    fn spread(&self) -> Vec<Option<Bits>> {
+    /// What each agent can obtain on some path; `Unchanged` for one that no path leads to.
+    fn possible_scopes(&self) -> Vec<Option<Bits>> {
         let mut scopes: Vec<Option<Bits>> = vec![None; self.names.len()];
         scopes[self.entry] = Some(self.scope.and(&self.caps[self.entry]));
         let mut due = VecDeque::from([self.entry]);
         while let Some(u) = due.pop_front() {
             let Some(scope) = scopes[u].clone() else { continue };
-            for edge in self.leaving(u) {
+            for edge in self.edges_from(u) {
                 let brought = scope.and(&edge.crosses);
                 let grown = match &mut scopes[edge.to] {
                     Some(known) => known.add(&brought),
@@ -278,12 +278,12 @@ impl<'a> Graph<'a> {
     }
 
     /// What each agent obtains on every path. Begins with the most it can have and takes away until nothing changes.
-    fn sure(&self, most: &[Option<Bits>]) -> Vec<Option<Bits>> {
+    fn guaranteed_scopes(&self, most: &[Option<Bits>]) -> Vec<Option<Bits>> {
         let mut scopes = most.to_vec();
         let mut due: VecDeque<usize> = (0..self.names.len()).filter(|v| most[*v].is_some()).collect();
         while let Some(u) = due.pop_front() {
             let Some(scope) = scopes[u].clone() else { continue };
-            for edge in self.leaving(u) {
+            for edge in self.edges_from(u) {
                 let brought = scope.and(&edge.crosses);
                 if scopes[edge.to].as_mut().is_some_and(|known| known.keep(&brought)) {
                     due.push_back(edge.to);
@@ -302,7 +302,7 @@ impl<'a> Graph<'a> {
         came_from[self.entry] = Some(self.entry);
         let mut due = VecDeque::from([self.entry]);
         while let Some(u) = due.pop_front() {
-            for edge in self.leaving(u) {
+            for edge in self.edges_from(u) {
                 if came_from[edge.to].is_none() && needed.without(&edge.crosses).is_empty() {
                     came_from[edge.to] = Some(u);
                     due.push_back(edge.to);
@@ -318,11 +318,11 @@ impl<'a> Graph<'a> {
         Some(path.into_iter().rev().map(|v| self.names[v].to_owned()).collect())
     }
 
-    fn arrives(&self, needed: &Bits, at: usize) -> bool {
+    fn is_obtainable(&self, needed: &Bits, at: usize) -> bool {
         self.path(needed, at).is_some()
     }
 
-    fn violation(&self, v: usize, scope: &Bits) -> Option<Violation> {
+    fn violation(&self, v: usize, scope: &Bits) -> Option<ScopeViolation> {
         let allow = self.vertices[v].allow.as_ref()?;
         let mut excluded = self.none();
         scope.iter().filter(|i| !allow.contains(self.words[*i])).for_each(|i| excluded.set(i));
@@ -335,17 +335,17 @@ impl<'a> Graph<'a> {
             Some((self.words[i].to_owned(), self.path(&one, v)?))
         });
         let (agent, disallowed) = (self.names[v].to_owned(), self.words(&excluded));
-        Some(Violation { agent, disallowed, paths: paths.collect() })
+        Some(ScopeViolation { agent, disallowed, paths: paths.collect() })
     }
 
-    fn is_unsigned(&self, edge: &Way<'_>) -> bool {
+    fn is_unsigned(&self, edge: &GraphEdge<'_>) -> bool {
         let (from, to) = (self.vertices[edge.from], self.vertices[edge.to]);
         !to.signed && to.organisation.is_some() && from.organisation != to.organisation
     }
 
     /// Groups of agents that can hand a task round: strongly connected by handoffs, or one that hands to itself.
     fn handoff_cycles(&self) -> Vec<Vec<String>> {
-        let handoffs = || self.edges.iter().filter(|edge| edge.source.kind == Kind::Handoff);
+        let handoffs = || self.edges.iter().filter(|edge| edge.source.kind == EdgeKind::Handoff);
         let reach = |from: usize, back: bool| {
             let mut seen = vec![false; self.names.len()];
             let mut due = vec![from];
@@ -377,7 +377,7 @@ impl<'a> Graph<'a> {
 
     /// Capabilities that agents can obtain and nothing needs: not the work that comes to them, nor what goes on from
     /// there. Only of agents whose edges all have requirements: an edge without any may need anything.
-    fn unneeded(&self, most: &[Option<Bits>]) -> BTreeMap<String, Vec<String>> {
+    fn unneeded_capabilities(&self, most: &[Option<Bits>]) -> BTreeMap<String, Vec<String>> {
         let reached = || self.edges.iter().filter(|edge| most[edge.from].is_some());
         let mut needed: Vec<Bits> = vec![self.none(); self.names.len()];
         for edge in reached() {

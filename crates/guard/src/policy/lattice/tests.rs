@@ -1,18 +1,18 @@
 //! The vectors, and the laws.
 
-use super::analysis::{Edge, Kind, Vertex, Workflow};
+use super::analysis::{EdgeKind, Workflow, WorkflowAgent, WorkflowEdge};
 use super::*;
 use proptest::prelude::*;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Vectors {
-    handoff: Vec<Case>,
+struct LatticeVectors {
+    handoff: Vec<HandoffCase>,
     graphs: Vec<GraphCase>,
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct HandoffCase {
     id: String,
     caps_target: Vec<String>,
     scope_origin: Vec<String>,
@@ -39,7 +39,7 @@ struct GraphCase {
 struct EdgeCase {
     from: String,
     to: String,
-    kind: Kind,
+    kind: EdgeKind,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct ViolationCase {
     disallowed: Vec<String>,
 }
 
-fn vectors() -> Vectors {
+fn vectors() -> LatticeVectors {
     serde_json::from_str(include_str!("../../../tests/vectors/lattice.json")).unwrap()
 }
 
@@ -72,10 +72,10 @@ fn the_five_graphs_of_the_vectors_come_to_what_they_say() {
     for case in graphs {
         let vertex = |(name, caps): (String, Vec<String>)| {
             let allow = case.allow.get(&name).cloned();
-            (name, Vertex { caps: Capabilities::named(caps), allow, ..Vertex::default() })
+            (name, WorkflowAgent { caps: Capabilities::named(caps), allow, ..WorkflowAgent::default() })
         };
         let agents = case.caps.into_iter().map(vertex).collect();
-        let edge = |e: EdgeCase| Edge { from: e.from, to: e.to, kind: e.kind, required: BTreeSet::new() };
+        let edge = |e: EdgeCase| WorkflowEdge { from: e.from, to: e.to, kind: e.kind, required: BTreeSet::new() };
         let edges = case.edges.into_iter().map(edge).collect();
         let report = Workflow { entry: case.start, scope: case.start_scope, agents, edges }.analyse().unwrap();
         assert_eq!(report.effective, case.effective, "{}", case.id);
@@ -94,14 +94,14 @@ fn workflow(
     entry: &str,
     scope: &[&str],
     agents: &[(&str, &[&str])],
-    edges: &[(&str, &str, Kind, &[&str])],
+    edges: &[(&str, &str, EdgeKind, &[&str])],
 ) -> Workflow {
     let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
     let agent = |(name, caps): &(&str, &[&str])| {
         let caps = Capabilities::named(caps.iter().copied());
-        ((*name).to_owned(), Vertex { caps, signed: true, ..Vertex::default() })
+        ((*name).to_owned(), WorkflowAgent { caps, signed: true, ..WorkflowAgent::default() })
     };
-    let edge = |(from, to, kind, required): &(&str, &str, Kind, &[&str])| Edge {
+    let edge = |(from, to, kind, required): &(&str, &str, EdgeKind, &[&str])| WorkflowEdge {
         from: (*from).to_owned(),
         to: (*to).to_owned(),
         kind: *kind,
@@ -118,10 +118,10 @@ fn workflow(
 /// Two paths to `t`, each with one of two capabilities, and edges from there that need one, both, or a third.
 #[test]
 fn dead_and_risky_edges_are_told_apart() {
-    use Kind::{Delegation, Handoff};
+    use EdgeKind::{Delegation, Handoff};
     let agents: &[(&str, &[&str])] =
         &[("o", &["a", "b"]), ("l", &["a"]), ("r", &["b"]), ("t", &["a", "b"]), ("x", &["a", "b", "c"]), ("y", &["b"])];
-    let edges: &[(&str, &str, Kind, &[&str])] = &[
+    let edges: &[(&str, &str, EdgeKind, &[&str])] = &[
         ("o", "l", Delegation, &[]),
         ("o", "r", Delegation, &[]),
         ("l", "t", Handoff, &["a"]),
@@ -131,7 +131,7 @@ fn dead_and_risky_edges_are_told_apart() {
         ("t", "x", Delegation, &["c"]),
     ];
     let report = workflow("o", &["a", "b"], agents, edges).analyse().unwrap();
-    let shown = |list: &[analysis::Lacking]| {
+    let shown = |list: &[analysis::EdgeShortfall]| {
         list.iter()
             .map(|l| (l.edge.required.iter().cloned().collect::<Vec<_>>().join("+"), l.missing.join("+")))
             .collect::<Vec<_>>()
@@ -146,9 +146,9 @@ fn dead_and_risky_edges_are_told_apart() {
 #[test]
 fn what_nothing_needs_is_shown_where_everything_is_said() {
     let agents: &[(&str, &[&str])] = &[("o", &["a", "b"]), ("s", &["a", "b"])];
-    let quiet = workflow("o", &["a", "b"], agents, &[("o", "s", Kind::Delegation, &[])]).analyse().unwrap();
+    let quiet = workflow("o", &["a", "b"], agents, &[("o", "s", EdgeKind::Delegation, &[])]).analyse().unwrap();
     assert!(quiet.over_provisioned.is_empty() && !quiet.has_violations() && !quiet.has_warnings(), "{quiet:?}");
-    let said = workflow("o", &["a", "b"], agents, &[("o", "s", Kind::Delegation, &["a"])]).analyse().unwrap();
+    let said = workflow("o", &["a", "b"], agents, &[("o", "s", EdgeKind::Delegation, &["a"])]).analyse().unwrap();
     assert_eq!(said.over_provisioned["s"], ["b"]);
     assert!(!said.over_provisioned.contains_key("o"), "what it does itself is not said");
 }
@@ -156,19 +156,19 @@ fn what_nothing_needs_is_shown_where_everything_is_said() {
 #[test]
 fn a_card_across_organisations_is_to_be_signed() {
     let agents: &[(&str, &[&str])] = &[("o", &["a"]), ("s", &["a"])];
-    let mut flow = workflow("o", &["a"], agents, &[("o", "s", Kind::Handoff, &["a"])]);
+    let mut flow = workflow("o", &["a"], agents, &[("o", "s", EdgeKind::Handoff, &["a"])]);
     flow.agents.get_mut("s").unwrap().signed = false;
     assert!(flow.analyse().unwrap().unsigned.is_empty(), "within one house nobody needs to vouch");
     flow.agents.get_mut("s").unwrap().organisation = Some("other.example".into());
     let report = flow.analyse().unwrap();
-    assert_eq!(report.unsigned, [analysis::Unsigned { agent: "s".into(), from: "o".into() }]);
+    assert_eq!(report.unsigned, [analysis::UnsignedCard { agent: "s".into(), from: "o".into() }]);
     flow.agents.get_mut("s").unwrap().signed = true;
     assert!(flow.analyse().unwrap().unsigned.is_empty());
 }
 
 #[test]
 fn a_longer_way_is_shown_as_the_witness_and_agents_must_be_known() {
-    use Kind::Handoff;
+    use EdgeKind::Handoff;
     let agents: &[(&str, &[&str])] = &[("o", &["a", "w"]), ("m", &["a", "w"]), ("s", &["a", "w"])];
     let mut flow = workflow("o", &["a", "w"], agents, &[("o", "m", Handoff, &["a"]), ("m", "s", Handoff, &["w"])]);
     flow.agents.get_mut("s").unwrap().allow = Some(BTreeSet::from(["a".to_owned()]));
@@ -180,9 +180,9 @@ fn a_longer_way_is_shown_as_the_witness_and_agents_must_be_known() {
 
 #[test]
 fn cycles_of_one_and_of_three_are_found() {
-    use Kind::{Delegation, Handoff};
+    use EdgeKind::{Delegation, Handoff};
     let agents: &[(&str, &[&str])] = &[("a", &["x"]), ("b", &["x"]), ("c", &["x"]), ("d", &["x"])];
-    let edges: &[(&str, &str, Kind, &[&str])] = &[
+    let edges: &[(&str, &str, EdgeKind, &[&str])] = &[
         ("a", "b", Handoff, &[]),
         ("b", "c", Handoff, &[]),
         ("c", "a", Handoff, &[]),
@@ -219,14 +219,17 @@ fn a_skill_is_named_by_the_extension_then_by_tags_then_by_its_id() {
 fn a_capability_whose_media_types_do_not_meet_is_absent() {
     let with = |input: &[&str], output: &[&str]| {
         let mut set = Capabilities::default();
-        set.add("a".into(), Media { input: Modes::of(input), output: Modes::of(output) });
+        set.add("a".into(), MediaModes { input: Modes::of(input), output: Modes::of(output) });
         set
     };
     let text = with(&["text/plain", "text/html"], &["text/plain"]);
     assert!(check(["a"], &text, &with(&["image/png"], &["text/plain"])).missing == ["a"]);
     assert!(check(["a"], &text, &with(&["text/plain"], &["image/png"])).missing == ["a"]);
     let both = text.meet(&with(&["text/html", "image/png"], &["*/*"]));
-    assert_eq!(both.media("a").unwrap(), &Media { input: Modes::of(["text/html"]), output: Modes::of(["text/plain"]) });
+    assert_eq!(
+        both.media("a").unwrap(),
+        &MediaModes { input: Modes::of(["text/html"]), output: Modes::of(["text/plain"]) }
+    );
     assert!(check(["a"], &text, &Capabilities::named(["a"])).passes(), "a grant by name says nothing of media types");
 }
 
@@ -251,7 +254,7 @@ fn any_set() -> impl Strategy<Value = Capabilities> {
     proptest::collection::vec(("[a-d]", modes(), modes()), 0..5).prop_map(|list| {
         let mut set = Capabilities::default();
         for (name, input, output) in list {
-            set.add(name, Media { input: Modes::of(input), output: Modes::of(output) });
+            set.add(name, MediaModes { input: Modes::of(input), output: Modes::of(output) });
         }
         set
     })

@@ -1,10 +1,10 @@
 //! The agent that plays the scenarios.
 
-use super::desk::Grant;
-use super::edge::{Edge, Trick};
+use super::authorisations::DelayedAuthorisation;
+use super::control::{DemoControl, InjectedFault};
 use super::samples;
 use super::scenario::Scenario;
-use sabir_engine::{Agent, Context, Ending, Failure, Nature, Recovery};
+use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::{Artifact, ArtifactId, Part};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -23,11 +23,11 @@ const DROP_CHUNKS: u32 = 8;
 const DROP_AT: u32 = 3;
 
 /// Plays the scenario that a message asks for.
-pub(super) struct Player {
-    pub(super) edge: Arc<Edge>,
+pub(super) struct DemoAgent {
+    pub(super) control: Arc<DemoControl>,
 }
 
-impl Agent for Player {
+impl Agent for DemoAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let said = cx.message().joined_text();
         if cx.before().is_some() {
@@ -39,14 +39,14 @@ impl Agent for Player {
         self.play(cx, scenario, words.next()).await
     }
 
-    fn nature(&self) -> Nature {
+    fn execution(&self) -> Execution {
         // Instant, or a direct reply would be a task first. An injected fault does no harm if its task is never
         // committed.
-        Nature { instant: true, recovery: Recovery::Fail, ..Nature::default() }
+        Execution { instant: true, recovery: Recovery::Fail, ..Execution::default() }
     }
 }
 
-impl Player {
+impl DemoAgent {
     async fn play(&self, cx: &Context, scenario: Scenario, word: Option<&str>) -> Result<Ending, Failure> {
         let seconds = |usual: f64, range: RangeInclusive<f64>| number(word, usual, range).map(Duration::from_secs_f64);
         Ok(match scenario {
@@ -66,7 +66,7 @@ impl Player {
             Scenario::Unspecified => self.unspecified(cx, seconds(3.0, 0.0..=SECONDS_MAX)?).await?,
             Scenario::Files => {
                 let hostile = word.is_some_and(|word| word.eq_ignore_ascii_case("hostile"));
-                let files = if hostile { samples::hostile() } else { samples::files(self.edge.base()) };
+                let files = if hostile { samples::hostile() } else { samples::files(self.control.base()) };
                 for artifact in files {
                     cx.chunk(artifact, false, true).await?;
                 }
@@ -75,7 +75,7 @@ impl Player {
             Scenario::Drop => self.broken_stream(cx).await?,
             Scenario::Refused => {
                 // The interceptor recognises the answer by these words and refuses it.
-                self.edge.ask(Trick::Refuse, cx.turn_id());
+                self.control.inject(InjectedFault::Refuse, cx.turn_id());
                 Ending::reply(format!("refused: {}", cx.turn_id()))
             }
             Scenario::Tenant => {
@@ -107,7 +107,7 @@ impl Player {
         let Some(after) = after else {
             return Ending::ask_auth("Please authorise this. A reply will do.");
         };
-        self.edge.authorise_later(Grant { task: cx.task_id(), tenant: cx.tenant().clone(), after });
+        self.control.authorise_later(DelayedAuthorisation { task: cx.task_id(), tenant: cx.tenant().clone(), after });
         let seconds = after.as_secs_f64();
         Ending::ask_auth(format!(
             "Please authorise this. Somebody will, elsewhere, in {seconds} s; a reply will do, too."
@@ -115,7 +115,7 @@ impl Player {
     }
 
     async fn unspecified(&self, cx: &Context, time: Duration) -> Result<Ending, Failure> {
-        let wish = self.edge.wish(Trick::Blur, cx.task_id().to_string());
+        let wish = self.control.inject_while(InjectedFault::Blur, cx.task_id().to_string());
         cx.status("who knows").await?;
         cx.sleep(time).await;
         drop(wish);
@@ -129,7 +129,7 @@ impl Player {
         for n in 1..=DROP_CHUNKS {
             cx.sleep(PACE).await;
             if n == DROP_AT {
-                wish = Some(self.edge.wish(Trick::Cut, cx.task_id().to_string()));
+                wish = Some(self.control.inject_while(InjectedFault::Cut, cx.task_id().to_string()));
             }
             piece(cx, n, DROP_CHUNKS).await?;
         }

@@ -1,31 +1,31 @@
 //! Which agent fits a message: the only place that decides.
 
-use crate::agents::peers::Peer;
+use crate::agents::peers::PeerAgent;
 use crate::config::dispatch::DispatchConfig;
 use sabir_engine::Failure;
 use sabir_proto::AgentName;
 use sabir_store::sqlite::FullText;
-use sabir_store::{Fit, Ranking};
+use sabir_store::{Ranking, RankingMatch};
 
 /// The score of a skill that the message names: more than any number of matching words.
 const SKILL_SCORE: f64 = 1000.0;
 
 /// The agents that may be chosen.
 #[derive(Debug)]
-pub(crate) struct Candidates(Vec<Peer>);
+pub(crate) struct DispatchCandidates(Vec<PeerAgent>);
 
 /// The result of the ranking.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
-    Sure { agent: AgentName, fits: Vec<Fit> },
-    Unsure { agents: Vec<AgentName>, fits: Vec<Fit> },
-    Nobody { fits: Vec<Fit> },
+pub(crate) enum DispatchVerdict {
+    Sure { agent: AgentName, fits: Vec<RankingMatch> },
+    Unsure { agents: Vec<AgentName>, fits: Vec<RankingMatch> },
+    Nobody { fits: Vec<RankingMatch> },
 }
 
-impl Candidates {
+impl DispatchCandidates {
     /// Filters all agents: the named ones, or else all without authentication rules of their own.
-    pub(crate) fn new(all: Vec<Peer>, own: Option<&AgentName>, named: &[AgentName]) -> Self {
-        let may = |peer: &Peer| if named.is_empty() { !peer.guarded } else { named.contains(&peer.name) };
+    pub(crate) fn new(all: Vec<PeerAgent>, own: Option<&AgentName>, named: &[AgentName]) -> Self {
+        let may = |peer: &PeerAgent| if named.is_empty() { !peer.guarded } else { named.contains(&peer.name) };
         Self(all.into_iter().filter(|peer| Some(&peer.name) != own && may(peer)).collect())
     }
 
@@ -33,7 +33,7 @@ impl Candidates {
         self.0.is_empty()
     }
 
-    pub(crate) fn find(&self, name: &AgentName) -> Option<&Peer> {
+    pub(crate) fn find(&self, name: &AgentName) -> Option<&PeerAgent> {
         self.0.iter().find(|peer| peer.name == *name)
     }
 
@@ -43,18 +43,18 @@ impl Candidates {
     }
 
     /// The scores of the candidates for a text, best first.
-    pub(crate) fn rank(&self, skill: Option<&str>, text: &str) -> Result<Vec<Fit>, Failure> {
-        let described: Vec<_> = self.0.iter().map(Peer::described).collect();
+    pub(crate) fn rank(&self, skill: Option<&str>, text: &str) -> Result<Vec<RankingMatch>, Failure> {
+        let described: Vec<_> = self.0.iter().map(PeerAgent::search_document).collect();
         let mut fits = FullText.rank(text, &described)?;
-        let has = |peer: &&Peer| skill.is_some_and(|skill| peer.skills.iter().any(|one| one.id == skill));
+        let has = |peer: &&PeerAgent| skill.is_some_and(|skill| peer.skills.iter().any(|one| one.id == skill));
         for peer in self.0.iter().filter(has) {
             let key = peer.name.to_string();
             match fits.iter_mut().find(|fit| fit.key == key) {
                 Some(fit) => {
                     fit.score += SKILL_SCORE;
-                    fit.because.insert(0, ("skill", SKILL_SCORE));
+                    fit.field_scores.insert(0, ("skill", SKILL_SCORE));
                 }
-                None => fits.push(Fit { key, score: SKILL_SCORE, because: vec![("skill", SKILL_SCORE)] }),
+                None => fits.push(RankingMatch { key, score: SKILL_SCORE, field_scores: vec![("skill", SKILL_SCORE)] }),
             }
         }
         fits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
@@ -62,22 +62,27 @@ impl Candidates {
     }
 
     /// Decides whether one, several or no agent fits a message.
-    pub(crate) fn judge(&self, skill: Option<&str>, text: &str, config: &DispatchConfig) -> Result<Verdict, Failure> {
+    pub(crate) fn choose(
+        &self,
+        skill: Option<&str>,
+        text: &str,
+        config: &DispatchConfig,
+    ) -> Result<DispatchVerdict, Failure> {
         let fits = self.rank(skill, text)?;
-        let good: Vec<&Fit> = fits.iter().filter(|fit| fit.score >= config.score_min).collect();
-        let Some(best) = good.first() else { return Ok(Verdict::Nobody { fits }) };
+        let good: Vec<&RankingMatch> = fits.iter().filter(|fit| fit.score >= config.score_min).collect();
+        let Some(best) = good.first() else { return Ok(DispatchVerdict::Nobody { fits }) };
         let near = good.iter().filter(|fit| fit.score >= best.score * config.near).take(config.choices_max);
         let mut near: Vec<AgentName> = near.filter_map(|fit| AgentName::parse(&fit.key).ok()).collect();
         Ok(match near.len() {
-            0 => Verdict::Nobody { fits },
-            1 => Verdict::Sure { agent: near.remove(0), fits },
-            _ => Verdict::Unsure { agents: near, fits },
+            0 => DispatchVerdict::Nobody { fits },
+            1 => DispatchVerdict::Sure { agent: near.remove(0), fits },
+            _ => DispatchVerdict::Unsure { agents: near, fits },
         })
     }
 }
 
 /// The agent that an answer means: by number, by name, or by a name that it contains.
-pub(super) fn read(answer: &str, asked: &[AgentName]) -> Option<AgentName> {
+pub(super) fn read_choice(answer: &str, asked: &[AgentName]) -> Option<AgentName> {
     let answer = answer.trim().trim_start_matches('@').trim_end_matches(['.', '!', ')']);
     if let Ok(number) = answer.parse::<usize>() {
         return number.checked_sub(1).and_then(|at| asked.get(at)).cloned();
@@ -111,7 +116,7 @@ mod tests {
             ("neither", None),
             ("", None),
         ] {
-            assert_eq!(read(answer, &asked).as_ref().map(AgentName::as_str), chosen, "{answer}");
+            assert_eq!(read_choice(answer, &asked).as_ref().map(AgentName::as_str), chosen, "{answer}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Promises of the dispatch agent and of mentions, among agents in one engine.
 
-use super::super::stand_in::{Company, Line, StandIn, artifact, said, words};
+use super::super::test_upstream::{AgentGroup, ScriptedAnswer, TestUpstream, artifact, status_text, user_message};
 use super::RANKING;
 use crate::agents::mention::MENTION;
 use sabir_proto::{Event, Json, Message, Object, TaskState, ToolMode};
@@ -57,8 +57,8 @@ tags = ["salaries"]
 do = [{ complete = "a lot" }]
 "#;
 
-async fn company(dispatch: &str) -> Company {
-    Company::of(&format!("{OTHERS}\n[[agent]]\nname = \"desk\"\nkind = \"dispatch\"\n{dispatch}")).await
+async fn company(dispatch: &str) -> AgentGroup {
+    AgentGroup::of(&format!("{OTHERS}\n[[agent]]\nname = \"desk\"\nkind = \"dispatch\"\n{dispatch}")).await
 }
 
 /// The scores that a status lists.
@@ -76,7 +76,7 @@ async fn the_best_answers_and_it_is_said_why() {
     let company = company("").await;
     let task = company.say("desk", "Please reconcile the bank accounts").await;
     assert_eq!((task.status.state, &*artifact(&task, "report")), (TaskState::Completed, "All is well."));
-    let ranking = ranking(&company.stream("desk", said("Please reconcile the bank accounts")).await);
+    let ranking = ranking(&company.stream("desk", user_message("Please reconcile the bank accounts")).await);
     assert_eq!(ranking[0]["agent"], "ledger");
     assert!(ranking[0]["because"]["tags"].as_f64().unwrap() > 0.0, "{ranking}");
 }
@@ -85,9 +85,9 @@ async fn the_best_answers_and_it_is_said_why() {
 async fn questions_travel_up_and_answers_down() {
     let company = company("").await;
     let task = company.say("desk", "Two flights and hotels").await;
-    assert_eq!((task.status.state, &*words(&task)), (TaskState::InputRequired, "Which day?"));
+    assert_eq!((task.status.state, &*status_text(&task)), (TaskState::InputRequired, "Which day?"));
     let task = company.answer("desk", &task, "Monday").await;
-    assert_eq!((task.status.state, &*words(&task)), (TaskState::Completed, "booked"));
+    assert_eq!((task.status.state, &*status_text(&task)), (TaskState::Completed, "booked"));
     assert_eq!(artifact(&task, "echo"), "Monday");
 }
 
@@ -95,7 +95,7 @@ async fn questions_travel_up_and_answers_down() {
 async fn a_skill_that_is_named_decides() {
     let company = company("").await;
     let skill = Object::new(Json::of(&json!({"skillId": "reconcile"})).unwrap()).unwrap();
-    let message = Message { metadata: Some(skill), ..said("Book flights and hotels") };
+    let message = Message { metadata: Some(skill), ..user_message("Book flights and hotels") };
     let told = ranking(&company.stream("desk", message).await);
     assert_eq!((&told[0]["agent"], &told[0]["because"]["skill"]), (&json!("ledger"), &json!(1000.0)));
 }
@@ -105,11 +105,11 @@ async fn where_two_are_as_good_the_caller_chooses() {
     let company = company("[agent.dispatch]\nnear = 0.01\n").await;
     let first = company.say("desk", "Compare statements for hotels and accounts").await;
     assert_eq!(first.status.state, TaskState::InputRequired);
-    let question = words(&first);
+    let question = status_text(&first);
     assert!(question.contains("1. ") && question.contains("ledger: Keeps the books"), "{question}");
     let task = company.answer("desk", &first, "neither, really").await;
     assert_eq!(task.status.state, TaskState::InputRequired);
-    assert!(words(&task).contains("none of them"), "{}", words(&task));
+    assert!(status_text(&task).contains("none of them"), "{}", status_text(&task));
     let task = company.answer("desk", &first, "ledger please").await;
     assert_eq!((task.status.state, &*artifact(&task, "report")), (TaskState::Completed, "All is well."));
 }
@@ -118,27 +118,28 @@ async fn where_two_are_as_good_the_caller_chooses() {
 async fn where_nobody_fits_the_fallback_answers_or_the_caller_is_asked() {
     let with = company("[agent.dispatch]\nfallback = \"clerk\"\n").await;
     let task = with.say("desk", "Sing something").await;
-    assert_eq!((task.status.state, &*words(&task)), (TaskState::Completed, "I will see to it."));
+    assert_eq!((task.status.state, &*status_text(&task)), (TaskState::Completed, "I will see to it."));
     let without = company("").await;
     let task = without.say("desk", "Sing something").await;
     assert_eq!(task.status.state, TaskState::InputRequired);
-    assert!(words(&task).contains("No agent seems to fit"), "{}", words(&task));
+    assert!(status_text(&task).contains("No agent seems to fit"), "{}", status_text(&task));
 }
 
 #[tokio::test]
 async fn whoever_has_a_door_of_its_own_is_chosen_only_by_name_in_the_file() {
     let open = company("[agent.dispatch]\nfallback = \"clerk\"\n").await;
-    assert_eq!(words(&open.say("desk", "Which salaries?").await), "I will see to it.");
+    assert_eq!(status_text(&open.say("desk", "Which salaries?").await), "I will see to it.");
     let named = company("[agent.dispatch]\nagents = [\"private\", \"clerk\"]\n").await;
-    assert_eq!(words(&named.say("desk", "Which salaries?").await), "a lot");
+    assert_eq!(status_text(&named.say("desk", "Which salaries?").await), "a lot");
 }
 
 #[tokio::test]
 async fn the_mentioned_are_asked_first_and_heard_before_the_message() {
     let company =
-        Company::of(&format!("{OTHERS}\n[[agent]]\nname = \"echo\"\nkind = \"echo\"\nmentions = [\"ledger\"]\n")).await;
+        AgentGroup::of(&format!("{OTHERS}\n[[agent]]\nname = \"echo\"\nkind = \"echo\"\nmentions = [\"ledger\"]\n"))
+            .await;
     let task = company.say("echo", "@ledger is all well? Say it back.").await;
-    assert_eq!(task.status.state, TaskState::Completed, "{}", words(&task));
+    assert_eq!(task.status.state, TaskState::Completed, "{}", status_text(&task));
     let parts = &task.artifacts[0].parts;
     assert_eq!(parts[0].as_text(), Some("@ledger says: All is well."));
     let whose = parts[0].metadata.as_ref().unwrap().get(MENTION).unwrap();
@@ -154,9 +155,9 @@ async fn the_mentioned_are_asked_first_and_heard_before_the_message() {
 async fn a_circle_of_mentions_comes_to_an_end() {
     let circle = "[[agent]]\nname = \"a\"\nkind = \"echo\"\nmentions = [\"b\"]\n\
                   [[agent]]\nname = \"b\"\nkind = \"dispatch\"\n[agent.dispatch]\nagents = [\"a\"]\nfallback = \"a\"\n";
-    let company = Company::of(circle).await;
+    let company = AgentGroup::of(circle).await;
     let task = company.say("a", "@b ask @b again").await;
-    assert_eq!(task.status.state, TaskState::Completed, "{}", words(&task));
+    assert_eq!(task.status.state, TaskState::Completed, "{}", status_text(&task));
     let heard = task.artifacts[0].parts[0].as_text().unwrap().to_owned();
     assert!(heard.starts_with("@b "), "{heard}");
 }
@@ -168,25 +169,25 @@ async fn a_model_uses_agents_as_tools_and_their_questions_reach_the_caller() {
     };
     let call =
         json!([{"index": 0, "id": "c1", "function": {"name": "agent__travel", "arguments": "{\"text\":\"To Oslo\"}"}}]);
-    let wants = Line::Streams(vec![chunk(json!({"tool_calls": call}), Some("tool_calls")), "[DONE]".into()]);
-    let says = Line::Streams(vec![chunk(json!({"content": "It is booked."}), Some("stop")), "[DONE]".into()]);
-    let model = StandIn::new([wants, says]).await;
+    let wants = ScriptedAnswer::Stream(vec![chunk(json!({"tool_calls": call}), Some("tool_calls")), "[DONE]".into()]);
+    let says = ScriptedAnswer::Stream(vec![chunk(json!({"content": "It is booked."}), Some("stop")), "[DONE]".into()]);
+    let model = TestUpstream::scripted([wants, says]).await;
     let section = format!(
         "{OTHERS}\n[[agent]]\nname = \"model\"\nkind = \"openai\"\nurl = \"{}\"\n[agent.openai]\nmodel = \"m\"\n\
          tools.agents = [\"travel\", \"ledger\", \"nobody\"]\n",
         model.url
     );
-    let company = Company::of(&section).await;
+    let company = AgentGroup::of(&section).await;
     let task = company.say("model", "Book me a flight").await;
-    assert_eq!((task.status.state, &*words(&task)), (TaskState::InputRequired, "Which day?"));
+    assert_eq!((task.status.state, &*status_text(&task)), (TaskState::InputRequired, "Which day?"));
     let task = company.answer("model", &task, "Monday").await;
     assert_eq!(
         (task.status.state, &*artifact(&task, "answer")),
         (TaskState::Completed, "It is booked."),
         "{}",
-        words(&task)
+        status_text(&task)
     );
-    let seen = model.seen();
+    let seen = model.requests();
     let offered: Vec<_> = seen[0].body["tools"].as_array().unwrap().iter().map(|t| &t["function"]["name"]).collect();
     assert_eq!(offered, ["agent__travel", "agent__ledger"]);
     let messages = seen[1].body["messages"].as_array().unwrap();
@@ -197,13 +198,13 @@ async fn a_model_uses_agents_as_tools_and_their_questions_reach_the_caller() {
 #[tokio::test]
 async fn where_nothing_may_change_a_model_is_offered_no_agents() {
     let says = json!({"choices": [{"message": {"content": "I may not."}, "finish_reason": "stop"}]}).to_string();
-    let model = StandIn::new([Line::Says(200, "application/json", says)]).await;
+    let model = TestUpstream::scripted([ScriptedAnswer::Whole(200, "application/json", says)]).await;
     let section = format!(
         "{OTHERS}\n[[agent]]\nname = \"model\"\nkind = \"openai\"\nurl = \"{}\"\n[agent.openai]\nmodel = \"m\"\n\
          tools.agents = [\"travel\"]\n",
         model.url
     );
-    let task = Company::with(&section, ToolMode::ReadOnly).await.say("model", "Book me a flight").await;
+    let task = AgentGroup::with(&section, ToolMode::ReadOnly).await.say("model", "Book me a flight").await;
     assert_eq!(artifact(&task, "answer"), "I may not.");
-    assert_eq!(model.seen()[0].body.get("tools"), None);
+    assert_eq!(model.requests()[0].body.get("tools"), None);
 }

@@ -4,7 +4,7 @@
 //! skipped a misspelt event, the caller would lose a part of the answer and not know it.
 
 use base64::Engine as _;
-use sabir_proto::transfer::Handover;
+use sabir_proto::transfer::HandoffRequest;
 use sabir_proto::{Artifact, ArtifactId, Content, Json, Part};
 use serde::{Deserialize, Deserializer};
 
@@ -15,29 +15,29 @@ const QUOTED_CHARS_MAX: usize = 120;
 
 /// An event that a command reports.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum CommandEvent {
     Status(String),
     Artifact { artifact: Artifact, append: bool, last_chunk: bool },
-    Ask(Ask),
+    Ask(CommandNeed),
 }
 
 /// What a command needs before it can go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum CommandNeed {
     Input(String),
     Auth(String),
     /// Another agent should have the task.
-    Transfer(Box<Handover>),
+    Transfer(Box<HandoffRequest>),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Line {
+enum EventLine {
     Status(String),
     Artifact(Box<ArtifactLine>),
     InputRequired(String),
     AuthRequired(String),
-    Transfer(Box<Handover>),
+    Transfer(Box<HandoffRequest>),
 }
 
 #[derive(Deserialize)]
@@ -61,17 +61,17 @@ fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(d).map(Some)
 }
 
-/// Reads a line; `None` if it is blank. The error is for the caller to read.
-pub(super) fn read(line: &[u8]) -> Result<Option<Event>, String> {
+/// Reads a line; `Unchanged` if it is blank. The error is for the caller to read.
+pub(super) fn read_event(line: &[u8]) -> Result<Option<CommandEvent>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
     let event = serde_json::from_slice(line).map_err(|e| e.to_string()).and_then(|line| match line {
-        Line::Status(text) => Ok(Event::Status(text)),
-        Line::Artifact(line) => artifact(*line),
-        Line::InputRequired(question) => Ok(Event::Ask(Ask::Input(question))),
-        Line::AuthRequired(request) => Ok(Event::Ask(Ask::Auth(request))),
-        Line::Transfer(order) => Ok(Event::Ask(Ask::Transfer(order))),
+        EventLine::Status(text) => Ok(CommandEvent::Status(text)),
+        EventLine::Artifact(line) => artifact(*line),
+        EventLine::InputRequired(question) => Ok(CommandEvent::Ask(CommandNeed::Input(question))),
+        EventLine::AuthRequired(request) => Ok(CommandEvent::Ask(CommandNeed::Auth(request))),
+        EventLine::Transfer(order) => Ok(CommandEvent::Ask(CommandNeed::Transfer(order))),
     });
     event.map(Some).map_err(|problem| refused(line, &problem))
 }
@@ -87,7 +87,7 @@ pub(super) fn refused(line: &[u8], problem: &str) -> String {
     format!("the command wrote a line to descriptor 3 that is not an event: {problem}; the line is: {quoted}")
 }
 
-fn artifact(line: ArtifactLine) -> Result<Event, String> {
+fn artifact(line: ArtifactLine) -> Result<CommandEvent, String> {
     if line.id == STDOUT {
         return Err(format!("the artifact {STDOUT:?} is what the command prints"));
     }
@@ -107,33 +107,37 @@ fn artifact(line: ArtifactLine) -> Result<Event, String> {
     artifact.name = line.name;
     // A line without `append` and `lastChunk` is the whole artifact.
     let whole = line.append.is_none() && line.last_chunk.is_none();
-    Ok(Event::Artifact { artifact, append: line.append == Some(true), last_chunk: line.last_chunk.unwrap_or(whole) })
+    Ok(CommandEvent::Artifact {
+        artifact,
+        append: line.append == Some(true),
+        last_chunk: line.last_chunk.unwrap_or(whole),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn event(line: &str) -> Event {
-        read(line.as_bytes()).unwrap().unwrap()
+    fn event(line: &str) -> CommandEvent {
+        read_event(line.as_bytes()).unwrap().unwrap()
     }
 
     #[test]
     fn each_kind_of_line_is_read() {
-        assert_eq!(event(r#"{"status":"half way"}"#), Event::Status("half way".into()));
-        assert_eq!(event(r#"{"input-required":"Which?"}"#), Event::Ask(Ask::Input("Which?".into())));
-        assert_eq!(event(r#"{"auth-required":"Log in"}"#), Event::Ask(Ask::Auth("Log in".into())));
-        let order = Handover { to: "b".into(), required: vec!["x".into()], ..Handover::default() };
+        assert_eq!(event(r#"{"status":"half way"}"#), CommandEvent::Status("half way".into()));
+        assert_eq!(event(r#"{"input-required":"Which?"}"#), CommandEvent::Ask(CommandNeed::Input("Which?".into())));
+        assert_eq!(event(r#"{"auth-required":"Log in"}"#), CommandEvent::Ask(CommandNeed::Auth("Log in".into())));
+        let order = HandoffRequest { to: "b".into(), required: vec!["x".into()], ..HandoffRequest::default() };
         let line = r#"{"transfer":{"to":"b","required":["x"]}}"#;
-        assert_eq!(event(line), Event::Ask(Ask::Transfer(Box::new(order))));
-        assert_eq!(read(b" \r").unwrap(), None);
+        assert_eq!(event(line), CommandEvent::Ask(CommandNeed::Transfer(Box::new(order))));
+        assert_eq!(read_event(b" \r").unwrap(), None);
     }
 
     #[test]
     fn an_artifact_has_one_kind_of_content_and_says_whether_it_is_whole() {
         let check = |line: &str, content: Content, chunk: (bool, bool)| {
             let line = format!(r#"{{"artifact":{{"id":"a",{line}}}}}"#);
-            let Event::Artifact { artifact, append, last_chunk } = event(&line) else { panic!("{line}") };
+            let CommandEvent::Artifact { artifact, append, last_chunk } = event(&line) else { panic!("{line}") };
             assert_eq!((&artifact.parts[0].content, (append, last_chunk)), (&content, chunk), "{line}");
         };
         let null = Json::parse("null").unwrap();
@@ -163,10 +167,10 @@ mod tests {
             r#"{"artifact":{"id":"stdout","text":"x"}}"#,
             r#"{"artifact":{"id":"","text":"x"}}"#,
         ] {
-            let problem = read(line.as_bytes()).unwrap_err();
+            let problem = read_event(line.as_bytes()).unwrap_err();
             assert!(problem.contains(line), "{problem}");
         }
-        let problem = read(&b"\x1b[1m".repeat(100_000)).unwrap_err();
+        let problem = read_event(&b"\x1b[1m".repeat(100_000)).unwrap_err();
         assert!(problem.len() < 1000 && !problem.contains('\x1b'), "{problem}");
     }
 }

@@ -5,7 +5,7 @@
 //! fails the turn, because a result without one of its parts would look complete.
 
 use super::events::STDOUT;
-use super::room::OUT;
+use super::work_directory::OUT;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sabir_engine::Failure;
@@ -69,12 +69,12 @@ pub(super) fn collect(room: BorrowedFd<'_>) -> Result<Vec<Artifact>, Failure> {
     let mut artifacts = Vec::new();
     let mut left = FILES_BYTES_MAX;
     for name in names(&directory)? {
-        let shown = display(&name);
+        let shown = display_name(&name);
         let bytes = read(&directory, &name).map_err(|problem| Failure(format!("$A2A_OUT_DIR/{shown} {problem}")))?;
         left = left.checked_sub(bytes.len()).ok_or_else(|| {
             Failure(format!("the files in $A2A_OUT_DIR have more than {FILES_BYTES_MAX} bytes together"))
         })?;
-        let id = unique(&shown, &mut ids);
+        let id = unique_id(&shown, &mut ids);
         let id = ArtifactId::parse(&id).map_err(|e| Failure(format!("$A2A_OUT_DIR/{shown}: the name {e}")))?;
         artifacts.push(Artifact::new(id, vec![part(shown, bytes)]));
     }
@@ -139,7 +139,7 @@ fn media_type(extension: Option<&str>) -> &'static str {
 }
 
 /// A file's name as text that is legal as an id and harmless in a message.
-fn display(name: &CString) -> String {
+fn display_name(name: &CString) -> String {
     let mut text: String = name.to_string_lossy().chars().map(|c| if c.is_control() { '_' } else { c }).collect();
     // Leaves room for a number. Names have at most 255 bytes, but a name that is not UTF-8 grows when it becomes text.
     text.truncate(text.floor_char_boundary(ID_BYTES_MAX - 8));
@@ -147,7 +147,7 @@ fn display(name: &CString) -> String {
 }
 
 /// A distinct id for every file, also where two names became the same text.
-fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+fn unique_id(name: &str, taken: &mut HashSet<String>) -> String {
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     let mut free = std::iter::once(name.to_owned()).chain(numbered).filter(|id| !taken.contains(id));
     let id = free.next().unwrap_or_default();

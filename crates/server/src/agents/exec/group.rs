@@ -11,7 +11,7 @@
 //! Processes that leave the group (`setsid`) are out of reach. If the server itself is killed, the next one ends all
 //! processes of its commands; see `journal`.
 
-use super::room::Room;
+use super::work_directory::TurnDirectory;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid};
 use std::ffi::OsString;
@@ -37,13 +37,13 @@ const KILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A running command and everything it started.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     id: Pid,
-    /// `None` once the group has ended or is being ended.
+    /// `Unchanged` once the group has ended or is being ended.
     child: Option<Child>,
     /// Completes when the group has ended.
     ending: Option<oneshot::Receiver<()>>,
-    room: Arc<Room>,
+    directory: Arc<TurnDirectory>,
     reaper: Arc<Reaper>,
 }
 
@@ -55,17 +55,17 @@ pub(super) struct Pipes {
     pub(super) events: pipe::Receiver,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a command in its directory, with these variables and no others.
     pub(super) fn start(
         command: &str,
         variables: Vec<(OsString, OsString)>,
-        room: &Arc<Room>,
+        directory: &Arc<TurnDirectory>,
         reaper: &Arc<Reaper>,
     ) -> io::Result<(Self, Pipes)> {
         let (ours, events) = pipe::pipe()?;
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", LAUNCH, "sh", command]).arg(room.stdin());
+        shell.args(["-c", LAUNCH, "sh", command]).arg(directory.stdin());
         shell.env_clear().envs(variables).process_group(0);
         shell.stdin(ours.into_blocking_fd()?).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn()?;
@@ -75,8 +75,8 @@ impl Group {
         let (Some(id), Some(stdout), Some(stderr)) = (id, child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("a new process has neither a number nor pipes"));
         };
-        let group = Self { id, child: Some(child), ending: None, room: room.clone(), reaper: reaper.clone() };
-        if let Err(error) = room.started(id) {
+        let group = Self { id, child: Some(child), ending: None, directory: directory.clone(), reaper: reaper.clone() };
+        if let Err(error) = directory.record_leader(id) {
             // The journal has its directory already, and the next server finds the processes by that too.
             tracing::warn!(%error, "cannot write down which process a command has");
         }
@@ -84,7 +84,7 @@ impl Group {
     }
 
     /// Waits for the command itself; processes that it left in the background may go on. Cancel-safe.
-    pub(super) async fn exited(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait_for_exit(&mut self) -> io::Result<ExitStatus> {
         match &mut self.child {
             Some(child) => child.wait().await,
             None => std::future::pending().await,
@@ -92,7 +92,7 @@ impl Group {
     }
 
     /// Ends the living processes of the group, and waits until they are gone. Cancel-safe.
-    pub(super) async fn ended(&mut self) {
+    pub(super) async fn end_and_wait(&mut self) {
         self.end();
         if let Some(ending) = &mut self.ending {
             // An error means that the thread panicked; there is nothing else to wait for.
@@ -105,12 +105,12 @@ impl Group {
         let Some(child) = self.child.take() else { return };
         let reaped = child.id().is_none();
         if !reaped || exists(self.id) {
-            self.ending = Some(self.reaper.take(child, self.id, self.room.clone()));
+            self.ending = Some(self.reaper.end_group(child, self.id, self.directory.clone()));
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.end();
     }
@@ -131,14 +131,14 @@ impl Reaper {
 
     /// Ends a group. The receiver completes when it is gone. The directory is kept until then, also if the turn drops
     /// it.
-    fn take(self: &Arc<Self>, mut child: Child, id: Pid, room: Arc<Room>) -> oneshot::Receiver<()> {
+    fn end_group(self: &Arc<Self>, mut child: Child, id: Pid, room: Arc<TurnDirectory>) -> oneshot::Receiver<()> {
         signal(id, Signal::TERM);
         let (done, ending) = oneshot::channel();
-        let work = Work::begin(self.clone());
+        let work = BusyGuard::begin(self.clone());
         let end = move || {
-            if !disappears(&mut child, id, work.0.grace) {
+            if !wait_until_gone(&mut child, id, work.0.grace) {
                 signal(id, Signal::KILL);
-                if !disappears(&mut child, id, KILL_TIME_MAX) {
+                if !wait_until_gone(&mut child, id, KILL_TIME_MAX) {
                     tracing::warn!(group = id.as_raw_nonzero(), "processes of a command do not end, although killed");
                 }
             }
@@ -164,16 +164,16 @@ impl Reaper {
 }
 
 /// Counts a group that is being ended, until this is dropped: also if its thread never started or panicked.
-struct Work(Arc<Reaper>);
+struct BusyGuard(Arc<Reaper>);
 
-impl Work {
+impl BusyGuard {
     fn begin(reaper: Arc<Reaper>) -> Self {
         *reaper.busy.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Self(reaper)
     }
 }
 
-impl Drop for Work {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         self.0.idle.notify_all();
@@ -181,7 +181,7 @@ impl Drop for Work {
 }
 
 /// Waits until the whole group is gone. False if that takes longer than `time`.
-fn disappears(child: &mut Child, id: Pid, time: Duration) -> bool {
+fn wait_until_gone(child: &mut Child, id: Pid, time: Duration) -> bool {
     let start = Instant::now();
     for look in 1_u32.. {
         // An error means that this process is no longer the parent of the child.

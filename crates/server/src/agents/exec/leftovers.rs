@@ -4,8 +4,8 @@
 //! of descriptors, may be gone then. The entry in the journal stays until its directory is gone, and the next start of
 //! the server tries again too.
 
-use super::ledger::Entry;
-use super::room::remove;
+use super::journal::JournalEntry;
+use super::work_directory::remove;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub(super) struct Leftovers(Mutex<VecDeque<PrivateDirectory>>);
 pub(super) struct PrivateDirectory {
     pub(super) path: PathBuf,
     /// The entry, which is removed after the directory.
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<JournalEntry>,
 }
 
 impl Leftovers {

@@ -16,11 +16,11 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(crate) struct ProcessLimit {
     processes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<ProcessLimitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProcessLimitState {
     running: usize,
     /// The number of turns that were ever queued; the number of the next turn.
     queued: u64,
@@ -31,7 +31,7 @@ struct State {
 
 /// The right to run one command. Dropping it lets the next turn begin.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ProcessSlot {
     limit: Arc<ProcessLimit>,
 }
 
@@ -48,7 +48,7 @@ impl ProcessLimit {
         Arc::new(Self { processes_max, state: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProcessLimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,23 +57,23 @@ impl ProcessLimit {
     }
 
     /// A slot, if one is free. While turns wait none is: a slot that is given back goes to the next of them.
-    pub(super) fn try_acquire(self: &Arc<Self>) -> Option<Slot> {
+    pub(super) fn try_acquire(self: &Arc<Self>) -> Option<ProcessSlot> {
         let mut state = self.lock();
         let is_free = state.running < self.processes_max;
         is_free.then(|| {
             state.running += 1;
-            Slot { limit: self.clone() }
+            ProcessSlot { limit: self.clone() }
         })
     }
 
     /// Waits for a slot in this lane.
-    pub(super) async fn acquire(self: &Arc<Self>, lane: &Arc<str>) -> Slot {
+    pub(super) async fn acquire(self: &Arc<Self>, lane: &Arc<str>) -> ProcessSlot {
         let (mut queued, granted) = {
             // Checked and queued under one lock: a slot that is given back in between would go to no turn.
             let mut state = self.lock();
             if state.running < self.processes_max {
                 state.running += 1;
-                return Slot { limit: self.clone() };
+                return ProcessSlot { limit: self.clone() };
             }
             let (sender, granted) = oneshot::channel();
             let number = state.enqueue(lane, sender);
@@ -82,7 +82,7 @@ impl ProcessLimit {
         // The sender is dropped only with the slot: this turn holds the limit, and removes itself from its lane.
         drop(granted.await);
         queued.has_slot = true;
-        Slot { limit: self.clone() }
+        ProcessSlot { limit: self.clone() }
     }
 
     fn release(&self) {
@@ -95,7 +95,7 @@ impl ProcessLimit {
     }
 }
 
-impl State {
+impl ProcessLimitState {
     fn enqueue(&mut self, lane: &Arc<str>, sender: oneshot::Sender<()>) -> u64 {
         self.queued += 1;
         let turns = self.lanes.entry(lane.clone()).or_default();
@@ -144,7 +144,7 @@ impl Drop for QueuedTurn {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ProcessSlot {
     fn drop(&mut self) {
         self.limit.release();
     }

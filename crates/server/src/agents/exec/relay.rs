@@ -8,8 +8,8 @@
 //! gone, and the pipes are emptied. A process that left the group may hold a pipe open for ever, so the last phase has
 //! a time limit.
 
-use super::events::{self, Ask, Event, STDOUT};
-use super::group::{Group, Pipes};
+use super::events::{self, CommandEvent, CommandNeed, STDOUT};
+use super::group::{Pipes, ProcessGroup};
 use super::text::{self, Tail};
 use crate::agents::chunks::{ChunkLimits, TextChunks};
 use sabir_engine::{Context, Failure};
@@ -35,9 +35,9 @@ const LATE_BYTES_MAX: usize = 4 << 20;
 
 /// The result of a command that has ended.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct CommandOutcome {
     pub(super) status: ExitStatus,
-    pub(super) asked: Option<Ask>,
+    pub(super) need: Option<CommandNeed>,
     /// The last line it printed.
     pub(super) last_line: String,
     /// The end of its standard error.
@@ -47,10 +47,10 @@ pub(super) struct Heard {
 /// Relays all output until the command and the processes it started are gone.
 pub(super) async fn relay(
     cx: &Context,
-    group: &mut Group,
+    group: &mut ProcessGroup,
     pipes: Pipes,
     limits: ChunkLimits,
-) -> Result<Heard, Failure> {
+) -> Result<CommandOutcome, Failure> {
     let stdout = ArtifactId::parse(STDOUT).expect("a plain word is a legal id");
     let mut relay = Relay {
         cx,
@@ -58,22 +58,22 @@ pub(super) async fn relay(
         stdout: Pipe::new(pipes.stdout),
         stderr: Pipe::new(pipes.stderr),
         events: Pipe::new(pipes.events),
-        asked: None,
-        is_printed: false,
-        printed: Tail::default(),
-        tail: Tail::default(),
+        need: None,
+        stdout_ended: false,
+        stdout_tail: Tail::default(),
+        stderr_tail: Tail::default(),
     };
     let outcome = relay.run(group).await;
     if outcome.is_err() {
         // The caller gets what was printed before the turn failed. The call fails if the task has ended, which is
         // harmless.
         drop(relay.chunks.flush().await);
-        group.ended().await;
+        group.end_and_wait().await;
     }
-    let (asked, printed, stderr) = (relay.asked, relay.printed.text(), relay.tail.text());
-    let clean = |said: &str| redact::process().words(said).into_owned();
+    let (asked, printed, stderr) = (relay.need, relay.stdout_tail.text(), relay.stderr_tail.text());
+    let clean = |said: &str| redact::process_redactor().agent_text(said).into_owned();
     let (stderr, last_line) = (clean(&stderr), clean(text::last_line(&printed).unwrap_or_default()));
-    outcome.map(|status| Heard { status, asked, last_line, stderr })
+    outcome.map(|status| CommandOutcome { status, need: asked, last_line, stderr })
 }
 
 struct Relay<'a> {
@@ -82,12 +82,12 @@ struct Relay<'a> {
     stderr: Pipe<ChildStderr>,
     events: Pipe<pipe::Receiver>,
     chunks: TextChunks<'a>,
-    asked: Option<Ask>,
+    need: Option<CommandNeed>,
     /// The end of standard output was reached and reported.
-    is_printed: bool,
+    stdout_ended: bool,
     /// The end of its standard output.
-    printed: Tail,
-    tail: Tail,
+    stdout_tail: Tail,
+    stderr_tail: Tail,
 }
 
 /// The progress of a command.
@@ -100,7 +100,7 @@ enum Phase {
 }
 
 impl Relay<'_> {
-    async fn run(&mut self, group: &mut Group) -> Result<ExitStatus, Failure> {
+    async fn run(&mut self, group: &mut ProcessGroup) -> Result<ExitStatus, Failure> {
         let mut phase = Phase::Running;
         let mut late = 0;
         loop {
@@ -118,10 +118,10 @@ impl Relay<'_> {
             let read = tokio::select! {
                 biased;
                 next = advance(phase, group) => { phase = next?; 0 }
-                read = self.events.fill(EVENT_BYTES_MAX) => { self.hear(read).await?; read }
+                read = self.events.fill(EVENT_BYTES_MAX) => { self.read_events(read).await?; read }
                 () = self.chunks.due() => { self.chunks.flush().await?; 0 }
-                read = self.stdout.fill(READ_BYTES) => { self.gather(read).await?; read }
-                read = self.stderr.fill(LOG_BYTES_MAX) => { self.note(read); read }
+                read = self.stdout.fill(READ_BYTES) => { self.read_stdout(read).await?; read }
+                read = self.stderr.fill(LOG_BYTES_MAX) => { self.read_stderr(read); read }
             };
             if let Phase::Emptying(_) = phase {
                 late += read;
@@ -135,14 +135,14 @@ impl Relay<'_> {
 
     /// Handles the rest where a pipe was not read to its end.
     async fn finish(&mut self) -> Result<(), Failure> {
-        self.hear(0).await?;
-        self.gather(0).await?;
-        self.note(0);
+        self.read_events(0).await?;
+        self.read_stdout(0).await?;
+        self.read_stderr(0);
         Ok(())
     }
 
     /// Handles bytes read from descriptor 3; zero is the end.
-    async fn hear(&mut self, read: usize) -> Result<(), Failure> {
+    async fn read_events(&mut self, read: usize) -> Result<(), Failure> {
         let buffer = &mut self.events.buffer;
         let ready = match buffer.iter().rposition(|b| *b == b'\n') {
             _ if read == 0 => buffer.len(),
@@ -155,34 +155,36 @@ impl Relay<'_> {
         };
         let lines: Vec<u8> = buffer.drain(..ready).collect();
         for line in lines.split(|b| *b == b'\n') {
-            self.react(line).await?;
+            self.handle_event(line).await?;
         }
         Ok(())
     }
 
-    async fn react(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let Some(event) = events::read(line).map_err(Failure)? else { return Ok(()) };
+    async fn handle_event(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let Some(event) = events::read_event(line).map_err(Failure)? else { return Ok(()) };
         self.chunks.flush().await?;
         match event {
-            Event::Status(text) => self.cx.status(text).await?,
-            Event::Artifact { artifact, append, last_chunk } => self.cx.chunk(artifact, append, last_chunk).await?,
-            Event::Ask(ask) => self.asked = Some(ask),
+            CommandEvent::Status(text) => self.cx.status(text).await?,
+            CommandEvent::Artifact { artifact, append, last_chunk } => {
+                self.cx.chunk(artifact, append, last_chunk).await?
+            }
+            CommandEvent::Ask(ask) => self.need = Some(ask),
         }
         Ok(())
     }
 
     /// Handles bytes read from standard output; zero is the end. An incomplete character waits for its other bytes.
-    async fn gather(&mut self, read: usize) -> Result<(), Failure> {
+    async fn read_stdout(&mut self, read: usize) -> Result<(), Failure> {
         let buffer = &mut self.stdout.buffer;
-        let ready = buffer.len() - if read == 0 { 0 } else { text::unfinished(buffer) };
+        let ready = buffer.len() - if read == 0 { 0 } else { text::incomplete_char_bytes(buffer) };
         let bytes: Vec<u8> = buffer.drain(..ready).collect();
-        self.printed.push(&bytes);
+        self.stdout_tail.push(&bytes);
         let text = String::from_utf8_lossy(&bytes);
         if read > 0 {
             return self.chunks.push(&text).await;
         }
-        if !self.is_printed {
-            self.is_printed = true;
+        if !self.stdout_ended {
+            self.stdout_ended = true;
             self.chunks.hold(&text);
             self.chunks.finish(None).await?;
         }
@@ -190,27 +192,27 @@ impl Relay<'_> {
     }
 
     /// Handles bytes read from standard error.
-    fn note(&mut self, read: usize) {
+    fn read_stderr(&mut self, read: usize) {
         let buffer = &mut self.stderr.buffer;
-        self.tail.push(&buffer[buffer.len() - read..]);
+        self.stderr_tail.push(&buffer[buffer.len() - read..]);
         let ready = match buffer.iter().rposition(|b| *b == b'\n') {
             Some(at) => at + 1,
             None if read == 0 || buffer.len() >= LOG_BYTES_MAX => buffer.len(),
             None => 0,
         };
         let bytes: Vec<u8> = buffer.drain(..ready).collect();
-        for line in text::harmless(&bytes).lines() {
+        for line in text::printable(&bytes).lines() {
             tracing::debug!(task = %self.cx.task_id(), line, "stderr of a command");
         }
     }
 }
 
 /// Waits for the next phase. Cancel-safe; a cancel begins a silence anew.
-async fn advance(phase: Phase, group: &mut Group) -> Result<Phase, Failure> {
+async fn advance(phase: Phase, group: &mut ProcessGroup) -> Result<Phase, Failure> {
     match phase {
-        Phase::Running => Ok(Phase::Ending(group.exited().await?)),
+        Phase::Running => Ok(Phase::Ending(group.wait_for_exit().await?)),
         Phase::Ending(status) => {
-            group.ended().await;
+            group.end_and_wait().await;
             Ok(Phase::Emptying(status))
         }
         Phase::Emptying(status) | Phase::Silent(status) => {

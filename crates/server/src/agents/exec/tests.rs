@@ -7,12 +7,12 @@ use super::Exec;
 use crate::agents::chunks::ChunkLimits;
 use crate::config::LimitsConfig;
 use crate::config::agent::{AgentConfig, AgentLimits, ExecConfig, Kind, Stdin};
-use crate::host::TokioHost;
-use sabir_engine::watch::Item;
-use sabir_engine::{AnyAgent, Engine, Limits, Metrics, Resident};
+use crate::tokio_host::TokioHost;
+use sabir_engine::watch::WatchItem;
+use sabir_engine::{AnyAgent, Engine, HostedAgent, Limits, Metrics};
 use sabir_proto::{
     AgentName, Artifact, Caller, CancelTask, Content, Event, Json, Message, MessageId, Object, Part, Role,
-    SendConfiguration, SendMessage, Sent, Task, TaskId, TaskRef, TaskState, Tenant, Terms,
+    SendConfiguration, SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant,
 };
 use sabir_store::Scope;
 use sabir_store::memory::MemoryLog;
@@ -25,13 +25,13 @@ fn chunk_limits() -> ChunkLimits {
 }
 
 /// An engine with one command behind it.
-struct World {
+struct ExecTest {
     engine: Engine,
-    resident: Resident,
+    hosted: HostedAgent,
     scope: Arc<Scope>,
 }
 
-impl World {
+impl ExecTest {
     async fn new(command: &str) -> Self {
         Self::with(AgentConfig { command: Some(command.into()), ..AgentConfig::new("x", Kind::Exec) }, 5_000).await
     }
@@ -46,7 +46,7 @@ impl World {
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("key:k1"), agent: name.clone() });
-        Self { engine, resident: Resident { name, agent, push: false, tools: sabir_proto::ToolMode::Full }, scope }
+        Self { engine, hosted: HostedAgent { name, agent, push: false, tool_mode: sabir_proto::ToolMode::Full }, scope }
     }
 
     async fn send(&self, message: Message) -> Task {
@@ -55,9 +55,10 @@ impl World {
 
     async fn send_and(&self, message: Message, return_immediately: bool) -> Task {
         let request = request(message, return_immediately);
-        match self.engine.send(&self.resident, self.scope.clone(), request, &Terms::default()).await.unwrap() {
-            Sent::Task(task, _) => task.thaw().unwrap(),
-            Sent::Message(message) => panic!("{message:?}"),
+        match self.engine.send(&self.hosted, self.scope.clone(), request, &ServiceParameters::default()).await.unwrap()
+        {
+            SendReply::Task(task, _) => task.thaw().unwrap(),
+            SendReply::Message(message) => panic!("{message:?}"),
         }
     }
 
@@ -69,12 +70,12 @@ impl World {
     async fn stream_with(&self, message: Message, seen: impl Fn(usize)) -> Vec<Event> {
         let request = request(message, false);
         let mut watch =
-            self.engine.stream(&self.resident, self.scope.clone(), request, &Terms::default()).await.unwrap();
+            self.engine.stream(&self.hosted, self.scope.clone(), request, &ServiceParameters::default()).await.unwrap();
         let mut events = Vec::new();
         while let Some(item) = watch.next().await {
             match item.unwrap() {
-                Item::Event(event) => events.push(event.thaw().unwrap()),
-                Item::Reply(message) => panic!("{message:?}"),
+                WatchItem::Event(event) => events.push(event.thaw().unwrap()),
+                WatchItem::Reply(message) => panic!("{message:?}"),
             }
             seen(events.len() - 1);
         }
@@ -83,7 +84,7 @@ impl World {
 
     async fn cancel(&self, id: TaskId) {
         let call = CancelTask { tenant: Tenant::none(), id: id.into(), metadata: None };
-        assert_eq!(self.engine.cancel(&self.scope, &self.resident, &call).await.unwrap().state, TaskState::Canceled);
+        assert_eq!(self.engine.cancel(&self.scope, &self.hosted, &call).await.unwrap().state, TaskState::Canceled);
     }
 }
 
@@ -99,16 +100,16 @@ fn request(message: Message, return_immediately: bool) -> Box<SendMessage> {
     })
 }
 
-fn says(text: &str) -> Message {
+fn user_message(text: &str) -> Message {
     Message::text(MessageId::parse("m").unwrap(), Role::User, text)
 }
 
-fn answers(task: &Task, text: &str) -> Message {
-    Message { task_id: Some(TaskRef::Id(task.id)), ..says(text) }
+fn answer_message(task: &Task, text: &str) -> Message {
+    Message { task_id: Some(TaskRef::Id(task.id)), ..user_message(text) }
 }
 
 async fn run(command: &str) -> Task {
-    World::new(command).await.send(says("hello")).await
+    ExecTest::new(command).await.send(user_message("hello")).await
 }
 
 fn words(task: &Task) -> String {
@@ -135,7 +136,7 @@ async fn check(command: &str, state: TaskState, expected: &str) {
 
 #[tokio::test]
 async fn text_goes_in_and_comes_out_as_one_artifact() {
-    let task = World::new("tr a-z A-Z").await.send(says("hello\nworld")).await;
+    let task = ExecTest::new("tr a-z A-Z").await.send(user_message("hello\nworld")).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!((task.artifacts.len(), &*stdout(&task)), (1, "HELLO\nWORLD"));
 }
@@ -143,17 +144,17 @@ async fn text_goes_in_and_comes_out_as_one_artifact() {
 #[tokio::test]
 async fn text_parts_are_joined_and_a_message_can_be_read_whole() {
     let parts = vec![Part::text("one"), Part::data(Json::parse("{}").unwrap()), Part::text("two")];
-    let message = Message { parts, ..says("") };
-    assert_eq!(stdout(&World::new("cat").await.send(message.clone()).await), "one\ntwo");
+    let message = Message { parts, ..user_message("") };
+    assert_eq!(stdout(&ExecTest::new("cat").await.send(message.clone()).await), "one\ntwo");
     let config = AgentConfig { command: Some("cat".into()), stdin: Stdin::Json, ..AgentConfig::new("x", Kind::Exec) };
-    let task = World::with(config, 5_000).await.send(message.clone()).await;
+    let task = ExecTest::with(config, 5_000).await.send(message.clone()).await;
     let read: Message = serde_json::from_str(&stdout(&task)).unwrap();
     assert_eq!((read.parts, read.task_id), (message.parts, Some(TaskRef::Id(task.id))));
 }
 
 #[tokio::test]
 async fn a_command_that_does_not_read_keeps_nobody_waiting() {
-    let task = World::new("echo done").await.send(says(&"x".repeat(4 << 20))).await;
+    let task = ExecTest::new("echo done").await.send(user_message(&"x".repeat(4 << 20))).await;
     assert_eq!((task.status.state, &*stdout(&task)), (TaskState::Completed, "done\n"));
 }
 
@@ -178,7 +179,7 @@ async fn step_by_step(command: &str) -> Vec<Event> {
     let at = dir.path().display();
     let command = format!("seen() {{ until test -e {at}/$1; do sleep 0.01; done; }}; {command}");
     let mark = |count: usize| std::fs::write(dir.path().join(count.to_string()), "").unwrap();
-    World::new(&command).await.stream_with(says("go"), mark).await
+    ExecTest::new(&command).await.stream_with(user_message("go"), mark).await
 }
 
 #[tokio::test]
@@ -203,7 +204,7 @@ async fn the_end_is_said_even_if_nothing_is_left_to_say() {
 
 #[tokio::test]
 async fn huge_output_without_a_line_break_comes_in_bounded_chunks() {
-    let events = World::new("head -c 1000000 /dev/zero | tr '\\0' x").await.stream(says("go")).await;
+    let events = ExecTest::new("head -c 1000000 /dev/zero | tr '\\0' x").await.stream(user_message("go")).await;
     let lengths: Vec<usize> = chunks(&events).iter().map(|(text, ..)| text.len()).collect();
     assert!(lengths.iter().all(|n| *n <= 64 << 10), "{lengths:?}");
     assert_eq!(lengths.iter().sum::<usize>(), 1_000_000);
@@ -272,10 +273,10 @@ async fn a_question_is_answered_in_the_next_turn() {
         else
             echo '{"input-required":"Which day?"}' >&3
         fi"#;
-    let world = World::new(command).await;
-    let asked = world.send(says("book")).await;
+    let world = ExecTest::new(command).await;
+    let asked = world.send(user_message("book")).await;
     assert_eq!((asked.status.state, &*words(&asked)), (TaskState::InputRequired, "Which day?"));
-    let booked = world.send(answers(&asked, "Monday")).await;
+    let booked = world.send(answer_message(&asked, "Monday")).await;
     assert_eq!((booked.status.state, &*stdout(&booked)), (TaskState::Completed, "booked: Monday\n"));
 }
 
@@ -312,10 +313,10 @@ async fn a_caller_without_a_credential_does_not_read_standard_error() {
         ("echo /etc/secret >&2; exit 77", "the operator finds what it wrote"),
         ("exit 3", "the command failed with exit code 3"),
     ] {
-        let mut world = World::new(command).await;
+        let mut world = ExecTest::new(command).await;
         let scope = Scope { caller: Caller::anonymous(), ..(*world.scope).clone() };
         world.scope = Arc::new(scope);
-        let task = world.send(says("go")).await;
+        let task = world.send(user_message("go")).await;
         assert!(words(&task).starts_with(expected) && !words(&task).contains("secret"), "{}", words(&task));
     }
 }
@@ -338,7 +339,7 @@ async fn the_servers_environment_is_not_seen() {
     assert!(OURS.iter().all(|name| seen.iter().any(|n| n == name)), "{seen:?}");
     let env = vec![secret.to_owned(), "NOT_SET_ANYWHERE".to_owned()];
     let config = AgentConfig { command: Some("env".into()), env, ..AgentConfig::new("x", Kind::Exec) };
-    let seen = names(&World::with(config, 5_000).await.send(says("go")).await);
+    let seen = names(&ExecTest::with(config, 5_000).await.send(user_message("go")).await);
     assert!(
         seen.iter().any(|name| name == secret) && !seen.iter().any(|name| name == "CARGO_MANIFEST_DIR"),
         "{seen:?}"
@@ -360,27 +361,27 @@ const OURS: [&str; 10] = [
 
 #[tokio::test]
 async fn the_command_is_told_who_calls_for_which_job_and_what_it_may_do() {
-    let world = World::new(r#"printf '%s\n' "$A2A_CALLER" "$A2A_JOB_ID" "$A2A_TOOL_MODE""#).await;
+    let world = ExecTest::new(r#"printf '%s\n' "$A2A_CALLER" "$A2A_JOB_ID" "$A2A_TOOL_MODE""#).await;
     let job = Object::new(Json::of(&serde_json::json!({ "xpr:jobId": 42 })).unwrap()).unwrap();
-    let task = world.send(Message { metadata: Some(job), ..says("x") }).await;
+    let task = world.send(Message { metadata: Some(job), ..user_message("x") }).await;
     assert_eq!(stdout(&task), "key:k1\n42\nfull\n");
-    let task = world.send(says("x")).await;
+    let task = world.send(user_message("x")).await;
     assert_eq!(stdout(&task), "key:k1\n\nfull\n");
 }
 
 #[tokio::test]
 async fn the_task_is_named_and_a_name_is_never_code() {
     let world =
-        World::new(r#"printf '%s\n' "$A2A_TASK_ID" "$A2A_CONTEXT_ID" "$A2A_SKILL" "$A2A_TURN_ID" "$A2A_ATTEMPT""#)
+        ExecTest::new(r#"printf '%s\n' "$A2A_TASK_ID" "$A2A_CONTEXT_ID" "$A2A_SKILL" "$A2A_TURN_ID" "$A2A_ATTEMPT""#)
             .await;
     let skill = |name: &str| Some(Object::new(Json::of(&serde_json::json!({ "skillId": name })).unwrap()).unwrap());
     let context = sabir_proto::ContextId::parse("$(id); `id` '\"").unwrap();
-    let message = Message { context_id: Some(context), metadata: skill("count; $(id)"), ..says("x") };
+    let message = Message { context_id: Some(context), metadata: skill("count; $(id)"), ..user_message("x") };
     let task = world.send(message).await;
     let expected = format!("{0}\n$(id); `id` '\"\ncount; $(id)\n{0}/0\n1\n", task.id);
     assert_eq!(stdout(&task), expected);
     for name in ["a\0b", "a\nb", &"x".repeat(300)] {
-        let refused = world.send(Message { metadata: skill(name), ..says("x") }).await;
+        let refused = world.send(Message { metadata: skill(name), ..user_message("x") }).await;
         assert_eq!(refused.status.state, TaskState::Rejected, "{name}");
     }
 }
@@ -400,7 +401,7 @@ async fn parts_are_files_whose_names_are_ours() {
     ];
     let command =
         r#"cd "$A2A_PARTS_DIR" && ls -A && cat 1.txt 3.json 4.url && od -An -tx1 2.bin && cat parts.json && ls -A .."#;
-    let task = World::new(command).await.send(Message { parts, ..says("") }).await;
+    let task = ExecTest::new(command).await.send(Message { parts, ..user_message("") }).await;
     let listed = concat!(
         "1.txt\n2.bin\n3.json\n4.url\nparts.json\n",
         "words{\"a\":1}https://example.com/ 00 ff\n",

@@ -4,7 +4,7 @@
 const TAIL_BYTES_MAX: usize = 2 << 10;
 
 /// The number of bytes at the end that are the beginning of an incomplete character.
-pub(super) fn unfinished(bytes: &[u8]) -> usize {
+pub(super) fn incomplete_char_bytes(bytes: &[u8]) -> usize {
     let length = |lead: u8| match lead {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -22,7 +22,7 @@ pub(super) fn last_line(text: &str) -> Option<&str> {
 }
 
 /// Text that is safe to show on a terminal and in a log.
-pub(super) fn harmless(bytes: &[u8]) -> String {
+pub(super) fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
@@ -47,7 +47,7 @@ impl Tail {
     pub(super) fn text(&self) -> String {
         let whole = self.bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
         let start = if self.cut && whole < self.bytes.len() { whole } else { 0 };
-        harmless(&self.bytes[start..]).trim().to_owned()
+        printable(&self.bytes[start..]).trim().to_owned()
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
             (b"\x80\x80\x80\x80", 0),
             (b"a\xff", 0),
         ] {
-            assert_eq!(unfinished(bytes), held, "{bytes:?}");
+            assert_eq!(incomplete_char_bytes(bytes), held, "{bytes:?}");
         }
     }
 

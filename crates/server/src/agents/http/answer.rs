@@ -16,28 +16,28 @@ use serde_json::value::RawValue;
 /// The members that make an object a document of ours.
 const MEMBERS: [&str; 5] = ["text", "parts", "state", "artifacts", "status"];
 /// Characters of an endpoint's error text that the caller gets.
-const COMPLAINT_CHARS_MAX: usize = 500;
+const ERROR_CHARS_MAX: usize = 500;
 
 /// An answer that arrived in one body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) made: Vec<Artifact>,
+pub(super) struct EndpointAnswer {
+    pub(super) artifacts: Vec<Artifact>,
     pub(super) ending: Ending,
 }
 
 /// The content of one event of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum StreamPiece {
     Progress(String),
     /// The next part of the answer.
     More(Vec<Part>),
     /// A whole artifact in addition to the answer.
-    Made(Artifact),
+    Artifact(Artifact),
     End(Ending),
 }
 
 #[derive(Deserialize, Default)]
-struct Document {
+struct AnswerDocument {
     text: Option<String>,
     parts: Option<Vec<Part>>,
     state: Option<String>,
@@ -49,7 +49,7 @@ struct Document {
 
 /// How an answer ends, in the words of all dialects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AnswerState {
     Working,
     Completed,
     Failed,
@@ -60,9 +60,9 @@ enum State {
 }
 
 /// Reads an answer that arrived in one body. The error is for the caller to read.
-pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Answer, String> {
+pub(super) fn read(media_type: &str, body: &[u8]) -> Result<EndpointAnswer, String> {
     if body.trim_ascii().is_empty() {
-        return Ok(Answer { made: Vec::new(), ending: Ending::complete() });
+        return Ok(EndpointAnswer { artifacts: Vec::new(), ending: Ending::complete() });
     }
     let is_json = media_type == "application/json" || media_type.ends_with("+json");
     let text = std::str::from_utf8(body).ok();
@@ -73,78 +73,78 @@ pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Answer, String> {
         Some(text) if media_type.starts_with("text/") || media_type.is_empty() => {
             let mut part = Part::text(text);
             part.media_type = (!matches!(media_type, "" | "text/plain")).then(|| media_type.to_owned());
-            Ok(whole(vec![part]))
+            Ok(completed(vec![part]))
         }
         _ => {
             let media_type = if media_type.is_empty() { "application/octet-stream" } else { media_type };
             let part = Part { media_type: Some(media_type.into()), ..Part::new(Content::Raw(body.to_vec())) };
-            Ok(whole(vec![part]))
+            Ok(completed(vec![part]))
         }
     }
 }
 
-fn json(text: &str) -> Result<Answer, String> {
-    let Some(document) = document(text)? else { return Ok(whole(vec![plain(text)?])) };
-    let Document { text, parts, state, mut artifacts, status: _ } = document;
+fn json(text: &str) -> Result<EndpointAnswer, String> {
+    let Some(document) = document(text)? else { return Ok(completed(vec![json_part(text)?])) };
+    let AnswerDocument { text, parts, state, mut artifacts, status: _ } = document;
     let said = words(text, parts);
-    let state = state.as_deref().map(state_named).transpose()?.unwrap_or(State::Completed);
-    if state == State::Working {
+    let state = state.as_deref().map(state_named).transpose()?.unwrap_or(AnswerState::Completed);
+    if state == AnswerState::Working {
         return Err(unreadable("it says that it is still working, and has ended"));
     }
-    if state == State::Completed {
+    if state == AnswerState::Completed {
         if !said.is_empty() {
             artifacts.insert(0, Artifact::new(answer_id(), said));
         }
-        return Ok(Answer { made: artifacts, ending: Ending::complete() });
+        return Ok(EndpointAnswer { artifacts, ending: Ending::complete() });
     }
-    Ok(Answer { made: artifacts, ending: ending(state, said) })
+    Ok(EndpointAnswer { artifacts, ending: ending(state, said) })
 }
 
 /// Reads one event of a stream.
-pub(super) fn pieces(frame: &Frame) -> Result<Vec<Piece>, String> {
+pub(super) fn read_frame(frame: &Frame) -> Result<Vec<StreamPiece>, String> {
     let data = frame.data.as_str();
     // Some streams begin with an empty event; those of OpenAI's kind end with this word.
     if data.trim().is_empty() {
         return Ok(Vec::new());
     }
     if data.trim() == "[DONE]" {
-        return Ok(vec![Piece::End(Ending::complete())]);
+        return Ok(vec![StreamPiece::End(Ending::complete())]);
     }
     match frame.event.as_deref() {
-        Some("status") => return Ok(vec![Piece::Progress(complaint(data.as_bytes()).unwrap_or_default())]),
+        Some("status") => return Ok(vec![StreamPiece::Progress(error_text(data.as_bytes()).unwrap_or_default())]),
         Some("error") => {
-            let why = complaint(data.as_bytes()).unwrap_or_else(|| "the endpoint behind this agent failed".into());
-            return Ok(vec![Piece::End(Ending::fail(why))]);
+            let why = error_text(data.as_bytes()).unwrap_or_else(|| "the endpoint behind this agent failed".into());
+            return Ok(vec![StreamPiece::End(Ending::fail(why))]);
         }
         _ => {}
     }
     if !data.trim_start().starts_with('{') {
-        return Ok(vec![Piece::More(vec![Part::text(data)])]);
+        return Ok(vec![StreamPiece::More(vec![Part::text(data)])]);
     }
-    let Some(document) = document(data)? else { return Ok(vec![Piece::More(vec![plain(data)?])]) };
-    let Document { text, parts, state, artifacts, status } = document;
+    let Some(document) = document(data)? else { return Ok(vec![StreamPiece::More(vec![json_part(data)?])]) };
+    let AnswerDocument { text, parts, state, artifacts, status } = document;
     let said = words(text, parts);
     let state = state.as_deref().map(state_named).transpose()?;
-    let progress = |words: String| Piece::Progress(redact::process().words(&words).into_owned());
-    let mut pieces: Vec<Piece> = status.map(progress).into_iter().collect();
-    pieces.extend(artifacts.into_iter().map(Piece::Made));
+    let progress = |words: String| StreamPiece::Progress(redact::process_redactor().agent_text(&words).into_owned());
+    let mut pieces: Vec<StreamPiece> = status.map(progress).into_iter().collect();
+    pieces.extend(artifacts.into_iter().map(StreamPiece::Artifact));
     match state {
-        None | Some(State::Working) if said.is_empty() => {}
-        None | Some(State::Working) => pieces.push(Piece::More(said)),
-        Some(State::Completed) => {
+        None | Some(AnswerState::Working) if said.is_empty() => {}
+        None | Some(AnswerState::Working) => pieces.push(StreamPiece::More(said)),
+        Some(AnswerState::Completed) => {
             if !said.is_empty() {
-                pieces.push(Piece::More(said));
+                pieces.push(StreamPiece::More(said));
             }
-            pieces.push(Piece::End(Ending::complete()));
+            pieces.push(StreamPiece::End(Ending::complete()));
         }
-        Some(state) => pieces.push(Piece::End(ending(state, said))),
+        Some(state) => pieces.push(StreamPiece::End(ending(state, said))),
     }
     Ok(pieces)
 }
 
 /// The endpoint's text about its own failure, if it is meant for people: never a page, a trace, a whole document or a
 /// secret of the server.
-pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
+pub(in crate::agents) fn error_text(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     let words = match serde_json::from_str::<serde_json::Value>(text) {
         Ok(serde_json::Value::String(words)) => words,
@@ -157,13 +157,17 @@ pub(in crate::agents) fn complaint(body: &[u8]) -> Option<String> {
         Err(_) if text.starts_with(['<', '{', '[']) => return None,
         Err(_) => text.lines().next()?.to_owned(),
     };
-    let words: String =
-        redact::process().words(&words).chars().filter(|c| !c.is_control()).take(COMPLAINT_CHARS_MAX).collect();
+    let words: String = redact::process_redactor()
+        .agent_text(&words)
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(ERROR_CHARS_MAX)
+        .collect();
     (!words.is_empty()).then_some(words)
 }
 
 /// The document, if the text is an object with one of our members.
-fn document(text: &str) -> Result<Option<Document>, String> {
+fn document(text: &str) -> Result<Option<AnswerDocument>, String> {
     let members: Result<std::collections::BTreeMap<String, &RawValue>, _> = serde_json::from_str(text);
     match members {
         Ok(members) if members.keys().any(|name| MEMBERS.contains(&name.as_str())) => {
@@ -174,7 +178,7 @@ fn document(text: &str) -> Result<Option<Document>, String> {
 }
 
 /// JSON that is not a document of ours: a string as text, other JSON as data.
-fn plain(text: &str) -> Result<Part, String> {
+fn json_part(text: &str) -> Result<Part, String> {
     match serde_json::from_str::<String>(text) {
         Ok(words) => Ok(Part::text(words)),
         Err(_) => Json::parse(text).map(Part::data).map_err(|e| unreadable(&e.to_string())),
@@ -186,36 +190,36 @@ fn words(text: Option<String>, parts: Option<Vec<Part>>) -> Vec<Part> {
     text.into_iter().chain(parts.into_iter().flatten()).collect()
 }
 
-fn whole(parts: Vec<Part>) -> Answer {
-    Answer { made: vec![Artifact::new(answer_id(), parts)], ending: Ending::complete() }
+fn completed(parts: Vec<Part>) -> EndpointAnswer {
+    EndpointAnswer { artifacts: vec![Artifact::new(answer_id(), parts)], ending: Ending::complete() }
 }
 
-fn state_named(name: &str) -> Result<State, String> {
+fn state_named(name: &str) -> Result<AnswerState, String> {
     let plain = name.strip_prefix("TASK_STATE_").unwrap_or(name).to_ascii_lowercase().replace('_', "-");
     Ok(match plain.as_str() {
-        "working" | "submitted" => State::Working,
-        "completed" => State::Completed,
-        "failed" => State::Failed,
-        "rejected" => State::Rejected,
-        "canceled" => State::Canceled,
-        "input-required" => State::InputRequired,
-        "auth-required" => State::AuthRequired,
+        "working" | "submitted" => AnswerState::Working,
+        "completed" => AnswerState::Completed,
+        "failed" => AnswerState::Failed,
+        "rejected" => AnswerState::Rejected,
+        "canceled" => AnswerState::Canceled,
+        "input-required" => AnswerState::InputRequired,
+        "auth-required" => AnswerState::AuthRequired,
         _ => return Err(unreadable(&format!("there is no state {name:?}"))),
     })
 }
 
 /// An artifact passes unchanged. Words about the work lose the secrets that they repeat.
-fn ending(state: State, mut said: Vec<Part>) -> Ending {
-    if state != State::Completed {
-        said.redact(redact::process());
+fn ending(state: AnswerState, mut said: Vec<Part>) -> Ending {
+    if state != AnswerState::Completed {
+        said.redact(redact::process_redactor());
     }
     match state {
-        State::Working | State::Completed => Ending::Complete(said),
-        State::Failed => Ending::Fail(said),
-        State::Rejected => Ending::Reject(said),
-        State::Canceled => Ending::Cancel(said),
-        State::InputRequired => Ending::AskInput(said),
-        State::AuthRequired => Ending::AskAuth(said),
+        AnswerState::Working | AnswerState::Completed => Ending::Complete(said),
+        AnswerState::Failed => Ending::Fail(said),
+        AnswerState::Rejected => Ending::Reject(said),
+        AnswerState::Canceled => Ending::Cancel(said),
+        AnswerState::InputRequired => Ending::AskInput(said),
+        AnswerState::AuthRequired => Ending::AskAuth(said),
     }
 }
 
@@ -228,16 +232,16 @@ mod tests {
     use super::*;
 
     fn check(media_type: &str, body: &str, parts: Vec<Part>, ending: Ending) {
-        let made = if parts.is_empty() { Vec::new() } else { vec![Artifact::new(answer_id(), parts)] };
-        assert_eq!(read(media_type, body.as_bytes()), Ok(Answer { made, ending }), "{body}");
+        let artifacts = if parts.is_empty() { Vec::new() } else { vec![Artifact::new(answer_id(), parts)] };
+        assert_eq!(read(media_type, body.as_bytes()), Ok(EndpointAnswer { artifacts, ending }), "{body}");
     }
 
     #[test]
     fn what_an_endpoint_repeats_of_our_secrets_is_no_word_for_a_caller() {
-        redact::process().learn("endpoint-secret-TOK-1");
+        redact::process_redactor().learn("endpoint-secret-TOK-1");
         let said = |text: &str| Part::text(format!("{text} endpoint-secret-TOK-1"));
         let hidden = || vec![Part::text("saw [redacted]")];
-        let complained = complaint(br#"{"error":{"message":"saw endpoint-secret-TOK-1"}}"#);
+        let complained = error_text(br#"{"error":{"message":"saw endpoint-secret-TOK-1"}}"#);
         assert_eq!(complained.as_deref(), Some("saw [redacted]"));
         for (state, ending) in [("failed", Ending::Fail(hidden())), ("input-required", Ending::AskInput(hidden()))] {
             let body = format!(r#"{{"state":"{state}","text":"saw endpoint-secret-TOK-1"}}"#);
@@ -274,10 +278,10 @@ mod tests {
         let html = Part { media_type: Some("text/html".into()), ..Part::text("<p>") };
         check("text/html", "<p>", vec![html], Ending::complete());
         let image = Part { media_type: Some("image/png".into()), ..Part::new(Content::Raw(vec![1, 255])) };
-        assert_eq!(read("image/png", &[1, 255]), Ok(whole(vec![image])));
+        assert_eq!(read("image/png", &[1, 255]), Ok(completed(vec![image])));
         let made = r#"{"artifacts":[{"artifactId":"report","parts":[{"text":"x"}]}],"text":"Done"}"#;
         let names: Vec<_> =
-            read(json, made.as_bytes()).unwrap().made.iter().map(|a| a.artifact_id.to_string()).collect();
+            read(json, made.as_bytes()).unwrap().artifacts.iter().map(|a| a.artifact_id.to_string()).collect();
         assert_eq!(names, ["answer", "report"]);
     }
 
@@ -292,28 +296,28 @@ mod tests {
 
     #[test]
     fn events_are_chunks_progress_or_the_end() {
-        let said = |data: &str| pieces(&Frame { data: data.into(), ..Frame::default() }).unwrap();
-        assert_eq!(said("plain"), [Piece::More(vec![Part::text("plain")])]);
-        assert_eq!(said(r#"{"text":"a"}"#), [Piece::More(vec![Part::text("a")])]);
-        assert_eq!(said(r#"{"status":"half way"}"#), [Piece::Progress("half way".into())]);
-        assert_eq!(said("[DONE]"), [Piece::End(Ending::complete())]);
+        let said = |data: &str| read_frame(&Frame { data: data.into(), ..Frame::default() }).unwrap();
+        assert_eq!(said("plain"), [StreamPiece::More(vec![Part::text("plain")])]);
+        assert_eq!(said(r#"{"text":"a"}"#), [StreamPiece::More(vec![Part::text("a")])]);
+        assert_eq!(said(r#"{"status":"half way"}"#), [StreamPiece::Progress("half way".into())]);
+        assert_eq!(said("[DONE]"), [StreamPiece::End(Ending::complete())]);
         assert_eq!(said(r#"{"state":"working"}"#), []);
         assert_eq!(
             said(r#"{"state":"completed","text":"b"}"#),
-            [Piece::More(vec![Part::text("b")]), Piece::End(Ending::complete())]
+            [StreamPiece::More(vec![Part::text("b")]), StreamPiece::End(Ending::complete())]
         );
-        assert_eq!(said(r#"{"state":"input-required","text":"?"}"#), [Piece::End(Ending::ask_input("?"))]);
+        assert_eq!(said(r#"{"state":"input-required","text":"?"}"#), [StreamPiece::End(Ending::ask_input("?"))]);
         let named = |event: &str, data: &str| {
-            pieces(&Frame { event: Some(event.into()), data: data.into(), ..Frame::default() }).unwrap()
+            read_frame(&Frame { event: Some(event.into()), data: data.into(), ..Frame::default() }).unwrap()
         };
-        assert_eq!(named("status", "half way"), [Piece::Progress("half way".into())]);
-        assert_eq!(named("error", r#"{"error":{"message":"no"}}"#), [Piece::End(Ending::fail("no"))]);
+        assert_eq!(named("status", "half way"), [StreamPiece::Progress("half way".into())]);
+        assert_eq!(named("error", r#"{"error":{"message":"no"}}"#), [StreamPiece::End(Ending::fail("no"))]);
     }
 
     #[test]
     fn a_complaint_is_for_people_and_short() {
         let check =
-            |body: &str, words: Option<&str>| assert_eq!(complaint(body.as_bytes()).as_deref(), words, "{body}");
+            |body: &str, words: Option<&str>| assert_eq!(error_text(body.as_bytes()).as_deref(), words, "{body}");
         check(r#"{"error":{"message":"no such model","type":"x"}}"#, Some("no such model"));
         check(r#"{"error":"no"}"#, Some("no"));
         check(r#"{"detail":"bad"}"#, Some("bad"));
@@ -321,6 +325,6 @@ mod tests {
         check("<html>", None);
         check(r#"{"x":1}"#, None);
         check("", None);
-        assert_eq!(complaint("y".repeat(10_000).as_bytes()).unwrap().len(), COMPLAINT_CHARS_MAX);
+        assert_eq!(error_text("y".repeat(10_000).as_bytes()).unwrap().len(), ERROR_CHARS_MAX);
     }
 }

@@ -4,7 +4,8 @@ use super::answer;
 use http::StatusCode;
 use sabir_engine::{Context, Ending, Failure};
 use sabir_gateway::{
-    Arriving, Asking, Endpoint, Error, SILENCE_TOLD_AFTER, address, duration_words, failure_reason, redact,
+    EndpointClient, EndpointRequest, EndpointResponse, Error, SILENCE_REPORTED_AFTER, address_words, duration_words,
+    failure_reason, redact,
 };
 use std::pin::pin;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy)]
 pub(in crate::agents) struct EndpointCall<'a> {
     pub(in crate::agents) cx: &'a Context,
-    pub(in crate::agents) endpoint: &'a Endpoint,
+    pub(in crate::agents) endpoint: &'a EndpointClient,
     pub(in crate::agents) url: &'a Url,
     /// Maximum size of one answer, in bytes.
     pub(in crate::agents) bytes_max: usize,
@@ -41,14 +42,18 @@ pub(in crate::agents) enum RepeatAfter {
 impl EndpointCall<'_> {
     /// Sends the request, and repeats it where that is safe, until an answer begins. The caller is told of each failed
     /// attempt that is followed by another one.
-    pub(in crate::agents) async fn send(&self, asking: Asking, repeat: RepeatAfter) -> Result<Arriving, Failure> {
+    pub(in crate::agents) async fn send(
+        &self,
+        asking: EndpointRequest,
+        repeat: RepeatAfter,
+    ) -> Result<EndpointResponse, Failure> {
         let (mut pause, mut told) = (PAUSE_MIN, false);
         for attempt in 1.. {
-            let asked = self.answered(self.endpoint.send(asking.clone(), self.bytes_max), &mut told).await?;
+            let asked = self.wait_for_answer(self.endpoint.send(asking.clone(), self.bytes_max), &mut told).await?;
             let (again, after) = match &asked {
                 Ok(answer) => (repeat != RepeatAfter::Nothing && is_busy(answer.status()), answer.retry_after()),
                 Err(error) => {
-                    let passing = repeat == RepeatAfter::AnyFailure && error.is_passing();
+                    let passing = repeat == RepeatAfter::AnyFailure && error.is_transient();
                     (passing || error.cannot_have_arrived(), None)
                 }
             };
@@ -60,7 +65,7 @@ impl EndpointCall<'_> {
                 return asked.map_err(|error| self.failed(&error));
             }
             let wait = after.unwrap_or(pause).min(PAUSE_MAX);
-            self.tell(asked, attempt, wait).await?;
+            self.report_retry(asked, attempt, wait).await?;
             told = true;
             self.cx.sleep(wait).await;
             pause *= 2;
@@ -69,19 +74,25 @@ impl EndpointCall<'_> {
     }
 
     /// Waits for an answer to begin. If that takes long, the caller is told.
-    async fn answered<T>(&self, call: impl Future<Output = T>, told: &mut bool) -> Result<T, Failure> {
+    async fn wait_for_answer<T>(&self, call: impl Future<Output = T>, told: &mut bool) -> Result<T, Failure> {
         let mut call = pin!(call);
-        if let Ok(answer) = tokio::time::timeout(SILENCE_TOLD_AFTER, call.as_mut()).await {
+        if let Ok(answer) = tokio::time::timeout(SILENCE_REPORTED_AFTER, call.as_mut()).await {
             return Ok(answer);
         }
-        let silence = duration_words(SILENCE_TOLD_AFTER);
+        let silence = duration_words(SILENCE_REPORTED_AFTER);
         self.cx.status(format!("no answer from the endpoint behind this agent for {silence}; still waiting")).await?;
         *told = true;
         Ok(call.await)
     }
 
-    async fn tell(&self, asked: Result<Arriving, Error>, attempt: u32, wait: Duration) -> Result<(), Failure> {
-        let (agent, task, url, next) = (self.cx.agent(), self.cx.task_id(), address(self.url), duration_words(wait));
+    async fn report_retry(
+        &self,
+        asked: Result<EndpointResponse, Error>,
+        attempt: u32,
+        wait: Duration,
+    ) -> Result<(), Failure> {
+        let (agent, task, url, next) =
+            (self.cx.agent(), self.cx.task_id(), address_words(self.url), duration_words(wait));
         let words = match asked {
             Ok(answer) => {
                 let code = answer.status().as_u16();
@@ -101,19 +112,19 @@ impl EndpointCall<'_> {
 
     /// The caller is told what happened. The log also says with which endpoint.
     pub(in crate::agents) fn failed(&self, error: &Error) -> Failure {
-        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
+        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address_words(self.url));
         tracing::warn!(%agent, %task, url, %error, "an endpoint behind an agent did not answer as it should");
         Failure(match error {
             Error::Timeout { .. } => "the endpoint behind this agent took too long".into(),
             Error::TooLarge { limit, .. } => format!("the endpoint behind this agent said more than {limit} bytes"),
-            Error::Crowded => {
+            Error::CapacityExceeded => {
                 "there was no room for the answer of the endpoint behind this agent; try again later".into()
             }
             Error::Fault { fault, .. } => {
                 let why = fault.to_string();
                 format!(
                     "the answer of the endpoint behind this agent cannot be read: {}",
-                    redact::process().words(&why)
+                    redact::process_redactor().agent_text(&why)
                 )
             }
             Error::StreamLost { .. } => "the endpoint behind this agent broke off in the middle of its answer".into(),
@@ -123,16 +134,16 @@ impl EndpointCall<'_> {
     }
 
     /// The end of a turn whose request was refused: with the endpoint's own error text, if it is meant for people.
-    pub(in crate::agents) async fn refused(&self, answer: Arriving) -> Ending {
+    pub(in crate::agents) async fn refused(&self, answer: EndpointResponse) -> Ending {
         let (status, code) = (answer.status(), answer.status().as_u16());
-        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address(self.url));
+        let (agent, task, url) = (self.cx.agent(), self.cx.task_id(), address_words(self.url));
         if matches!(code, 401 | 403 | 407) {
             tracing::error!(%agent, %task, url, code, "an endpoint does not accept the credentials that are configured for it");
             return Ending::fail("the endpoint behind this agent did not accept our credentials");
         }
         tracing::warn!(%agent, %task, url, code, "an endpoint behind an agent refused a request");
         let words = match answer.body().await {
-            Ok(body) => answer::complaint(&body),
+            Ok(body) => answer::error_text(&body),
             Err(_) => None,
         };
         let what = if is_busy(status) { "is busy or broken" } else { "refused the request" };

@@ -1,21 +1,23 @@
 //! Promises of the http agent, tested with an endpoint on this machine and the real engine.
 
-use super::super::stand_in::{Line, StandIn, World, agent_config, artifact, made, said, words};
+use super::super::test_upstream::{
+    AgentTest, ScriptedAnswer, TestUpstream, agent_config, artifact, make_agent, status_text, user_message,
+};
 use sabir_engine::Recovery;
 use sabir_proto::{Task, TaskState};
 
 const JSON: &str = "application/json";
 
-async fn world(lines: impl IntoIterator<Item = Line>, more: &str) -> (StandIn, World) {
-    let endpoint = StandIn::new(lines).await;
-    let world = World::of(&agent_config("http", &endpoint.url, more)).await;
+async fn set_up(lines: impl IntoIterator<Item = ScriptedAnswer>, more: &str) -> (TestUpstream, AgentTest) {
+    let endpoint = TestUpstream::scripted(lines).await;
+    let world = AgentTest::of(&agent_config("http", &endpoint.url, more)).await;
     (endpoint, world)
 }
 
-async fn ask(lines: impl IntoIterator<Item = Line>, more: &str) -> (Task, usize) {
-    let (endpoint, world) = world(lines, more).await;
+async fn ask(lines: impl IntoIterator<Item = ScriptedAnswer>, more: &str) -> (Task, usize) {
+    let (endpoint, world) = set_up(lines, more).await;
     let task = world.say("hello").await;
-    (task, endpoint.seen().len())
+    (task, endpoint.requests().len())
 }
 
 fn frames(frames: &[&str]) -> Vec<String> {
@@ -25,15 +27,15 @@ fn frames(frames: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn the_endpoint_is_told_what_it_needs_and_shown_our_key() {
     let more = "bearer = \"env:TOKEN\"\n[http]\nheaders = { x-key = \"env:KEY\" }\nhistory_messages_max = 5";
-    let asks = Line::Says(200, JSON, r#"{"state":"input-required","text":"Which month?"}"#.into());
-    let answers = Line::Says(200, JSON, r#"{"text":"Done"}"#.into());
-    let (endpoint, world) = world([asks, answers], more).await;
+    let asks = ScriptedAnswer::Whole(200, JSON, r#"{"state":"input-required","text":"Which month?"}"#.into());
+    let answers = ScriptedAnswer::Whole(200, JSON, r#"{"text":"Done"}"#.into());
+    let (endpoint, world) = set_up([asks, answers], more).await;
     let task = world.say("Reconcile").await;
-    assert_eq!((task.status.state, &*words(&task)), (TaskState::InputRequired, "Which month?"));
+    assert_eq!((task.status.state, &*status_text(&task)), (TaskState::InputRequired, "Which month?"));
     let task = world.answer(&task, "March").await;
     assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "Done"));
 
-    let seen = endpoint.seen();
+    let seen = endpoint.requests();
     for line in ["authorization: bearer secret-token", "x-key: secret-key", "content-type: application/json"] {
         assert!(seen[0].head.contains(line), "{}", seen[0].head);
     }
@@ -54,64 +56,65 @@ async fn the_endpoint_is_told_what_it_needs_and_shown_our_key() {
 async fn a_stream_becomes_chunks_of_one_artifact() {
     let lines =
         frames(&[r#"{"status":"thinking"}"#, r#"{"text":"Good "}"#, "day", r#"{"state":"completed","text":"!"}"#]);
-    let (task, _) = ask([Line::Streams(lines)], "").await;
+    let (task, _) = ask([ScriptedAnswer::Stream(lines)], "").await;
     assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Completed, "Good day!"));
 }
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_a_failure_and_keeps_what_came() {
-    let (task, _) = ask([Line::BreaksOff(frames(&["Good "]))], "").await;
+    let (task, _) = ask([ScriptedAnswer::BrokenStream(frames(&["Good "]))], "").await;
     assert_eq!((task.status.state, &*artifact(&task, "answer")), (TaskState::Failed, "Good "));
-    assert!(words(&task).contains("broke off"), "{}", words(&task));
+    assert!(status_text(&task).contains("broke off"), "{}", status_text(&task));
 }
 
 #[tokio::test]
 async fn every_bound_is_kept() {
-    let (task, _) = ask([Line::Says(200, "text/plain", "y".repeat(2000))], "[http]\nanswer_bytes_max = 1000").await;
+    let (task, _) =
+        ask([ScriptedAnswer::Whole(200, "text/plain", "y".repeat(2000))], "[http]\nanswer_bytes_max = 1000").await;
     assert_eq!(task.status.state, TaskState::Failed);
-    assert!(words(&task).contains("more than 1000 bytes"), "{}", words(&task));
+    assert!(status_text(&task).contains("more than 1000 bytes"), "{}", status_text(&task));
     let many = (0..100).map(|_| "0123456789".repeat(2)).collect();
-    let (task, _) = ask([Line::Streams(many)], "[http]\nanswer_bytes_max = 1000").await;
-    assert!(words(&task).contains("more than 1000 bytes"), "{}", words(&task));
-    let (task, _) = ask([Line::Hangs(vec!["a".into()])], "[http]\nsilence_seconds_max = 1").await;
-    assert!(words(&task).contains("broke off"), "{}", words(&task));
+    let (task, _) = ask([ScriptedAnswer::Stream(many)], "[http]\nanswer_bytes_max = 1000").await;
+    assert!(status_text(&task).contains("more than 1000 bytes"), "{}", status_text(&task));
+    let (task, _) = ask([ScriptedAnswer::HangingStream(vec!["a".into()])], "[http]\nsilence_seconds_max = 1").await;
+    assert!(status_text(&task).contains("broke off"), "{}", status_text(&task));
 }
 
 #[tokio::test]
 async fn what_may_have_been_done_is_not_done_twice() {
-    let busy = || Line::Says(503, "text/plain", "later".into());
-    let done = || Line::Says(200, "text/plain", "Done".into());
+    let busy = || ScriptedAnswer::Whole(503, "text/plain", "later".into());
+    let done = || ScriptedAnswer::Whole(200, "text/plain", "Done".into());
     let (task, requests) = ask([busy(), done()], "").await;
     assert_eq!((task.status.state, requests), (TaskState::Failed, 1));
-    assert!(words(&task).contains("HTTP 503): later"), "{}", words(&task));
+    assert!(status_text(&task).contains("HTTP 503): later"), "{}", status_text(&task));
     let (task, requests) = ask([busy(), done()], "idempotent = true").await;
     assert_eq!((task.status.state, requests), (TaskState::Completed, 2));
     for (more, recovery) in [("", Recovery::Fail), ("idempotent = true", Recovery::Restart)] {
-        let agent = made(&agent_config("http", "http://127.0.0.1:1/", more)).unwrap();
-        assert_eq!((agent.any_nature().recovery, agent.any_nature().instant), (recovery, false));
+        let agent = make_agent(&agent_config("http", "http://127.0.0.1:1/", more)).unwrap();
+        assert_eq!((agent.any_execution().recovery, agent.any_execution().instant), (recovery, false));
     }
 }
 
 #[tokio::test]
 async fn a_refusal_says_what_people_may_know() {
     let check = async |status, body: &str, expected: &str| {
-        let (task, _) = ask([Line::Says(status, JSON, body.into())], "").await;
+        let (task, _) = ask([ScriptedAnswer::Whole(status, JSON, body.into())], "").await;
         assert_eq!(task.status.state, TaskState::Failed);
-        assert!(words(&task).contains(expected), "{}", words(&task));
+        assert!(status_text(&task).contains(expected), "{}", status_text(&task));
     };
     check(401, r#"{"error":"key secret-KEY is wrong"}"#, "did not accept our credentials").await;
     check(422, r#"{"error":{"message":"no such month"}}"#, "refused the request (HTTP 422): no such month").await;
     check(302, "", "refused the request (HTTP 302)").await;
     check(200, r#"{"text":3}"#, "cannot be read").await;
-    let task = World::of(&agent_config("http", "http://127.0.0.1:1/", "")).await.say("hello").await;
-    assert!(words(&task).contains("cannot be reached"), "{}", words(&task));
+    let task = AgentTest::of(&agent_config("http", "http://127.0.0.1:1/", "")).await.say("hello").await;
+    assert!(status_text(&task).contains("cannot be reached"), "{}", status_text(&task));
 }
 
 #[tokio::test]
 async fn cancel_closes_the_request() {
-    let (endpoint, world) = world([Line::Hangs(vec!["a".into()])], "").await;
-    let task = world.send(said("hello"), true).await;
-    while endpoint.seen().is_empty() {
+    let (endpoint, world) = set_up([ScriptedAnswer::HangingStream(vec!["a".into()])], "").await;
+    let task = world.send(user_message("hello"), true).await;
+    while endpoint.requests().is_empty() {
         tokio::task::yield_now().await;
     }
     world.cancel(task.id).await;
@@ -121,15 +124,15 @@ async fn cancel_closes_the_request() {
 #[tokio::test]
 async fn the_policy_for_addresses_holds_here_too() {
     // A configured address may be called. A host name may not resolve to a service that hands out credentials.
-    let task = World::of(&agent_config("http", "http://metadata.google.internal/", "")).await.say("hello").await;
+    let task = AgentTest::of(&agent_config("http", "http://metadata.google.internal/", "")).await.say("hello").await;
     assert_eq!(task.status.state, TaskState::Failed);
-    assert!(words(&task).contains("may not be called"), "{}", words(&task));
+    assert!(status_text(&task).contains("may not be called"), "{}", status_text(&task));
 }
 
 #[test]
 fn a_section_that_cannot_be_meant_is_refused() {
     let check = |url: &str, more: &str, expected: &str| {
-        let problem = made(&agent_config("http", url, more)).err().unwrap_or_default();
+        let problem = make_agent(&agent_config("http", url, more)).err().unwrap_or_default();
         assert!(problem.contains(expected), "{problem}");
     };
     check("ftp://x/", "", "http or https");
@@ -138,6 +141,6 @@ fn a_section_that_cannot_be_meant_is_refused() {
     check("https://x/", "bearer = \"hunter2\"", "bearer");
     check("https://x/", "[http]\nheaders = { \"a b\" = \"env:K\" }", "not the name of a header");
     check("https://x/", "api_key = \"env:K\"", "api_key belongs to kind = \"a2a\"");
-    let problem = made(&agent_config("echo", "https://x/", "")).err().unwrap_or_default();
+    let problem = make_agent(&agent_config("echo", "https://x/", "")).err().unwrap_or_default();
     assert!(problem.contains("url belongs to kind = \"a2a\" or \"http\" or \"openai\""), "{problem}");
 }

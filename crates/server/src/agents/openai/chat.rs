@@ -14,7 +14,7 @@ const CALLS_MAX: usize = 256;
 
 /// One message of the conversation, in the form of the endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct ChatMessage {
     pub(super) role: String,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) content: Value,
@@ -40,32 +40,32 @@ pub(super) struct Function {
     pub(super) arguments: String,
 }
 
-impl Said {
+impl ChatMessage {
     pub(super) fn new(role: &str, content: impl Into<Value>) -> Self {
         Self { role: role.into(), content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
 
     /// The result of a tool.
-    pub(super) fn found(call: &ToolCall, result: String) -> Self {
+    pub(super) fn tool_result(call: &ToolCall, result: String) -> Self {
         Self { tool_call_id: Some(call.id.clone()), ..Self::new("tool", result) }
     }
 }
 
 /// A message in the form of the endpoint.
-pub(super) fn told(message: &Message) -> Said {
+pub(super) fn chat_message(message: &Message) -> ChatMessage {
     let role = match message.role {
         Role::User => "user",
         Role::Agent => "assistant",
     };
     let only_text = message.parts.iter().all(|part| part.as_text().is_some());
     if only_text || message.role == Role::Agent {
-        return Said::new(role, message.text_with(NonText::Describe));
+        return ChatMessage::new(role, message.text_with(NonText::Describe));
     }
-    Said::new(role, message.parts.iter().map(piece).collect::<Vec<_>>())
+    ChatMessage::new(role, message.parts.iter().map(content_part).collect::<Vec<_>>())
 }
 
 /// A part as one piece of content: pictures are sent as pictures.
-fn piece(part: &Part) -> Value {
+fn content_part(part: &Part) -> Value {
     let picture = part.media_type.as_deref().filter(|t| t.starts_with("image/"));
     let shown = match (&part.content, picture) {
         (Content::Url(url), Some(_)) => Some(url.clone()),
@@ -82,7 +82,7 @@ fn piece(part: &Part) -> Value {
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk {
     #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Vec<ChatChoice>,
     #[serde(default)]
     usage: Option<Usage>,
     #[serde(default)]
@@ -90,7 +90,7 @@ pub(super) struct Chunk {
 }
 
 #[derive(Debug, Deserialize)]
-struct Choice {
+struct ChatChoice {
     #[serde(default, alias = "message")]
     delta: Option<Delta>,
     #[serde(default)]
@@ -136,19 +136,19 @@ pub(super) struct Usage {
 
 /// The answer of the model so far.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ModelAnswer {
     pub(super) text: String,
     pub(super) calls: Vec<ToolCall>,
     pub(super) finish: Option<String>,
     pub(super) usage: Usage,
 }
 
-impl Heard {
+impl ModelAnswer {
     /// Reads a chunk, and returns its text. The error is for the caller to read.
-    pub(super) fn take(&mut self, data: &str) -> Result<String, String> {
+    pub(super) fn read_chunk(&mut self, data: &str) -> Result<String, String> {
         let chunk: Chunk = serde_json::from_str(data).map_err(|e| format!("the model's answer cannot be read: {e}"))?;
         if chunk.error.is_some() {
-            let words = super::super::http::complaint(data.as_bytes()).unwrap_or_else(|| "no reason given".into());
+            let words = super::super::http::error_text(data.as_bytes()).unwrap_or_else(|| "no reason given".into());
             return Err(format!("the model failed: {words}"));
         }
         if let Some(usage) = chunk.usage {
@@ -161,7 +161,7 @@ impl Heard {
             text.extend(delta.content);
             text.extend(delta.refusal);
             for call in delta.tool_calls.into_iter().flatten() {
-                self.call(call)?;
+                self.add_call(call)?;
             }
         }
         if let Some(reason) = choice.finish_reason {
@@ -178,7 +178,7 @@ impl Heard {
         self.finish.is_none() && !arguments.is_empty() && serde_json::from_str::<IgnoredAny>(arguments).is_err()
     }
 
-    fn call(&mut self, delta: CallDelta) -> Result<(), String> {
+    fn add_call(&mut self, delta: CallDelta) -> Result<(), String> {
         // Some endpoints send whole calls without numbers.
         let at = match delta.index {
             Some(at) => at,
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn calls_come_in_pieces_or_whole() {
-        let mut heard = Heard::default();
+        let mut heard = ModelAnswer::default();
         for data in [
             r#"{"choices":[{"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"get_","arguments":""}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"x","arguments":"{\"n\""}}]}}]}"#,
@@ -221,39 +221,39 @@ mod tests {
             r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}"#,
         ] {
-            assert_eq!(heard.take(data).unwrap(), "");
+            assert_eq!(heard.read_chunk(data).unwrap(), "");
         }
         let calls: Vec<_> = heard.calls.iter().map(|c| (&*c.id, &*c.function.name, &*c.function.arguments)).collect();
         assert_eq!(calls, [("a", "get_x", r#"{"n":1}"#), ("b", "y", "{}")]);
         assert_eq!((heard.finish.as_deref(), heard.usage.prompt_tokens), (Some("tool_calls"), 7));
 
-        let mut heard = Heard::default();
+        let mut heard = ModelAnswer::default();
         let whole = r#"{"choices":[{"message":{"content":"hi","tool_calls":[{"id":"c","function":{"name":"z","arguments":"{}"}}]},"finish_reason":"stop"}]}"#;
-        assert_eq!(heard.take(whole).unwrap(), "hi");
+        assert_eq!(heard.read_chunk(whole).unwrap(), "hi");
         assert_eq!(heard.calls[0].function.name, "z");
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let mut heard = Heard::default();
-        assert!(heard.take(r#"{"error":{"message":"overloaded"}}"#).unwrap_err().ends_with("overloaded"));
-        heard.take("<html>").unwrap_err();
-        heard.take(r#"{"choices":[{"delta":{"tool_calls":[{"index":9999999}]}}]}"#).unwrap_err();
+        let mut heard = ModelAnswer::default();
+        assert!(heard.read_chunk(r#"{"error":{"message":"overloaded"}}"#).unwrap_err().ends_with("overloaded"));
+        heard.read_chunk("<html>").unwrap_err();
+        heard.read_chunk(r#"{"choices":[{"delta":{"tool_calls":[{"index":9999999}]}}]}"#).unwrap_err();
         let long = "x".repeat(ARGUMENTS_BYTES_MAX + 1);
         let endless = format!(
             r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{{"arguments":"{long}"}}}}]}}}}]}}"#
         );
-        heard.take(&endless).unwrap_err();
+        heard.read_chunk(&endless).unwrap_err();
     }
 
     #[test]
     fn pictures_are_shown_and_other_files_named() {
         let mut message = Message::text(sabir_proto::MessageId::parse("m").unwrap(), Role::User, "Look");
-        assert_eq!(told(&message).content, json!("Look"));
+        assert_eq!(chat_message(&message).content, json!("Look"));
         let picture = Part { media_type: Some("image/png".into()), ..Part::new(Content::Raw(vec![1, 2, 3])) };
         let file = Part { filename: Some("a.zip".into()), ..Part::new(Content::Raw(vec![1])) };
         message.parts.extend([picture, file]);
-        let content = told(&message).content;
+        let content = chat_message(&message).content;
         assert_eq!(content[1]["image_url"]["url"], "data:image/png;base64,AQID");
         assert_eq!(content[2]["text"], "[a.zip, application/octet-stream, 1 bytes]");
     }

@@ -3,20 +3,20 @@
 //! A server is started or connected to on its first use, and kept. One that has gone is started again on the next use;
 //! requests in progress have failed. A command gets no more of the server's environment than those of `exec` do.
 
-mod web;
+mod http_client;
 
-use self::web::Web;
+use self::http_client::McpHttpClient;
 use crate::agents::exec::VARIABLES_PASSED;
 use crate::agents::http::endpoint_url;
-use crate::agents::remote::written_down;
-use crate::agents::{Ground, reveal};
+use crate::agents::remote::allow_configured;
+use crate::agents::{AgentEnvironment, reveal};
 use crate::config::openai::{McpConfig, OpenaiLimits};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, Tool};
 use rmcp::service::RunningService;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{RoleClient, ServiceExt};
-use sabir_gateway::{Endpoint, Timeouts, Tls};
+use sabir_gateway::{EndpointClient, Timeouts, Tls};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,36 +28,41 @@ const TOOLS_MAX: usize = 128;
 type Running = RunningService<RoleClient, ()>;
 
 /// An MCP server that offers tools.
-pub(super) struct Server {
+pub(super) struct McpServer {
     name: String,
-    way: Way,
-    patience: Duration,
+    transport: McpTransport,
+    timeout: Duration,
     running: Mutex<Option<Arc<Running>>>,
 }
 
 /// The transport to the server.
-enum Way {
+enum McpTransport {
     Command { line: String, env: Vec<String> },
-    Web(Web),
+    Http(McpHttpClient),
 }
 
-impl Server {
-    pub(super) fn new(config: &McpConfig, limits: &OpenaiLimits, ground: &Ground<'_>) -> Result<Self, String> {
+impl McpServer {
+    pub(super) fn new(
+        config: &McpConfig,
+        limits: &OpenaiLimits,
+        ground: &AgentEnvironment<'_>,
+    ) -> Result<Self, String> {
         let place = |problem: String| format!("openai.tools.mcp {:?}: {problem}", config.name);
         let patience = Duration::from_secs(limits.tool_seconds_max);
         let way = match (&config.command, &config.url) {
-            (Some(line), _) => Way::Command { line: line.clone(), env: config.env.clone() },
+            (Some(line), _) => McpTransport::Command { line: line.clone(), env: config.env.clone() },
             (None, url) => {
                 let url = endpoint_url(url.as_deref(), "openai").map_err(place)?;
                 let token = config.bearer.as_ref().map(|r| reveal(ground.secrets, "bearer", r)).transpose();
                 let timeouts = Timeouts { answer: patience, idle: patience, ..Timeouts::default() };
-                let policy = written_down(ground.egress.policy(), url.as_str());
-                let endpoint = Endpoint::new(policy, &Tls::default(), timeouts).map_err(|e| place(e.to_string()))?;
-                let endpoint = endpoint.room(ground.answers.part());
-                Way::Web(Web::new(endpoint, url, token.map_err(place)?, limits.answer_bytes_max))
+                let policy = allow_configured(ground.egress.policy(), url.as_str());
+                let endpoint =
+                    EndpointClient::new(policy, &Tls::default(), timeouts).map_err(|e| place(e.to_string()))?;
+                let endpoint = endpoint.with_capacity(ground.answers.part());
+                McpTransport::Http(McpHttpClient::new(endpoint, url, token.map_err(place)?, limits.answer_bytes_max))
             }
         };
-        Ok(Self { name: config.name.clone(), way, patience, running: Mutex::new(None) })
+        Ok(Self { name: config.name.clone(), transport: way, timeout: patience, running: Mutex::new(None) })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -67,10 +72,11 @@ impl Server {
     /// The tools that it offers. The error is for the caller to read.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
         let running = self.running().await?;
-        let listed = tokio::time::timeout(self.patience, running.list_all_tools());
-        let tools = listed.await.map_err(|_| self.gone(&"it took too long"))?.map_err(|e| self.gone(&e))?;
+        let listed = tokio::time::timeout(self.timeout, running.list_all_tools());
+        let tools =
+            listed.await.map_err(|_| self.unavailable(&"it took too long"))?.map_err(|e| self.unavailable(&e))?;
         if tools.len() > TOOLS_MAX {
-            return Err(self.gone(&format!("it offers {} tools, more than {TOOLS_MAX}", tools.len())));
+            return Err(self.unavailable(&format!("it offers {} tools, more than {TOOLS_MAX}", tools.len())));
         }
         Ok(tools)
     }
@@ -79,11 +85,11 @@ impl Server {
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<String, String> {
         let running = self.running().await?;
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        match tokio::time::timeout(self.patience, running.call_tool(params)).await {
+        match tokio::time::timeout(self.timeout, running.call_tool(params)).await {
             Ok(Ok(result)) => Ok(text(&result)),
             Ok(Err(rmcp::ServiceError::McpError(error))) => Err(error.message.to_string()),
-            Ok(Err(error)) => Err(self.gone(&error)),
-            Err(_) => Err(format!("{tool} took longer than {} seconds", self.patience.as_secs())),
+            Ok(Err(error)) => Err(self.unavailable(&error)),
+            Err(_) => Err(format!("{tool} took longer than {} seconds", self.timeout.as_secs())),
         }
     }
 
@@ -92,15 +98,17 @@ impl Server {
         if let Some(running) = kept.as_ref().filter(|running| !running.is_transport_closed()) {
             return Ok(running.clone());
         }
-        let begun = tokio::time::timeout(self.patience, self.begin());
-        let running = Arc::new(begun.await.map_err(|_| self.gone(&"it took too long"))?.map_err(|e| self.gone(&e))?);
+        let begun = tokio::time::timeout(self.timeout, self.begin());
+        let running = Arc::new(
+            begun.await.map_err(|_| self.unavailable(&"it took too long"))?.map_err(|e| self.unavailable(&e))?,
+        );
         *kept = Some(running.clone());
         Ok(running)
     }
 
     async fn begin(&self) -> Result<Running, String> {
-        let begun = match &self.way {
-            Way::Command { line, env } => {
+        let begun = match &self.transport {
+            McpTransport::Command { line, env } => {
                 let mut command = tokio::process::Command::new("sh");
                 command.arg("-c").arg(line).env_clear().kill_on_drop(true);
                 let passed = VARIABLES_PASSED.into_iter().chain(env.iter().map(String::as_str));
@@ -108,7 +116,7 @@ impl Server {
                 let transport = TokioChildProcess::new(command).map_err(|e| e.to_string())?;
                 ().serve(transport).await
             }
-            Way::Web(web) => {
+            McpTransport::Http(web) => {
                 let config = StreamableHttpClientTransportConfig::with_uri(web.uri());
                 ().serve(StreamableHttpClientTransport::with_client(web.clone(), config)).await
             }
@@ -117,7 +125,7 @@ impl Server {
     }
 
     /// Logs the cause. The caller learns only that the tools cannot be used.
-    fn gone(&self, error: &dyn std::fmt::Display) -> String {
+    fn unavailable(&self, error: &dyn std::fmt::Display) -> String {
         tracing::warn!(server = %self.name, %error, "an MCP server cannot be used");
         format!("the tools of {} cannot be used now", self.name)
     }

@@ -4,12 +4,12 @@
 //! it likes, also the name of a tool that it was not offered.
 
 use super::chat::ToolCall;
-use super::mcp::Server;
-use crate::agents::Ground;
-use crate::agents::peers::{Peer, Roster, names};
+use super::mcp::McpServer;
+use crate::agents::AgentEnvironment;
+use crate::agents::peers::{PeerAgent, PeerAgents, names};
 use crate::config::openai::{AGENTS, OpenaiConfig};
 use sabir_engine::{Context, Ending, Failure};
-use sabir_gateway::{Mirror, Mirrored, delegate};
+use sabir_gateway::{DelegationOutcome, MirrorSettings, delegate};
 use sabir_proto::{AgentName, NonText, Part, ToolMode};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ const ASK: &str = "ask_user";
 pub(super) struct Tools {
     asks: bool,
     agents: Vec<AgentName>,
-    roster: Arc<Roster>,
-    servers: Vec<Server>,
+    peers: Arc<PeerAgents>,
+    servers: Vec<McpServer>,
     result_bytes_max: usize,
 }
 
 /// A tool that a model may use on this turn.
-pub(super) struct Offer {
+pub(super) struct OfferedTool {
     name: String,
     description: String,
     parameters: Value,
-    what: What,
+    target: ToolTarget,
 }
 
 /// What a tool of the model calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum What {
+enum ToolTarget {
     /// The caller, with a question.
     Caller,
     /// Another agent of this server.
@@ -48,7 +48,7 @@ enum What {
 }
 
 /// The result of using a tool.
-pub(super) enum Outcome {
+pub(super) enum ToolOutcome {
     /// The text goes to the model.
     Found(String),
     /// The turn ends with a question of the model. The answer is a message like any other.
@@ -57,7 +57,7 @@ pub(super) enum Outcome {
     Waits(Ending),
 }
 
-impl Offer {
+impl OfferedTool {
     /// The definition in the form of the endpoint.
     pub(super) fn definition(&self) -> Value {
         let Self { name, description, parameters, .. } = self;
@@ -66,12 +66,12 @@ impl Offer {
 }
 
 impl Tools {
-    pub(super) fn new(config: &OpenaiConfig, ground: &Ground<'_>) -> Result<Self, String> {
-        let servers = config.tools.mcp.iter().map(|server| Server::new(server, &config.limits, ground));
+    pub(super) fn new(config: &OpenaiConfig, ground: &AgentEnvironment<'_>) -> Result<Self, String> {
+        let servers = config.tools.mcp.iter().map(|server| McpServer::new(server, &config.limits, ground));
         Ok(Self {
             asks: config.asks,
             agents: names("openai.tools.agents", &config.tools.agents)?,
-            roster: ground.roster.clone(),
+            peers: ground.peers.clone(),
             servers: servers.collect::<Result<_, _>>()?,
             result_bytes_max: config.limits.result_bytes_max,
         })
@@ -79,7 +79,7 @@ impl Tools {
 
     /// The tools for this turn. A server that does not answer fails the turn: without its tools a model would make
     /// something up.
-    pub(super) async fn offered(&self, mode: ToolMode) -> Result<Vec<Offer>, String> {
+    pub(super) async fn offered(&self, mode: ToolMode) -> Result<Vec<OfferedTool>, String> {
         let mut offers = Vec::new();
         if self.asks {
             let parameters = json!({
@@ -89,11 +89,16 @@ impl Tools {
             });
             let description =
                 "Asks the user something that only they can know. Their answer comes as their next message.";
-            offers.push(Offer { name: ASK.into(), description: description.into(), parameters, what: What::Caller });
+            offers.push(OfferedTool {
+                name: ASK.into(),
+                description: description.into(),
+                parameters,
+                target: ToolTarget::Caller,
+            });
         }
         // The name of an agent does not show what it changes, so agents are offered only where changes are allowed.
         if mode == ToolMode::Full {
-            offers.extend(self.agents.iter().filter_map(|name| self.roster.find(name)).map(peer));
+            offers.extend(self.agents.iter().filter_map(|name| self.peers.find(name)).map(agent_tool));
         }
         for (at, server) in self.servers.iter().enumerate() {
             for tool in server.tools().await? {
@@ -103,8 +108,8 @@ impl Tools {
                 }
                 let name = plain_name(server.name(), &tool.name);
                 let description = tool.description.as_deref().unwrap_or_default().to_owned();
-                let what = What::Mcp { server: at, tool: tool.name.to_string() };
-                offers.push(Offer { name, description, parameters: tool.schema_as_json_value(), what });
+                let what = ToolTarget::Mcp { server: at, tool: tool.name.to_string() };
+                offers.push(OfferedTool { name, description, parameters: tool.schema_as_json_value(), target: what });
             }
         }
         Ok(offers)
@@ -114,48 +119,55 @@ impl Tools {
     pub(super) async fn use_one(
         &self,
         cx: &Context,
-        offers: &[Offer],
+        offers: &[OfferedTool],
         call: &ToolCall,
         key: &str,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ToolOutcome, Failure> {
         let name = &call.function.name;
         let Some(offer) = offers.iter().find(|offer| offer.name == *name) else {
-            tracing::warn!(tool = %name, mode = cx.tools().name(), "a model wanted a tool that it was not offered");
-            return Ok(Outcome::Found(format!("error: there is no tool {name:?} for you to use")));
+            tracing::warn!(tool = %name, mode = cx.tool_mode().name(), "a model wanted a tool that it was not offered");
+            return Ok(ToolOutcome::Found(format!("error: there is no tool {name:?} for you to use")));
         };
         let arguments = match read_arguments(&call.function.arguments) {
             Ok(arguments) => arguments,
-            Err(problem) => return Ok(Outcome::Found(format!("error: {problem}"))),
+            Err(problem) => return Ok(ToolOutcome::Found(format!("error: {problem}"))),
         };
-        match &offer.what {
-            What::Caller => {
+        match &offer.target {
+            ToolTarget::Caller => {
                 let question = arguments.get("question").and_then(Value::as_str).unwrap_or("What do you mean?");
-                Ok(Outcome::Asks(Ending::ask_input(question)))
+                Ok(ToolOutcome::Asks(Ending::ask_input(question)))
             }
-            What::Agent(agent) => {
+            ToolTarget::Agent(agent) => {
                 let told = arguments.get("text").and_then(Value::as_str).unwrap_or(&call.function.arguments);
                 cx.status(format!("asking {agent}")).await?;
-                let asked = delegate(cx, agent, key, vec![Part::text(told)], None, &Mirror::QUIET).await;
+                let asked = delegate(cx, agent, key, vec![Part::text(told)], None, &MirrorSettings::NOTHING).await;
                 let found = match asked {
-                    Ok(Mirrored::Asks(ending)) => return Ok(Outcome::Waits(ending)),
-                    Ok(Mirrored::Done(task)) => task.answer_text(NonText::Describe),
-                    Ok(Mirrored::Missed(task)) => format!("error: {}", task.answer_text(NonText::Describe)),
-                    Ok(Mirrored::Refused(unfit)) => format!("error: {agent} could not be asked: {}", unfit.words),
+                    Ok(DelegationOutcome::NeedsInput(ending)) => return Ok(ToolOutcome::Waits(ending)),
+                    Ok(DelegationOutcome::Completed(task)) => task.answer_text(NonText::Describe),
+                    Ok(DelegationOutcome::NotCompleted(task)) => {
+                        format!("error: {}", task.answer_text(NonText::Describe))
+                    }
+                    Ok(DelegationOutcome::Refused(unfit)) => {
+                        format!("error: {agent} could not be asked: {}", unfit.words)
+                    }
                     Err(Failure(why)) => format!("error: {agent} could not be asked: {why}"),
                 };
-                Ok(Outcome::Found(shortened(found, self.result_bytes_max)))
+                Ok(ToolOutcome::Found(shortened(found, self.result_bytes_max)))
             }
-            What::Mcp { server, tool } => {
+            ToolTarget::Mcp { server, tool } => {
                 cx.status(format!("using {name}")).await?;
                 let found = self.servers[*server].call(tool, arguments).await;
-                Ok(Outcome::Found(shortened(found.unwrap_or_else(|e| format!("error: {e}")), self.result_bytes_max)))
+                Ok(ToolOutcome::Found(shortened(
+                    found.unwrap_or_else(|e| format!("error: {e}")),
+                    self.result_bytes_max,
+                )))
             }
         }
     }
 }
 
 /// Another agent as a tool.
-fn peer(peer: Peer) -> Offer {
+fn agent_tool(peer: PeerAgent) -> OfferedTool {
     // A card without skills of its own has one that repeats the agent's name and description.
     let own = peer.skills.iter().filter(|skill| skill.description != peer.description);
     let skills: Vec<String> = own.map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
@@ -164,14 +176,14 @@ fn peer(peer: Peer) -> Offer {
         "properties": {"text": {"type": "string", "description": "What to ask it, in words it understands by themselves."}},
         "required": ["text"],
     });
-    Offer {
+    OfferedTool {
         name: plain_name(AGENTS, peer.name.as_str()),
         description: shortened(
             format!("Asks the agent {}. {} {}", peer.title, peer.description, skills.join(" ")).trim_end().to_owned(),
             1024,
         ),
         parameters,
-        what: What::Agent(peer.name),
+        target: ToolTarget::Agent(peer.name),
     }
 }
 

@@ -1,32 +1,37 @@
 //! The credentials for a remote agent, from configuration.
 
-use super::written_down;
+use super::allow_configured;
 use crate::config::agent::AgentConfig;
 use crate::config::upstream::{CertificateConfig, CredentialsConfig};
 use sabir_gateway::{
-    Account, Authorise, Credentials, Derivation, Egress, EnvelopeKey, Grant, Issuer, Organisation, Terms, Tls,
+    Credentials, Egress, EnvelopeKey, KeyDerivation, NativeTokenIssuer, OAuthGrant, OAuthGrantSettings, Organisation,
+    RequestCredential, Tls, XprAccount,
 };
-use sabir_guard::config::{DerivationConfig, Reference};
-use sabir_guard::entrance::Secrets;
+use sabir_guard::authenticator::SecretResolver;
+use sabir_guard::config::{DerivationConfig, SecretReference};
 use sabir_proto::Secret;
 use std::sync::Arc;
 use url::Url;
 
 /// The credentials, the origins that get them, and the TLS settings of the connection.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct UpstreamCredentials {
     pub(super) credentials: Credentials,
     pub(super) origins: Vec<String>,
     pub(super) tls: Tls,
 }
 
 /// Resolves all references of the configuration. The error names the key and never the secret.
-pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -> Result<Shown, String> {
-    let find = |key: &str, reference: &Reference| -> Result<Secret, String> {
-        secrets.reveal(&reference.find(key)?).map_err(|e| format!("{key}: {e}"))
+pub(super) fn resolve(
+    config: &AgentConfig,
+    secrets: &dyn SecretResolver,
+    egress: &Egress,
+) -> Result<UpstreamCredentials, String> {
+    let find = |key: &str, reference: &SecretReference| -> Result<Secret, String> {
+        secrets.resolve(&reference.resolve(key)?).map_err(|e| format!("{key}: {e}"))
     };
-    let maybe = |key: &str, reference: &Option<Reference>| reference.as_ref().map(|r| find(key, r)).transpose();
-    let mut shown = Shown::default();
+    let maybe = |key: &str, reference: &Option<SecretReference>| reference.as_ref().map(|r| find(key, r)).transpose();
+    let mut shown = UpstreamCredentials::default();
     shown.credentials.bearer = maybe("bearer", &config.bearer)?;
     shown.credentials.api_key = maybe("api_key", &config.api_key)?;
     let Some(CredentialsConfig { origins, basic, oauth, xpr, native, agnt, tls }) = &config.credentials else {
@@ -40,11 +45,11 @@ pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -
     if let Some(basic) = basic {
         shown.credentials.basic = Some((basic.user.clone(), find("credentials.basic.password", &basic.password)?));
     }
-    let mut signer: Option<Arc<dyn Authorise>> = None;
+    let mut signer: Option<Arc<dyn RequestCredential>> = None;
     if let Some(oauth) = oauth {
         let token_url = Url::parse(&oauth.token_url).map_err(|e| format!("credentials.oauth.token_url: {e}"))?;
-        let egress = written_down(egress.clone(), &oauth.token_url);
-        let terms = Terms {
+        let egress = allow_configured(egress.clone(), &oauth.token_url);
+        let terms = OAuthGrantSettings {
             token_url,
             client_id: oauth.client_id.clone(),
             client_secret: maybe("credentials.oauth.client_secret", &oauth.client_secret)?,
@@ -52,15 +57,15 @@ pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -
             subject: maybe("credentials.oauth.subject", &oauth.subject)?,
             audience: oauth.audience.clone(),
         };
-        signer = Some(Arc::new(Grant::new(terms, egress).map_err(|e| format!("credentials.oauth: {e}"))?));
+        signer = Some(Arc::new(OAuthGrant::new(terms, egress).map_err(|e| format!("credentials.oauth: {e}"))?));
     }
     if let Some(xpr) = xpr {
         let key = find("credentials.xpr.key", &xpr.key)?;
-        signer = Some(Arc::new(Account::new(&xpr.account, &key).map_err(|e| format!("credentials.xpr: {e}"))?));
+        signer = Some(Arc::new(XprAccount::new(&xpr.account, &key).map_err(|e| format!("credentials.xpr: {e}"))?));
     }
     if let Some(native) = native {
         let secret = find("credentials.native.secret", &native.secret)?;
-        let mut issuer = Issuer::new(native.email.clone(), Some(secret));
+        let mut issuer = NativeTokenIssuer::new(native.email.clone(), Some(secret));
         issuer.organisation = native.domain.clone().map(|domain| Organisation { domain, secret: None });
         signer = Some(Arc::new(issuer));
     }
@@ -68,12 +73,12 @@ pub(super) fn of(config: &AgentConfig, secrets: &dyn Secrets, egress: &Egress) -
     if let Some(agnt) = agnt {
         let key = find("credentials.agnt.signing_key", &agnt.signing_key)?;
         let derivation = match agnt.derivation {
-            DerivationConfig::Raw => Derivation::Raw,
-            DerivationConfig::Hex => Derivation::Hex,
-            DerivationConfig::Hkdf => Derivation::Hkdf,
+            DerivationConfig::Raw => KeyDerivation::Raw,
+            DerivationConfig::Hex => KeyDerivation::Hex,
+            DerivationConfig::Hkdf => KeyDerivation::Hkdf,
         };
         let key = EnvelopeKey::new(&key, derivation).map_err(|e| format!("credentials.agnt.signing_key: {e}"))?;
-        shown.credentials.seal = Some(Arc::new(key));
+        shown.credentials.envelope_key = Some(Arc::new(key));
     }
     if let Some(CertificateConfig { cert, key, ca }) = tls {
         let pem = |secret: Secret| secret.expose().as_bytes().to_vec();

@@ -1,17 +1,17 @@
 //! Turns the reply of an agent into the response to an envelope.
 
 use super::internal;
-use sabir_proto::agnt::{Aside, Problem, ProblemCode, data};
-use sabir_proto::{Fault, FrozenTask, Json, Object, Part, Reply, Sent, TaskState, TheirTask, View};
+use sabir_proto::agnt::{EnvelopeMeta, Problem, ProblemCode, data_object};
+use sabir_proto::{Fault, FrozenTask, Json, Object, Part, Reply, SendReply, TaskState, View, WireTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// The result of an envelope.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct EnvelopeOutcome {
     /// The result, or why there is none.
-    pub(super) said: Result<Object, Problem>,
+    pub(super) result: Result<Object, Problem>,
     /// Whether an earlier envelope produced it.
     pub(super) replay: bool,
     /// Whether this envelope caused an effect that is in the log.
@@ -20,100 +20,100 @@ pub(super) struct Outcome {
     pub(super) recorded: bool,
 }
 
-impl Outcome {
+impl EnvelopeOutcome {
     pub(super) const fn refused(problem: Problem) -> Self {
-        Self { said: Err(problem), replay: false, done: false, recorded: false }
+        Self { result: Err(problem), replay: false, done: false, recorded: false }
     }
 
     /// The result of a search, new or from the cache.
-    pub(super) const fn found(said: Result<Object, Problem>, replay: bool) -> Self {
-        Self { said, replay, done: false, recorded: false }
+    pub(super) const fn searched(result: Result<Object, Problem>, replay: bool) -> Self {
+        Self { result, replay, done: false, recorded: false }
     }
 
     /// Whether the envelope had an effect that is new.
     pub(super) const fn is_first(&self) -> bool {
-        self.done && !self.replay && self.said.is_ok()
+        self.done && !self.replay && self.result.is_ok()
     }
 }
 
 /// The result of an agent's reply. `number` is the number of this envelope.
-pub(super) fn outcome<S>(number: u64, reply: Result<Reply<S>, Fault>) -> Outcome {
+pub(super) fn from_reply<S>(number: u64, reply: Result<Reply<S>, Fault>) -> EnvelopeOutcome {
     match reply {
-        Ok(Reply::Sent(Sent::Message(message))) => {
-            Outcome { said: said(&message.parts), replay: false, done: false, recorded: false }
+        Ok(Reply::Sent(SendReply::Message(message))) => {
+            EnvelopeOutcome { result: from_parts(&message.parts), replay: false, done: false, recorded: false }
         }
-        Ok(Reply::Sent(Sent::Task(task, _))) => {
-            let of_shown = || task.show(View::WHOLE).map(|task| of_task(number, &task));
-            of_made(number, &task)
+        Ok(Reply::Sent(SendReply::Task(task, _))) => {
+            let of_shown = || task.to_wire(View::WHOLE).map(|task| from_task(number, &task));
+            from_artifact(number, &task)
                 .or_else(of_shown)
-                .unwrap_or_else(|| Outcome::refused(nonsense("its task is damaged")))
+                .unwrap_or_else(|| EnvelopeOutcome::refused(invalid_answer("its task is damaged")))
         }
-        Ok(_) => Outcome::refused(nonsense("it answered something else than was asked")),
-        Err(fault) => Outcome::refused(refusal_of(&fault)),
+        Ok(_) => EnvelopeOutcome::refused(invalid_answer("it answered something else than was asked")),
+        Err(fault) => EnvelopeOutcome::refused(refusal_of(&fault)),
     }
 }
 
 /// The result of a completed task with data, which is the usual case. The rest of the task is not decoded.
-fn of_made(number: u64, task: &FrozenTask) -> Option<Outcome> {
+fn from_artifact(number: u64, task: &FrozenTask) -> Option<EnvelopeOutcome> {
     #[derive(Deserialize)]
-    struct Seen<'a> {
+    struct TaskDocument<'a> {
         #[serde(borrow, default)]
-        history: Vec<Heard<'a>>,
+        history: Vec<TaskMessage<'a>>,
         #[serde(default)]
-        artifacts: Vec<Made>,
+        artifacts: Vec<TaskArtifact>,
     }
     #[derive(Deserialize)]
-    struct Heard<'a> {
+    struct TaskMessage<'a> {
         #[serde(borrow)]
         metadata: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Made {
-        parts: Vec<Piece>,
+    struct TaskArtifact {
+        parts: Vec<TaskPart>,
     }
     #[derive(Deserialize)]
-    struct Piece {
+    struct TaskPart {
         data: Option<Json>,
     }
     #[derive(Deserialize)]
-    struct Beside {
+    struct MessageMetadata {
         #[serde(rename = "urn:sabir:agnt")]
-        aside: Option<Passage>,
+        aside: Option<EnvelopeNumber>,
     }
     #[derive(Deserialize)]
-    struct Passage {
+    struct EnvelopeNumber {
         passage: Option<u64>,
     }
     if task.state != TaskState::Completed {
         return None;
     }
-    let seen: Seen<'_> = serde_json::from_slice(&task.json).ok()?;
+    let seen: TaskDocument<'_> = serde_json::from_slice(&task.json).ok()?;
     let made =
         seen.artifacts.iter().rev().find_map(|artifact| artifact.parts.iter().find_map(|part| part.data.as_ref()))?;
     let beside = seen.history.first().and_then(|first| first.metadata);
-    let beside = beside.and_then(|metadata| serde_json::from_str::<Beside>(metadata.get()).ok());
+    let beside = beside.and_then(|metadata| serde_json::from_str::<MessageMetadata>(metadata.get()).ok());
     let passage = beside.and_then(|beside| beside.aside?.passage);
-    Some(Outcome { said: object(made), replay: passage != Some(number), done: true, recorded: false })
+    Some(EnvelopeOutcome { result: object(made), replay: passage != Some(number), done: true, recorded: false })
 }
 
-fn of_task(number: u64, task: &TheirTask) -> Outcome {
+fn from_task(number: u64, task: &WireTask) -> EnvelopeOutcome {
     // A different number belongs to an earlier envelope: the sender has sent this one again.
-    let passage = task.history.first().and_then(Aside::of).and_then(|aside| aside.passage);
+    let passage = task.history.first().and_then(EnvelopeMeta::of).and_then(|aside| aside.passage);
     let replay = passage != Some(number);
     let words = task.status.message.as_ref().map(|message| &*message.parts).unwrap_or_default();
     let said = match task.status.state {
         TaskState::Completed => {
-            let made = task.artifacts.iter().rev().find_map(|artifact| data(&artifact.parts));
+            let made = task.artifacts.iter().rev().find_map(|artifact| data_object(&artifact.parts));
             let told = || {
                 let made = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
                 let all: Vec<Part> = made.chain(words).cloned().collect();
-                said(&all)
+                from_parts(&all)
             };
             made.map_or_else(told, object)
         }
-        TaskState::InputRequired if data(words).is_some() => said(words),
-        TaskState::Rejected | TaskState::Failed if data(words).is_some() => {
-            said(words).and(Err(nonsense("it failed without saying why")))
+        TaskState::InputRequired if data_object(words).is_some() => from_parts(words),
+        TaskState::Rejected | TaskState::Failed if data_object(words).is_some() => {
+            from_parts(words).and(Err(invalid_answer("it failed without saying why")))
         }
         state => {
             let text: Vec<&str> = words.iter().filter_map(Part::as_text).collect();
@@ -121,39 +121,39 @@ fn of_task(number: u64, task: &TheirTask) -> Outcome {
             Err(Problem::new(ProblemCode::Internal, why))
         }
     };
-    Outcome { said, replay, done: true, recorded: false }
+    EnvelopeOutcome { result: said, replay, done: true, recorded: false }
 }
 
 /// Data, or else the text as data: agents that the network reaches need not know its formats.
-fn said(parts: &[Part]) -> Result<Object, Problem> {
-    if let Some(data) = data(parts) {
+fn from_parts(parts: &[Part]) -> Result<Object, Problem> {
+    if let Some(data) = data_object(parts) {
         return object(data);
     }
     let words: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     let text = Json::of(&serde_json::json!({"text": words.join("\n")})).and_then(Object::new).ok();
-    text.filter(|_| !words.is_empty()).ok_or_else(|| nonsense("it said nothing that is data"))
+    text.filter(|_| !words.is_empty()).ok_or_else(|| invalid_answer("it said nothing that is data"))
 }
 
 /// The result, unless the data is an error.
 fn object(json: &Json) -> Result<Object, Problem> {
     #[derive(Deserialize)]
-    struct Failed {
-        error: Shown,
+    struct ErrorDocument {
+        error: ErrorMember,
     }
     #[derive(Deserialize)]
-    struct Shown {
+    struct ErrorMember {
         code: String,
         message: String,
         retry_after_ms: Option<u64>,
         details: Option<Object>,
     }
-    let object = Object::new(json.clone()).map_err(|_| nonsense("it said data that is no object"))?;
+    let object = Object::new(json.clone()).map_err(|_| invalid_answer("it said data that is no object"))?;
     if !object.as_str().contains("\"error\"") {
         return Ok(object);
     }
-    match json.read::<Failed>() {
+    match json.read::<ErrorDocument>() {
         Err(_) => Ok(object),
-        Ok(Failed { error }) => {
+        Ok(ErrorDocument { error }) => {
             let code = ProblemCode::parse(&error.code, 0).unwrap_or(ProblemCode::Internal);
             let retry_after = error.retry_after_ms.map(Duration::from_millis);
             Err(Problem { code, message: error.message, retry_after, details: error.details })
@@ -161,7 +161,7 @@ fn object(json: &Json) -> Result<Object, Problem> {
     }
 }
 
-fn nonsense(why: &str) -> Problem {
+fn invalid_answer(why: &str) -> Problem {
     Problem::new(ProblemCode::Internal, format!("the network's agent did not answer as it should: {why}"))
 }
 
@@ -173,12 +173,12 @@ pub(super) fn refusal_of(fault: &Fault) -> Problem {
         Fault::InvalidParams(_) | Fault::ContentTypeNotSupported(_) => ProblemCode::InvalidPayload,
         Fault::Unauthenticated(_) => ProblemCode::Unauthorized,
         Fault::Forbidden(_) => ProblemCode::ScopeRequired,
-        Fault::TooMany { .. } => ProblemCode::RateLimited,
+        Fault::RateLimited { .. } => ProblemCode::RateLimited,
         Fault::Unavailable(words) if words == sabir_engine::STILL_ACCEPTING => ProblemCode::InProgress,
         fault => {
             let problem = internal(fault);
             return match fault.retry_after() {
-                Some(seconds) => problem.after(Duration::from_secs(seconds)),
+                Some(seconds) => problem.with_retry_after(Duration::from_secs(seconds)),
                 None => problem,
             };
         }
@@ -192,8 +192,8 @@ pub(super) fn refusal_of(fault: &Fault) -> Problem {
     };
     let problem = Problem::new(code, message);
     match (code, fault.retry_after()) {
-        (ProblemCode::InProgress, _) => problem.after(Duration::from_secs(1)),
-        (_, Some(seconds)) => problem.after(Duration::from_secs(seconds)),
+        (ProblemCode::InProgress, _) => problem.with_retry_after(Duration::from_secs(1)),
+        (_, Some(seconds)) => problem.with_retry_after(Duration::from_secs(seconds)),
         (_, None) => problem,
     }
 }

@@ -1,8 +1,8 @@
 //! The metrics of envelopes. No text that a caller wrote is ever a label.
 
-use super::answer::Outcome;
+use super::answer::EnvelopeOutcome;
+use super::exchange::EnvelopeExchange;
 use super::record;
-use super::visit::Visit;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,35 +12,35 @@ use sabir_proto::agnt::{Intent, ProblemCode};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
+struct EnvelopeLabels {
     intent: &'static str,
     tier: String,
     status: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct IntentLabels {
     intent: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Retry {
+struct RetryLabels {
     result: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Delivery {
+struct DeliveryLabels {
     outcome: &'static str,
 }
 
 /// Metrics of the envelope endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvelopeMetrics {
-    requests: Family<Request, Counter>,
-    seconds: Family<Asked, Histogram>,
+    requests: Family<EnvelopeLabels, Counter>,
+    seconds: Family<IntentLabels, Histogram>,
     checks: Histogram,
-    retries: Family<Retry, Counter>,
-    deliveries: Family<Delivery, Counter>,
+    retries: Family<RetryLabels, Counter>,
+    deliveries: Family<DeliveryLabels, Counter>,
 }
 
 impl EnvelopeMetrics {
@@ -62,21 +62,21 @@ impl EnvelopeMetrics {
         registry.register("a2a_idempotency", help, metrics.retries.clone());
         registry.register("a2a_delivery", "Answers by whether they came in time", metrics.deliveries.clone());
         for outcome in ["in_time", "late", "error"] {
-            drop(metrics.deliveries.get_or_create(&Delivery { outcome }));
+            drop(metrics.deliveries.get_or_create(&DeliveryLabels { outcome }));
         }
         metrics
     }
 
-    pub(super) fn answered(&self, visit: &Visit, outcome: &Outcome) {
+    pub(super) fn answered(&self, visit: &EnvelopeExchange, outcome: &EnvelopeOutcome) {
         self.count(visit, outcome);
-        let took = visit.took();
-        self.seconds.get_or_create(&Asked { intent: intent(visit) }).observe(took.as_secs_f64());
-        let kind = match &outcome.said {
+        let took = visit.elapsed();
+        self.seconds.get_or_create(&IntentLabels { intent: intent(visit) }).observe(took.as_secs_f64());
+        let kind = match &outcome.result {
             Ok(_) if took <= Duration::from_millis(visit.ttl_ms) => "in_time",
             Ok(_) => "late",
             Err(_) => "error",
         };
-        self.deliveries.get_or_create(&Delivery { outcome: kind }).inc();
+        self.deliveries.get_or_create(&DeliveryLabels { outcome: kind }).inc();
     }
 
     /// The envelope has passed every check.
@@ -85,21 +85,21 @@ impl EnvelopeMetrics {
     }
 
     /// Counts the result of an envelope whose sender was told before that the time had run out.
-    pub(super) fn answered_late(&self, visit: &Visit, outcome: &Outcome) {
+    pub(super) fn answered_late(&self, visit: &EnvelopeExchange, outcome: &EnvelopeOutcome) {
         self.count(visit, outcome);
     }
 
     /// Counts an envelope whose sender was told that the time had run out.
     pub(super) fn undelivered(&self) {
-        self.deliveries.get_or_create(&Delivery { outcome: "late" }).inc();
+        self.deliveries.get_or_create(&DeliveryLabels { outcome: "late" }).inc();
     }
 
-    fn count(&self, visit: &Visit, outcome: &Outcome) {
+    fn count(&self, visit: &EnvelopeExchange, outcome: &EnvelopeOutcome) {
         let tier = visit.tier.clone().unwrap_or_else(|| "none".into());
-        let labels = Request { intent: intent(visit), tier, status: record::status(outcome) };
+        let labels = EnvelopeLabels { intent: intent(visit), tier, status: record::status(outcome) };
         self.requests.get_or_create(&labels).inc();
         if visit.intent.is_some_and(Intent::has_effect) {
-            let result = match &outcome.said {
+            let result = match &outcome.result {
                 _ if outcome.replay => "duplicate",
                 Ok(_) => "first",
                 Err(problem) => match problem.code {
@@ -108,13 +108,13 @@ impl EnvelopeMetrics {
                     _ => return,
                 },
             };
-            self.retries.get_or_create(&Retry { result }).inc();
+            self.retries.get_or_create(&RetryLabels { result }).inc();
         }
     }
 }
 
 /// Only known names: a caller could have written any text.
-fn intent(visit: &Visit) -> &'static str {
+fn intent(visit: &EnvelopeExchange) -> &'static str {
     let named = || visit.sketch.intent.as_deref().and_then(Intent::parse);
     visit.intent.or_else(named).map_or("unknown", Intent::name)
 }

@@ -1,8 +1,8 @@
 //! The stored record of an envelope: one row, without secrets.
 
-use super::answer::Outcome;
-use super::visit::Visit;
-use sabir_guard::authn::agnt::Slot;
+use super::answer::EnvelopeOutcome;
+use super::exchange::EnvelopeExchange;
+use sabir_guard::authn::agnt::KeySlot;
 use sabir_proto::{Object, TaskId};
 use sabir_store::Interaction;
 use serde_json::Value;
@@ -30,20 +30,20 @@ const KEY_PREFIXES: [&str; 9] =
 const CORRELATION_CHARS_MAX: usize = 256;
 
 /// The complete record of an envelope.
-pub(super) fn of(visit: &Visit, outcome: &Outcome, http_status: u16) -> Interaction {
+pub(super) fn complete_record(visit: &EnvelopeExchange, outcome: &EnvelopeOutcome, http_status: u16) -> Interaction {
     Interaction {
         status: status(outcome).into(),
-        error_code: outcome.said.as_ref().err().map(|problem| problem.code.name().to_owned()),
+        error_code: outcome.result.as_ref().err().map(|problem| problem.code.name().to_owned()),
         http_status,
-        latency_ms: u32::try_from(visit.took().as_millis()).unwrap_or(u32::MAX),
-        booking: outcome.said.as_ref().ok().and_then(booking),
+        latency_ms: u32::try_from(visit.elapsed().as_millis()).unwrap_or(u32::MAX),
+        booking: outcome.result.as_ref().ok().and_then(booking),
         replay: outcome.replay,
-        ..so_far(visit)
+        ..partial_record(visit)
     }
 }
 
 /// The record of an envelope before its result is known, as if it succeeded.
-pub(super) fn so_far(visit: &Visit) -> Interaction {
+pub(super) fn partial_record(visit: &EnvelopeExchange) -> Interaction {
     let sketch = &visit.sketch;
     let known = visit.key.is_some();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -56,13 +56,13 @@ pub(super) fn so_far(visit: &Visit) -> Interaction {
         to_agent: text(&sketch.to),
         intent: text(&sketch.intent),
         protocol: sketch.protocol.chars().take(64).collect(),
-        correlation_id: correlation(&sketch.context),
+        correlation_id: correlation_id(&sketch.context),
         timestamp_claimed: visit.sent.map(|moment| moment.to_string()),
         ttl_ms: i64::try_from(visit.ttl_ms).ok(),
         // Of senders without a valid key, the content is not stored.
         payload: visit.payload.as_ref().filter(|_| known).map(|payload| redacted(payload).as_str().to_owned()),
         agent_context: known.then(|| redacted(&sketch.context).as_str().to_owned()),
-        signed: visit.signed.map(|slot: Slot| slot.name().to_owned()),
+        signed: visit.signed.map(|slot: KeySlot| slot.name().to_owned()),
         status: "ok".into(),
         http_status: 200,
         remote_addr: Some(visit.remote.to_string()),
@@ -71,8 +71,8 @@ pub(super) fn so_far(visit: &Visit) -> Interaction {
 }
 
 /// The status of an envelope: `ok`, `duplicate` or the code of a problem.
-pub(super) fn status(outcome: &Outcome) -> &'static str {
-    match &outcome.said {
+pub(super) fn status(outcome: &EnvelopeOutcome) -> &'static str {
+    match &outcome.result {
         Ok(_) if outcome.replay => "duplicate",
         Ok(_) => "ok",
         Err(problem) => problem.code.name(),
@@ -87,7 +87,7 @@ fn booking(result: &Object) -> Option<TaskId> {
 }
 
 /// The id by which the sender identifies the envelope.
-pub(super) fn correlation(context: &Object) -> Option<String> {
+pub(super) fn correlation_id(context: &Object) -> Option<String> {
     if !context.as_str().contains("correlation_id") {
         return None;
     }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_caller_may_know_an_envelope_by_a_text_that_has_an_end() {
-        let of = |text: &str| correlation(&Object::new(Json::parse(text).unwrap()).unwrap());
+        let of = |text: &str| correlation_id(&Object::new(Json::parse(text).unwrap()).unwrap());
         assert_eq!(of(r#"{"correlation_id":"c-1"}"#).as_deref(), Some("c-1"));
         assert_eq!(of(r#"{"correlation_id":7}"#), None);
         assert_eq!(of("{}"), None);

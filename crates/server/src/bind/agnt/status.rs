@@ -2,8 +2,8 @@
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
-use crate::host::TokioHost;
 use crate::network::Network;
+use crate::tokio_host::TokioHost;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use sabir_engine::Host as _;
@@ -11,10 +11,10 @@ use sabir_proto::agnt::PROTOCOL;
 use serde_json::json;
 
 /// How long caches may keep the response.
-const KEPT: &str = "public, max-age=5";
+const CACHE_POLICY: &str = "public, max-age=5";
 
 pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &Request<B>) -> Response<Body> {
-    if let Err((status, words)) = app.door.check_host(request.uri(), request.headers()) {
+    if let Err((status, words)) = app.origin_check.check_host(request.uri(), request.headers()) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
         return answer(status, JSON, json!({ "error": words }).to_string());
     }
@@ -24,7 +24,7 @@ pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let healthy = !app.is_stopping() && !app.is_troubled() && !network.is_broken();
+    let healthy = !app.is_stopping() && !app.is_write_failing() && !network.is_broken();
     let status = json!({
         "status": if healthy { "ok" } else { "degraded" },
         "protocol": PROTOCOL,
@@ -36,6 +36,6 @@ pub(super) fn serve<B: http_body::Body>(app: &App, network: &Network, request: &
         "breaker": {"global": network.breaker()},
     });
     let mut response = answer(StatusCode::OK, JSON, status.to_string());
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(KEPT));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(CACHE_POLICY));
     response
 }

@@ -1,10 +1,10 @@
 mod late;
 
-use super::answer::{outcome, refusal_of};
+use super::answer::{from_reply, refusal_of};
 use super::*;
 use sabir_proto::{
-    Artifact, ArtifactId, ContextId, FrozenTask, Reply, Sent, Stamp, Task, TaskId, TaskState, TaskStatus, Timestamp,
-    View,
+    Artifact, ArtifactId, ContextId, FrozenTask, Reply, SendReply, Stamp, Task, TaskId, TaskState, TaskStatus,
+    Timestamp, View,
 };
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ fn keys_go_over_tls_and_in_production_over_no_other_than_the_latest() {
 
 #[test]
 fn an_envelope_is_good_from_a_minute_before_its_time_to_five_after_it() {
-    let at = |text: &str| Moment::parse(text).unwrap();
+    let at = |text: &str| NanoTimestamp::parse(text).unwrap();
     let sent = at("2026-04-02T10:22:03.5Z");
     let judge = |now: &str| check_time(Some(sent), at(now)).map_err(|problem| problem.code);
     let stale = Err(ProblemCode::StaleTimestamp);
@@ -39,7 +39,7 @@ fn an_envelope_is_good_from_a_minute_before_its_time_to_five_after_it() {
     assert_eq!(judge("2026-04-02T10:21:03.499999999Z"), stale);
     assert_eq!(check_time(None, sent), Ok(()));
     // The largest possible distance between two times.
-    let ends = [Moment::from_nanos(i64::MIN), Moment::from_nanos(i64::MAX)];
+    let ends = [NanoTimestamp::from_nanos(i64::MIN), NanoTimestamp::from_nanos(i64::MAX)];
     assert!(check_time(Some(ends[0]), ends[1]).is_err() && check_time(Some(ends[1]), ends[0]).is_err());
 }
 
@@ -49,16 +49,16 @@ fn the_time_for_an_answer_has_a_ceiling() {
     assert_eq!(budget(15_001), TTL_MAX);
     assert_eq!(budget(u64::MAX), TTL_MAX);
     let long_ago = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
-    assert_eq!(left(long_ago, 2999), Duration::ZERO);
-    assert!(left(long_ago, 9000) > Duration::from_secs(5));
+    assert_eq!(time_left(long_ago, 2999), Duration::ZERO);
+    assert!(time_left(long_ago, 9000) > Duration::from_secs(5));
 }
 
 #[test]
 fn only_the_exact_paths_are_the_envelopes() {
-    assert_eq!(Place::at("/a2a/v1"), Some(Place::Envelope));
-    assert_eq!(Place::at("/a2a/v1/status"), Some(Place::Status));
+    assert_eq!(EnvelopePath::find("/a2a/v1"), Some(EnvelopePath::Envelope));
+    assert_eq!(EnvelopePath::find("/a2a/v1/status"), Some(EnvelopePath::Status));
     for path in ["/a2a", "/a2a/v1/", "/a2a/v10", "/a2a/v1/status/", "/agents/network/a2a/v1", "/"] {
-        assert_eq!(Place::at(path), None, "{path}");
+        assert_eq!(EnvelopePath::find(path), None, "{path}");
     }
 }
 
@@ -70,7 +70,7 @@ fn data(text: &str) -> Part {
 fn task(number: u64, state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Reply<()> {
     let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));
     let mut asked = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
-    Aside { passage: Some(number), ..Aside::default() }.put(&mut asked);
+    EnvelopeMeta { passage: Some(number), ..EnvelopeMeta::default() }.attach_to(&mut asked);
     let message = (!said.is_empty()).then(|| {
         let mut message = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
         message.parts = said;
@@ -88,7 +88,7 @@ fn task(number: u64, state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Repl
         history: vec![asked],
         artifacts,
     };
-    Reply::Sent(Sent::Task(FrozenTask::freeze(&task), View::WHOLE))
+    Reply::Sent(SendReply::Task(FrozenTask::freeze(&task), View::WHOLE))
 }
 
 const REFUSED: &str = r#"{"error":{"code":"slot_unavailable","message":"taken","retryable":false}}"#;
@@ -96,11 +96,11 @@ const REFUSED: &str = r#"{"error":{"code":"slot_unavailable","message":"taken","
 #[test]
 fn what_an_agent_made_is_the_result_and_whoever_asks_again_is_told_so() {
     let booked = || task(7, TaskState::Completed, vec![Part::text("Booked.")], vec![data(r#"{"booking_id":"b"}"#)]);
-    let first = outcome(7, Ok(booked()));
-    assert_eq!(first.said.as_ref().unwrap().as_str(), r#"{"booking_id":"b"}"#);
+    let first = from_reply(7, Ok(booked()));
+    assert_eq!(first.result.as_ref().unwrap().as_str(), r#"{"booking_id":"b"}"#);
     assert!(first.is_first() && !first.replay);
-    let again = outcome(8, Ok(booked()));
-    assert_eq!(again.said, first.said);
+    let again = from_reply(8, Ok(booked()));
+    assert_eq!(again.result, first.result);
     assert!(again.replay && !again.is_first());
 }
 
@@ -108,9 +108,10 @@ fn what_an_agent_made_is_the_result_and_whoever_asks_again_is_told_so() {
 fn an_error_as_data_is_a_refusal_wherever_it_stands() {
     let mut direct = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
     direct.parts = vec![data(r#"{"error":{"code":"circuit_open","message":"m","retry_after_ms":1500}}"#)];
-    let code = |reply: Reply<()>| outcome(7, Ok(reply)).said.map_err(|problem| (problem.code, problem.retry_after));
+    let code =
+        |reply: Reply<()>| from_reply(7, Ok(reply)).result.map_err(|problem| (problem.code, problem.retry_after));
     let after = Some(Duration::from_millis(1500));
-    assert_eq!(code(Reply::Sent(Sent::Message(Box::new(direct)))), Err((ProblemCode::CircuitOpen, after)));
+    assert_eq!(code(Reply::Sent(SendReply::Message(Box::new(direct)))), Err((ProblemCode::CircuitOpen, after)));
     let rejected = task(7, TaskState::Rejected, vec![data(REFUSED)], Vec::new());
     assert_eq!(code(rejected), Err((ProblemCode::SlotUnavailable, None)));
     // A reply that is no valid answer is an internal error.
@@ -126,7 +127,7 @@ fn an_error_as_data_is_a_refusal_wherever_it_stands() {
     }
     // An agent that does not know the network's formats answers with text.
     let worded = task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]);
-    assert_eq!(outcome(7, Ok(worded)).said.unwrap().as_str(), r#"{"text":"done"}"#);
+    assert_eq!(from_reply(7, Ok(worded)).result.unwrap().as_str(), r#"{"text":"done"}"#);
     // A venue may have this name.
     let named = task(7, TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
     assert!(code(named).is_ok());

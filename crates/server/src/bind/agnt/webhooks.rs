@@ -9,10 +9,10 @@
 //!
 //! A subscription of another key is answered like one that does not exist.
 
-use super::Head;
+use super::RequestHead;
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
-use crate::booking::hooks;
+use crate::booking::subscriptions;
 use crate::network::Network;
 use crate::peer::Peer;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
@@ -28,21 +28,21 @@ use std::time::Duration;
 /// How long two secrets sign after a rotation.
 const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 /// Bytes of a request body.
-const WISH_BYTES_MAX: usize = 16 << 10;
+const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// The scope that a key needs.
 const SCOPE: &str = "full";
 
 /// The body of a subscribe request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct SubscribeRequest {
     url: String,
     #[serde(default)]
     events: Vec<String>,
 }
 
 /// The action that a request asks for.
-enum Ask<'a> {
+enum WebhookAction<'a> {
     List,
     Subscribe,
     Rotate(&'a str),
@@ -50,7 +50,7 @@ enum Ask<'a> {
 }
 
 /// Whether a path below that of the envelope belongs to the webhooks.
-pub(super) fn is_here(rest: &str) -> bool {
+pub(super) fn is_webhook_path(rest: &str) -> bool {
     rest == "/webhooks" || rest.starts_with("/webhooks/")
 }
 
@@ -62,17 +62,17 @@ pub(super) async fn serve(
     peer: &Peer,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    match Box::pin(see_to(app, network, &parts, body, peer)).await {
+    match Box::pin(handle(app, network, &parts, body, peer)).await {
         Ok((status, said)) => respond(status, &said),
-        Err(Turned::Method) => {
+        Err(WebhookFailure::MethodNotAllowed) => {
             let mut response =
                 respond(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": {"message": "GET, POST or DELETE"}}));
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
             response
         }
-        Err(Turned::Away(problem)) => {
+        Err(WebhookFailure::Refused(problem)) => {
             let status = StatusCode::from_u16(problem.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            let mut response = respond(status, &sabir_network::answer::refusal(&problem));
+            let mut response = respond(status, &sabir_network::response::refusal(&problem));
             if status == StatusCode::UNAUTHORIZED {
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
@@ -82,30 +82,30 @@ pub(super) async fn serve(
 }
 
 /// Why a request was refused.
-enum Turned {
-    Method,
-    Away(Problem),
+enum WebhookFailure {
+    MethodNotAllowed,
+    Refused(Problem),
 }
 
-impl From<Problem> for Turned {
+impl From<Problem> for WebhookFailure {
     fn from(problem: Problem) -> Self {
-        Self::Away(problem)
+        Self::Refused(problem)
     }
 }
 
-async fn see_to(
+async fn handle(
     app: &Arc<App>,
     network: &Network,
     parts: &Parts,
     body: Incoming,
     peer: &Peer,
-) -> Result<(StatusCode, Value), Turned> {
-    if let Err((_, words)) = app.door.check_host(&parts.uri, &parts.headers) {
+) -> Result<(StatusCode, Value), WebhookFailure> {
+    if let Err((_, words)) = app.origin_check.check_host(&parts.uri, &parts.headers) {
         return Err(Problem::new(ProblemCode::InvalidEnvelope, words).into());
     }
     super::check_channel(app.production, peer)?;
-    let ask = asked(&parts.method, parts.uri.path())?;
-    let key = holder(app, network, parts, peer).await?;
+    let ask = parse_action(&parts.method, parts.uri.path())?;
+    let key = authorized_key(app, network, parts, peer).await?;
     let ledger = &*network.ledger;
     let trouble = |words: String| Problem::new(ProblemCode::InvalidPayload, words);
     let own = |id: &str| {
@@ -120,41 +120,45 @@ async fn see_to(
         }
     };
     Ok(match ask {
-        Ask::List => (StatusCode::OK, json!({"webhooks": hooks::list(ledger, Some(&key)).await.map_err(trouble)?})),
-        Ask::Subscribe => {
-            let taken = crate::stack::collect(app, &parts.headers, body, WISH_BYTES_MAX).await;
+        WebhookAction::List => {
+            (StatusCode::OK, json!({"webhooks": subscriptions::list(ledger, Some(&key)).await.map_err(trouble)?}))
+        }
+        WebhookAction::Subscribe => {
+            let taken = crate::stack::collect(app, &parts.headers, body, REQUEST_BYTES_MAX).await;
             let taken = taken.map_err(|untaken| trouble(untaken.fault.to_string()))?;
-            let wish: Wish = serde_json::from_slice(&taken.body).map_err(|e| trouble(e.to_string()))?;
-            let made = hooks::subscribe(ledger, &key, &wish.url, wish.events, app.production).await.map_err(trouble)?;
+            let wish: SubscribeRequest = serde_json::from_slice(&taken.body).map_err(|e| trouble(e.to_string()))?;
+            let made = subscriptions::subscribe(ledger, &key, &wish.url, wish.events, app.production)
+                .await
+                .map_err(trouble)?;
             (StatusCode::CREATED, json!(made))
         }
-        Ask::Rotate(id) => {
+        WebhookAction::Rotate(id) => {
             own(id).await?;
-            (StatusCode::OK, json!(hooks::rotate(ledger, id, OVERLAP).await.map_err(trouble)?))
+            (StatusCode::OK, json!(subscriptions::rotate(ledger, id, OVERLAP).await.map_err(trouble)?))
         }
-        Ask::Remove(id) => {
+        WebhookAction::Remove(id) => {
             own(id).await?;
-            (StatusCode::OK, json!(hooks::remove(ledger, id).await.map_err(trouble)?))
+            (StatusCode::OK, json!(subscriptions::remove(ledger, id).await.map_err(trouble)?))
         }
     })
 }
 
-fn asked<'a>(method: &Method, path: &'a str) -> Result<Ask<'a>, Turned> {
+fn parse_action<'a>(method: &Method, path: &'a str) -> Result<WebhookAction<'a>, WebhookFailure> {
     let rest = path.split_once("/webhooks").map_or("", |(_, rest)| rest).trim_start_matches('/');
     match (method, rest.split_once('/')) {
-        (&Method::GET, None) if rest.is_empty() => Ok(Ask::List),
-        (&Method::POST, None) if rest.is_empty() => Ok(Ask::Subscribe),
-        (&Method::POST, Some((id, "rotate"))) => Ok(Ask::Rotate(id)),
-        (&Method::DELETE, None) if !rest.is_empty() => Ok(Ask::Remove(rest)),
-        _ => Err(Turned::Method),
+        (&Method::GET, None) if rest.is_empty() => Ok(WebhookAction::List),
+        (&Method::POST, None) if rest.is_empty() => Ok(WebhookAction::Subscribe),
+        (&Method::POST, Some((id, "rotate"))) => Ok(WebhookAction::Rotate(id)),
+        (&Method::DELETE, None) if !rest.is_empty() => Ok(WebhookAction::Remove(rest)),
+        _ => Err(WebhookFailure::MethodNotAllowed),
     }
 }
 
 /// The id of the authenticated key, if it may manage webhooks.
-async fn holder(app: &Arc<App>, network: &Network, parts: &Parts, peer: &Peer) -> Result<String, Problem> {
+async fn authorized_key(app: &Arc<App>, network: &Network, parts: &Parts, peer: &Peer) -> Result<String, Problem> {
     let served = app.agent(&network.agent);
     let served = served.ok_or_else(|| Problem::new(ProblemCode::Internal, "the network is not here at present"))?;
-    let knock = Head { uri: &parts.uri, headers: &parts.headers, peer }.knock(app, None);
+    let knock = RequestHead { uri: &parts.uri, headers: &parts.headers, peer }.evidence(app, None);
     let admitted = app.guard.admit_key(&served.rules, &knock).await.map_err(|refusal| refusal.problem())?;
     let key = admitted.identity().key();
     let key = key.ok_or_else(|| Problem::new(ProblemCode::Unauthorized, "webhooks belong to keys"))?;

@@ -1,13 +1,13 @@
 //! `a2a.v1.A2AService`: 0.3. It has no tenants, so it reaches the default agent only.
 
-use super::{Encode, Events, Methods, Outcome, Package, damaged, header, unexpected};
-use crate::watched::Watched;
+use super::{EncodeEvent, GrpcEvents, GrpcPackage, MethodResult, Methods, damaged, header, unexpected};
+use crate::authorized_stream::AuthorizedStream;
 use http::header::USER_AGENT;
-use sabir_proto::{Answer, Call, Fault, Reply, TheirEvent};
+use sabir_proto::{Call, Fault, Reply, WireEvent, WireReply};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
 use sabir_wire::pb::a2a_v03::a2a_service_server::{A2aService, A2aServiceServer};
-use sabir_wire::v03::files::Form;
+use sabir_wire::v03::files::FileEncoding;
 use sabir_wire::v03::grpc::{reply, request as read};
 
 pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
@@ -17,14 +17,14 @@ pub(super) fn server(methods: Methods) -> A2aServiceServer<Methods> {
 /// 0.3 marks the last event of a stream, and its clients differ in how they encode the bytes of a file.
 #[derive(Clone, Copy)]
 pub(super) struct V03 {
-    files: Form,
+    files: FileEncoding,
 }
 
 impl V03 {
     /// The form of files that the client reads.
     fn of<Q>(request: &tonic::Request<Q>) -> Self {
         // The user agent names its library.
-        Self { files: Form::of(header(request.metadata().as_ref(), USER_AGENT.as_str())) }
+        Self { files: FileEncoding::of_client(header(request.metadata().as_ref(), USER_AGENT.as_str())) }
     }
 
     /// Decodes a request, and the files in it.
@@ -40,25 +40,25 @@ impl V03 {
     }
 
     /// A reply with all its content.
-    fn answer(self, reply: &Reply<Watched>) -> Result<Answer, Fault> {
-        let mut answer = Answer::of(reply).ok_or_else(damaged)?;
+    fn answer(self, reply: &Reply<AuthorizedStream>) -> Result<WireReply, Fault> {
+        let mut answer = WireReply::of(reply).ok_or_else(damaged)?;
         self.files.write_answer(&mut answer);
         Ok(answer)
     }
 
-    fn task(self, reply: &Reply<Watched>, losses: &mut Losses) -> Result<pb::Task, Fault> {
+    fn task(self, reply: &Reply<AuthorizedStream>, losses: &mut Losses) -> Result<pb::Task, Fault> {
         match self.answer(reply)? {
-            Answer::Task(task) => Ok(reply::task(&task, losses)),
+            WireReply::Task(task) => Ok(reply::task(&task, losses)),
             _ => Err(unexpected(reply)),
         }
     }
 }
 
-impl Encode for V03 {
-    const PACKAGE: Package = Package::V03;
+impl EncodeEvent for V03 {
+    const PACKAGE: GrpcPackage = GrpcPackage::V03;
     type Response = pb::StreamResponse;
 
-    fn event(&self, mut event: TheirEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
+    fn event(&self, mut event: WireEvent, last: bool, losses: &mut Losses) -> pb::StreamResponse {
         self.files.write_event(&mut event);
         reply::event(&event, last, losses)
     }
@@ -66,85 +66,94 @@ impl Encode for V03 {
 
 #[tonic::async_trait]
 impl A2aService for Methods {
-    type SendStreamingMessageStream = Events<V03>;
-    type TaskSubscriptionStream = Events<V03>;
+    type SendStreamingMessageStream = GrpcEvents<V03>;
+    type TaskSubscriptionStream = GrpcEvents<V03>;
 
-    async fn send_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<pb::SendMessageResponse> {
+    async fn send_message(
+        &self,
+        request: tonic::Request<pb::SendMessageRequest>,
+    ) -> MethodResult<pb::SendMessageResponse> {
         let peer = V03::of(&request);
-        let encode = |answer: Reply<Watched>, losses: &mut Losses| match peer.answer(&answer)? {
-            Answer::SentTask(task) => Ok(reply::sent_task(&task, losses)),
-            Answer::SentMessage(message) => Ok(reply::sent_message(&message, losses)),
+        let encode = |answer: Reply<AuthorizedStream>, losses: &mut Losses| match peer.answer(&answer)? {
+            WireReply::SentTask(task) => Ok(reply::sent_task(&task, losses)),
+            WireReply::SentMessage(message) => Ok(reply::sent_message(&message, losses)),
             _ => Err(unexpected(&answer)),
         };
-        self.serve(Package::V03, request, peer.read(read::send), encode).await
+        self.serve(GrpcPackage::V03, request, peer.read(read::send), encode).await
     }
 
-    async fn send_streaming_message(&self, request: tonic::Request<pb::SendMessageRequest>) -> Outcome<Events<V03>> {
+    async fn send_streaming_message(
+        &self,
+        request: tonic::Request<pb::SendMessageRequest>,
+    ) -> MethodResult<GrpcEvents<V03>> {
         let peer = V03::of(&request);
-        self.serve(Package::V03, request, peer.read(read::stream), |answer, _| self.events(answer, peer)).await
+        self.serve(GrpcPackage::V03, request, peer.read(read::stream), |answer, _| self.events(answer, peer)).await
     }
 
-    async fn get_task(&self, request: tonic::Request<pb::GetTaskRequest>) -> Outcome<pb::Task> {
+    async fn get_task(&self, request: tonic::Request<pb::GetTaskRequest>) -> MethodResult<pb::Task> {
         let peer = V03::of(&request);
-        self.serve(Package::V03, request, read::get_task, |answer, losses| peer.task(&answer, losses)).await
+        self.serve(GrpcPackage::V03, request, read::get_task, |answer, losses| peer.task(&answer, losses)).await
     }
 
-    async fn cancel_task(&self, request: tonic::Request<pb::CancelTaskRequest>) -> Outcome<pb::Task> {
+    async fn cancel_task(&self, request: tonic::Request<pb::CancelTaskRequest>) -> MethodResult<pb::Task> {
         let peer = V03::of(&request);
-        self.serve(Package::V03, request, read::cancel_task, |answer, losses| peer.task(&answer, losses)).await
+        self.serve(GrpcPackage::V03, request, read::cancel_task, |answer, losses| peer.task(&answer, losses)).await
     }
 
-    async fn task_subscription(&self, request: tonic::Request<pb::TaskSubscriptionRequest>) -> Outcome<Events<V03>> {
+    async fn task_subscription(
+        &self,
+        request: tonic::Request<pb::TaskSubscriptionRequest>,
+    ) -> MethodResult<GrpcEvents<V03>> {
         let peer = V03::of(&request);
-        self.serve(Package::V03, request, read::subscribe, |answer, _| self.events(answer, peer)).await
+        self.serve(GrpcPackage::V03, request, read::subscribe, |answer, _| self.events(answer, peer)).await
     }
 
     async fn create_task_push_notification_config(
         &self,
         request: tonic::Request<pb::CreateTaskPushNotificationConfigRequest>,
-    ) -> Outcome<pb::TaskPushNotificationConfig> {
-        self.serve(Package::V03, request, read::create_push, push).await
+    ) -> MethodResult<pb::TaskPushNotificationConfig> {
+        self.serve(GrpcPackage::V03, request, read::create_push, push).await
     }
 
     async fn get_task_push_notification_config(
         &self,
         request: tonic::Request<pb::GetTaskPushNotificationConfigRequest>,
-    ) -> Outcome<pb::TaskPushNotificationConfig> {
-        self.serve(Package::V03, request, read::get_push, push).await
+    ) -> MethodResult<pb::TaskPushNotificationConfig> {
+        self.serve(GrpcPackage::V03, request, read::get_push, push).await
     }
 
     async fn list_task_push_notification_config(
         &self,
         request: tonic::Request<pb::ListTaskPushNotificationConfigRequest>,
-    ) -> Outcome<pb::ListTaskPushNotificationConfigResponse> {
-        let encode = |answer: Reply<Watched>, _: &mut Losses| match &answer {
+    ) -> MethodResult<pb::ListTaskPushNotificationConfigResponse> {
+        let encode = |answer: Reply<AuthorizedStream>, _: &mut Losses| match &answer {
             Reply::Pushes(task, page) => Ok(reply::pushes(&(*task).into(), page)),
             other => Err(unexpected(other)),
         };
-        self.serve(Package::V03, request, read::list_push, encode).await
+        self.serve(GrpcPackage::V03, request, read::list_push, encode).await
     }
 
-    async fn get_agent_card(&self, request: tonic::Request<pb::GetAgentCardRequest>) -> Outcome<pb::AgentCard> {
-        let encode = |answer: Reply<Watched>, losses: &mut Losses| match &answer {
+    async fn get_agent_card(&self, request: tonic::Request<pb::GetAgentCardRequest>) -> MethodResult<pb::AgentCard> {
+        let encode = |answer: Reply<AuthorizedStream>, losses: &mut Losses| match &answer {
             Reply::Card(card) => reply::card(card, losses),
             other => Err(unexpected(other)),
         };
-        self.serve(Package::V03, request, read::extended_card, encode).await
+        self.serve(GrpcPackage::V03, request, read::extended_card, encode).await
     }
 
     async fn delete_task_push_notification_config(
         &self,
         request: tonic::Request<pb::DeleteTaskPushNotificationConfigRequest>,
-    ) -> Outcome<()> {
-        let encode = |answer: Reply<Watched>, _: &mut Losses| match answer {
+    ) -> MethodResult<()> {
+        let encode = |answer: Reply<AuthorizedStream>, _: &mut Losses| match answer {
             Reply::Deleted => Ok(()),
             other => Err(unexpected(&other)),
         };
-        self.serve(Package::V03, request, read::delete_push, encode).await
+        self.serve(GrpcPackage::V03, request, read::delete_push, encode).await
     }
 }
 
-fn push(answer: Reply<Watched>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
+fn push(answer: Reply<AuthorizedStream>, _: &mut Losses) -> Result<pb::TaskPushNotificationConfig, Fault> {
     match &answer {
         Reply::Push(task, config) => Ok(reply::push(&(*task).into(), config)),
         other => Err(unexpected(other)),

@@ -1,24 +1,24 @@
 use super::*;
-use crate::card::{CardRules, Cards, WellKnown, build, identity};
+use crate::card::{CardRules, Cards, WellKnown, build, configured_identity};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt as _;
-use sabir_guard::fetch::{Answer, FetchFault, Method, Request};
+use sabir_guard::fetch::{FetchFault, FetchMethod, FetchRequest, FetchResponse};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 /// A chain that knows one agent, and may fail or hang.
 #[derive(Clone, Default)]
-struct Node {
+struct TestNode {
     away: Arc<AtomicBool>,
     hangs: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
 }
 
-impl Fetch for Node {
-    async fn fetch(&self, request: Request) -> Result<Answer, FetchFault> {
+impl Fetch for TestNode {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchFault> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.hangs.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -26,7 +26,7 @@ impl Fetch for Node {
         if self.away.load(Ordering::Relaxed) {
             return Err(FetchFault::Timeout);
         }
-        let Method::Post { body, .. } = request.method else { panic!("the chain is asked by POST") };
+        let FetchMethod::Post { body, .. } = request.method else { panic!("the chain is asked by POST") };
         let asked: Value = serde_json::from_slice(&body).unwrap();
         let row = match asked["table"].as_str().unwrap() {
             "agents" if self.gone.load(Ordering::Relaxed) => json!([]),
@@ -39,7 +39,7 @@ impl Fetch for Node {
             _ => json!([]),
         };
         let body = json!({"rows": row, "more": false}).to_string();
-        Ok(Answer { status: 200, body: Bytes::from(body) })
+        Ok(FetchResponse { status: 200, body: Bytes::from(body) })
     }
 }
 
@@ -47,13 +47,13 @@ const PLAIN: &str =
     "[[agent]]\nname = \"books\"\nkind = \"echo\"\ndefault = true\n[agent.xpr]\naccount = \"myagent\"\n";
 const XPR: &str = "[auth.xpr]\nrpc_url = \"http://127.0.0.1:1\"\n";
 
-fn cards(agent: &str, node: &Node) -> Arc<Cards> {
+fn cards(agent: &str, node: &TestNode) -> Arc<Cards> {
     let config = Config::read(&format!("{XPR}{agent}")).unwrap();
     let entry = &config.agent[0];
     let address =
         PublicAddress { url: "http://127.0.0.1:4000".into(), authority: "127.0.0.1:4000".into(), slash: true };
     let (public, skills) = build(entry, &address);
-    let face = Face { public, skills, xpr: entry.xpr.as_ref().map(identity), moved: None };
+    let face = CardContent { public, skills, xpr: entry.xpr.as_ref().map(configured_identity), replaced_url: None };
     let chain = Registration::open(&config, entry, &address, node).unwrap();
     assert!(chain.is_some());
     Arc::new(Cards::new(face, CardRules::default(), SystemTime::now(), None, chain).unwrap())
@@ -66,7 +66,7 @@ async fn shown(cards: &Cards, place: WellKnown) -> Value {
 
 #[tokio::test]
 async fn what_is_left_open_comes_from_the_chain() {
-    let cards = cards(PLAIN, &Node::default());
+    let cards = cards(PLAIN, &TestNode::default());
     cards.refresh().await;
     let card = shown(&cards, WellKnown::Agent).await;
     assert_eq!((&card["name"], &card["description"]), (&json!("Chained"), &json!("From the chain")));
@@ -89,7 +89,7 @@ async fn what_is_configured_stays() {
         default = true\n[agent.card]\nname = \"Mine\"\ndescription = \"My own\"\n[[agent.card.skills]]\nid = \"s\"\n\
         name = \"S\"\ndescription = \"d\"\ntags = [\"t\"]\n[agent.xpr]\naccount = \"myagent\"\nprotocol = \"https\"\n\
         owner = \"dave\"\nregistered_at = 7\ntrust_score = 76\nkyc_level = 2\n";
-    let cards = cards(agent, &Node::default());
+    let cards = cards(agent, &TestNode::default());
     let before = shown(&cards, WellKnown::Agent).await;
     cards.refresh().await;
     assert_eq!(shown(&cards, WellKnown::Agent).await, before);
@@ -97,7 +97,7 @@ async fn what_is_configured_stays() {
 
 #[tokio::test]
 async fn a_chain_that_is_away_changes_nothing() {
-    let node = Node::default();
+    let node = TestNode::default();
     node.away.store(true, Ordering::Relaxed);
     let cards = cards(PLAIN, &node);
     cards.refresh().await;
@@ -108,24 +108,24 @@ async fn a_chain_that_is_away_changes_nothing() {
 
 #[tokio::test]
 async fn a_chain_that_hangs_holds_nobody_up_for_long() {
-    let node = Node::default();
+    let node = TestNode::default();
     node.hangs.store(true, Ordering::Relaxed);
     let cards = cards(PLAIN, &node);
     let begun = std::time::Instant::now();
     cards.refresh().await;
-    assert!(begun.elapsed() < PATIENCE * 3, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < FIRST_WAIT_MAX * 3, "{:?}", begun.elapsed());
     assert_eq!(shown(&cards, WellKnown::Agent).await["name"], "books");
     assert_eq!(node.asked.load(Ordering::Relaxed), 1, "one round at a time");
 }
 
 #[tokio::test]
 async fn the_chain_is_asked_again_after_a_minute_and_nobody_waits_for_it() {
-    let node = Node::default();
+    let node = TestNode::default();
     let cards = cards(PLAIN, &node);
     let (face, chain) = cards.chain.clone().unwrap();
     let round = async |ms: i64| {
         let (cards, face, chain_again) = (cards.clone(), face.clone(), chain.clone());
-        let show = move |news: Option<News>| cards.show(chain_again.tell(&face, news.as_ref()));
+        let show = move |news: Option<ChainRecord>| cards.update(chain_again.apply(&face, news.as_ref()));
         chain.refresh(Timestamp::from_millis(ms), show).await;
     };
     round(0).await;

@@ -1,21 +1,21 @@
 //! Usage, its batches, and payments.
 
-use super::{MemoryLog, Rows, Undo};
-use crate::Answer;
+use super::{LedgerState, MemoryLog, Undo};
+use crate::StoreFuture;
 use crate::ledger::{
-    Batch, BatchMark, BatchStanding, Billing, Booking, BookingStatus, DAY_MS, Payment, PaymentEntry, PaymentStatus,
-    PaymentStep, Payments, Refusal, Tally, Usage,
+    Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, Booking, BookingStatus, DAY_MS, LedgerError, Payment,
+    PaymentJournalEntry, PaymentStatus, PaymentStep, Payments, Usage,
 };
 use sabir_proto::{TaskId, Timestamp};
 use std::collections::BTreeMap;
 
-impl Rows {
-    pub(super) fn pay(&mut self, id: TaskId, step: PaymentStep, done: &mut Vec<Undo>) -> Result<(), Refusal> {
+impl LedgerState {
+    pub(super) fn pay(&mut self, id: TaskId, step: PaymentStep, done: &mut Vec<Undo>) -> Result<(), LedgerError> {
         let before = self.payments.get(&id).cloned();
         let after = match (&before, step) {
             (None, PaymentStep::Open { payment, day_max }) => self.opened(id, payment, day_max)?,
-            (Some(before), step) => before.clone().moved(&step).ok_or(Refusal::PaymentMoved)?,
-            (None, PaymentStep::Move { .. }) => return Err(Refusal::PaymentMoved),
+            (Some(before), step) => before.clone().after_move(&step).ok_or(LedgerError::PaymentMoved)?,
+            (None, PaymentStep::Move { .. }) => return Err(LedgerError::PaymentMoved),
         };
         self.payments.insert(id, after);
         done.push(Box::new(move |rows| match before {
@@ -25,18 +25,18 @@ impl Rows {
         Ok(())
     }
 
-    fn opened(&self, id: TaskId, new: Payment, day_max: Option<u64>) -> Result<Payment, Refusal> {
+    fn opened(&self, id: TaskId, new: Payment, day_max: Option<u64>) -> Result<Payment, LedgerError> {
         let day = |payment: &Payment| payment.created_at.millis().div_euclid(DAY_MS);
         let alive = || self.payments.values().filter(|payment| payment.status != PaymentStatus::Failed);
         let same = |other: &&Payment| other.key == new.key && other.currency == new.currency && day(other) == day(&new);
         let spent = alive().filter(same).fold(new.amount, |sum, payment| sum.saturating_add(payment.amount));
         if day_max.is_some_and(|max| spent > max) {
-            return Err(Refusal::PaymentLimit);
+            return Err(LedgerError::PaymentLimit);
         }
         if new.once.is_some() && alive().any(|payment| payment.once == new.once) {
-            return Err(Refusal::PaymentUsed);
+            return Err(LedgerError::PaymentUsed);
         }
-        let journal = vec![PaymentEntry { at: new.created_at.millis(), to: new.status, why: None }];
+        let journal = vec![PaymentJournalEntry { at: new.created_at.millis(), to: new.status, why: None }];
         Ok(Payment { id, journal, ..new })
     }
 
@@ -54,7 +54,7 @@ impl Rows {
                 last_at: usage.at,
                 claimed_at: at,
                 sent_at: None,
-                standing: BatchStanding::Open,
+                status: BatchStatus::Open,
             });
             batch.count += 1;
             batch.last_at = batch.last_at.max(usage.at);
@@ -65,15 +65,15 @@ impl Rows {
 
 /// Whether a booking was more than a hold.
 fn is_real(booking: &Booking) -> bool {
-    !booking.was_held || booking.moves.iter().any(|moved| moved.to == BookingStatus::Pending)
+    !booking.was_held || booking.transitions.iter().any(|moved| moved.to == BookingStatus::Pending)
 }
 
 impl Billing for MemoryLog {
-    fn usage(&self, booking: TaskId) -> Answer<Option<Usage>> {
-        Answer::now(Ok(self.lock().ledger.usage.get(&booking).cloned()))
+    fn usage(&self, booking: TaskId) -> StoreFuture<Option<Usage>> {
+        StoreFuture::ready(Ok(self.lock().ledger.usage.get(&booking).cloned()))
     }
 
-    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> Answer<()> {
+    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<()> {
         let ledger = &mut self.lock().ledger;
         for batch in ledger.claimable(before, at) {
             for usage in ledger.usage.values_mut().filter(|usage| usage.batch.is_none() && usage.at < before) {
@@ -84,64 +84,64 @@ impl Billing for MemoryLog {
             }
             ledger.batches.push(batch);
         }
-        Answer::now(Ok(()))
+        StoreFuture::ready(Ok(()))
     }
 
-    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> Answer<Vec<Batch>> {
-        Answer::now(Ok(self.lock().ledger.claimable(before, at)))
+    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<Vec<Batch>> {
+        StoreFuture::ready(Ok(self.lock().ledger.claimable(before, at)))
     }
 
-    fn batches(&self, all: bool) -> Answer<Vec<Batch>> {
+    fn batches(&self, all: bool) -> StoreFuture<Vec<Batch>> {
         let inner = self.lock();
-        let wanted = |batch: &&Batch| all || !matches!(batch.standing, BatchStanding::Synced(_));
+        let wanted = |batch: &&Batch| all || !matches!(batch.status, BatchStatus::Synced(_));
         let mut found: Vec<Batch> = inner.ledger.batches.iter().filter(wanted).cloned().collect();
         found.sort_by(|a, b| (a.day, &a.customer, &a.id).cmp(&(b.day, &b.customer, &b.id)));
-        Answer::now(Ok(found))
+        StoreFuture::ready(Ok(found))
     }
 
-    fn mark_batch(&self, id: &str, mark: BatchMark) -> Answer<bool> {
+    fn update_batch(&self, id: &str, mark: BatchUpdate) -> StoreFuture<bool> {
         let ledger = &mut self.lock().ledger;
-        let open = |batch: &&mut Batch| batch.id == id && !matches!(batch.standing, BatchStanding::Synced(_));
-        let Some(batch) = ledger.batches.iter_mut().find(open) else { return Answer::now(Ok(false)) };
+        let open = |batch: &&mut Batch| batch.id == id && !matches!(batch.status, BatchStatus::Synced(_));
+        let Some(batch) = ledger.batches.iter_mut().find(open) else { return StoreFuture::ready(Ok(false)) };
         match mark {
-            BatchMark::Sent(at) => batch.sent_at = batch.sent_at.or(Some(at)),
-            BatchMark::Manual(why) => batch.standing = BatchStanding::Manual(why),
-            BatchMark::Synced(at) => {
-                batch.standing = BatchStanding::Synced(at);
+            BatchUpdate::Sent(at) => batch.sent_at = batch.sent_at.or(Some(at)),
+            BatchUpdate::Manual(why) => batch.status = BatchStatus::Manual(why),
+            BatchUpdate::Synced(at) => {
+                batch.status = BatchStatus::Synced(at);
                 let its = ledger.usage.values_mut().filter(|usage| usage.batch.as_deref() == Some(id));
                 its.for_each(|usage| usage.synced_at = Some(at));
             }
         }
-        Answer::now(Ok(true))
+        StoreFuture::ready(Ok(true))
     }
 
-    fn tally(&self) -> Answer<Tally> {
+    fn billing_totals(&self) -> StoreFuture<BillingTotals> {
         let ledger = &self.lock().ledger;
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let unsynced = || ledger.usage.values().filter(|usage| usage.synced_at.is_none());
-        let standing = |wanted: fn(&BatchStanding) -> bool| {
-            count(ledger.batches.iter().filter(|batch| wanted(&batch.standing)).count())
+        let standing = |wanted: fn(&BatchStatus) -> bool| {
+            count(ledger.batches.iter().filter(|batch| wanted(&batch.status)).count())
         };
-        Answer::now(Ok(Tally {
+        StoreFuture::ready(Ok(BillingTotals {
             bookings: count(ledger.bookings.values().filter(|booking| is_real(booking)).count()),
             counted: count(ledger.usage.len()),
             unsynced: count(unsynced().count()),
             without_customer: count(unsynced().filter(|usage| usage.customer.is_none()).count()),
-            open: standing(|standing| *standing == BatchStanding::Open),
-            manual: standing(|standing| matches!(standing, BatchStanding::Manual(_))),
+            open: standing(|standing| *standing == BatchStatus::Open),
+            manual: standing(|standing| matches!(standing, BatchStatus::Manual(_))),
         }))
     }
 }
 
 impl Payments for MemoryLog {
-    fn payment(&self, id: TaskId) -> Answer<Option<Payment>> {
-        Answer::now(Ok(self.lock().ledger.payments.get(&id).cloned()))
+    fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>> {
+        StoreFuture::ready(Ok(self.lock().ledger.payments.get(&id).cloned()))
     }
 
-    fn payments(&self, open: bool, limit: usize) -> Answer<Vec<Payment>> {
+    fn payments(&self, open: bool, limit: usize) -> StoreFuture<Vec<Payment>> {
         let inner = self.lock();
         let ended = |status| matches!(status, PaymentStatus::Captured | PaymentStatus::Failed);
         let wanted = |payment: &&Payment| !open || !ended(payment.status);
-        Answer::now(Ok(inner.ledger.payments.values().rev().filter(wanted).take(limit).cloned().collect()))
+        StoreFuture::ready(Ok(inner.ledger.payments.values().rev().filter(wanted).take(limit).cloned().collect()))
     }
 }

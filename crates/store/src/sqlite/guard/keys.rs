@@ -1,7 +1,10 @@
 //! API keys, as rows of the guard's file.
 
 use super::audit;
-use crate::{About, ApiKey, By, ChangeError, Hash, Imprint, KEYS_MAX, KeyId, KeyTerms, Record, Retiring};
+use crate::{
+    ApiKey, AuditActor, AuditRecord, AuditSubject, ChangeError, Hash, KEYS_MAX, KeyFingerprint, KeyId, KeyTerms,
+    RetiringSecret,
+};
 use rusqlite::{Connection, Row, params};
 use sabir_proto::Timestamp;
 use std::collections::HashMap;
@@ -15,7 +18,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<Result<ApiKe
     let mut statement = connection.prepare(&sql)?;
     let rows = statement.query_map([], |row| Ok(key(row)))?;
     let mut keys: Vec<Result<ApiKey, String>> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut retiring: HashMap<String, Vec<Retiring>> = HashMap::new();
+    let mut retiring: HashMap<String, Vec<RetiringSecret>> = HashMap::new();
     let mut statement = connection.prepare("SELECT id, hash, prefix, until FROM retiring ORDER BY id, place")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -65,7 +68,7 @@ fn key(row: &Row<'_>) -> Result<ApiKey, String> {
     let hash = text(1)?.and_then(|hash| Hash::parse(&hash)).ok_or_else(|| damaged("its hash is not one"))?;
     Ok(ApiKey {
         id: KeyId::parse(&id).ok_or_else(|| damaged("its id is not one"))?,
-        imprint: Imprint { hash, prefix: text(2)?.unwrap_or_default() },
+        fingerprint: KeyFingerprint { hash, prefix: text(2)?.unwrap_or_default() },
         terms: KeyTerms {
             owner: text(3)?.unwrap_or_default(),
             name: text(4)?,
@@ -84,15 +87,15 @@ fn key(row: &Row<'_>) -> Result<ApiKey, String> {
     })
 }
 
-fn replaced(row: &Row<'_>) -> rusqlite::Result<(String, Retiring)> {
+fn replaced(row: &Row<'_>) -> rusqlite::Result<(String, RetiringSecret)> {
     let hash: String = row.get(1)?;
     let hash = Hash::parse(&hash).ok_or(rusqlite::Error::InvalidQuery)?;
-    let imprint = Imprint { hash, prefix: row.get(2)? };
-    Ok((row.get(0)?, Retiring { imprint, until: Timestamp::from_millis(row.get(3)?) }))
+    let imprint = KeyFingerprint { hash, prefix: row.get(2)? };
+    Ok((row.get(0)?, RetiringSecret { imprint, until: Timestamp::from_millis(row.get(3)?) }))
 }
 
 /// Writes a key as it is to be, with an audit entry.
-fn put(connection: &Connection, key: ApiKey, operation: &'static str, by: &By) -> rusqlite::Result<ApiKey> {
+fn put(connection: &Connection, key: ApiKey, operation: &'static str, by: &AuditActor) -> rusqlite::Result<ApiKey> {
     let (list, ms) =
         (|list: &[String]| serde_json::json!(list).to_string(), |time: Option<Timestamp>| time.map(Timestamp::millis));
     let terms = &key.terms;
@@ -105,8 +108,8 @@ fn put(connection: &Connection, key: ApiKey, operation: &'static str, by: &By) -
         )?
         .execute(params![
             key.id.as_str(),
-            key.imprint.hash.to_string(),
-            key.imprint.prefix,
+            key.fingerprint.hash.to_string(),
+            key.fingerprint.prefix,
             terms.owner,
             terms.name,
             terms.tier,
@@ -125,7 +128,7 @@ fn put(connection: &Connection, key: ApiKey, operation: &'static str, by: &By) -
         let (hash, prefix) = (old.imprint.hash.to_string(), &old.imprint.prefix);
         connection.prepare_cached(sql)?.execute(params![hash, key.id.as_str(), prefix, old.until.millis(), place])?;
     }
-    audit::append(connection, &[Record::change(by, operation, Some(About::Key(key.id.clone())))])?;
+    audit::append(connection, &[AuditRecord::change(by, operation, Some(AuditSubject::Key(key.id.clone())))])?;
     Ok(key)
 }
 
@@ -135,13 +138,13 @@ fn is_taken(connection: &Connection, hash: &Hash) -> rusqlite::Result<bool> {
     connection.prepare_cached(sql)?.query_row([hash.to_string()], |row| row.get(0))
 }
 
-type Changed = rusqlite::Result<Result<ApiKey, ChangeError>>;
+type KeyChangeResult = rusqlite::Result<Result<ApiKey, ChangeError>>;
 
-pub(super) fn create(connection: &Connection, key: ApiKey, by: &By) -> Changed {
+pub(super) fn create(connection: &Connection, key: ApiKey, by: &AuditActor) -> KeyChangeResult {
     let sql = "SELECT count(*), count(*) FILTER (WHERE id = ?1) FROM api_key";
     let (all, same): (u32, u32) = connection.query_row(sql, [key.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if same > 0 || is_taken(connection, &key.imprint.hash)? {
-        return Ok(Err(ChangeError::Taken));
+    if same > 0 || is_taken(connection, &key.fingerprint.hash)? {
+        return Ok(Err(ChangeError::KeyTaken));
     }
     if usize::try_from(all).is_ok_and(|all| all >= KEYS_MAX) {
         return Ok(Err(ChangeError::TooMany { what: "keys", max: KEYS_MAX }));
@@ -149,7 +152,7 @@ pub(super) fn create(connection: &Connection, key: ApiKey, by: &By) -> Changed {
     put(connection, key, "key.create", by).map(Ok)
 }
 
-pub(super) fn revoke(connection: &Connection, id: &KeyId, by: &By) -> Changed {
+pub(super) fn revoke(connection: &Connection, id: &KeyId, by: &AuditActor) -> KeyChangeResult {
     match one(connection, id)? {
         Ok(key) if key.revoked_at.is_none() => {
             put(connection, ApiKey { revoked_at: Some(by.at), ..key }, "key.revoke", by).map(Ok)
@@ -158,13 +161,19 @@ pub(super) fn revoke(connection: &Connection, id: &KeyId, by: &By) -> Changed {
     }
 }
 
-pub(super) fn rotate(connection: &Connection, id: &KeyId, imprint: Imprint, old_until: Timestamp, by: &By) -> Changed {
+pub(super) fn rotate(
+    connection: &Connection,
+    id: &KeyId,
+    imprint: KeyFingerprint,
+    old_until: Timestamp,
+    by: &AuditActor,
+) -> KeyChangeResult {
     let mut key = match one(connection, id)? {
         Ok(key) => key,
         Err(refused) => return Ok(Err(refused)),
     };
     if is_taken(connection, &imprint.hash)? {
-        return Ok(Err(ChangeError::Taken));
+        return Ok(Err(ChangeError::KeyTaken));
     }
     match key.rotate(imprint, old_until, by.at) {
         Ok(()) => put(connection, key, "key.rotate", by).map(Ok),

@@ -1,7 +1,7 @@
 //! Organisations, as rows of the guard's file.
 
 use super::audit;
-use crate::{About, By, ChangeError, Domain, ORGANISATIONS_MAX, Organisation, Record, SecretRef};
+use crate::{AuditActor, AuditRecord, AuditSubject, ChangeError, Domain, ORGANISATIONS_MAX, Organisation, SecretRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::Timestamp;
 
@@ -29,9 +29,9 @@ fn one(connection: &Connection, domain: &Domain) -> rusqlite::Result<Option<Orga
     Ok(found.and_then(Result::ok))
 }
 
-type Changed = rusqlite::Result<Result<Option<Organisation>, ChangeError>>;
+type OrganisationChangeResult = rusqlite::Result<Result<Option<Organisation>, ChangeError>>;
 
-pub(super) fn add(connection: &Connection, new: &Organisation, by: &By) -> Changed {
+pub(super) fn add(connection: &Connection, new: &Organisation, by: &AuditActor) -> OrganisationChangeResult {
     let old = one(connection, &new.domain)?;
     let all: u32 = connection.query_row("SELECT count(*) FROM organisation", [], |row| row.get(0))?;
     if old.is_none() && usize::try_from(all).is_ok_and(|all| all >= ORGANISATIONS_MAX) {
@@ -40,16 +40,16 @@ pub(super) fn add(connection: &Connection, new: &Organisation, by: &By) -> Chang
     let sql = "INSERT INTO organisation (domain, secret, added_at) VALUES (?1, ?2, ?3)
                ON CONFLICT (domain) DO UPDATE SET secret = ?2, added_at = ?3";
     connection.execute(sql, params![new.domain.as_str(), new.secret.to_string(), new.added_at.millis()])?;
-    let about = Some(About::Organisation(new.domain.clone()));
-    audit::append(connection, &[Record::change(by, "organisation.add", about)])?;
+    let about = Some(AuditSubject::Organisation(new.domain.clone()));
+    audit::append(connection, &[AuditRecord::change(by, "organisation.add", about)])?;
     Ok(Ok(old))
 }
 
-pub(super) fn remove(connection: &Connection, domain: &Domain, by: &By) -> Changed {
+pub(super) fn remove(connection: &Connection, domain: &Domain, by: &AuditActor) -> OrganisationChangeResult {
     let old = one(connection, domain)?;
     if connection.execute("DELETE FROM organisation WHERE domain = ?1", [domain.as_str()])? > 0 {
-        let about = Some(About::Organisation(domain.clone()));
-        audit::append(connection, &[Record::change(by, "organisation.remove", about)])?;
+        let about = Some(AuditSubject::Organisation(domain.clone()));
+        audit::append(connection, &[AuditRecord::change(by, "organisation.remove", about)])?;
     }
     Ok(Ok(old))
 }

@@ -6,9 +6,9 @@
 
 use super::super::{Durability, lock, schema};
 use super::audit;
-use super::directory::Directory;
-use crate::audit::Pending;
-use crate::{Answer, Metrics, Record, StoreError};
+use super::key_cache::KeyCache;
+use crate::audit::PendingRefusals;
+use crate::{AuditRecord, Metrics, StoreError, StoreFuture};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -23,7 +23,7 @@ const REFUSALS_WAIT: Duration = Duration::from_secs(1);
 
 /// The requirements of a job beyond being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum JobWeight {
     /// None: it survives the process, and losing it with the machine does no harm.
     Light,
     /// It is on disk before its caller gets the answer.
@@ -33,44 +33,44 @@ pub(super) enum Weight {
 }
 
 /// A write that a caller waits for.
-pub(super) trait Job: Send {
-    fn weight(&self) -> Weight;
+pub(super) trait GuardJob: Send {
+    fn weight(&self) -> JobWeight;
     /// Runs it; false if it was refused and must leave no trace.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
     /// Sends the answer, once the result of the group is known.
-    fn settle(self: Box<Self>, committed: &Result<(), StoreError>);
+    fn reply_to_caller(self: Box<Self>, committed: &Result<(), StoreError>);
 }
 
 /// A job made of a function, a reply channel, and a function to run before the reply.
-pub(super) struct Task<T, E, W, A> {
-    weight: Weight,
+pub(super) struct FnJob<T, E, W, A> {
+    weight: JobWeight,
     work: Option<W>,
     outcome: Option<Result<T, E>>,
     after: A,
     reply: oneshot::Sender<Result<T, E>>,
 }
 
-impl<T, E, W, A> Task<T, E, W, A>
+impl<T, E, W, A> FnJob<T, E, W, A>
 where
     W: FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
     A: FnOnce(&Result<T, E>) + Send,
     T: Send,
     E: From<StoreError> + Send,
 {
-    pub(super) fn new(weight: Weight, work: W, after: A) -> (Self, Answer<T, E>) {
+    pub(super) fn new(weight: JobWeight, work: W, after: A) -> (Self, StoreFuture<T, E>) {
         let (reply, receiver) = oneshot::channel();
-        (Self { weight, work: Some(work), outcome: None, after, reply }, Answer::later(receiver))
+        (Self { weight, work: Some(work), outcome: None, after, reply }, StoreFuture::from_receiver(receiver))
     }
 }
 
-impl<T, E, W, A> Job for Task<T, E, W, A>
+impl<T, E, W, A> GuardJob for FnJob<T, E, W, A>
 where
     W: FnOnce(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
     A: FnOnce(&Result<T, E>) + Send,
     T: Send,
     E: From<StoreError> + Send,
 {
-    fn weight(&self) -> Weight {
+    fn weight(&self) -> JobWeight {
         self.weight
     }
 
@@ -81,7 +81,7 @@ where
         Ok(self.outcome.as_ref().is_some_and(Result::is_ok))
     }
 
-    fn settle(self: Box<Self>, committed: &Result<(), StoreError>) {
+    fn reply_to_caller(self: Box<Self>, committed: &Result<(), StoreError>) {
         let outcome = match committed {
             Ok(()) => self.outcome.unwrap_or_else(|| Err(StoreError::Closed.into())),
             Err(error) => Err(error.clone().into()),
@@ -94,35 +94,35 @@ where
 
 /// The connection that writes, and its state.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct GuardWriter {
     connection: Connection,
     path: PathBuf,
     durability: Durability,
     is_synced: bool,
     metrics: Metrics,
-    pending: Arc<Mutex<Pending>>,
-    directory: Arc<Directory>,
+    pending: Arc<Mutex<PendingRefusals>>,
+    directory: Arc<KeyCache>,
 }
 
-impl Writer {
+impl GuardWriter {
     pub(super) fn new(
         (path, connection): (&Path, Connection),
         durability: Durability,
         metrics: Metrics,
-        (pending, directory): (Arc<Mutex<Pending>>, Arc<Directory>),
+        (pending, directory): (Arc<Mutex<PendingRefusals>>, Arc<KeyCache>),
     ) -> Self {
         let is_synced = durability == Durability::Full;
         Self { connection, path: path.into(), durability, is_synced, metrics, pending, directory }
     }
 
     /// Commits a group and answers all its callers.
-    pub(super) fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>, are_refusals_due: bool) {
-        let is_audited = jobs.iter().any(|job| job.weight() == Weight::Audited);
+    pub(super) fn commit(&mut self, mut jobs: Vec<Box<dyn GuardJob>>, are_refusals_due: bool) {
+        let is_audited = jobs.iter().any(|job| job.weight() == JobWeight::Audited);
         let refusals = if is_audited || are_refusals_due { self.take_refusals() } else { Vec::new() };
         if jobs.is_empty() && refusals.is_empty() {
             return;
         }
-        let is_durable = jobs.iter().any(|job| job.weight() != Weight::Light);
+        let is_durable = jobs.iter().any(|job| job.weight() != JobWeight::Light);
         let committed = self.attempt(&mut jobs, &refusals, is_durable).map_err(|e| super::store_error(&self.path, &e));
         if let Err(error) = &committed {
             if !self.connection.is_autocommit() {
@@ -130,22 +130,27 @@ impl Writer {
                 drop(self.connection.execute_batch("ROLLBACK"));
             }
             self.metrics.commit_failures.inc();
-            self.metrics.audit_dropped.inc_by(lock(&self.pending).give_back(&refusals));
+            self.metrics.audit_dropped.inc_by(lock(&self.pending).count_as_dropped(&refusals));
             tracing::error!(%error, jobs = jobs.len(), "what the guard keeps could not be written");
-        } else if is_audited && let Err(error) = self.directory.look(&self.connection) {
+        } else if is_audited && let Err(error) = self.directory.refresh(&self.connection) {
             // The refresher thread will see the change a moment later.
             tracing::warn!(%error, "a change of keys is not seen at once");
         }
-        jobs.into_iter().for_each(|job| job.settle(&committed));
+        jobs.into_iter().for_each(|job| job.reply_to_caller(&committed));
     }
 
-    fn take_refusals(&self) -> Vec<Record> {
+    fn take_refusals(&self) -> Vec<AuditRecord> {
         let mut pending = lock(&self.pending);
         self.metrics.audit_dropped.inc_by(pending.newly_dropped());
         pending.take()
     }
 
-    fn attempt(&mut self, jobs: &mut [Box<dyn Job>], refusals: &[Record], is_durable: bool) -> rusqlite::Result<()> {
+    fn attempt(
+        &mut self,
+        jobs: &mut [Box<dyn GuardJob>],
+        refusals: &[AuditRecord],
+        is_durable: bool,
+    ) -> rusqlite::Result<()> {
         let is_synced = is_durable && self.durability == Durability::Full;
         if self.is_synced != is_synced {
             // Not a cached statement: SQLite applies this pragma when it is prepared.
@@ -179,77 +184,77 @@ impl Writer {
 
 /// The queue in front of a writer thread.
 #[derive(Debug)]
-pub(super) struct Queue {
-    waiting: Arc<Waiting>,
+pub(super) struct GuardQueue {
+    shared: Arc<GuardQueueShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    state: Mutex<State>,
+struct GuardQueueShared {
+    state: Mutex<GuardQueueState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    jobs: Vec<Box<dyn Job>>,
+struct GuardQueueState {
+    jobs: Vec<Box<dyn GuardJob>>,
     /// When the waiting refusals must be written.
     refusals_due: Option<Instant>,
     pages_max: Option<u32>,
     closed: bool,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for GuardQueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("jobs", &self.jobs.len()).field("closed", &self.closed).finish_non_exhaustive()
     }
 }
 
-impl Queue {
-    pub(super) fn start(writer: Writer) -> Result<Self, std::io::Error> {
-        let waiting = Arc::new(Waiting::default());
+impl GuardQueue {
+    pub(super) fn start(writer: GuardWriter) -> Result<Self, std::io::Error> {
+        let waiting = Arc::new(GuardQueueShared::default());
         let run = {
             let waiting = waiting.clone();
             move || {
-                let _leaving = Leaving(&waiting);
+                let _leaving = GuardCloseOnExit(&waiting);
                 waiting.run(writer);
             }
         };
         let thread = std::thread::Builder::new().name("sabir-guard".into()).spawn(run)?;
-        Ok(Self { waiting, thread: Some(thread) })
+        Ok(Self { shared: waiting, thread: Some(thread) })
     }
 
-    pub(super) fn push(&self, job: Box<dyn Job>) {
-        let mut state = self.waiting.lock();
+    pub(super) fn push(&self, job: Box<dyn GuardJob>) {
+        let mut state = self.shared.lock();
         if state.closed {
-            return; // dropping the job answers `Closed`
+            return; // dropping the job answers `AuthUnavailable`
         }
         let was_empty = state.jobs.is_empty();
         state.jobs.push(job);
         drop(state);
         if was_empty {
-            self.waiting.wake.notify_one();
+            self.shared.wake.notify_one();
         }
     }
 
     /// Sets the time by which the first waiting refusal is written.
     pub(super) fn expect_refusals(&self) {
-        self.waiting.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
-        self.waiting.wake.notify_one();
+        self.shared.lock().refusals_due.get_or_insert(Instant::now() + REFUSALS_WAIT);
+        self.shared.wake.notify_one();
     }
 
     pub(super) fn set_pages_max(&self, pages: u32) {
-        self.waiting.lock().pages_max = Some(pages);
-        self.waiting.wake.notify_one();
+        self.shared.lock().pages_max = Some(pages);
+        self.shared.wake.notify_one();
     }
 }
 
-impl Drop for Queue {
+impl Drop for GuardQueue {
     fn drop(&mut self) {
-        self.waiting.lock().closed = true;
-        self.waiting.wake.notify_one();
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already answered `Closed` to all callers.
+            // A writer that panicked has already answered `AuthUnavailable` to all callers.
             drop(thread.join());
         }
     }
@@ -257,9 +262,9 @@ impl Drop for Queue {
 
 /// Closes the queue when the writer thread ends, also after a panic: no caller may wait for an answer that does not
 /// come.
-struct Leaving<'a>(&'a Waiting);
+struct GuardCloseOnExit<'a>(&'a GuardQueueShared);
 
-impl Drop for Leaving<'_> {
+impl Drop for GuardCloseOnExit<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             tracing::error!("the writer of the guard's file broke down; nothing can be stored until the next start");
@@ -272,12 +277,12 @@ impl Drop for Leaving<'_> {
     }
 }
 
-impl Waiting {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl GuardQueueShared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, GuardQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, mut writer: Writer) {
+    fn run(&self, mut writer: GuardWriter) {
         while let Some((mut jobs, are_refusals_due)) = self.next(&writer) {
             while jobs.len() > GROUP_JOBS_MAX {
                 let later = jobs.split_off(GROUP_JOBS_MAX);
@@ -292,8 +297,8 @@ impl Waiting {
         writer.commit(Vec::new(), true);
     }
 
-    /// Waits for work; `None` once the queue is closed and empty.
-    fn next(&self, writer: &Writer) -> Option<(Vec<Box<dyn Job>>, bool)> {
+    /// Waits for work; `Unchanged` once the queue is closed and empty.
+    fn next(&self, writer: &GuardWriter) -> Option<(Vec<Box<dyn GuardJob>>, bool)> {
         let mut state = self.lock();
         loop {
             if let Some(pages) = state.pages_max.take()

@@ -1,17 +1,19 @@
 //! Bookings and their usage: written in the step of their task.
 
-use super::super::writer::Writer;
+use super::super::writer::TaskLogWriter;
 use super::super::{key, salt, task_id};
 use super::SlotMove;
-use crate::ledger::{Booked, Booking, BookingMove, BookingQuery, BookingStatus, NewBooking, NewUsage, Refusal};
+use crate::ledger::{
+    Booking, BookingDetails, BookingQuery, BookingStatus, BookingTransition, LedgerError, NewBooking, NewUsage,
+};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{TaskId, Timestamp};
 
-impl Writer {
+impl TaskLogWriter {
     /// Makes the booking of a task, unless the venue or the slot is not available.
-    pub(in super::super) fn book(&self, id: TaskId, new: &NewBooking) -> rusqlite::Result<Result<(), Refusal>> {
-        let NewBooking { booked, .. } = new;
+    pub(in super::super) fn book(&self, id: TaskId, new: &NewBooking) -> rusqlite::Result<Result<(), LedgerError>> {
+        let NewBooking { details: booked, .. } = new;
         let has_room = match &booked.slot {
             Some(slot) => {
                 let sql = "UPDATE slot SET taken = taken + 1 WHERE venue = ?1 AND id = ?2 AND taken < capacity
@@ -25,7 +27,7 @@ impl Writer {
             None => self.is_active(&booked.venue)?,
         };
         if !has_room {
-            let refusal = if self.is_active(&booked.venue)? { Refusal::NoSlot } else { Refusal::NoVenue };
+            let refusal = if self.is_active(&booked.venue)? { LedgerError::NoSlot } else { LedgerError::NoVenue };
             return Ok(Err(refusal));
         }
         let sql =
@@ -50,7 +52,7 @@ impl Writer {
         ])?;
         if added == 0 {
             // A task makes one booking.
-            return Ok(Err(Refusal::BookingMoved));
+            return Ok(Err(LedgerError::BookingMoved));
         }
         if let Some(usage) = &new.usage {
             self.count(id, &booked.key, usage, new.at)?;
@@ -86,24 +88,24 @@ impl Writer {
         (from, to): (BookingStatus, BookingStatus),
         at: Timestamp,
         usage: Option<&NewUsage>,
-    ) -> rusqlite::Result<Result<(), Refusal>> {
+    ) -> rusqlite::Result<Result<(), LedgerError>> {
         let Some(booking) = find(&self.connection, id)?.filter(|booking| booking.status == from) else {
-            return Ok(Err(Refusal::BookingMoved));
+            return Ok(Err(LedgerError::BookingMoved));
         };
-        let mut moves = booking.moves;
-        moves.push(BookingMove { to, at: at.millis() });
+        let mut moves = booking.transitions;
+        moves.push(BookingTransition { to, at: at.millis() });
         let moves = serde_json::to_string(&moves).unwrap_or_default();
         let sql = "UPDATE booking SET status = ?2, moves = ?3, held_until = NULL WHERE k = ?1";
         self.connection.prepare_cached(sql)?.execute((key(id.stamp()), to.name(), moves))?;
-        if let (BookingStatus::Cancelled, Some(slot)) = (to, &booking.booked.slot) {
+        if let (BookingStatus::Cancelled, Some(slot)) = (to, &booking.details.slot) {
             // A slot that an import withdrew has nothing to give back.
             let sql = "UPDATE slot SET taken = taken - 1 WHERE venue = ?1 AND id = ?2 AND taken > 0";
-            if self.connection.prepare_cached(sql)?.execute([&booking.booked.venue, slot])? == 1 {
-                self.slot_moved(&booking.booked.venue, slot, false);
+            if self.connection.prepare_cached(sql)?.execute([&booking.details.venue, slot])? == 1 {
+                self.slot_moved(&booking.details.venue, slot, false);
             }
         }
         if let Some(usage) = usage {
-            self.count(id, &booking.booked.key, usage, at)?;
+            self.count(id, &booking.details.key, usage, at)?;
         }
         Ok(Ok(()))
     }
@@ -119,7 +121,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Booking> {
     let moves: Option<String> = row.get(13)?;
     Ok(Booking {
         id: task_id(row.get(0)?, row.get(1)?),
-        booked: Booked {
+        details: BookingDetails {
             venue: row.get(2)?,
             slot: row.get(3)?,
             time: row.get(4)?,
@@ -133,7 +135,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Booking> {
         created_at: Timestamp::from_millis(row.get(11)?),
         was_held: row.get(14)?,
         held_until: row.get::<_, Option<i64>>(12)?.map(Timestamp::from_millis),
-        moves: moves.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        transitions: moves.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
     })
 }
 
@@ -142,7 +144,7 @@ pub(super) fn find(connection: &Connection, id: TaskId) -> rusqlite::Result<Opti
     connection.prepare_cached(&sql)?.query_row((key(id.stamp()), salt(id)), read).optional()
 }
 
-pub(super) fn held(connection: &Connection, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Booking>> {
+pub(super) fn expired_holds(connection: &Connection, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Booking>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM booking INDEXED BY booking_held
          WHERE held_until IS NOT NULL AND held_until <= ?1 ORDER BY held_until LIMIT ?2"

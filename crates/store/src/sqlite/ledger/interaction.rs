@@ -1,12 +1,12 @@
 //! Records of envelopes. Those of envelopes that changed nothing are written with the next commit.
 
-use super::super::writer::Writer;
+use super::super::writer::TaskLogWriter;
 use super::super::{key, salt, task_id};
 use crate::ledger::{INTERACTIONS_WAITING_MAX, Interaction, InteractionQuery};
 use rusqlite::{Connection, Row, params};
 use sabir_proto::{TaskId, Timestamp};
 
-impl Writer {
+impl TaskLogWriter {
     pub(in super::super) fn write_interaction(&self, one: &Interaction) -> rusqlite::Result<()> {
         let sql = "INSERT INTO interaction (received_at, source, key, tier, from_agent, to_agent, intent, protocol,
                        correlation_id, timestamp_claimed, ttl_ms, payload, agent_context, signed, status, error_code,
@@ -41,30 +41,30 @@ impl Writer {
     }
 
     /// Queues records for the next commit.
-    pub(in super::super) fn take_along(&mut self, records: impl IntoIterator<Item = Interaction>) {
-        self.riding.extend(records);
+    pub(in super::super) fn add_interactions(&mut self, records: impl IntoIterator<Item = Interaction>) {
+        self.interactions.extend(records);
         // Happens only where commits have failed for a long time.
-        if self.riding.len() > INTERACTIONS_WAITING_MAX {
-            let excess = self.riding.len() - INTERACTIONS_WAITING_MAX;
-            self.riding.drain(..excess);
+        if self.interactions.len() > INTERACTIONS_WAITING_MAX {
+            let excess = self.interactions.len() - INTERACTIONS_WAITING_MAX;
+            self.interactions.drain(..excess);
             self.metrics.interactions_dropped.inc_by(u64::try_from(excess).unwrap_or(0));
         }
     }
 
     /// Writes one now, for callers that run the writer themselves.
-    pub(in super::super) fn record(&mut self, interaction: Interaction) -> bool {
-        self.take_along([interaction]);
-        self.flush();
-        self.riding.is_empty()
+    pub(in super::super) fn record_interaction(&mut self, interaction: Interaction) -> bool {
+        self.add_interactions([interaction]);
+        self.flush_interactions();
+        self.interactions.is_empty()
     }
 
     /// Writes the queued records by themselves; those that cannot be written stay queued.
-    pub(in super::super) fn flush(&mut self) {
-        if self.riding.is_empty() {
+    pub(in super::super) fn flush_interactions(&mut self) {
+        if self.interactions.is_empty() {
             return;
         }
         if let Err(error) = self.transact(&[]) {
-            tracing::warn!(%error, records = self.riding.len(), "records of envelopes wait for the next commit");
+            tracing::warn!(%error, records = self.interactions.len(), "records of envelopes wait for the next commit");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Signed records of other networks.
 
 use super::super::{SqliteLog, unsigned};
-use crate::Answer;
-use crate::ledger::{NETWORKS_MAX, NetworkError, NetworkPut, NetworkRecord, Networks};
+use crate::StoreFuture;
+use crate::ledger::{NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::Timestamp;
 
@@ -34,11 +34,11 @@ fn next_change(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
 }
 
-fn put(connection: &Connection, new: &NetworkRecord) -> rusqlite::Result<Result<NetworkPut, NetworkError>> {
+fn put(connection: &Connection, new: &NetworkRecord) -> rusqlite::Result<Result<NetworkPutOutcome, NetworkError>> {
     match find(connection, &new.network)? {
-        Some(kept) if kept.seq > new.seq => return Ok(Ok(NetworkPut::Stale)),
+        Some(kept) if kept.seq > new.seq => return Ok(Ok(NetworkPutOutcome::Stale)),
         Some(kept) if kept.seq == new.seq && kept.record == new.record => {
-            return Ok(Ok(if kept.disputed { NetworkPut::Disputed } else { NetworkPut::Known }));
+            return Ok(Ok(if kept.disputed { NetworkPutOutcome::Disputed } else { NetworkPutOutcome::Unchanged }));
         }
         Some(kept) if kept.seq == new.seq => {
             if !kept.disputed {
@@ -46,7 +46,7 @@ fn put(connection: &Connection, new: &NetworkRecord) -> rusqlite::Result<Result<
                 let sql = "UPDATE network SET disputed = 1, change = ?2 WHERE network = ?1";
                 connection.prepare_cached(sql)?.execute(params![new.network, change])?;
             }
-            return Ok(Ok(NetworkPut::Disputed));
+            return Ok(Ok(NetworkPutOutcome::Disputed));
         }
         Some(_) => {}
         None => {
@@ -70,35 +70,35 @@ fn put(connection: &Connection, new: &NetworkRecord) -> rusqlite::Result<Result<
         new.gone,
         next_change(connection)?,
     ])?;
-    Ok(Ok(NetworkPut::Kept))
+    Ok(Ok(NetworkPutOutcome::Stored))
 }
 
 impl Networks for SqliteLog {
-    fn put_network(&self, record: NetworkRecord) -> Answer<NetworkPut, NetworkError> {
-        self.work(move |writer| writer.alter(|connection| put(connection, &record))?)
+    fn put_network(&self, record: NetworkRecord) -> StoreFuture<NetworkPutOutcome, NetworkError> {
+        self.run_on_writer(move |writer| writer.ledger_transaction(|connection| put(connection, &record))?)
     }
 
-    fn network(&self, network: &str) -> Answer<Option<NetworkRecord>> {
-        Answer::now(self.readers.with(|r| find(&r.connection, network)))
+    fn network(&self, network: &str) -> StoreFuture<Option<NetworkRecord>> {
+        StoreFuture::ready(self.readers.with(|r| find(&r.connection, network)))
     }
 
-    fn networks(&self, now: Timestamp) -> Answer<Vec<NetworkRecord>> {
+    fn networks(&self, now: Timestamp) -> StoreFuture<Vec<NetworkRecord>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM network WHERE gone = 0 AND disputed = 0 AND expires_at > ?1 ORDER BY network"
         );
         let now = now.millis();
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([now], read)?.collect()))
+        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([now], read)?.collect()))
     }
 
-    fn network_changes(&self, after: u64, limit: usize) -> Answer<Vec<NetworkRecord>> {
+    fn network_changes(&self, after: u64, limit: usize) -> StoreFuture<Vec<NetworkRecord>> {
         let sql = format!("SELECT {COLUMNS} FROM network WHERE change > ?1 ORDER BY change LIMIT ?2");
         let asked = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map(asked, read)?.collect()))
+        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map(asked, read)?.collect()))
     }
 
-    fn forget_network(&self, network: &str) -> Answer<bool> {
+    fn forget_network(&self, network: &str) -> StoreFuture<bool> {
         let network = network.to_owned();
-        self.change_one(move |connection| {
+        self.update_row(move |connection| {
             connection.prepare_cached("DELETE FROM network WHERE network = ?1")?.execute([network])
         })
     }

@@ -1,9 +1,9 @@
 //! Payments: opened and moved in the steps of their tasks.
 
-use super::super::writer::Writer;
+use super::super::writer::TaskLogWriter;
 use super::super::{SqliteLog, key, salt, task_id, unsigned};
-use crate::Answer;
-use crate::ledger::{DAY_MS, Payment, PaymentEntry, PaymentStatus, PaymentStep, Payments, Refusal};
+use crate::StoreFuture;
+use crate::ledger::{DAY_MS, LedgerError, Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{TaskId, Timestamp};
@@ -36,15 +36,20 @@ fn find(connection: &Connection, id: TaskId) -> rusqlite::Result<Option<Payment>
     connection.prepare_cached(&sql)?.query_row((key(id.stamp()), salt(id)), read).optional()
 }
 
-impl Writer {
-    pub(in super::super) fn pay(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), Refusal>> {
+impl TaskLogWriter {
+    pub(in super::super) fn pay(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), LedgerError>> {
         match step {
             PaymentStep::Open { payment, day_max } => self.open_payment(id, payment, *day_max),
             PaymentStep::Move { .. } => self.move_payment(id, step),
         }
     }
 
-    fn open_payment(&self, id: TaskId, new: &Payment, day_max: Option<u64>) -> rusqlite::Result<Result<(), Refusal>> {
+    fn open_payment(
+        &self,
+        id: TaskId,
+        new: &Payment,
+        day_max: Option<u64>,
+    ) -> rusqlite::Result<Result<(), LedgerError>> {
         if let Some(max) = day_max {
             let day = new.created_at.millis().div_euclid(DAY_MS) * DAY_MS;
             let sql = "SELECT ifnull(sum(amount), 0) FROM payment INDEXED BY payment_key
@@ -52,16 +57,16 @@ impl Writer {
             let asked = params![new.key, new.currency, day, day + DAY_MS];
             let spent: i64 = self.connection.prepare_cached(sql)?.query_row(asked, |row| row.get(0))?;
             if unsigned(spent).saturating_add(new.amount) > max {
-                return Ok(Err(Refusal::PaymentLimit));
+                return Ok(Err(LedgerError::PaymentLimit));
             }
         }
         if let Some(once) = &new.once {
             let sql = "SELECT EXISTS (SELECT 1 FROM payment WHERE once = ?1 AND status <> 'failed')";
             if self.connection.prepare_cached(sql)?.query_row([once], |row| row.get(0))? {
-                return Ok(Err(Refusal::PaymentUsed));
+                return Ok(Err(LedgerError::PaymentUsed));
             }
         }
-        let journal = [PaymentEntry { at: new.created_at.millis(), to: new.status, why: None }];
+        let journal = [PaymentJournalEntry { at: new.created_at.millis(), to: new.status, why: None }];
         let sql =
             "INSERT INTO payment (k, salt, key, amount, currency, processor, token, once, books, status, reference,
                                         receipt, created_at, journal)
@@ -85,9 +90,9 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    fn move_payment(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), Refusal>> {
-        let Some(moved) = find(&self.connection, id)?.and_then(|payment| payment.moved(step)) else {
-            return Ok(Err(Refusal::PaymentMoved));
+    fn move_payment(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), LedgerError>> {
+        let Some(moved) = find(&self.connection, id)?.and_then(|payment| payment.after_move(step)) else {
+            return Ok(Err(LedgerError::PaymentMoved));
         };
         let sql = "UPDATE payment SET status = ?2, reference = ?3, receipt = ?4, journal = ?5 WHERE k = ?1";
         let journal = serde_json::to_string(&moved.journal).unwrap_or_default();
@@ -98,14 +103,16 @@ impl Writer {
 }
 
 impl Payments for SqliteLog {
-    fn payment(&self, id: TaskId) -> Answer<Option<Payment>> {
-        Answer::now(self.readers.with(|r| find(&r.connection, id)))
+    fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>> {
+        StoreFuture::ready(self.readers.with(|r| find(&r.connection, id)))
     }
 
-    fn payments(&self, open: bool, limit: usize) -> Answer<Vec<Payment>> {
+    fn payments(&self, open: bool, limit: usize) -> StoreFuture<Vec<Payment>> {
         let which = if open { "INDEXED BY payment_open WHERE status NOT IN ('captured', 'failed')" } else { "" };
         let sql = format!("SELECT {COLUMNS} FROM payment {which} ORDER BY k DESC LIMIT ?1");
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([limit], read)?.collect()))
+        StoreFuture::ready(
+            self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([limit], read)?.collect()),
+        )
     }
 }

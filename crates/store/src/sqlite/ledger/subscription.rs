@@ -2,7 +2,7 @@
 
 use super::super::SqliteLog;
 use crate::ledger::{SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError, Subscriber, Subscription, Subscriptions};
-use crate::{Answer, StoreError};
+use crate::{StoreError, StoreFuture};
 use rusqlite::{OptionalExtension, Row, params};
 use sabir_proto::{Secret, Timestamp};
 use std::sync::Arc;
@@ -33,9 +33,9 @@ impl SqliteLog {
 }
 
 impl Subscriptions for SqliteLog {
-    fn subscribe(&self, new: Subscription) -> Answer<(), SubscribeError> {
-        self.work(move |writer| {
-            writer.alter(|connection| {
+    fn subscribe(&self, new: Subscription) -> StoreFuture<(), SubscribeError> {
+        self.run_on_writer(move |writer| {
+            writer.ledger_transaction(|connection| {
                 let sql = "SELECT count(*) FROM subscription WHERE key = ?1";
                 let count: u32 = connection.prepare_cached(sql)?.query_row([&new.key], |row| row.get(0))?;
                 if count as usize >= SUBSCRIPTIONS_PER_KEY_MAX {
@@ -51,46 +51,46 @@ impl Subscriptions for SqliteLog {
         })
     }
 
-    fn subscription(&self, id: &str) -> Answer<Option<Subscription>> {
+    fn subscription(&self, id: &str) -> StoreFuture<Option<Subscription>> {
         let sql = format!("SELECT {COLUMNS} FROM subscription WHERE id = ?1");
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_row([id], read).optional()))
+        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_row([id], read).optional()))
     }
 
-    fn subscriptions(&self, key: Option<&str>) -> Answer<Vec<Subscription>> {
-        Answer::now(self.list(key))
+    fn subscriptions(&self, key: Option<&str>) -> StoreFuture<Vec<Subscription>> {
+        StoreFuture::ready(self.list(key))
     }
 
-    fn subscribers(&self, key: &str) -> Answer<Arc<Vec<Subscriber>>> {
-        let shelf = &self.shared.ledger.shelf;
+    fn subscribers(&self, key: &str) -> StoreFuture<Arc<Vec<Subscriber>>> {
+        let shelf = &self.shared.ledger.venue_cache;
         if let Some(known) = shelf.subscribers(key) {
-            return Answer::now(Ok(known));
+            return StoreFuture::ready(Ok(known));
         }
         let age = shelf.age();
-        Answer::now(self.list(Some(key)).map(|found| {
+        StoreFuture::ready(self.list(Some(key)).map(|found| {
             let found = Arc::new(found.into_iter().filter_map(Subscriber::of).collect());
             shelf.keep_subscribers(key, &found, age);
             found
         }))
     }
 
-    fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> Answer<bool> {
+    fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> StoreFuture<bool> {
         let id = id.to_owned();
-        self.change_one(move |connection| {
+        self.update_row(move |connection| {
             let sql = "UPDATE subscription SET previous = secret, previous_until = ?3, secret = ?2 WHERE id = ?1";
             connection.prepare_cached(sql)?.execute(params![id, secret.expose(), until.millis()])
         })
     }
 
-    fn end_subscription(&self, id: &str, why: Option<&str>) -> Answer<bool> {
+    fn end_subscription(&self, id: &str, why: Option<&str>) -> StoreFuture<bool> {
         let (id, why) = (id.to_owned(), why.map(str::to_owned));
-        self.change_one(move |connection| {
+        self.update_row(move |connection| {
             connection.prepare_cached("UPDATE subscription SET ended = ?2 WHERE id = ?1")?.execute((id, why))
         })
     }
 
-    fn unsubscribe(&self, id: &str) -> Answer<bool> {
+    fn unsubscribe(&self, id: &str) -> StoreFuture<bool> {
         let id = id.to_owned();
-        self.change_one(move |connection| {
+        self.update_row(move |connection| {
             connection.prepare_cached("DELETE FROM subscription WHERE id = ?1")?.execute([id])
         })
     }

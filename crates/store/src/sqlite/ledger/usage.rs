@@ -1,8 +1,8 @@
 //! Usage, and the batches it is billed in.
 
 use super::super::{SqliteLog, key, salt, task_id, unsigned};
-use crate::Answer;
-use crate::ledger::{Batch, BatchMark, BatchStanding, Billing, DAY_MS, Tally, Usage};
+use crate::StoreFuture;
+use crate::ledger::{Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, DAY_MS, Usage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{TaskId, Timestamp};
 
@@ -26,7 +26,7 @@ fn claimable(connection: &Connection, before: Timestamp, at: Timestamp) -> rusql
                 last_at: Timestamp::from_millis(when),
                 claimed_at: at,
                 sent_at: None,
-                standing: BatchStanding::Open,
+                status: BatchStatus::Open,
             };
             (batch, Vec::new())
         });
@@ -39,9 +39,9 @@ fn claimable(connection: &Connection, before: Timestamp, at: Timestamp) -> rusql
 
 fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
     let standing = match (row.get::<_, Option<String>>(8)?, row.get::<_, Option<i64>>(7)?) {
-        (_, Some(at)) => BatchStanding::Synced(Timestamp::from_millis(at)),
-        (Some(why), None) => BatchStanding::Manual(why),
-        (None, None) => BatchStanding::Open,
+        (_, Some(at)) => BatchStatus::Synced(Timestamp::from_millis(at)),
+        (Some(why), None) => BatchStatus::Manual(why),
+        (None, None) => BatchStatus::Open,
     };
     Ok(Batch {
         id: row.get(0)?,
@@ -51,21 +51,21 @@ fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
         last_at: Timestamp::from_millis(row.get(4)?),
         claimed_at: Timestamp::from_millis(row.get(5)?),
         sent_at: row.get::<_, Option<i64>>(6)?.map(Timestamp::from_millis),
-        standing,
+        status: standing,
     })
 }
 
-fn mark(connection: &Connection, id: &str, mark: &BatchMark) -> rusqlite::Result<usize> {
+fn update_batch(connection: &Connection, id: &str, mark: &BatchUpdate) -> rusqlite::Result<usize> {
     match mark {
-        BatchMark::Sent(at) => {
+        BatchUpdate::Sent(at) => {
             let sql = "UPDATE usage_batch SET sent_at = ifnull(sent_at, ?2) WHERE id = ?1 AND synced_at IS NULL";
             connection.prepare_cached(sql)?.execute(params![id, at.millis()])
         }
-        BatchMark::Manual(why) => {
+        BatchUpdate::Manual(why) => {
             let sql = "UPDATE usage_batch SET manual = ?2 WHERE id = ?1 AND synced_at IS NULL";
             connection.prepare_cached(sql)?.execute([id, why])
         }
-        BatchMark::Synced(at) => {
+        BatchUpdate::Synced(at) => {
             let sql = "UPDATE usage_batch SET synced_at = ?2 WHERE id = ?1 AND synced_at IS NULL";
             let marked = connection.prepare_cached(sql)?.execute(params![id, at.millis()])?;
             let sql = "UPDATE usage SET synced_at = ?2 WHERE synced_at IS NULL AND batch = ?1";
@@ -80,7 +80,7 @@ const BOOKINGS: &str = r#"SELECT count(*) FROM booking
     WHERE held = 0 OR moves LIKE '%"to":"pending"%'"#;
 
 impl Billing for SqliteLog {
-    fn usage(&self, booking: TaskId) -> Answer<Option<Usage>> {
+    fn usage(&self, booking: TaskId) -> StoreFuture<Option<Usage>> {
         let sql = "SELECT key, intent, cents, customer, at, batch, synced_at FROM usage WHERE k = ?1 AND salt = ?2";
         let read = |row: &Row<'_>| {
             Ok(Usage {
@@ -95,12 +95,12 @@ impl Billing for SqliteLog {
             })
         };
         let asked = (key(booking.stamp()), salt(booking));
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(sql)?.query_row(asked, read).optional()))
+        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(sql)?.query_row(asked, read).optional()))
     }
 
-    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> Answer<()> {
-        self.work(move |writer| {
-            writer.alter_plainly(|connection| {
+    fn claim_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<()> {
+        self.run_on_writer(move |writer| {
+            writer.ledger_write(|connection| {
                 for (batch, keys) in claimable(connection, before, at)? {
                     let sql = "INSERT INTO usage_batch (id, customer, day, count, last_at, claimed_at)
                                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -116,30 +116,32 @@ impl Billing for SqliteLog {
         })
     }
 
-    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> Answer<Vec<Batch>> {
+    fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<Vec<Batch>> {
         let found = self.readers.with(|r| claimable(&r.connection, before, at));
-        Answer::now(found.map(|found| found.into_iter().map(|(batch, _)| batch).collect()))
+        StoreFuture::ready(found.map(|found| found.into_iter().map(|(batch, _)| batch).collect()))
     }
 
-    fn batches(&self, all: bool) -> Answer<Vec<Batch>> {
+    fn batches(&self, all: bool) -> StoreFuture<Vec<Batch>> {
         let which = if all { "" } else { "WHERE synced_at IS NULL" };
         let sql = format!(
             "SELECT id, customer, day, count, last_at, claimed_at, sent_at, synced_at, manual FROM usage_batch {which}
              ORDER BY day, customer, id"
         );
-        Answer::now(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([], read_batch)?.collect()))
+        StoreFuture::ready(
+            self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([], read_batch)?.collect()),
+        )
     }
 
-    fn mark_batch(&self, id: &str, became: BatchMark) -> Answer<bool> {
+    fn update_batch(&self, id: &str, became: BatchUpdate) -> StoreFuture<bool> {
         let id = id.to_owned();
-        self.change_one(move |connection| mark(connection, &id, &became))
+        self.update_row(move |connection| update_batch(connection, &id, &became))
     }
 
-    fn tally(&self) -> Answer<Tally> {
-        Answer::now(self.readers.with(|r| {
+    fn billing_totals(&self) -> StoreFuture<BillingTotals> {
+        StoreFuture::ready(self.readers.with(|r| {
             r.snapshot(|| {
                 let count = |sql: &str| r.connection.query_row(sql, [], |row| row.get(0)).map(unsigned);
-                Ok(Tally {
+                Ok(BillingTotals {
                     bookings: count(BOOKINGS)?,
                     counted: count("SELECT count(*) FROM usage")?,
                     unsynced: count("SELECT count(*) FROM usage WHERE synced_at IS NULL")?,

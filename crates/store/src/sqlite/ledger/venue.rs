@@ -2,11 +2,11 @@
 //!
 //! A venue's key is its rank among all venues, so the index returns matches in the right order and reading stops when
 //! there are enough. There are gaps between keys for later venues; when a gap is used up, all keys are assigned anew.
-//! [`words`](super::words) finds the words that a query matches.
+//! [`vocabulary`](super::vocabulary) finds the words that a query matches.
 
-use super::words::{self, Meant, Vocabulary};
+use super::vocabulary::{self, Vocabulary, WordMatch};
 use crate::ledger::{
-    Bookable, Fee, ImportError, Imported, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueName, VenueQuery,
+    BookableVenue, Fee, ImportCounts, ImportError, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueQuery, VenueRef,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The gap between two keys, when all keys are assigned anew.
 const GAP: i64 = 1 << 20;
 /// From this many venues in one import on, all keys are assigned anew.
-const ANEW_FROM: usize = 1000;
+const RENUMBER_FROM: usize = 1000;
 const COLUMNS: &str =
     "v.id, v.slug, v.name, v.agent_id, v.category, v.description, v.area, v.city, v.tags, v.price_range,
     v.priority_rank, v.endpoint, v.settings, v.basis_points, v.floor_cents, v.flat_cents, v.active";
@@ -40,37 +40,37 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Venue> {
     })
 }
 
-pub(super) fn find(connection: &Connection, name: VenueName<'_>) -> rusqlite::Result<Option<Venue>> {
+pub(super) fn find(connection: &Connection, name: VenueRef<'_>) -> rusqlite::Result<Option<Venue>> {
     let (column, text) = match name {
-        VenueName::Id(id) => ("id", id),
-        VenueName::Slug(slug) => ("slug", slug),
-        VenueName::Agent(agent) => ("agent_id", agent),
+        VenueRef::Id(id) => ("id", id),
+        VenueRef::Slug(slug) => ("slug", slug),
+        VenueRef::Agent(agent) => ("agent_id", agent),
     };
     let sql = format!("SELECT {COLUMNS} FROM venue v WHERE v.{column} = ?1");
     connection.prepare_cached(&sql)?.query_row([text], read).optional()
 }
 
 pub(super) fn search(connection: &Connection, query: &VenueQuery) -> rusqlite::Result<Vec<Venue>> {
-    let wanted = query.wanted();
-    let meant = if query.inactive { Meant::Anything } else { words::meant(connection, &wanted)? };
+    let wanted = query.normalized();
+    let meant = if query.inactive { WordMatch::Anything } else { vocabulary::match_words(connection, &wanted)? };
     let (sql, asked) = match (&meant, &wanted.category) {
         _ if query.inactive => (format!("SELECT {COLUMNS} FROM venue v ORDER BY v.n"), None),
-        (Meant::Nothing, _) => return Ok(Vec::new()),
-        (Meant::These(tokens), _) => (
+        (WordMatch::Nothing, _) => return Ok(Vec::new()),
+        (WordMatch::These(tokens), _) => (
             format!(
                 "SELECT {COLUMNS} FROM venue_text t CROSS JOIN venue v ON v.n = t.rowid
                  WHERE venue_text MATCH ?1 ORDER BY t.rowid"
             ),
             Some(tokens),
         ),
-        (Meant::Anything, Some(category)) => (
+        (WordMatch::Anything, Some(category)) => (
             format!(
                 "SELECT {COLUMNS} FROM venue v INDEXED BY venue_category
                  WHERE v.active = 1 AND v.category_key = ?1 ORDER BY v.n"
             ),
             Some(category),
         ),
-        (Meant::Anything, None) => {
+        (WordMatch::Anything, None) => {
             (format!("SELECT {COLUMNS} FROM venue v INDEXED BY venue_active WHERE v.active = 1 ORDER BY v.n"), None)
         }
     };
@@ -85,7 +85,7 @@ pub(super) fn search(connection: &Connection, query: &VenueQuery) -> rusqlite::R
         && let Some(row) = rows.next()?
     {
         let venue = read(row)?;
-        if wanted.fits(&venue) {
+        if wanted.matches(&venue) {
             found.push(venue);
         } else {
             in_vain += 1;
@@ -102,22 +102,22 @@ pub(super) fn slots(connection: &Connection, venue: &str) -> rusqlite::Result<Ve
 }
 
 /// A venue with its slots, and the last commit in them. To be called on one view of the file.
-pub(super) fn bookable(connection: &Connection, name: VenueName<'_>) -> rusqlite::Result<Option<(Bookable, u64)>> {
+pub(super) fn bookable(connection: &Connection, name: VenueRef<'_>) -> rusqlite::Result<Option<(BookableVenue, u64)>> {
     let Some(venue) = find(connection, name)? else { return Ok(None) };
     let slots = Arc::new(slots(connection, &venue.id)?);
     let sql = "SELECT number FROM latest";
     let as_of = connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?;
-    Ok(Some((Bookable { venue: Arc::new(venue), slots }, as_of.cast_unsigned())))
+    Ok(Some((BookableVenue { venue: Arc::new(venue), slots }, as_of.cast_unsigned())))
 }
 
 pub(super) fn import(
     connection: &Connection,
     mut listings: Vec<VenueListing>,
-) -> rusqlite::Result<Result<Imported, ImportError>> {
-    let mut imported = Imported::default();
-    let mut anew = listings.len() >= ANEW_FROM;
-    listings.sort_by(|a, b| a.venue.place().cmp(&b.venue.place()));
-    if let Some(twice) = twice(&listings) {
+) -> rusqlite::Result<Result<ImportCounts, ImportError>> {
+    let mut imported = ImportCounts::default();
+    let mut anew = listings.len() >= RENUMBER_FROM;
+    listings.sort_by(|a, b| a.venue.sort_key().cmp(&b.venue.sort_key()));
+    if let Some(twice) = find_duplicate(&listings) {
         return Ok(Err(twice));
     }
     // Replaced venues are deleted first, or two venues could not swap names.
@@ -138,10 +138,10 @@ pub(super) fn import(
     }
     let mut vocabulary = Vocabulary::default();
     for VenueListing { venue, slots } in &listings {
-        if let Some(taken) = taken(connection, venue)? {
+        if let Some(taken) = find_conflict(connection, venue)? {
             return Ok(Err(taken));
         }
-        let n = match if anew { None } else { place(connection, venue)? } {
+        let n = match if anew { None } else { free_key(connection, venue)? } {
             Some(n) => n,
             None => {
                 anew = true;
@@ -156,13 +156,13 @@ pub(super) fn import(
         put_slots(connection, &venue.id, slots)?;
     }
     if anew {
-        give_places_anew(connection)?;
+        renumber(connection)?;
     }
     Ok(Ok(imported))
 }
 
 /// A name that two venues of one import share.
-fn twice(listings: &[VenueListing]) -> Option<ImportError> {
+fn find_duplicate(listings: &[VenueListing]) -> Option<ImportError> {
     let mut seen = std::collections::HashSet::new();
     for VenueListing { venue, .. } in listings {
         for (what, text) in [("slug", &venue.slug), ("id", &venue.id), ("agent_id", &venue.agent_id)] {
@@ -175,7 +175,7 @@ fn twice(listings: &[VenueListing]) -> Option<ImportError> {
 }
 
 /// A name of this venue that another venue has.
-fn taken(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<ImportError>> {
+fn find_conflict(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<ImportError>> {
     for (what, text) in [("id", &venue.id), ("agent_id", &venue.agent_id)] {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM venue WHERE {what} = ?1)");
         if connection.prepare_cached(&sql)?.query_row([text], |row| row.get(0))? {
@@ -185,10 +185,10 @@ fn taken(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<Impo
     Ok(None)
 }
 
-/// A key between those of its neighbours; `None` where there is no gap.
-fn place(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<i64>> {
+/// A key between those of its neighbours; `Unchanged` where there is no gap.
+fn free_key(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<i64>> {
     let neighbour = |sql: &str| {
-        let place = params![venue.below(), venue.name, venue.id];
+        let place = params![venue.reverse_rank(), venue.name, venue.id];
         connection.prepare_cached(sql)?.query_row(place, |row| row.get::<_, i64>(0)).optional()
     };
     let before = neighbour(
@@ -223,7 +223,7 @@ fn put(connection: &Connection, n: i64, venue: &Venue) -> rusqlite::Result<()> {
         serde_json::to_string(&venue.tags).unwrap_or_else(|_| "[]".into()),
         venue.price_range,
         venue.priority_rank,
-        venue.below(),
+        venue.reverse_rank(),
         venue.endpoint,
         venue.settings,
         venue.fee.basis_points,
@@ -252,7 +252,7 @@ fn put_slots(connection: &Connection, venue: &str, slots: &[Slot]) -> rusqlite::
 }
 
 /// Assigns a new key to every venue, and rebuilds the index.
-fn give_places_anew(connection: &Connection) -> rusqlite::Result<()> {
+fn renumber(connection: &Connection) -> rusqlite::Result<()> {
     // The old keys are made negative first: a new key may equal another venue's old one.
     connection.execute_batch(
         "UPDATE venue SET n = -n; INSERT INTO venue_text (venue_text) VALUES ('delete-all'); DELETE FROM venue_word;

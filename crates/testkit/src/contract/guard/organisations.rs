@@ -1,6 +1,6 @@
 //! Promises about organisations: where the secret of a domain is stored.
 
-use super::{GuardBench, ann, at, changes};
+use super::{GuardFixture, ann, at, changes};
 use crate::wait::wait;
 use sabir_store::{Domain, Organisation, SecretRef};
 
@@ -12,15 +12,15 @@ fn secret(text: &str) -> SecretRef {
     SecretRef::parse(text).expect("a reference")
 }
 
-fn add(bench: &dyn GuardBench, name: &str, reference: &str, ms: i64) -> Option<Organisation> {
+fn add(bench: &dyn GuardFixture, name: &str, reference: &str, ms: i64) -> Option<Organisation> {
     wait(bench.store().add(domain(name), secret(reference), ann(ms))).expect("an organisation is added")
 }
 
-fn find(bench: &dyn GuardBench, name: &str) -> Option<String> {
+fn find(bench: &dyn GuardFixture, name: &str) -> Option<String> {
     bench.store().organisation(name).expect("organisations can be found").map(|o| o.secret.to_string())
 }
 
-pub(super) fn a_domain_is_found_however_it_is_spelled(bench: &mut dyn GuardBench) {
+pub(super) fn a_domain_is_found_however_it_is_spelled(bench: &mut dyn GuardFixture) {
     assert_eq!(find(bench, "example.com"), None);
     assert_eq!(add(bench, "Example.COM", "env:EXAMPLE", 0), None);
     assert_eq!(add(bench, "b.org", "file:/run/secrets/b c", 1), None);
@@ -41,7 +41,7 @@ pub(super) fn a_domain_is_found_however_it_is_spelled(bench: &mut dyn GuardBench
     }
 }
 
-pub(super) fn a_secret_can_be_replaced(bench: &mut dyn GuardBench) {
+pub(super) fn a_secret_can_be_replaced(bench: &mut dyn GuardFixture) {
     add(bench, "a.org", "env:ONE", 0);
     let old = Organisation { domain: domain("a.org"), secret: secret("env:ONE"), added_at: at(0) };
     assert_eq!(add(bench, "A.org", "env:TWO", 5), Some(old));
@@ -54,7 +54,7 @@ pub(super) fn a_secret_can_be_replaced(bench: &mut dyn GuardBench) {
     assert_eq!(wait(bench.store().organisations()), Ok(Vec::new()));
 }
 
-pub(super) fn every_change_of_an_organisation_is_audited(bench: &mut dyn GuardBench) {
+pub(super) fn every_change_of_an_organisation_is_audited(bench: &mut dyn GuardFixture) {
     add(bench, "a.org", "env:ONE", 0);
     add(bench, "a.org", "env:TWO", 1);
     wait(bench.store().remove(domain("a.org"), ann(2))).expect("removed");

@@ -3,7 +3,7 @@ use super::*;
 const PING: &str = r#"{"protocol":"openclaw/a2a/v1","from":"my_agent_001","to":"network:agnt","intent":"network.ping","payload":{},"ttl_ms":5000,"timestamp":"2026-04-02T10:22:03Z"}"#;
 
 fn refused(text: &str) -> (ProblemCode, String) {
-    let Misread { problem, .. } = Envelope::read(text.as_bytes()).expect_err(text);
+    let EnvelopeError { problem, .. } = Envelope::read(text.as_bytes()).expect_err(text);
     (problem.code, problem.message)
 }
 
@@ -17,7 +17,7 @@ fn the_published_first_call_is_read() {
     assert_eq!((envelope.from.as_str(), envelope.to.as_str()), ("my_agent_001", "network:agnt"));
     assert_eq!(envelope.intent(), Ok(Intent::NetworkPing));
     assert_eq!(envelope.check_protocol(), Ok(()));
-    assert_eq!(envelope.timestamp, Moment::parse("2026-04-02T10:22:03Z"));
+    assert_eq!(envelope.timestamp, NanoTimestamp::parse("2026-04-02T10:22:03Z"));
     assert_eq!((envelope.ttl_ms, envelope.payload.as_str()), (5000, "{}"));
 }
 
@@ -34,8 +34,9 @@ fn what_is_written_is_read_again() {
     let mut envelope = Envelope::new("a", Intent::BookingConfirm, empty());
     envelope.payload = Object::new(Json::parse(r#"{"n":18446744073709551616,"f":1.0}"#).unwrap()).unwrap();
     envelope.context = Object::new(Json::parse(r#"{"k":"ü","tier":"enterprise"}"#).unwrap()).unwrap();
-    envelope.timestamp = Moment::parse("2026-04-02T10:22:03.000001Z");
-    envelope.via = vec![Hop { agent: "network:b".into(), at: 7, kid: "k".into(), ttl_ms: 900, sig: "00".repeat(32) }];
+    envelope.timestamp = NanoTimestamp::parse("2026-04-02T10:22:03.000001Z");
+    envelope.via =
+        vec![EnvelopeHop { agent: "network:b".into(), at: 7, kid: "k".into(), ttl_ms: 900, sig: "00".repeat(32) }];
     assert_eq!(Envelope::read(envelope.write().as_bytes()), Ok(envelope));
 }
 
@@ -109,12 +110,12 @@ fn a_stranger_s_version_and_intent_are_errors_of_their_own() {
 #[test]
 fn one_wrong_member_does_not_hide_whom_to_answer() {
     let text = r#"{"from":"a","to":"venue","intent":"network.ping","agent_context":{"c":1},"ttl_ms":9,"extra":1}"#;
-    let Misread { known, .. } = Envelope::read(text.as_bytes()).unwrap_err();
+    let EnvelopeError { head: known, .. } = Envelope::read(text.as_bytes()).unwrap_err();
     assert_eq!((known.from.as_deref(), known.to.as_deref()), (Some("a"), Some("venue")));
     assert_eq!(
         (known.intent.as_deref(), known.ttl_ms, known.context.as_str()),
         (Some("network.ping"), 9, r#"{"c":1}"#)
     );
-    let Misread { known, .. } = Envelope::read(b"nonsense").unwrap_err();
-    assert_eq!(*known, Sketch::default());
+    let EnvelopeError { head: known, .. } = Envelope::read(b"nonsense").unwrap_err();
+    assert_eq!(*known, EnvelopeHead::default());
 }

@@ -9,10 +9,10 @@
 //!
 //! Reading is lenient: the members that a 0.3 card requires may be empty, since most of them are text for people.
 
-use super::lost::{Lost, Numbers};
+use super::loss_recorder::{LossRecorder, NumberEncoding};
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
 use crate::losses::{LossKind, Losses};
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::a2a_v03 as pb;
 use crate::v1::grpc::value::{read_optional_struct, write_struct};
 use sabir_proto::card::{Capabilities, Extension, Interface, OAuthFlows, Provider, SecurityScheme, Skill};
@@ -34,7 +34,7 @@ pub(in crate::v03) struct Interfaces {
 }
 
 /// A card without the members that 0.3 does not have, and with those taken out that 0.3 has elsewhere.
-pub(in crate::v03) struct Shown {
+pub(in crate::v03) struct ReducedCard {
     pub(in crate::v03) interfaces: Interfaces,
     /// The value of `supports_authenticated_extended_card`.
     pub(in crate::v03) extended: bool,
@@ -42,8 +42,8 @@ pub(in crate::v03) struct Shown {
     pub(in crate::v03) card: AgentCard,
 }
 
-impl Shown {
-    pub(in crate::v03) fn of(card: &AgentCard, numbers: Numbers, losses: &mut Losses) -> Result<Self, Fault> {
+impl ReducedCard {
+    pub(in crate::v03) fn of(card: &AgentCard, numbers: NumberEncoding, losses: &mut Losses) -> Result<Self, Fault> {
         let interfaces = Interfaces::of(&card.supported_interfaces, losses)?;
         let mut card = card.clone();
         card.supported_interfaces.clear();
@@ -56,7 +56,7 @@ impl Shown {
         let extensions = extensions.member("extensions");
         for (i, extension) in card.capabilities.extensions.iter().enumerate() {
             let path = extensions.item(i);
-            Lost::new(numbers, losses).params(extension.params.as_ref(), &path.member("params"));
+            LossRecorder::new(numbers, losses).params(extension.params.as_ref(), &path.member("params"));
         }
         let extended = card.capabilities.extended_agent_card.take().unwrap_or(false);
         Ok(Self { interfaces, extended, card })
@@ -128,7 +128,7 @@ impl Interfaces {
     }
 
     /// Converts to the list of interfaces of 1.0.
-    pub(in crate::v03) fn told(mut self) -> Vec<Interface> {
+    pub(in crate::v03) fn into_canonical(mut self) -> Vec<Interface> {
         if self.preferred_transport.is_empty() {
             TRANSPORT_DEFAULT.clone_into(&mut self.preferred_transport);
         }
@@ -153,7 +153,7 @@ fn is_v03(version: &str) -> bool {
     version.strip_prefix("0.3").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losses) -> Result<AgentCard, Wrong> {
+pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losses) -> Result<AgentCard, MemberError> {
     let interfaces = Interfaces {
         url: card.url,
         preferred_transport: card.preferred_transport,
@@ -177,15 +177,15 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losse
     Ok(AgentCard {
         name: card.name,
         description: card.description,
-        supported_interfaces: interfaces.told(),
+        supported_interfaces: interfaces.into_canonical(),
         provider: card.provider.map(|p| Provider { url: p.url, organization: p.organization }),
         version: card.version,
-        documentation_url: unset(card.documentation_url),
+        documentation_url: non_empty(card.documentation_url),
         capabilities: Capabilities {
-            streaming: offered(capabilities.streaming),
-            push_notifications: offered(capabilities.push_notifications),
+            streaming: true_or_unset(capabilities.streaming),
+            push_notifications: true_or_unset(capabilities.push_notifications),
             extensions: extensions.member("extensions").each(capabilities.extensions, read_extension)?,
-            extended_agent_card: offered(card.supports_authenticated_extended_card),
+            extended_agent_card: true_or_unset(card.supports_authenticated_extended_card),
         },
         security_schemes,
         security_requirements: card.security.into_iter().map(read_requirement).collect(),
@@ -193,17 +193,17 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losse
         default_output_modes: card.default_output_modes,
         skills: card.skills.into_iter().map(read_skill).collect(),
         signatures: Vec::new(),
-        icon_url: unset(card.icon_url),
+        icon_url: non_empty(card.icon_url),
     })
 }
 
-/// `None` for `false`: proto3 cannot tell it from an unset member.
-pub(in crate::v03) fn offered(yes: bool) -> Option<bool> {
+/// `Unchanged` for `false`: proto3 cannot tell it from an unset member.
+pub(in crate::v03) fn true_or_unset(yes: bool) -> Option<bool> {
     yes.then_some(true)
 }
 
 pub(super) fn write_card(card: &AgentCard, losses: &mut Losses) -> Result<pb::AgentCard, Fault> {
-    let Shown { interfaces, extended, card } = Shown::of(card, Numbers::Doubles, losses)?;
+    let ReducedCard { interfaces, extended, card } = ReducedCard::of(card, NumberEncoding::Doubles, losses)?;
     let write_interface = |(url, transport)| pb::AgentInterface { url, transport };
     Ok(pb::AgentCard {
         name: card.name,
@@ -235,10 +235,10 @@ fn write_capabilities(capabilities: Capabilities) -> pb::AgentCapabilities {
     }
 }
 
-fn read_extension(extension: pb::AgentExtension, path: &Path<'_>) -> Result<Extension, Wrong> {
+fn read_extension(extension: pb::AgentExtension, path: &Path<'_>) -> Result<Extension, MemberError> {
     Ok(Extension {
         uri: extension.uri,
-        description: unset(extension.description),
+        description: non_empty(extension.description),
         required: extension.required,
         params: read_optional_struct(extension.params, &path.member("params"))?,
     })

@@ -12,11 +12,11 @@
 use crate::Dialect;
 use crate::codes;
 use crate::v1::grpc::{read_status_as, status_as};
-use sabir_proto::{Code, Fault};
+use sabir_proto::{Fault, FaultCode};
 
 /// The gRPC status of a fault.
 pub fn status(fault: &Fault) -> tonic::Status {
-    let code = shown(fault.code());
+    let code = code_in_v03(fault.code());
     status_as(codes::grpc(code, Dialect::V03), &format!("{}: {fault}", codes::name(code)), fault)
 }
 
@@ -25,15 +25,15 @@ pub fn status(fault: &Fault) -> tonic::Status {
 pub fn read_status(status: &tonic::Status) -> Fault {
     read_status_as(status, |status| match status {
         // No other error has this status in 0.3.
-        tonic::Code::FailedPrecondition => Code::TaskNotCancelable,
+        tonic::Code::FailedPrecondition => FaultCode::TaskNotCancelable,
         other => codes::by_status(other).1,
     })
 }
 
 /// The code that 0.3 has for a fault: it has no numbers past -32007.
-pub(in crate::v03) const fn shown(code: Code) -> Code {
+pub(in crate::v03) const fn code_in_v03(code: FaultCode) -> FaultCode {
     match code {
-        Code::ExtensionSupportRequired | Code::VersionNotSupported => Code::UnsupportedOperation,
+        FaultCode::ExtensionSupportRequired | FaultCode::VersionNotSupported => FaultCode::UnsupportedOperation,
         known => known,
     }
 }
@@ -70,12 +70,12 @@ mod tests {
 
     #[test]
     fn what_we_write_we_read() {
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let fault = Fault::Peer { code, message: "it: went wrong".into(), task: TaskRef::parse("t").ok() };
             assert_eq!(read_status(&status(&fault)), fault);
         }
         let settled = read_status(&tonic::Status::failed_precondition("Task not cancelable: t"));
-        assert_eq!(settled.code(), Code::TaskNotCancelable);
+        assert_eq!(settled.code(), FaultCode::TaskNotCancelable);
     }
 
     #[test]

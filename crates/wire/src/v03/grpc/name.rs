@@ -2,74 +2,74 @@
 //!
 //! Ids are not escaped in them, so an id with a slash has no resource name.
 
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use sabir_proto::{Fault, TaskRef};
 
 const TASKS: &str = "tasks/";
 const CONFIGS: &str = "/pushNotificationConfigs/";
 
 /// Reads the resource name of a task in a request.
-pub(super) fn task(name: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
+pub(super) fn task(name: &str, path: &Path<'_>) -> Result<TaskRef, MemberError> {
     match name.strip_prefix(TASKS) {
         Some(id) if !id.contains('/') => read_task(id, path),
-        _ => Err(path.wrong(format_args!("{:?} is not the name of a task; write it like tasks/ID", brief(name)))),
+        _ => Err(path.error(format_args!("{:?} is not the name of a task; write it like tasks/ID", shortened(name)))),
     }
 }
 
 /// Reads the resource name of a push configuration in a request.
-pub(super) fn push(name: &str, path: &Path<'_>) -> Result<(TaskRef, String), Wrong> {
+pub(super) fn push(name: &str, path: &Path<'_>) -> Result<(TaskRef, String), MemberError> {
     let parts = name.strip_prefix(TASKS).and_then(|rest| rest.split_once(CONFIGS));
     match parts {
         Some((task, config)) if !task.contains('/') && !config.is_empty() && !config.contains('/') => {
             Ok((read_task(task, path)?, config.to_owned()))
         }
-        _ => Err(path.wrong(format_args!(
+        _ => Err(path.error(format_args!(
             "{:?} is not the name of a push configuration; write it like tasks/ID/pushNotificationConfigs/ID",
-            brief(name)
+            shortened(name)
         ))),
     }
 }
 
 /// Reads the resource name of a push configuration in a reply. The ids may have any form, since the server chooses its
 /// names. A configuration whose id is empty has none.
-pub(in crate::v03) fn told_push(name: &str) -> Result<(TaskRef, Option<String>), Wrong> {
+pub(in crate::v03) fn read_push_in_reply(name: &str) -> Result<(TaskRef, Option<String>), MemberError> {
     let path = Path::Root.member("name");
     let (task, config) = name
         .strip_prefix(TASKS)
         .and_then(|rest| rest.split_once(CONFIGS))
-        .ok_or_else(|| path.wrong(format_args!("{:?} is not the name of a push configuration", brief(name))))?;
+        .ok_or_else(|| path.error(format_args!("{:?} is not the name of a push configuration", shortened(name))))?;
     Ok((read_task(task, &path)?, (!config.is_empty()).then(|| config.to_owned())))
 }
 
-fn read_task(id: &str, path: &Path<'_>) -> Result<TaskRef, Wrong> {
-    TaskRef::parse(id).map_err(|e| path.wrong(format_args!("task id {e}")))
+fn read_task(id: &str, path: &Path<'_>) -> Result<TaskRef, MemberError> {
+    TaskRef::parse(id).map_err(|e| path.error(format_args!("task id {e}")))
 }
 
 /// The part of a name that an error quotes.
-fn brief(name: &str) -> &str {
+fn shortened(name: &str) -> &str {
     &name[..name.floor_char_boundary(128)]
 }
 
 /// The resource name of a task.
-pub(in crate::v03) fn of_task(task: &TaskRef) -> String {
+pub(in crate::v03) fn task_name(task: &TaskRef) -> String {
     format!("{TASKS}{task}")
 }
 
 /// The resource name of a push configuration.
-pub(in crate::v03) fn of_push(task: &TaskRef, config: Option<&str>) -> String {
+pub(in crate::v03) fn push_name(task: &TaskRef, config: Option<&str>) -> String {
     format!("{TASKS}{task}{CONFIGS}{}", config.unwrap_or_default())
 }
 
 /// The resource name of a task for a request. Fails for an id that has none; `member` is the member in 1.0.
-pub(super) fn ask_task(task: &TaskRef, member: &str) -> Result<String, Fault> {
-    let name = of_task(task);
+pub(super) fn task_name_to_send(task: &TaskRef, member: &str) -> Result<String, Fault> {
+    let name = task_name(task);
     if name[TASKS.len()..].contains('/') { Err(unnamed(member)) } else { Ok(name) }
 }
 
 /// The resource name of a push configuration for a request. Fails for ids that have none.
-pub(super) fn ask_push(task: &TaskRef, config: &str) -> Result<String, Fault> {
-    ask_task(task, "taskId")?;
-    if config.is_empty() || config.contains('/') { Err(unnamed("id")) } else { Ok(of_push(task, Some(config))) }
+pub(super) fn push_name_to_send(task: &TaskRef, config: &str) -> Result<String, Fault> {
+    task_name_to_send(task, "taskId")?;
+    if config.is_empty() || config.contains('/') { Err(unnamed("id")) } else { Ok(push_name(task, Some(config))) }
 }
 
 fn unnamed(member: &str) -> Fault {
@@ -108,13 +108,13 @@ mod tests {
     fn an_id_with_a_slash_cannot_be_asked_for() {
         let slashed = TaskRef::parse("a/b").unwrap();
         let plain = TaskRef::parse("a").unwrap();
-        assert!(ask_task(&slashed, "id").is_err());
-        assert!(ask_push(&slashed, "c").is_err());
-        assert!(ask_push(&plain, "c/d").is_err());
-        assert!(ask_push(&plain, "").is_err());
-        assert_eq!(ask_push(&plain, "c").unwrap(), "tasks/a/pushNotificationConfigs/c");
+        assert!(task_name_to_send(&slashed, "id").is_err());
+        assert!(push_name_to_send(&slashed, "c").is_err());
+        assert!(push_name_to_send(&plain, "c/d").is_err());
+        assert!(push_name_to_send(&plain, "").is_err());
+        assert_eq!(push_name_to_send(&plain, "c").unwrap(), "tasks/a/pushNotificationConfigs/c");
         // A name in a reply is read as it is.
-        assert_eq!(told_push(&of_push(&slashed, Some("c/d"))).unwrap(), (slashed, Some("c/d".into())));
+        assert_eq!(read_push_in_reply(&push_name(&slashed, Some("c/d"))).unwrap(), (slashed, Some("c/d".into())));
     }
 
     #[test]

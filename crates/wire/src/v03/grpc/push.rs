@@ -2,7 +2,7 @@
 
 use super::name;
 use crate::losses::{LossKind, Losses};
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::a2a_v03 as pb;
 use sabir_proto::{Authentication, PushConfig, TaskRef};
 
@@ -12,15 +12,15 @@ pub(super) fn read_push(
     at: &Path<'_>,
     canonical: &Path<'_>,
     losses: &mut Losses,
-) -> Result<PushConfig, Wrong> {
+) -> Result<PushConfig, MemberError> {
     let authentication = match config.authentication {
         Some(info) => read_authentication(info, &at.member("authentication"), canonical, losses)?,
         None => None,
     };
     Ok(PushConfig {
-        id: unset(config.id),
+        id: non_empty(config.id),
         url: at.member("url").required_text(config.url)?,
-        token: unset(config.token),
+        token: non_empty(config.token),
         authentication,
     })
 }
@@ -30,13 +30,13 @@ fn read_authentication(
     at: &Path<'_>,
     canonical: &Path<'_>,
     losses: &mut Losses,
-) -> Result<Option<Authentication>, Wrong> {
-    let credentials = unset(info.credentials);
+) -> Result<Option<Authentication>, MemberError> {
+    let credentials = non_empty(info.credentials);
     let mut schemes = info.schemes.into_iter().filter(|scheme| !scheme.is_empty());
     match (schemes.next(), credentials) {
         // The member is there but empty.
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(at.member("schemes").wrong("is required")),
+        (None, Some(_)) => Err(at.member("schemes").error("is required")),
         (Some(scheme), credentials) => {
             if schemes.next().is_some() {
                 losses.note(LossKind::PushAuthentication, canonical.member("authentication").member("scheme"));
@@ -65,8 +65,8 @@ pub(super) fn read_task_push(
     at: &Path<'_>,
     canonical: &Path<'_>,
     losses: &mut Losses,
-) -> Result<(TaskRef, PushConfig), Wrong> {
-    let (task, id) = name::told_push(&config.name)?;
+) -> Result<(TaskRef, PushConfig), MemberError> {
+    let (task, id) = name::read_push_in_reply(&config.name)?;
     let inner = at.member("pushNotificationConfig");
     let mut config = read_push(inner.required(config.push_notification_config)?, &inner, canonical, losses)?;
     config.id = config.id.or(id);
@@ -75,7 +75,7 @@ pub(super) fn read_task_push(
 
 pub(super) fn write_task_push(task: &TaskRef, config: &PushConfig) -> pb::TaskPushNotificationConfig {
     pb::TaskPushNotificationConfig {
-        name: name::of_push(task, config.id.as_deref()),
+        name: name::push_name(task, config.id.as_deref()),
         push_notification_config: Some(write_push(config)),
     }
 }

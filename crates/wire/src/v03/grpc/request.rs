@@ -3,12 +3,12 @@
 //! All functions take the same arguments, so that a server can treat the methods alike, although few of them can lose
 //! anything.
 
-use super::lost::{Lost, Numbers};
+use super::loss_recorder::{LossRecorder, NumberEncoding};
 use super::message::{read_message, write_message};
 use super::name;
 use super::push::{read_push, write_push};
 use crate::losses::Losses;
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::a2a_v03 as pb;
 use crate::v1::grpc::value::{read_optional_struct, write_struct};
 use sabir_proto::{
@@ -31,7 +31,7 @@ pub fn get_task(request: pb::GetTaskRequest, _: &mut Losses) -> Result<Call, Fau
     Ok(Call::Get(GetTask {
         tenant: Tenant::none(),
         id: name::task(&request.name, &Path::Root.member("name"))?,
-        history_length: set(request.history_length),
+        history_length: non_zero(request.history_length),
     }))
 }
 
@@ -55,14 +55,18 @@ pub fn create_push(request: pb::CreateTaskPushNotificationConfigRequest, losses:
     // The server chooses the name in `config`; SDKs send it half filled, or with the word "None" in it.
     let config = inner.required(at.required(request.config)?.push_notification_config)?;
     let config = read_push(config, &inner, &Path::Root, losses)?;
-    create(task, unset(request.config_id), config)
+    create_push_call(task, non_empty(request.config_id), config)
 }
 
 /// Makes the call that creates a push configuration. Its id may stand beside the configuration or in it.
 ///
 /// Without an id, the configuration gets the id of its task, as in the SDKs: a client that sets its webhook twice means
 /// to replace it.
-pub(in crate::v03) fn create(task: TaskRef, beside: Option<String>, config: PushConfig) -> Result<Call, Fault> {
+pub(in crate::v03) fn create_push_call(
+    task: TaskRef,
+    beside: Option<String>,
+    config: PushConfig,
+) -> Result<Call, Fault> {
     let id = match (beside, config.id) {
         (Some(beside), Some(inside)) if beside != inside => {
             return Err(Fault::invalid("configId", "differs from the id of the configuration itself"));
@@ -83,7 +87,7 @@ pub fn list_push(request: pb::ListTaskPushNotificationConfigRequest, _: &mut Los
     Ok(Call::ListPush(ListPush {
         tenant: Tenant::none(),
         task_id: name::task(&request.parent, &Path::Root.member("parent"))?,
-        page_size: set(request.page_size),
+        page_size: non_zero(request.page_size),
         page_token: request.page_token,
     }))
 }
@@ -99,12 +103,12 @@ pub fn extended_card(_: pb::GetAgentCardRequest, _: &mut Losses) -> Result<Call,
     Ok(Call::ExtendedCard { tenant: Tenant::none() })
 }
 
-/// `None` for zero, the unset value of a proto3 number.
-fn set(number: i32) -> Option<i32> {
+/// `Unchanged` for zero, the unset value of a proto3 number.
+fn non_zero(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }
 
-fn read_send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<SendMessage, Wrong> {
+fn read_send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<SendMessage, MemberError> {
     let message = Path::Root.member("message");
     Ok(SendMessage {
         tenant: Tenant::none(),
@@ -125,7 +129,7 @@ fn read_send(request: pb::SendMessageRequest, losses: &mut Losses) -> Result<Sen
 fn read_configuration(
     configuration: pb::SendMessageConfiguration,
     losses: &mut Losses,
-) -> Result<SendConfiguration, Wrong> {
+) -> Result<SendConfiguration, MemberError> {
     let at = Path::Root.member("configuration");
     let push = match configuration.push_notification {
         Some(config) => {
@@ -137,7 +141,7 @@ fn read_configuration(
     Ok(SendConfiguration {
         accepted_output_modes: configuration.accepted_output_modes,
         task_push_notification_config: push,
-        history_length: set(configuration.history_length),
+        history_length: non_zero(configuration.history_length),
         return_immediately: !configuration.blocking,
     })
 }
@@ -165,35 +169,39 @@ impl Request {
             Call::Send(send) => Self::Send(write_send(send)),
             Call::Stream(send) => Self::Stream(write_send(send)),
             Call::Get(get) => Self::Get(pb::GetTaskRequest {
-                name: name::ask_task(&get.id, "id")?,
+                name: name::task_name_to_send(&get.id, "id")?,
                 history_length: get.history_length.unwrap_or(0),
             }),
-            Call::Cancel(cancel) => Self::Cancel(pb::CancelTaskRequest { name: name::ask_task(&cancel.id, "id")? }),
+            Call::Cancel(cancel) => {
+                Self::Cancel(pb::CancelTaskRequest { name: name::task_name_to_send(&cancel.id, "id")? })
+            }
             Call::Subscribe(subscribe) => {
-                Self::Subscribe(pb::TaskSubscriptionRequest { name: name::ask_task(&subscribe.id, "id")? })
+                Self::Subscribe(pb::TaskSubscriptionRequest { name: name::task_name_to_send(&subscribe.id, "id")? })
             }
             Call::CreatePush { task, config, .. } => Self::CreatePush(write_create(task, config)?),
             Call::GetPush(GetPush { task_id, id, .. }) => {
-                Self::GetPush(pb::GetTaskPushNotificationConfigRequest { name: name::ask_push(task_id, id)? })
+                Self::GetPush(pb::GetTaskPushNotificationConfigRequest { name: name::push_name_to_send(task_id, id)? })
             }
             Call::ListPush(list) => Self::ListPush(pb::ListTaskPushNotificationConfigRequest {
-                parent: name::ask_task(&list.task_id, "taskId")?,
+                parent: name::task_name_to_send(&list.task_id, "taskId")?,
                 page_size: list.page_size.unwrap_or(0),
                 page_token: list.page_token.clone(),
             }),
             Call::DeletePush(DeletePush { task_id, id, .. }) => {
-                Self::DeletePush(pb::DeleteTaskPushNotificationConfigRequest { name: name::ask_push(task_id, id)? })
+                Self::DeletePush(pb::DeleteTaskPushNotificationConfigRequest {
+                    name: name::push_name_to_send(task_id, id)?,
+                })
             }
             Call::ExtendedCard { .. } => Self::ExtendedCard(pb::GetAgentCardRequest {}),
-            Call::List(_) => return Err(no_list()),
+            Call::List(_) => return Err(list_not_supported()),
         };
-        Lost::new(Numbers::Doubles, losses).call(call);
+        LossRecorder::new(NumberEncoding::Doubles, losses).call(call);
         Ok(request)
     }
 }
 
 /// The fault of a list of tasks, which 0.3 does not have.
-pub(in crate::v03) fn no_list() -> Fault {
+pub(in crate::v03) fn list_not_supported() -> Fault {
     Fault::UnsupportedOperation("A2A 0.3 cannot list tasks".into())
 }
 
@@ -214,10 +222,10 @@ fn write_send(send: &SendMessage) -> pb::SendMessageRequest {
 
 fn write_create(task: &TaskRef, config: &PushConfig) -> Result<pb::CreateTaskPushNotificationConfigRequest, Fault> {
     Ok(pb::CreateTaskPushNotificationConfigRequest {
-        parent: name::ask_task(task, "taskId")?,
+        parent: name::task_name_to_send(task, "taskId")?,
         config_id: config.id.clone().unwrap_or_default(),
         config: Some(pb::TaskPushNotificationConfig {
-            name: config.id.as_deref().map(|id| name::of_push(task, Some(id))).unwrap_or_default(),
+            name: config.id.as_deref().map(|id| name::push_name(task, Some(id))).unwrap_or_default(),
             push_notification_config: Some(write_push(config)),
         }),
     })

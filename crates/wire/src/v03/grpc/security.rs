@@ -1,6 +1,6 @@
 //! The security of a card in protobuf: schemes, flows, requirements.
 
-use crate::path::unset;
+use crate::path::non_empty;
 use crate::pb::a2a_v03 as pb;
 use pb::o_auth_flows::Flow;
 use pb::security_scheme::Scheme;
@@ -16,27 +16,27 @@ pub(super) fn write_requirement(requirement: SecurityRequirement) -> pb::Securit
     pb::Security { schemes: schemes.collect() }
 }
 
-/// Reads a scheme. `None` for a kind of scheme or flow that this code does not know, or for none at all.
+/// Reads a scheme. `Unchanged` for a kind of scheme or flow that this code does not know, or for none at all.
 pub(super) fn read_scheme(scheme: pb::SecurityScheme) -> Option<SecurityScheme> {
     Some(match scheme.scheme? {
         Scheme::ApiKeySecurityScheme(s) => {
-            SecurityScheme::ApiKey { description: unset(s.description), location: s.location, name: s.name }
+            SecurityScheme::ApiKey { description: non_empty(s.description), location: s.location, name: s.name }
         }
         Scheme::HttpAuthSecurityScheme(s) => SecurityScheme::HttpAuth {
-            description: unset(s.description),
+            description: non_empty(s.description),
             scheme: s.scheme,
-            bearer_format: unset(s.bearer_format),
+            bearer_format: non_empty(s.bearer_format),
         },
         Scheme::Oauth2SecurityScheme(s) => SecurityScheme::OAuth2 {
-            description: unset(s.description),
+            description: non_empty(s.description),
             flows: read_flows(s.flows?)?,
-            oauth2_metadata_url: unset(s.oauth2_metadata_url),
+            oauth2_metadata_url: non_empty(s.oauth2_metadata_url),
         },
         Scheme::OpenIdConnectSecurityScheme(s) => SecurityScheme::OpenIdConnect {
-            description: unset(s.description),
+            description: non_empty(s.description),
             open_id_connect_url: s.open_id_connect_url,
         },
-        Scheme::MtlsSecurityScheme(s) => SecurityScheme::MutualTls { description: unset(s.description) },
+        Scheme::MtlsSecurityScheme(s) => SecurityScheme::MutualTls { description: non_empty(s.description) },
     })
 }
 
@@ -76,27 +76,29 @@ fn read_flows(flows: pb::OAuthFlows) -> Option<OAuthFlows> {
         Flow::AuthorizationCode(f) => OAuthFlows::AuthorizationCode {
             authorization_url: f.authorization_url,
             token_url: f.token_url,
-            refresh_url: unset(f.refresh_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
             pkce_required: false,
         },
         Flow::ClientCredentials(f) => OAuthFlows::ClientCredentials {
             token_url: f.token_url,
-            refresh_url: unset(f.refresh_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
         },
         Flow::Implicit(f) => OAuthFlows::Implicit {
-            authorization_url: unset(f.authorization_url),
-            refresh_url: unset(f.refresh_url),
+            authorization_url: non_empty(f.authorization_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
         },
-        Flow::Password(f) => {
-            OAuthFlows::Password { token_url: unset(f.token_url), refresh_url: unset(f.refresh_url), scopes: f.scopes }
-        }
+        Flow::Password(f) => OAuthFlows::Password {
+            token_url: non_empty(f.token_url),
+            refresh_url: non_empty(f.refresh_url),
+            scopes: f.scopes,
+        },
     })
 }
 
-/// Writes a flow. `None` for device code, which 0.3 does not have; the card has been rid of it before.
+/// Writes a flow. `Unchanged` for device code, which 0.3 does not have; the card has been rid of it before.
 fn write_flow(flows: OAuthFlows) -> Option<Flow> {
     Some(match flows {
         OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, scopes, pkce_required: _ } => {

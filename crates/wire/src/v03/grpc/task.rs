@@ -3,15 +3,15 @@
 use super::message::{
     read_artifact, read_context, read_message, read_task_ref, write_artifact, write_context, write_message,
 };
-use super::reply::Heard;
+use super::reply::ReceivedEvent;
 use crate::losses::{LossKind, Losses};
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use crate::pb::a2a_v03 as pb;
 use crate::v1::grpc::value::{read_optional_struct, read_time, write_struct, write_time};
 use pb::stream_response::Payload;
-use sabir_proto::{ArtifactUpdate, Event, StatusUpdate, Task, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{ArtifactUpdate, Event, StatusUpdate, Task, TaskState, TaskStatus, WireEvent, WireTask};
 
-pub(super) fn read_task(task: pb::Task, path: &Path<'_>, losses: &mut Losses) -> Result<TheirTask, Wrong> {
+pub(super) fn read_task(task: pb::Task, path: &Path<'_>, losses: &mut Losses) -> Result<WireTask, MemberError> {
     Ok(Task {
         id: read_task_ref(&task.id, &path.member("id"))?,
         context_id: read_context(&task.context_id, &path.member("contextId"))?,
@@ -22,7 +22,7 @@ pub(super) fn read_task(task: pb::Task, path: &Path<'_>, losses: &mut Losses) ->
     })
 }
 
-pub(super) fn write_task(task: &TheirTask) -> pb::Task {
+pub(super) fn write_task(task: &WireTask) -> pb::Task {
     pb::Task {
         id: task.id.to_string(),
         context_id: write_context(task.context_id.as_ref()),
@@ -33,7 +33,11 @@ pub(super) fn write_task(task: &TheirTask) -> pb::Task {
     }
 }
 
-fn read_status(status: Option<pb::TaskStatus>, path: &Path<'_>, losses: &mut Losses) -> Result<TaskStatus, Wrong> {
+fn read_status(
+    status: Option<pb::TaskStatus>,
+    path: &Path<'_>,
+    losses: &mut Losses,
+) -> Result<TaskStatus, MemberError> {
     let status = path.required(status)?;
     Ok(TaskStatus {
         state: read_state(status.state, &path.member("state"), losses),
@@ -84,11 +88,15 @@ const fn write_state(state: TaskState) -> pb::TaskState {
     }
 }
 
-pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>, losses: &mut Losses) -> Result<Heard, Wrong> {
-    let missing = || path.wrong("has exactly one of task, message, statusUpdate, artifactUpdate; this one has none");
+pub(super) fn read_event(
+    response: pb::StreamResponse,
+    path: &Path<'_>,
+    losses: &mut Losses,
+) -> Result<ReceivedEvent, MemberError> {
+    let missing = || path.error("has exactly one of task, message, statusUpdate, artifactUpdate; this one has none");
     Ok(match response.payload.ok_or_else(missing)? {
-        Payload::Task(task) => Heard::more(Event::Task(read_task(task, &path.member("task"), losses)?)),
-        Payload::Msg(message) => Heard::last(Event::Message(read_message(message, &path.member("message"))?)),
+        Payload::Task(task) => ReceivedEvent::more(Event::Task(read_task(task, &path.member("task"), losses)?)),
+        Payload::Msg(message) => ReceivedEvent::last(Event::Message(read_message(message, &path.member("message"))?)),
         Payload::StatusUpdate(update) => {
             let path = path.member("statusUpdate");
             let event = Event::StatusUpdate(StatusUpdate {
@@ -97,12 +105,12 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>, losses: 
                 status: read_status(update.status, &path.member("status"), losses)?,
                 metadata: read_optional_struct(update.metadata, &path.member("metadata"))?,
             });
-            Heard { event, last: update.r#final }
+            ReceivedEvent { event, last: update.r#final }
         }
         Payload::ArtifactUpdate(update) => {
             let path = path.member("artifactUpdate");
             let artifact = path.member("artifact");
-            Heard::more(Event::ArtifactUpdate(ArtifactUpdate {
+            ReceivedEvent::more(Event::ArtifactUpdate(ArtifactUpdate {
                 task_id: read_task_ref(&update.task_id, &path.member("taskId"))?,
                 context_id: read_context(&update.context_id, &path.member("contextId"))?,
                 artifact: read_artifact(artifact.required(update.artifact)?, &artifact)?,
@@ -114,7 +122,7 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>, losses: 
     })
 }
 
-pub(super) fn write_event(event: &TheirEvent, last: bool) -> pb::StreamResponse {
+pub(super) fn write_event(event: &WireEvent, last: bool) -> pb::StreamResponse {
     let payload = match event {
         Event::Task(task) => Payload::Task(write_task(task)),
         Event::Message(message) => Payload::Msg(write_message(message)),

@@ -4,8 +4,8 @@
 //! answers of some servers here, have the OpenAPI form (`{"type": "http"}`) instead; this module recognises it and does
 //! not read it.
 
-use super::super::grpc::{Interfaces, Numbers, Shown, offered};
-use super::read::Only;
+use super::super::grpc::{Interfaces, NumberEncoding, ReducedCard, true_or_unset};
+use super::read::ListObject;
 use super::{reply, write};
 use crate::losses::{LossKind, Losses};
 use crate::path::Path;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub(super) fn write(card: &AgentCard, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Fault> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Wire<'a> {
+    struct CardOut<'a> {
         protocol_version: &'a str,
         name: &'a str,
         description: &'a str,
@@ -52,8 +52,8 @@ pub(super) fn write(card: &AgentCard, losses: &mut Losses, out: &mut Vec<u8>) ->
         url: &'a str,
         transport: &'a str,
     }
-    let Shown { interfaces, extended, card } = Shown::of(card, Numbers::Text, losses)?;
-    let wire = Wire {
+    let ReducedCard { interfaces, extended, card } = ReducedCard::of(card, NumberEncoding::Text, losses)?;
+    let wire = CardOut {
         protocol_version: &interfaces.protocol_version,
         name: &card.name,
         description: &card.description,
@@ -112,12 +112,12 @@ impl<'a> SkillOut<'a> {
     }
 }
 
-/// Reads a card; `None` for one in the OpenAPI form.
+/// Reads a card; `Unchanged` for one in the OpenAPI form.
 pub(super) fn read(body: &[u8], losses: &mut Losses) -> Result<Option<AgentCard>, Fault> {
     let card: Card = reply::parse(body)?;
     let is_open_api = card.security_schemes.values().any(|scheme| scheme.0.kind.is_some())
         || card.security.iter().chain(card.skills.iter().flat_map(|s| &s.0.security)).any(|s| s.0.is_open_api());
-    Ok((!is_open_api).then(|| card.told(losses)))
+    Ok((!is_open_api).then(|| card.into_canonical(losses)))
 }
 
 #[derive(Deserialize)]
@@ -134,7 +134,7 @@ struct Card {
     #[serde(alias = "preferred_transport", default, deserialize_with = "null_default")]
     preferred_transport: String,
     #[serde(alias = "additional_interfaces", default, deserialize_with = "null_default")]
-    additional_interfaces: Vec<Only<InterfaceIn>>,
+    additional_interfaces: Vec<ListObject<InterfaceIn>>,
     #[serde(default, deserialize_with = "optional_object")]
     provider: Option<ProviderIn>,
     #[serde(default, deserialize_with = "null_default")]
@@ -144,15 +144,15 @@ struct Card {
     #[serde(default, deserialize_with = "optional_object")]
     capabilities: Option<CapabilitiesIn>,
     #[serde(alias = "security_schemes", default, deserialize_with = "null_default")]
-    security_schemes: BTreeMap<String, Only<Scheme>>,
+    security_schemes: BTreeMap<String, ListObject<Scheme>>,
     #[serde(default, deserialize_with = "null_default")]
-    security: Vec<Only<Requirement>>,
+    security: Vec<ListObject<Requirement>>,
     #[serde(alias = "default_input_modes", default, deserialize_with = "null_default")]
     default_input_modes: Vec<String>,
     #[serde(alias = "default_output_modes", default, deserialize_with = "null_default")]
     default_output_modes: Vec<String>,
     #[serde(default, deserialize_with = "null_default")]
-    skills: Vec<Only<SkillIn>>,
+    skills: Vec<ListObject<SkillIn>>,
     #[serde(alias = "supports_authenticated_extended_card", default, deserialize_with = "null_default")]
     supports_authenticated_extended_card: bool,
     #[serde(default, deserialize_with = "null_default")]
@@ -162,7 +162,7 @@ struct Card {
 }
 
 impl Card {
-    fn told(self, losses: &mut Losses) -> AgentCard {
+    fn into_canonical(self, losses: &mut Losses) -> AgentCard {
         if !self.signatures.is_empty() {
             losses.note(LossKind::Signature, "signatures");
         }
@@ -176,7 +176,7 @@ impl Card {
         let mut security_schemes = BTreeMap::new();
         for (name, scheme) in self.security_schemes {
             let path = list.key(&name);
-            match scheme.0.told(&path, losses) {
+            match scheme.0.into_canonical(&path, losses) {
                 Some(scheme) => drop(security_schemes.insert(name, scheme)),
                 None => losses.note(LossKind::Security, path),
             }
@@ -185,21 +185,25 @@ impl Card {
         AgentCard {
             name: self.name,
             description: self.description,
-            supported_interfaces: interfaces.told(),
+            supported_interfaces: interfaces.into_canonical(),
             provider: self.provider.map(|p| Provider { url: p.url, organization: p.organization }),
             version: self.version,
             documentation_url: self.documentation_url,
             capabilities: Capabilities {
-                streaming: offered(capabilities.streaming),
-                push_notifications: offered(capabilities.push_notifications),
-                extensions: capabilities.extensions.into_iter().map(|extension| extension.0.told()).collect(),
-                extended_agent_card: offered(self.supports_authenticated_extended_card),
+                streaming: true_or_unset(capabilities.streaming),
+                push_notifications: true_or_unset(capabilities.push_notifications),
+                extensions: capabilities.extensions.into_iter().map(|extension| extension.0.into_canonical()).collect(),
+                extended_agent_card: true_or_unset(self.supports_authenticated_extended_card),
             },
             security_schemes,
-            security_requirements: self.security.into_iter().map(|requirement| requirement.0.told()).collect(),
+            security_requirements: self
+                .security
+                .into_iter()
+                .map(|requirement| requirement.0.into_canonical())
+                .collect(),
             default_input_modes: self.default_input_modes,
             default_output_modes: self.default_output_modes,
-            skills: self.skills.into_iter().map(|skill| skill.0.told()).collect(),
+            skills: self.skills.into_iter().map(|skill| skill.0.into_canonical()).collect(),
             signatures: Vec::new(),
             icon_url: self.icon_url,
         }
@@ -230,7 +234,7 @@ struct CapabilitiesIn {
     #[serde(alias = "push_notifications", default, deserialize_with = "null_default")]
     push_notifications: bool,
     #[serde(default, deserialize_with = "null_default")]
-    extensions: Vec<Only<ExtensionIn>>,
+    extensions: Vec<ListObject<ExtensionIn>>,
 }
 
 #[derive(Deserialize)]
@@ -246,7 +250,7 @@ struct ExtensionIn {
 }
 
 impl ExtensionIn {
-    fn told(self) -> Extension {
+    fn into_canonical(self) -> Extension {
         Extension { uri: self.uri, description: self.description, required: self.required, params: self.params }
     }
 }
@@ -269,11 +273,11 @@ struct SkillIn {
     #[serde(alias = "output_modes", default, deserialize_with = "null_default")]
     output_modes: Vec<String>,
     #[serde(default, deserialize_with = "null_default")]
-    security: Vec<Only<Requirement>>,
+    security: Vec<ListObject<Requirement>>,
 }
 
 impl SkillIn {
-    fn told(self) -> Skill {
+    fn into_canonical(self) -> Skill {
         Skill {
             id: self.id,
             name: self.name,
@@ -282,7 +286,11 @@ impl SkillIn {
             examples: self.examples,
             input_modes: self.input_modes,
             output_modes: self.output_modes,
-            security_requirements: self.security.into_iter().map(|requirement| requirement.0.told()).collect(),
+            security_requirements: self
+                .security
+                .into_iter()
+                .map(|requirement| requirement.0.into_canonical())
+                .collect(),
         }
     }
 }
@@ -302,7 +310,7 @@ impl Requirement {
         self.schemes.is_none() && !self.others.is_empty()
     }
 
-    fn told(self) -> SecurityRequirement {
+    fn into_canonical(self) -> SecurityRequirement {
         SecurityRequirement { schemes: self.schemes.unwrap_or_default() }
     }
 }
@@ -314,21 +322,21 @@ struct Scheme {
     #[serde(rename = "type", default)]
     kind: Option<IgnoredAny>,
     #[serde(alias = "api_key_security_scheme", default, deserialize_with = "optional_object")]
-    api_key_security_scheme: Option<Words>,
+    api_key_security_scheme: Option<SchemeMembers>,
     #[serde(alias = "http_auth_security_scheme", default, deserialize_with = "optional_object")]
-    http_auth_security_scheme: Option<Words>,
+    http_auth_security_scheme: Option<SchemeMembers>,
     #[serde(alias = "oauth2_security_scheme", default, deserialize_with = "optional_object")]
-    oauth2_security_scheme: Option<Words>,
+    oauth2_security_scheme: Option<SchemeMembers>,
     #[serde(alias = "open_id_connect_security_scheme", default, deserialize_with = "optional_object")]
-    open_id_connect_security_scheme: Option<Words>,
+    open_id_connect_security_scheme: Option<SchemeMembers>,
     #[serde(alias = "mtls_security_scheme", default, deserialize_with = "optional_object")]
-    mtls_security_scheme: Option<Words>,
+    mtls_security_scheme: Option<SchemeMembers>,
 }
 
 /// The members of all kinds of schemes; each kind uses its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Words {
+struct SchemeMembers {
     #[serde(default, deserialize_with = "empty_none")]
     description: Option<String>,
     #[serde(default, deserialize_with = "null_default")]
@@ -348,20 +356,20 @@ struct Words {
 }
 
 impl Scheme {
-    /// `None` for a kind that this code does not know, or for none at all.
-    fn told(self, path: &Path<'_>, losses: &mut Losses) -> Option<SecurityScheme> {
-        if let Some(Words { description, location, name, .. }) = self.api_key_security_scheme {
+    /// `Unchanged` for a kind that this code does not know, or for none at all.
+    fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> Option<SecurityScheme> {
+        if let Some(SchemeMembers { description, location, name, .. }) = self.api_key_security_scheme {
             return Some(SecurityScheme::ApiKey { description, location, name });
         }
-        if let Some(Words { description, scheme, bearer_format, .. }) = self.http_auth_security_scheme {
+        if let Some(SchemeMembers { description, scheme, bearer_format, .. }) = self.http_auth_security_scheme {
             return Some(SecurityScheme::HttpAuth { description, scheme, bearer_format });
         }
-        if let Some(Words { description, flows, oauth2_metadata_url, .. }) = self.oauth2_security_scheme {
+        if let Some(SchemeMembers { description, flows, oauth2_metadata_url, .. }) = self.oauth2_security_scheme {
             let path = path.member("oauth2SecurityScheme");
-            let flows = flows?.told(&path.member("flows"), losses)?;
+            let flows = flows?.into_canonical(&path.member("flows"), losses)?;
             return Some(SecurityScheme::OAuth2 { description, flows, oauth2_metadata_url });
         }
-        if let Some(Words { description, open_id_connect_url, .. }) = self.open_id_connect_security_scheme {
+        if let Some(SchemeMembers { description, open_id_connect_url, .. }) = self.open_id_connect_security_scheme {
             return Some(SecurityScheme::OpenIdConnect { description, open_id_connect_url });
         }
         self.mtls_security_scheme.map(|words| SecurityScheme::MutualTls { description: words.description })
@@ -396,7 +404,7 @@ struct Flow {
 
 impl Flows {
     /// The safest of the flows; 1.0 has only one.
-    fn told(self, path: &Path<'_>, losses: &mut Losses) -> Option<OAuthFlows> {
+    fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> Option<OAuthFlows> {
         let code = self.authorization_code.map(|f| OAuthFlows::AuthorizationCode {
             authorization_url: f.authorization_url,
             token_url: f.token_url,
@@ -409,7 +417,7 @@ impl Flows {
             refresh_url: f.refresh_url,
             scopes: f.scopes,
         });
-        let some = crate::path::unset;
+        let some = crate::path::non_empty;
         let implicit = self.implicit.map(|f| OAuthFlows::Implicit {
             authorization_url: some(f.authorization_url),
             refresh_url: f.refresh_url,

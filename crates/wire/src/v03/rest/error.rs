@@ -10,27 +10,27 @@
 //! reports that there is no stream, while it would fail to parse an error as an event. We read whichever of it is
 //! there, the most specific first.
 
-use super::super::grpc::shown;
+use super::super::grpc::code_in_v03;
 use crate::codes;
-use crate::v1::http::{Told, write_error_as};
-use sabir_proto::{Code, Fault};
+use crate::v1::http::{PeerError, write_error_as};
+use sabir_proto::{Fault, FaultCode};
 use serde::Serialize;
 
 /// Writes an error body and returns the HTTP status for it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
     #[derive(Serialize)]
-    struct Head<'a> {
+    struct ErrorHead<'a> {
         code: i32,
         r#type: &'a str,
         message: String,
     }
-    let code = shown(fault.code());
+    let code = code_in_v03(fault.code());
     let status = match code {
         // The SDK's servers of 0.3 send it, and the Python client shows its user only the status.
-        Code::TaskNotCancelable => 409,
+        FaultCode::TaskNotCancelable => 409,
         _ => codes::numbers(fault.code()).http,
     };
-    let head = Head { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string() };
+    let head = ErrorHead { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string() };
     serde_json::to_writer(&mut *out, &head).expect("strings and numbers serialise");
     // Joins two objects: a comma replaces the brace that closes the first and the one that opens the second.
     out.pop();
@@ -43,28 +43,28 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
 
 /// Reads the response to a call that failed, with any body.
 pub fn read_error(status: u16, body: &[u8]) -> Fault {
-    let told = Told::read(body);
-    let code = told.code.unwrap_or_else(|| by_status(status, told.words.is_some()));
-    told.fault_of(status, code)
+    let told = PeerError::read(body);
+    let code = told.code.unwrap_or_else(|| by_status(status, told.message.is_some()));
+    told.into_http_fault(status, code)
 }
 
 /// The code for an HTTP status. With a text it comes from an agent, by the table of the Python SDK; without one it may
 /// come from a proxy or a missing route.
-const fn by_status(status: u16, has_words: bool) -> Code {
+const fn by_status(status: u16, has_words: bool) -> FaultCode {
     match status {
-        401 => Code::Unauthenticated,
-        403 => Code::Forbidden,
-        404 if has_words => Code::TaskNotFound,
-        404 | 405 => Code::MethodNotFound,
-        409 => Code::TaskNotCancelable,
-        415 => Code::ContentTypeNotSupported,
-        422 => Code::InvalidParams,
-        429 => Code::Exhausted,
-        400..=499 => Code::InvalidRequest,
-        501 => Code::UnsupportedOperation,
-        502 if has_words => Code::InvalidAgentResponse,
-        502..=504 => Code::Unavailable,
-        _ => Code::Internal,
+        401 => FaultCode::Unauthenticated,
+        403 => FaultCode::Forbidden,
+        404 if has_words => FaultCode::TaskNotFound,
+        404 | 405 => FaultCode::MethodNotFound,
+        409 => FaultCode::TaskNotCancelable,
+        415 => FaultCode::ContentTypeNotSupported,
+        422 => FaultCode::InvalidParams,
+        429 => FaultCode::Exhausted,
+        400..=499 => FaultCode::InvalidRequest,
+        501 => FaultCode::UnsupportedOperation,
+        502 if has_words => FaultCode::InvalidAgentResponse,
+        502..=504 => FaultCode::Unavailable,
+        _ => FaultCode::Internal,
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use sabir_proto::TaskRef;
 
     #[track_caller]
-    fn check(status: u16, body: &str, code: Code, message: &str, task: Option<&str>) {
+    fn check(status: u16, body: &str, code: FaultCode, message: &str, task: Option<&str>) {
         let task = task.map(|id| TaskRef::parse(id).unwrap());
         assert_eq!(read_error(status, body.as_bytes()), Fault::Peer { code, message: message.into(), task }, "{body}");
     }
@@ -95,46 +95,46 @@ mod tests {
 
     #[test]
     fn what_we_write_we_read_and_nothing_is_numbered_past_what_0_3_knows() {
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let fault = Fault::Peer { code, message: "words".into(), task: TaskRef::parse("t").ok() };
             let mut out = Vec::new();
             let status = write_error(&fault, &mut out);
-            let own = if code == Code::TaskNotCancelable { 409 } else { codes::numbers(code).http };
+            let own = if code == FaultCode::TaskNotCancelable { 409 } else { codes::numbers(code).http };
             assert_eq!(status, own);
             assert_eq!(read_error(status, &out), fault, "by the reason");
 
             let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let number = value["code"].as_i64().unwrap();
             assert!(!(-32099..-32007).contains(&number), "{number}");
-            let new = matches!(code, Code::ExtensionSupportRequired | Code::VersionNotSupported);
-            assert_eq!(number == -32004, new || code == Code::UnsupportedOperation);
+            let new = matches!(code, FaultCode::ExtensionSupportRequired | FaultCode::VersionNotSupported);
+            assert_eq!(number == -32004, new || code == FaultCode::UnsupportedOperation);
         }
     }
 
     #[test]
     fn errors_of_the_sdks_are_read() {
-        check(400, r#"{"code":-32002,"message":"no","data":{"a":1}}"#, Code::TaskNotCancelable, "no", None);
-        check(404, r#"{"message":"Task not found"}"#, Code::TaskNotFound, "Task not found", None);
-        check(409, r#"{"message":"done"}"#, Code::TaskNotCancelable, "done", None);
+        check(400, r#"{"code":-32002,"message":"no","data":{"a":1}}"#, FaultCode::TaskNotCancelable, "no", None);
+        check(404, r#"{"message":"Task not found"}"#, FaultCode::TaskNotFound, "Task not found", None);
+        check(409, r#"{"message":"done"}"#, FaultCode::TaskNotCancelable, "done", None);
         check(
             400,
             r#"{"type":"ContentTypeNotSupportedError","message":"x"}"#,
-            Code::ContentTypeNotSupported,
+            FaultCode::ContentTypeNotSupported,
             "x",
             None,
         );
         let v1 = r#"{"error":{"code":404,"status":"NOT_FOUND","message":"gone","details":[{"@type":"x"},
             {"reason":"TASK_NOT_FOUND","metadata":{"taskId":"t"}}]}}"#;
-        check(404, v1, Code::TaskNotFound, "gone", Some("t"));
+        check(404, v1, FaultCode::TaskNotFound, "gone", Some("t"));
         let odd = r#"{"error":{"details":[{"reason":"NEW","metadata":{"taskId":""}}],"message":"m"}}"#;
-        check(503, odd, Code::Unavailable, "m", None);
+        check(503, odd, FaultCode::Unavailable, "m", None);
     }
 
     #[test]
     fn a_body_that_is_no_error_leaves_the_status() {
         for body in ["", "<html>", "null", "[]", "{}", r#"{"detail":"Not Found"}"#, r#"{"code":"x","message":"y"}"#] {
-            check(404, body, Code::MethodNotFound, "the agent answered with HTTP status 404", None);
+            check(404, body, FaultCode::MethodNotFound, "the agent answered with HTTP status 404", None);
         }
-        check(502, "", Code::Unavailable, "the agent answered with HTTP status 502", None);
+        check(502, "", FaultCode::Unavailable, "the agent answered with HTTP status 502", None);
     }
 }

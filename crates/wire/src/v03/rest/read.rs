@@ -3,25 +3,25 @@
 //! Ids, roles, parts and times become canonical types while they are parsed, so that an error names their member.
 //! Messages that can lose something have types of their own here, with a method `into_canonical`.
 
-use super::super::grpc::reply::Heard;
-use super::super::grpc::told_push;
+use super::super::grpc::read_push_in_reply;
+use super::super::grpc::reply::ReceivedEvent;
 use crate::losses::{LossKind, Losses};
-use crate::path::{Path, unset};
-use crate::tagged::part::unwrap_data;
+use crate::path::{Path, non_empty};
+use crate::tagged_json::part::unwrap_data;
 use sabir_proto::lenient::{empty_none, from_text, int32, null_default, object, optional_object};
 use sabir_proto::{
     self as proto, ArtifactId, ArtifactUpdate, Authentication, Content, ContextId, Event, Fault, Json, MessageId,
     Object, PushConfig, Role, SendConfiguration, SendMessage, StatusUpdate, TaskRef, TaskState, TaskStatus, Tenant,
-    TheirTask, Timestamp, decode_base64,
+    Timestamp, WireTask, decode_base64,
 };
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An element of a list that must be an object; see [`object`] for the reason.
+/// An element of a list that must be an object; see [`decode_part`] for the reason.
 #[derive(Deserialize)]
 #[serde(transparent, bound = "T: Deserialize<'de>")]
-pub(super) struct Only<T>(#[serde(deserialize_with = "object")] pub(super) T);
+pub(super) struct ListObject<T>(#[serde(deserialize_with = "object")] pub(super) T);
 
 /// Deserializes a text that must not be empty.
 fn required_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
@@ -30,7 +30,7 @@ fn required_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
 
 /// `SendMessageRequest`, the body of a send.
 #[derive(Deserialize)]
-pub(super) struct Send {
+pub(super) struct SendMessageRequest {
     #[serde(alias = "request", deserialize_with = "object")]
     message: Message,
     #[serde(default, deserialize_with = "optional_object")]
@@ -39,17 +39,20 @@ pub(super) struct Send {
     metadata: Option<Object>,
 }
 
-impl Send {
+impl SendMessageRequest {
     /// Whether the message has `parts` instead of `content`, the mark of the JSON-Schema shape.
     pub(super) const fn has_parts(&self) -> bool {
         self.message.parts.is_some() && self.message.content.is_none()
     }
 
-    pub(super) fn told(self, losses: &mut Losses) -> SendMessage {
+    pub(super) fn into_canonical(self, losses: &mut Losses) -> SendMessage {
         SendMessage {
             tenant: Tenant::none(),
-            message: self.message.told(),
-            configuration: self.configuration.map(|configuration| configuration.told(losses)).unwrap_or_default(),
+            message: self.message.into_canonical(),
+            configuration: self
+                .configuration
+                .map(|configuration| configuration.into_canonical(losses))
+                .unwrap_or_default(),
             metadata: self.metadata,
             alias: None,
             wants_task: false,
@@ -78,12 +81,12 @@ struct Configuration {
 }
 
 impl Configuration {
-    fn told(self, losses: &mut Losses) -> SendConfiguration {
+    fn into_canonical(self, losses: &mut Losses) -> SendConfiguration {
         let path = Path::Root.member("configuration");
         let path = path.member("taskPushNotificationConfig");
         SendConfiguration {
             accepted_output_modes: self.accepted_output_modes,
-            task_push_notification_config: self.push_notification.map(|push| push.told(&path, losses)),
+            task_push_notification_config: self.push_notification.map(|push| push.into_canonical(&path, losses)),
             // Zero is "no limit", as in the proto.
             history_length: self.history_length.filter(|n| *n != 0),
             // The JSON of protobuf leaves out a `false`, so clients of all SDKs that do not wait send no `blocking`. A
@@ -115,7 +118,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub(super) fn told(self) -> proto::Message {
+    pub(super) fn into_canonical(self) -> proto::Message {
         proto::Message {
             message_id: self.message_id,
             context_id: self.context_id,
@@ -134,7 +137,7 @@ struct Part(proto::Part);
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Members {
+        struct RestPartMembers {
             text: Option<String>,
             #[serde(default, deserialize_with = "optional_object")]
             file: Option<File>,
@@ -149,10 +152,10 @@ impl<'de> Deserialize<'de> for Part {
             #[serde(default)]
             data: Option<Object>,
         }
-        let members: Members = object(d)?;
+        let members: RestPartMembers = object(d)?;
         let part = match (members.text, members.file, members.data) {
             (Some(text), None, None) => proto::Part::text(text),
-            (None, Some(file), None) => file.told().map_err(D::Error::custom)?,
+            (None, Some(file), None) => file.into_canonical().map_err(D::Error::custom)?,
             (None, None, Some(data)) => {
                 let empty = || Json::parse("{}").map_err(D::Error::custom);
                 proto::Part::data(data.data.map_or_else(empty, |object| Ok(object.as_json().clone()))?)
@@ -182,7 +185,7 @@ struct File {
 }
 
 impl File {
-    fn told(self) -> Result<proto::Part, &'static str> {
+    fn into_canonical(self) -> Result<proto::Part, &'static str> {
         let part = match (self.file_with_uri, self.file_with_bytes) {
             (Some(uri), None) => proto::Part::new(Content::Url(uri)),
             (None, Some(text)) => {
@@ -215,7 +218,7 @@ pub(super) struct Artifact {
 }
 
 impl Artifact {
-    fn told(self) -> proto::Artifact {
+    fn into_canonical(self) -> proto::Artifact {
         proto::Artifact {
             artifact_id: self.artifact_id,
             name: self.name,
@@ -238,7 +241,7 @@ struct Status {
 }
 
 impl Status {
-    fn told(self, path: &Path<'_>, losses: &mut Losses) -> TaskStatus {
+    fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> TaskStatus {
         let state = match self.state {
             State::Known(state) => state,
             // 0.3 writes its `unknown` like this.
@@ -248,7 +251,7 @@ impl Status {
                 TaskState::Unspecified
             }
         };
-        TaskStatus { state, message: self.message.map(Message::told), timestamp: self.timestamp }
+        TaskStatus { state, message: self.message.map(Message::into_canonical), timestamp: self.timestamp }
     }
 }
 
@@ -288,22 +291,22 @@ pub(super) struct Task {
     #[serde(deserialize_with = "object")]
     status: Status,
     #[serde(default, deserialize_with = "null_default")]
-    artifacts: Vec<Only<Artifact>>,
+    artifacts: Vec<ListObject<Artifact>>,
     #[serde(default, deserialize_with = "null_default")]
-    history: Vec<Only<Message>>,
+    history: Vec<ListObject<Message>>,
     #[serde(default)]
     metadata: Option<Object>,
 }
 
 impl Task {
-    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> TheirTask {
+    pub(super) fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> WireTask {
         proto::Task {
             id: self.id,
             context_id: self.context_id,
-            status: self.status.told(&path.member("status"), losses),
+            status: self.status.into_canonical(&path.member("status"), losses),
             metadata: self.metadata,
-            history: self.history.into_iter().map(|message| message.0.told()).collect(),
-            artifacts: self.artifacts.into_iter().map(|artifact| artifact.0.told()).collect(),
+            history: self.history.into_iter().map(|message| message.0.into_canonical()).collect(),
+            artifacts: self.artifacts.into_iter().map(|artifact| artifact.0.into_canonical()).collect(),
         }
     }
 }
@@ -355,25 +358,27 @@ struct ArtifactChunk {
 }
 
 impl Response {
-    /// Converts to the canonical event. `None` unless exactly one member is set.
-    pub(super) fn told(self, losses: &mut Losses) -> Option<Heard> {
+    /// Converts to the canonical event. `Unchanged` unless exactly one member is set.
+    pub(super) fn into_canonical(self, losses: &mut Losses) -> Option<ReceivedEvent> {
         Some(match (self.task, self.message, self.status_update, self.artifact_update) {
-            (Some(task), None, None, None) => Heard::more(Event::Task(task.told(&Path::Root.member("task"), losses))),
-            (None, Some(message), None, None) => Heard::last(Event::Message(message.told())),
+            (Some(task), None, None, None) => {
+                ReceivedEvent::more(Event::Task(task.into_canonical(&Path::Root.member("task"), losses)))
+            }
+            (None, Some(message), None, None) => ReceivedEvent::last(Event::Message(message.into_canonical())),
             (None, None, Some(update), None) => {
                 let path = Path::Root.member("statusUpdate");
                 let event = Event::StatusUpdate(StatusUpdate {
                     task_id: update.task_id,
                     context_id: update.context_id,
-                    status: update.status.told(&path.member("status"), losses),
+                    status: update.status.into_canonical(&path.member("status"), losses),
                     metadata: update.metadata,
                 });
-                Heard { event, last: update.r#final }
+                ReceivedEvent { event, last: update.r#final }
             }
-            (None, None, None, Some(update)) => Heard::more(Event::ArtifactUpdate(ArtifactUpdate {
+            (None, None, None, Some(update)) => ReceivedEvent::more(Event::ArtifactUpdate(ArtifactUpdate {
                 task_id: update.task_id,
                 context_id: update.context_id,
-                artifact: update.artifact.told(),
+                artifact: update.artifact.into_canonical(),
                 append: update.append,
                 last_chunk: update.last_chunk,
                 metadata: update.metadata,
@@ -393,11 +398,11 @@ pub(super) struct Push {
     #[serde(default, deserialize_with = "empty_none")]
     token: Option<String>,
     #[serde(default)]
-    authentication: Option<Schemes>,
+    authentication: Option<AuthenticationIn>,
 }
 
 impl Push {
-    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> PushConfig {
+    pub(super) fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> PushConfig {
         if self.authentication.as_ref().is_some_and(|schemes| schemes.several) {
             losses.note(LossKind::PushAuthentication, path.member("authentication").member("scheme"));
         }
@@ -407,22 +412,22 @@ impl Push {
 }
 
 /// `AuthenticationInfo`: its first scheme, and whether there are more.
-struct Schemes {
+struct AuthenticationIn {
     first: Option<Authentication>,
     several: bool,
 }
 
-impl<'de> Deserialize<'de> for Schemes {
+impl<'de> Deserialize<'de> for AuthenticationIn {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Members {
+        struct AuthenticationMembers {
             #[serde(default, deserialize_with = "null_default")]
             schemes: Vec<String>,
             #[serde(default, deserialize_with = "empty_none")]
             credentials: Option<String>,
         }
-        let Members { schemes, credentials } = object(d)?;
-        let mut schemes = schemes.into_iter().filter_map(unset);
+        let AuthenticationMembers { schemes, credentials } = object(d)?;
+        let mut schemes = schemes.into_iter().filter_map(non_empty);
         match (schemes.next(), credentials) {
             // The member is there but empty.
             (None, None) => Ok(Self { first: None, several: false }),
@@ -447,9 +452,9 @@ pub(super) struct TaskPush {
 
 impl TaskPush {
     /// Converts to the canonical configuration. Its id is its own, or else the one in its name.
-    pub(super) fn told(self, path: &Path<'_>, losses: &mut Losses) -> Result<(TaskRef, PushConfig), Fault> {
-        let (task, id) = told_push(&self.name).map_err(|wrong| wrong.in_reply())?;
-        let mut config = self.push_notification_config.told(path, losses);
+    pub(super) fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> Result<(TaskRef, PushConfig), Fault> {
+        let (task, id) = read_push_in_reply(&self.name).map_err(|wrong| wrong.in_reply())?;
+        let mut config = self.push_notification_config.into_canonical(path, losses);
         config.id = config.id.or(id);
         Ok((task, config))
     }
@@ -460,7 +465,7 @@ impl TaskPush {
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPushes {
     #[serde(default, deserialize_with = "null_default")]
-    pub(super) configs: Vec<Only<TaskPush>>,
+    pub(super) configs: Vec<ListObject<TaskPush>>,
     #[serde(alias = "next_page_token", default, deserialize_with = "null_default")]
     pub(super) next_page_token: String,
 }
@@ -469,7 +474,7 @@ pub(super) struct TaskPushes {
 /// is the latter, and SDKs send both.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Create {
+pub(super) struct CreatePush {
     #[serde(alias = "config_id", default, deserialize_with = "empty_none")]
     config_id: Option<String>,
     #[serde(default, deserialize_with = "optional_object")]
@@ -478,16 +483,16 @@ pub(super) struct Create {
     push_notification_config: Option<Push>,
 }
 
-impl Create {
+impl CreatePush {
     /// The id beside the configuration, and the configuration. Names in the body are ignored, because the server
     /// chooses them.
-    pub(super) fn told(self, losses: &mut Losses) -> Result<(Option<String>, PushConfig), Fault> {
+    pub(super) fn into_canonical(self, losses: &mut Losses) -> Result<(Option<String>, PushConfig), Fault> {
         let push = match (self.config, self.push_notification_config) {
             (Some(config), None) => config.push_notification_config,
             (None, Some(push)) => push,
             (None, None) => return Err(Fault::invalid("config", "is required")),
             (Some(_), Some(_)) => return Err(Fault::invalid("config", "is given twice")),
         };
-        Ok((self.config_id, push.told(&Path::Root, losses)))
+        Ok((self.config_id, push.into_canonical(&Path::Root, losses)))
     }
 }

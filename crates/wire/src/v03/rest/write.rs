@@ -1,14 +1,14 @@
 //! The messages of 0.3 as they are written to JSON: camel case, enum names, and only members of the proto. A file's
 //! name is written to peers whose proto has it, and files in the encoding of the peer.
 //!
-//! [`Lost`](super::super::grpc::Lost) notes what is left out.
+//! [`LossRecorder`](super::super::grpc::LossRecorder) notes what is left out.
 
-use super::super::grpc::{of_push, of_task};
-use crate::tagged::part::{DataOut, marked};
-use crate::v03::files::Form;
+use super::super::grpc::{push_name, task_name};
+use crate::tagged_json::part::{DataOut, metadata_with_mark};
+use crate::v03::files::FileEncoding;
 use sabir_proto::{
     self as proto, ArtifactId, Content, ContextId, Event, MessageId, Object, PushConfig, PushPage, Role, SendMessage,
-    TaskRef, TaskState, TaskStatus, TheirEvent, TheirTask, Timestamp,
+    TaskRef, TaskState, TaskStatus, Timestamp, WireEvent, WireTask,
 };
 use serde::Serialize;
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub(super) fn body(value: &impl Serialize) -> Vec<u8> {
 
 /// `SendMessageRequest`, the body of a send.
 #[derive(Serialize)]
-pub(super) struct Send<'a> {
+pub(super) struct SendMessageRequest<'a> {
     message: Message<'a>,
     /// Always written, so that no server has to guess whether we wait.
     configuration: Configuration<'a>,
@@ -45,8 +45,8 @@ struct Configuration<'a> {
     blocking: bool,
 }
 
-impl<'a> Send<'a> {
-    pub(super) fn of(send: &'a SendMessage, files: Form) -> Self {
+impl<'a> SendMessageRequest<'a> {
+    pub(super) fn of(send: &'a SendMessage, files: FileEncoding) -> Self {
         let configuration = &send.configuration;
         Self {
             message: Message::of(&send.message, files),
@@ -78,7 +78,7 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn of(message: &'a proto::Message, files: Form) -> Self {
+    pub(super) fn of(message: &'a proto::Message, files: FileEncoding) -> Self {
         Self {
             message_id: &message.message_id,
             context_id: message.context_id.as_ref(),
@@ -122,11 +122,11 @@ struct Data<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(part: &'a proto::Part, files: Form) -> Self {
+    fn of(part: &'a proto::Part, files: FileEncoding) -> Self {
         let mime_type = part.media_type.as_deref();
         let name = part.filename.as_deref().filter(|_| files.has_names());
         let file = |file_with_uri, file_with_bytes| Some(File { file_with_uri, file_with_bytes, mime_type, name });
-        let mut out = Self { text: None, file: None, data: None, metadata: marked(part) };
+        let mut out = Self { text: None, file: None, data: None, metadata: metadata_with_mark(part) };
         match &part.content {
             Content::Text(text) => out.text = Some(text),
             Content::Url(url) => out.file = file(Some(url), None),
@@ -153,7 +153,7 @@ pub(super) struct Artifact<'a> {
 }
 
 impl<'a> Artifact<'a> {
-    fn of(artifact: &'a proto::Artifact, files: Form) -> Self {
+    fn of(artifact: &'a proto::Artifact, files: FileEncoding) -> Self {
         Self {
             artifact_id: &artifact.artifact_id,
             name: artifact.name.as_deref(),
@@ -175,7 +175,7 @@ pub(super) struct Status<'a> {
 }
 
 impl<'a> Status<'a> {
-    fn of(status: &'a TaskStatus, files: Form) -> Self {
+    fn of(status: &'a TaskStatus, files: FileEncoding) -> Self {
         Self {
             state: state(status.state),
             message: status.message.as_ref().map(|message| Message::of(message, files)),
@@ -217,7 +217,7 @@ pub(super) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    pub(super) fn of(task: &'a TheirTask, files: Form) -> Self {
+    pub(super) fn of(task: &'a WireTask, files: FileEncoding) -> Self {
         Self {
             id: &task.id,
             context_id: task.context_id.as_ref(),
@@ -260,7 +260,7 @@ pub(super) enum Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    pub(super) fn of(event: &'a TheirEvent, last: bool, files: Form) -> Self {
+    pub(super) fn of(event: &'a WireEvent, last: bool, files: FileEncoding) -> Self {
         match event {
             Event::Task(task) => Self::Task(Task::of(task, files)),
             Event::Message(message) => Self::Message(Message::of(message, files)),
@@ -327,7 +327,7 @@ pub(super) struct TaskPush<'a> {
 
 impl<'a> TaskPush<'a> {
     pub(super) fn of(task: &TaskRef, config: &'a PushConfig) -> Self {
-        Self { name: Some(of_push(task, config.id.as_deref())), push_notification_config: Push::of(config) }
+        Self { name: Some(push_name(task, config.id.as_deref())), push_notification_config: Push::of(config) }
     }
 }
 
@@ -352,18 +352,18 @@ impl<'a> TaskPushes<'a> {
 /// `CreateTaskPushNotificationConfigRequest`, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Create<'a> {
+pub(super) struct CreatePush<'a> {
     parent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_id: Option<&'a str>,
     config: TaskPush<'a>,
 }
 
-impl<'a> Create<'a> {
+impl<'a> CreatePush<'a> {
     pub(super) fn of(task: &TaskRef, config: &'a PushConfig) -> Self {
         let id = config.id.as_deref();
-        let name = id.map(|id| of_push(task, Some(id)));
+        let name = id.map(|id| push_name(task, Some(id)));
         let config = TaskPush { name, push_notification_config: Push::of(config) };
-        Self { parent: of_task(task), config_id: id, config }
+        Self { parent: task_name(task), config_id: id, config }
     }
 }

@@ -6,12 +6,12 @@
 
 use super::security::{read_requirement, read_scheme, write_requirement, write_scheme};
 use super::value::{read_optional_struct, write_struct};
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::AgentCard;
-use sabir_proto::card::{Capabilities, Extension, Interface, Provider, Signature, Skill};
+use sabir_proto::card::{Capabilities, CardSignature, Extension, Interface, Provider, Skill};
 
-pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>) -> Result<AgentCard, Wrong> {
+pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>) -> Result<AgentCard, MemberError> {
     let (capabilities, schemes) = (path.member("capabilities"), path.member("securitySchemes"));
     Ok(AgentCard {
         name: card.name,
@@ -25,7 +25,7 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>) -> Result<AgentCar
             .security_schemes
             .into_iter()
             .map(|(name, scheme)| Ok((name.clone(), read_scheme(scheme, &schemes.key(&name))?)))
-            .collect::<Result<_, Wrong>>()?,
+            .collect::<Result<_, MemberError>>()?,
         security_requirements: card.security_requirements.into_iter().map(read_requirement).collect(),
         default_input_modes: card.default_input_modes,
         default_output_modes: card.default_output_modes,
@@ -59,7 +59,7 @@ fn read_interface(interface: pb::AgentInterface) -> Interface {
     Interface {
         url: interface.url,
         protocol_binding: interface.protocol_binding,
-        tenant: unset(interface.tenant),
+        tenant: non_empty(interface.tenant),
         protocol_version: interface.protocol_version,
     }
 }
@@ -73,7 +73,7 @@ fn write_interface(interface: &Interface) -> pb::AgentInterface {
     }
 }
 
-fn read_capabilities(capabilities: pb::AgentCapabilities, path: &Path<'_>) -> Result<Capabilities, Wrong> {
+fn read_capabilities(capabilities: pb::AgentCapabilities, path: &Path<'_>) -> Result<Capabilities, MemberError> {
     Ok(Capabilities {
         streaming: capabilities.streaming,
         push_notifications: capabilities.push_notifications,
@@ -91,10 +91,10 @@ fn write_capabilities(capabilities: &Capabilities) -> pb::AgentCapabilities {
     }
 }
 
-fn read_extension(extension: pb::AgentExtension, path: &Path<'_>) -> Result<Extension, Wrong> {
+fn read_extension(extension: pb::AgentExtension, path: &Path<'_>) -> Result<Extension, MemberError> {
     Ok(Extension {
         uri: extension.uri,
-        description: unset(extension.description),
+        description: non_empty(extension.description),
         required: extension.required,
         params: read_optional_struct(extension.params, &path.member("params"))?,
     })
@@ -135,15 +135,15 @@ fn write_skill(skill: &Skill) -> pb::AgentSkill {
     }
 }
 
-fn read_signature(signature: pb::AgentCardSignature, path: &Path<'_>) -> Result<Signature, Wrong> {
-    Ok(Signature {
+fn read_signature(signature: pb::AgentCardSignature, path: &Path<'_>) -> Result<CardSignature, MemberError> {
+    Ok(CardSignature {
         protected: signature.protected,
         signature: signature.signature,
         header: read_optional_struct(signature.header, &path.member("header"))?,
     })
 }
 
-fn write_signature(signature: &Signature) -> pb::AgentCardSignature {
+fn write_signature(signature: &CardSignature) -> pb::AgentCardSignature {
     pb::AgentCardSignature {
         protected: signature.protected.clone(),
         signature: signature.signature.clone(),

@@ -5,12 +5,12 @@
 //! the name of the error. The status code decides last: several errors share one, and 1.0.0 and 1.0.1 disagree about
 //! three of them.
 
-use crate::codes::{self, Detail, Grpc, named, numbers};
+use crate::codes::{self, ErrorDetail, GrpcStatus, find_code, numbers};
 use crate::pb::google_rpc::{BadRequest, ErrorInfo, Status, bad_request::FieldViolation};
 use crate::v1::http::TEXT_BYTES_MAX;
 use prost::Message as _;
 use prost_types::Any;
-use sabir_proto::{Code, Fault, TaskRef};
+use sabir_proto::{Fault, FaultCode, TaskRef};
 use std::collections::BTreeMap;
 
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
@@ -33,7 +33,7 @@ pub fn status(fault: &Fault) -> tonic::Status {
 
 /// The gRPC status of a fault, with a code and a text of another dialect. Both stand in the details too: the Python
 /// library for rich errors refuses details that differ from the status around them.
-pub(crate) fn status_as(code: Grpc, text: &str, fault: &Fault) -> tonic::Status {
+pub(crate) fn status_as(code: GrpcStatus, text: &str, fault: &Fault) -> tonic::Status {
     let code = code.number();
     let message = cut(text, limits::TEXT_BYTES_MAX);
     let details = codes::details(fault).iter().map(detail).collect();
@@ -47,12 +47,12 @@ pub fn read_status(status: &tonic::Status) -> Fault {
 }
 
 /// Reads the status of a call that failed; `by_status` has the meaning of status codes in another dialect.
-pub(crate) fn read_status_as(status: &tonic::Status, by_status: impl Fn(tonic::Code) -> Code) -> Fault {
+pub(crate) fn read_status_as(status: &tonic::Status, by_status: impl Fn(tonic::Code) -> FaultCode) -> Fault {
     let info = error_info(status.details());
-    let by_reason = info.as_ref().and_then(|info| named(|code| numbers(code).reason, &info.reason));
+    let by_reason = info.as_ref().and_then(|info| find_code(|code| numbers(code).reason, &info.reason));
     let task = info.and_then(|info| TaskRef::parse(info.metadata.get("taskId")?).ok());
     let (by_class, words) = match status.message().split_once(": ") {
-        Some((class, words)) if let Some(code) = named(codes::name, class) => (Some(code), words),
+        Some((class, words)) if let Some(code) = find_code(codes::name, class) => (Some(code), words),
         _ => (None, status.message()),
     };
     let code = by_reason.or(by_class).unwrap_or_else(|| by_status(status.code()));
@@ -71,15 +71,15 @@ fn error_info(details: &[u8]) -> Option<ErrorInfo> {
         .find(|info| matches!(&*info.domain, "" | codes::DOMAIN))
 }
 
-fn detail(detail: &Detail<'_>) -> Any {
+fn detail(detail: &ErrorDetail<'_>) -> Any {
     let short = |text: &str| cut(text, limits::DETAIL_BYTES_MAX);
     match detail {
-        Detail::ErrorInfo { reason, domain, metadata } => {
+        ErrorDetail::ErrorInfo { reason, domain, metadata } => {
             let metadata: BTreeMap<_, _> = metadata.members().map(|(n, value)| (n.to_owned(), short(value))).collect();
             let info = ErrorInfo { reason: (*reason).to_owned(), domain: (*domain).to_owned(), metadata };
             any(ERROR_INFO, &info)
         }
-        Detail::BadRequest { field_violations } => {
+        ErrorDetail::BadRequest { field_violations } => {
             let field_violations = field_violations
                 .iter()
                 .take(limits::VIOLATIONS_MAX)
@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn what_we_write_we_read() {
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let fault = Fault::Peer { code, message: "it: went wrong".into(), task: TaskRef::parse("t").ok() };
             assert_eq!(read_status(&status(&fault)), fault);
-            assert_eq!(read_status(&status_as(Grpc::Internal, "it: went wrong", &fault)), fault, "by the reason");
+            assert_eq!(read_status(&status_as(GrpcStatus::Internal, "it: went wrong", &fault)), fault, "by the reason");
         }
     }
 
@@ -171,14 +171,14 @@ mod tests {
             Cancelled, FailedPrecondition, NotFound, PermissionDenied, Unavailable, Unimplemented, Unknown,
         };
         for (status, words, code, message) in [
-            (Unimplemented, "TaskNotCancelableError: it is done", Code::TaskNotCancelable, "it is done"),
-            (NotFound, "no task: x", Code::TaskNotFound, "no task: x"),
-            (FailedPrecondition, "no", Code::UnsupportedOperation, "no"),
-            (Unimplemented, "", Code::UnsupportedOperation, "the agent answered with gRPC status UNIMPLEMENTED"),
-            (PermissionDenied, "no", Code::Forbidden, "no"),
-            (Unavailable, "tcp connect error", Code::Unavailable, "tcp connect error"),
-            (Cancelled, "gone", Code::Unavailable, "gone"),
-            (Unknown, "Unexpected <class 'X'>: y", Code::Internal, "Unexpected <class 'X'>: y"),
+            (Unimplemented, "TaskNotCancelableError: it is done", FaultCode::TaskNotCancelable, "it is done"),
+            (NotFound, "no task: x", FaultCode::TaskNotFound, "no task: x"),
+            (FailedPrecondition, "no", FaultCode::UnsupportedOperation, "no"),
+            (Unimplemented, "", FaultCode::UnsupportedOperation, "the agent answered with gRPC status UNIMPLEMENTED"),
+            (PermissionDenied, "no", FaultCode::Forbidden, "no"),
+            (Unavailable, "tcp connect error", FaultCode::Unavailable, "tcp connect error"),
+            (Cancelled, "gone", FaultCode::Unavailable, "gone"),
+            (Unknown, "Unexpected <class 'X'>: y", FaultCode::Internal, "Unexpected <class 'X'>: y"),
         ] {
             let read = read_status(&tonic::Status::new(status, words));
             assert_eq!(read, Fault::Peer { code, message: message.into(), task: None });
@@ -192,21 +192,21 @@ mod tests {
             any(ERROR_INFO, &info)
         };
         for (details, code) in [
-            (vec![info("example.org")], Code::Internal),
-            (vec![info("example.org"), info("a2a-protocol.org")], Code::TaskNotFound),
-            (vec![Any { type_url: ERROR_INFO.into(), value: vec![0xFF] }], Code::Internal),
+            (vec![info("example.org")], FaultCode::Internal),
+            (vec![info("example.org"), info("a2a-protocol.org")], FaultCode::TaskNotFound),
+            (vec![Any { type_url: ERROR_INFO.into(), value: vec![0xFF] }], FaultCode::Internal),
         ] {
             let details = Status { code: 13, message: "m".into(), details }.encode_to_vec();
             let status = tonic::Status::with_details(tonic::Code::Internal, "m", details.into());
             assert_eq!(read_status(&status).code(), code);
         }
         let damaged = tonic::Status::with_details(tonic::Code::NotFound, "m", vec![0xFF].into());
-        assert_eq!(read_status(&damaged).code(), Code::TaskNotFound);
+        assert_eq!(read_status(&damaged).code(), FaultCode::TaskNotFound);
     }
 
     #[test]
     fn every_code_of_the_table_is_known_to_tonic() {
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let number = numbers(code).grpc.number();
             assert_ne!(tonic::Code::from_i32(number), tonic::Code::Unknown, "{code:?}");
         }

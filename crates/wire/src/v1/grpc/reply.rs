@@ -3,17 +3,17 @@
 //! Writing fails only if a stored record is damaged. Reading fails with [`Fault::InvalidAgentResponse`] where the
 //! server broke the rules.
 
-use super::mend;
 use super::message::read_task_ref;
 use super::message::{read_message as read_message_at, write_message};
 use super::push::{read_push as read_push_at, write_push};
+use super::repair;
 use super::task::{read_event as read_event_at, read_task as read_task_at, write_event, write_task};
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::send_message_response::Payload;
 use sabir_proto::{
-    AgentCard, Answer, Fault, FrozenTask, PushConfig, PushPage, Sent, TaskId, TaskPage, TaskRef, TheirEvent, TheirTask,
-    View,
+    AgentCard, Fault, FrozenTask, PushConfig, PushPage, SendReply, TaskId, TaskPage, TaskRef, View, WireEvent,
+    WireReply, WireTask,
 };
 
 /// The reference in the fault of a record that can no longer be read. It is the same for all records: this is pure
@@ -31,36 +31,36 @@ pub fn task(task: &FrozenTask, view: View) -> Result<pb::Task, Fault> {
     // Cut before parsing: a page of tasks without artifacts then costs nothing for the artifacts.
     let mut json = Vec::with_capacity(task.json.len());
     task.write(view, &mut json);
-    let task: TheirTask = serde_json::from_slice(&json).map_err(|_| damaged())?;
+    let task: WireTask = serde_json::from_slice(&json).map_err(|_| damaged())?;
     Ok(write_task(task))
 }
 
 /// Reads the reply to *get* and *cancel*.
-pub fn read_task(mut task: pb::Task) -> Result<TheirTask, Fault> {
-    mend::task(&mut task);
-    read_task_at(task, &Path::Root).map_err(Wrong::in_reply)
+pub fn read_task(mut task: pb::Task) -> Result<WireTask, Fault> {
+    repair::task(&mut task);
+    read_task_at(task, &Path::Root).map_err(MemberError::in_reply)
 }
 
 /// Writes the reply to *send*.
-pub fn sent(sent: Sent) -> Result<pb::SendMessageResponse, Fault> {
+pub fn sent(sent: SendReply) -> Result<pb::SendMessageResponse, Fault> {
     let payload = match sent {
-        Sent::Task(frozen, view) => Payload::Task(task(&frozen, view)?),
-        Sent::Message(message) => Payload::Message(write_message(*message)),
+        SendReply::Task(frozen, view) => Payload::Task(task(&frozen, view)?),
+        SendReply::Message(message) => Payload::Message(write_message(*message)),
     };
     Ok(pb::SendMessageResponse { payload: Some(payload) })
 }
 
 /// Reads the reply to *send*.
-pub fn read_sent(mut response: pb::SendMessageResponse) -> Result<Answer, Fault> {
-    mend::sent(&mut response);
+pub fn read_sent(mut response: pb::SendMessageResponse) -> Result<WireReply, Fault> {
+    repair::sent(&mut response);
     let read = |payload| match payload {
-        Payload::Task(task) => Ok(Answer::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?))),
+        Payload::Task(task) => Ok(WireReply::SentTask(Box::new(read_task_at(task, &Path::Root.member("task"))?))),
         Payload::Message(message) => {
-            Ok(Answer::SentMessage(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
+            Ok(WireReply::SentMessage(Box::new(read_message_at(message, &Path::Root.member("message"))?)))
         }
     };
-    let missing = || Path::Root.wrong("has exactly one of task, message; this one has none");
-    response.payload.ok_or_else(missing).and_then(read).map_err(Wrong::in_reply)
+    let missing = || Path::Root.error("has exactly one of task, message; this one has none");
+    response.payload.ok_or_else(missing).and_then(read).map_err(MemberError::in_reply)
 }
 
 /// Writes the reply to *list*.
@@ -75,12 +75,12 @@ pub fn page(page: &TaskPage) -> Result<pb::ListTasksResponse, Fault> {
 }
 
 /// Reads the reply to *list*.
-pub fn read_page(mut response: pb::ListTasksResponse) -> Result<Answer, Fault> {
-    response.tasks.iter_mut().for_each(mend::task);
+pub fn read_page(mut response: pb::ListTasksResponse) -> Result<WireReply, Fault> {
+    response.tasks.iter_mut().for_each(repair::task);
     // Some servers send -1 for a total that they do not know.
     let count = |number: i32| u32::try_from(number).unwrap_or_default();
-    Ok(Answer::Tasks {
-        tasks: Path::Root.member("tasks").each(response.tasks, read_task_at).map_err(Wrong::in_reply)?,
+    Ok(WireReply::Tasks {
+        tasks: Path::Root.member("tasks").each(response.tasks, read_task_at).map_err(MemberError::in_reply)?,
         next_page_token: response.next_page_token,
         page_size: count(response.page_size),
         total_size: count(response.total_size).into(),
@@ -94,8 +94,8 @@ pub fn push(task: TaskId, config: PushConfig) -> pb::TaskPushNotificationConfig 
 
 /// Reads the reply to creating and reading a push configuration.
 pub fn read_push(config: pb::TaskPushNotificationConfig) -> Result<(TaskRef, PushConfig), Fault> {
-    let task = read_task_ref(&config.task_id, &Path::Root.member("taskId")).map_err(Wrong::in_reply)?;
-    Ok((task, read_push_at(config, &Path::Root).map_err(Wrong::in_reply)?))
+    let task = read_task_ref(&config.task_id, &Path::Root.member("taskId")).map_err(MemberError::in_reply)?;
+    Ok((task, read_push_at(config, &Path::Root).map_err(MemberError::in_reply)?))
 }
 
 /// Writes the reply to listing push configurations.
@@ -108,19 +108,19 @@ pub fn pushes(task: TaskId, page: PushPage) -> pb::ListTaskPushNotificationConfi
 
 /// Reads the reply to listing push configurations. The caller knows the task from its request.
 pub fn read_pushes(response: pb::ListTaskPushNotificationConfigsResponse) -> Result<PushPage, Fault> {
-    let configs = Path::Root.member("configs").each(response.configs, read_push_at).map_err(Wrong::in_reply)?;
+    let configs = Path::Root.member("configs").each(response.configs, read_push_at).map_err(MemberError::in_reply)?;
     Ok(PushPage { configs, next_page_token: response.next_page_token })
 }
 
 /// Writes one event of *stream* and *subscribe*.
-pub fn event(event: TheirEvent) -> pb::StreamResponse {
+pub fn event(event: WireEvent) -> pb::StreamResponse {
     write_event(event)
 }
 
 /// Reads one element of a stream.
-pub fn read_event(mut response: pb::StreamResponse) -> Result<TheirEvent, Fault> {
-    mend::event(&mut response);
-    read_event_at(response, &Path::Root).map_err(Wrong::in_reply)
+pub fn read_event(mut response: pb::StreamResponse) -> Result<WireEvent, Fault> {
+    repair::event(&mut response);
+    read_event_at(response, &Path::Root).map_err(MemberError::in_reply)
 }
 
 /// Writes the extended card.
@@ -130,5 +130,5 @@ pub fn card(card: &AgentCard) -> pb::AgentCard {
 
 /// Reads the extended card.
 pub fn read_card(card: pb::AgentCard) -> Result<AgentCard, Fault> {
-    super::card::read_card(card, &Path::Root).map_err(Wrong::in_reply)
+    super::card::read_card(card, &Path::Root).map_err(MemberError::in_reply)
 }

@@ -4,7 +4,7 @@ use super::message::{read_context, read_message, read_task_ref, write_message};
 use super::push::{read_push, write_push};
 use super::task::{read_filter, write_state};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::lf_a2a_v1 as pb;
 use sabir_proto::{
     Call, CancelTask, DeletePush, Fault, GetPush, GetTask, ListPush, ListTasks, SendConfiguration, SendMessage,
@@ -35,7 +35,7 @@ pub fn list_tasks(request: pb::ListTasksRequest) -> Result<Call, Fault> {
     let after = Path::Root.member("statusTimestampAfter");
     Ok(Call::List(ListTasks {
         tenant: tenant(&request.tenant)?,
-        context_id: unset(request.context_id)
+        context_id: non_empty(request.context_id)
             .map(|id| read_context(&id, &Path::Root.member("contextId")))
             .transpose()?,
         status: read_filter(request.status, &Path::Root.member("status"))?,
@@ -102,15 +102,15 @@ pub fn extended_card(request: pb::GetExtendedAgentCardRequest) -> Result<Call, F
     Ok(Call::ExtendedCard { tenant: tenant(&request.tenant)? })
 }
 
-fn tenant(text: &str) -> Result<Tenant, Wrong> {
-    Tenant::parse(text).map_err(|e| Path::Root.member("tenant").wrong(e))
+fn tenant(text: &str) -> Result<Tenant, MemberError> {
+    Tenant::parse(text).map_err(|e| Path::Root.member("tenant").error(e))
 }
 
-fn task(text: &str, member: &'static str) -> Result<TaskRef, Wrong> {
+fn task(text: &str, member: &'static str) -> Result<TaskRef, MemberError> {
     read_task_ref(text, &Path::Root.member(member))
 }
 
-fn read_send(request: pb::SendMessageRequest) -> Result<SendMessage, Wrong> {
+fn read_send(request: pb::SendMessageRequest) -> Result<SendMessage, MemberError> {
     let message = Path::Root.member("message");
     Ok(SendMessage {
         tenant: tenant(&request.tenant)?,
@@ -122,7 +122,7 @@ fn read_send(request: pb::SendMessageRequest) -> Result<SendMessage, Wrong> {
     })
 }
 
-fn read_configuration(configuration: pb::SendMessageConfiguration) -> Result<SendConfiguration, Wrong> {
+fn read_configuration(configuration: pb::SendMessageConfiguration) -> Result<SendConfiguration, MemberError> {
     let path = Path::Root.member("configuration");
     let push = path.member("taskPushNotificationConfig");
     Ok(SendConfiguration {

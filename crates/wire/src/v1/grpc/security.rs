@@ -1,6 +1,6 @@
 //! The security of a card in protobuf: schemes, flows, requirements.
 
-use crate::path::{Path, Wrong, unset};
+use crate::path::{MemberError, Path, non_empty};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::o_auth_flows::Flow;
 use crate::pb::lf_a2a_v1::security_scheme::Scheme;
@@ -18,28 +18,28 @@ pub(super) fn write_requirement(requirement: &SecurityRequirement) -> pb::Securi
     }
 }
 
-pub(super) fn read_scheme(scheme: pb::SecurityScheme, path: &Path<'_>) -> Result<SecurityScheme, Wrong> {
+pub(super) fn read_scheme(scheme: pb::SecurityScheme, path: &Path<'_>) -> Result<SecurityScheme, MemberError> {
     // A kind of scheme that this code does not know also reads as an unset oneof.
-    let scheme = scheme.scheme.ok_or_else(|| path.wrong("is none of the security schemes of A2A 1.0"))?;
+    let scheme = scheme.scheme.ok_or_else(|| path.error("is none of the security schemes of A2A 1.0"))?;
     Ok(match scheme {
         Scheme::ApiKeySecurityScheme(s) => {
-            SecurityScheme::ApiKey { description: unset(s.description), location: s.location, name: s.name }
+            SecurityScheme::ApiKey { description: non_empty(s.description), location: s.location, name: s.name }
         }
         Scheme::HttpAuthSecurityScheme(s) => SecurityScheme::HttpAuth {
-            description: unset(s.description),
+            description: non_empty(s.description),
             scheme: s.scheme,
-            bearer_format: unset(s.bearer_format),
+            bearer_format: non_empty(s.bearer_format),
         },
         Scheme::Oauth2SecurityScheme(s) => SecurityScheme::OAuth2 {
-            description: unset(s.description),
+            description: non_empty(s.description),
             flows: read_flows(s.flows, &path.member("oauth2SecurityScheme").member("flows"))?,
-            oauth2_metadata_url: unset(s.oauth2_metadata_url),
+            oauth2_metadata_url: non_empty(s.oauth2_metadata_url),
         },
         Scheme::OpenIdConnectSecurityScheme(s) => SecurityScheme::OpenIdConnect {
-            description: unset(s.description),
+            description: non_empty(s.description),
             open_id_connect_url: s.open_id_connect_url,
         },
-        Scheme::MtlsSecurityScheme(s) => SecurityScheme::MutualTls { description: unset(s.description) },
+        Scheme::MtlsSecurityScheme(s) => SecurityScheme::MutualTls { description: non_empty(s.description) },
     })
 }
 
@@ -74,33 +74,35 @@ pub(super) fn write_scheme(scheme: &SecurityScheme) -> pb::SecurityScheme {
     pb::SecurityScheme { scheme: Some(scheme) }
 }
 
-fn read_flows(flows: Option<pb::OAuthFlows>, path: &Path<'_>) -> Result<OAuthFlows, Wrong> {
-    let flow = path.required(flows)?.flow.ok_or_else(|| path.wrong("is none of the flows of A2A 1.0"))?;
+fn read_flows(flows: Option<pb::OAuthFlows>, path: &Path<'_>) -> Result<OAuthFlows, MemberError> {
+    let flow = path.required(flows)?.flow.ok_or_else(|| path.error("is none of the flows of A2A 1.0"))?;
     Ok(match flow {
         Flow::AuthorizationCode(f) => OAuthFlows::AuthorizationCode {
             authorization_url: f.authorization_url,
             token_url: f.token_url,
-            refresh_url: unset(f.refresh_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
             pkce_required: f.pkce_required,
         },
         Flow::ClientCredentials(f) => OAuthFlows::ClientCredentials {
             token_url: f.token_url,
-            refresh_url: unset(f.refresh_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
         },
         Flow::Implicit(f) => OAuthFlows::Implicit {
-            authorization_url: unset(f.authorization_url),
-            refresh_url: unset(f.refresh_url),
+            authorization_url: non_empty(f.authorization_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
         },
-        Flow::Password(f) => {
-            OAuthFlows::Password { token_url: unset(f.token_url), refresh_url: unset(f.refresh_url), scopes: f.scopes }
-        }
+        Flow::Password(f) => OAuthFlows::Password {
+            token_url: non_empty(f.token_url),
+            refresh_url: non_empty(f.refresh_url),
+            scopes: f.scopes,
+        },
         Flow::DeviceCode(f) => OAuthFlows::DeviceCode {
             device_authorization_url: f.device_authorization_url,
             token_url: f.token_url,
-            refresh_url: unset(f.refresh_url),
+            refresh_url: non_empty(f.refresh_url),
             scopes: f.scopes,
         },
     })

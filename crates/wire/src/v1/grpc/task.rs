@@ -2,12 +2,12 @@
 
 use super::message::{read_artifact, read_context, read_message, read_task_ref, write_artifact, write_message};
 use super::value::{read_optional_struct, read_time, write_struct, write_time};
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use crate::pb::lf_a2a_v1 as pb;
 use crate::pb::lf_a2a_v1::stream_response::Payload;
-use sabir_proto::{ArtifactUpdate, ContextId, Event, StatusUpdate, Task, TaskState, TaskStatus, TheirEvent, TheirTask};
+use sabir_proto::{ArtifactUpdate, ContextId, Event, StatusUpdate, Task, TaskState, TaskStatus, WireEvent, WireTask};
 
-pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<TheirTask, Wrong> {
+pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<WireTask, MemberError> {
     Ok(Task {
         id: read_task_ref(&task.id, &path.member("id"))?,
         context_id: read_optional_context(&task.context_id, &path.member("contextId"))?,
@@ -18,7 +18,7 @@ pub(super) fn read_task(task: pb::Task, path: &Path<'_>) -> Result<TheirTask, Wr
     })
 }
 
-pub(super) fn write_task(task: TheirTask) -> pb::Task {
+pub(super) fn write_task(task: WireTask) -> pb::Task {
     pb::Task {
         id: task.id.to_string(),
         context_id: write_context(task.context_id.as_ref()),
@@ -29,7 +29,7 @@ pub(super) fn write_task(task: TheirTask) -> pb::Task {
     }
 }
 
-fn read_status(status: Option<pb::TaskStatus>, path: &Path<'_>) -> Result<TaskStatus, Wrong> {
+fn read_status(status: Option<pb::TaskStatus>, path: &Path<'_>) -> Result<TaskStatus, MemberError> {
     let status = path.required(status)?;
     Ok(TaskStatus {
         state: read_their_state(status.state),
@@ -46,9 +46,9 @@ fn write_status(status: TaskStatus) -> pb::TaskStatus {
     }
 }
 
-/// Reads a state to filter by; `None` for the enum's zero value, which means any state.
-pub(super) fn read_filter(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, Wrong> {
-    let state = pb::TaskState::try_from(number).map_err(|_| path.wrong(format_args!("unknown task state {number}")))?;
+/// Reads a state to filter by; `Unchanged` for the enum's zero value, which means any state.
+pub(super) fn read_filter(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, MemberError> {
+    let state = pb::TaskState::try_from(number).map_err(|_| path.error(format_args!("unknown task state {number}")))?;
     Ok(Some(read_state(state)).filter(|state| *state != TaskState::Unspecified))
 }
 
@@ -86,8 +86,8 @@ pub(super) const fn write_state(state: TaskState) -> pb::TaskState {
     }
 }
 
-pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Result<TheirEvent, Wrong> {
-    let missing = || path.wrong("has exactly one of task, message, statusUpdate, artifactUpdate; this one has none");
+pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Result<WireEvent, MemberError> {
+    let missing = || path.error("has exactly one of task, message, statusUpdate, artifactUpdate; this one has none");
     Ok(match response.payload.ok_or_else(missing)? {
         Payload::Task(task) => Event::Task(read_task(task, &path.member("task"))?),
         Payload::Message(message) => Event::Message(read_message(message, &path.member("message"))?),
@@ -115,7 +115,7 @@ pub(super) fn read_event(response: pb::StreamResponse, path: &Path<'_>) -> Resul
     })
 }
 
-pub(super) fn write_event(event: TheirEvent) -> pb::StreamResponse {
+pub(super) fn write_event(event: WireEvent) -> pb::StreamResponse {
     let payload = match event {
         Event::Task(task) => Payload::Task(write_task(task)),
         Event::Message(message) => Payload::Message(write_message(message)),
@@ -138,7 +138,7 @@ pub(super) fn write_event(event: TheirEvent) -> pb::StreamResponse {
 }
 
 /// Reads a context id; proto3 has no absent strings, so an empty one is unset.
-fn read_optional_context(text: &str, path: &Path<'_>) -> Result<Option<ContextId>, Wrong> {
+fn read_optional_context(text: &str, path: &Path<'_>) -> Result<Option<ContextId>, MemberError> {
     if text.is_empty() { Ok(None) } else { read_context(text, path).map(Some) }
 }
 

@@ -4,7 +4,7 @@
 //! refused. Writing turns text into a tree, and never fails: an integer that a double cannot hold becomes the nearest
 //! double, because a stored task must stay readable over each binding, whichever it came in by.
 
-use crate::path::{Path, Wrong};
+use crate::path::{MemberError, Path};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use sabir_proto::{JSON_DEPTH_MAX, Json, JsonFault, Object, Timestamp};
@@ -13,27 +13,27 @@ use sabir_proto::{JSON_DEPTH_MAX, Json, JsonFault, Object, Timestamp};
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a member that may be any JSON.
-pub(crate) fn read_value(value: &Value, path: &Path<'_>) -> Result<Json, Wrong> {
+pub(crate) fn read_value(value: &Value, path: &Path<'_>) -> Result<Json, MemberError> {
     let mut text = Vec::with_capacity(64);
-    print(value, 0, &mut text).map_err(|problem| path.wrong(problem))?;
+    print(value, 0, &mut text).map_err(|problem| path.error(problem))?;
     parse(&text, path)
 }
 
 /// Reads a member that must be an object.
-pub(crate) fn read_struct(object: &Struct, path: &Path<'_>) -> Result<Object, Wrong> {
+pub(crate) fn read_struct(object: &Struct, path: &Path<'_>) -> Result<Object, MemberError> {
     let mut text = Vec::with_capacity(64);
-    print_members(object, 1, &mut text).map_err(|problem| path.wrong(problem))?;
-    Object::new(parse(&text, path)?).map_err(|e| path.wrong(e))
+    print_members(object, 1, &mut text).map_err(|problem| path.error(problem))?;
+    Object::new(parse(&text, path)?).map_err(|e| path.error(e))
 }
 
 /// Reads an object that need not be there.
-pub(crate) fn read_optional_struct(object: Option<Struct>, path: &Path<'_>) -> Result<Option<Object>, Wrong> {
+pub(crate) fn read_optional_struct(object: Option<Struct>, path: &Path<'_>) -> Result<Option<Object>, MemberError> {
     object.map(|object| read_struct(&object, path)).transpose()
 }
 
-fn parse(text: &[u8], path: &Path<'_>) -> Result<Json, Wrong> {
-    let text = std::str::from_utf8(text).map_err(|e| path.wrong(e))?;
-    Json::parse(text).map_err(|e| path.wrong(e))
+fn parse(text: &[u8], path: &Path<'_>) -> Result<Json, MemberError> {
+    let text = std::str::from_utf8(text).map_err(|e| path.error(e))?;
+    Json::parse(text).map_err(|e| path.error(e))
 }
 
 /// Writes a tree as compact text. `depth` counts the brackets that are open.
@@ -128,13 +128,13 @@ pub(crate) fn write_struct(object: &Object) -> Struct {
 }
 
 /// Reads a timestamp, to the millisecond; ours begin in 1970 and end with the year 9999, as in JSON.
-pub(crate) fn read_time(time: prost_types::Timestamp, path: &Path<'_>) -> Result<Timestamp, Wrong> {
+pub(crate) fn read_time(time: prost_types::Timestamp, path: &Path<'_>) -> Result<Timestamp, MemberError> {
     let within = (0..1_000_000_000).contains(&time.nanos);
     let millis = time.seconds.checked_mul(1000).map(|ms| ms.saturating_add(i64::from(time.nanos / 1_000_000)));
     millis
         .filter(|ms| within && Timestamp::from_millis(*ms).millis() == *ms)
         .map(Timestamp::from_millis)
-        .ok_or_else(|| path.wrong("not a timestamp between the years 1970 and 9999"))
+        .ok_or_else(|| path.error("not a timestamp between the years 1970 and 9999"))
 }
 
 /// Writes a timestamp in seconds and nanoseconds.

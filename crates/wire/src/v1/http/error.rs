@@ -4,8 +4,8 @@
 //! number, then a name, and only then the HTTP status. The status alone is unsafe: several errors share one, and 1.0.0
 //! and 1.0.1 disagree about six of them. A status without an A2A error may come from a proxy.
 
-use crate::codes::{self, Detail, by_status_name, named, numbers};
-use sabir_proto::{Code, Fault, TaskRef};
+use crate::codes::{self, ErrorDetail, by_status_name, find_code, numbers};
+use sabir_proto::{Fault, FaultCode, TaskRef};
 use serde::{Deserialize, Serialize};
 
 /// Longest text of a peer that is passed on, in bytes. It goes into replies and logs, and a server may send a whole
@@ -28,118 +28,118 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
 /// Writes an error body with another HTTP status than that of the fault.
 pub fn write_error_as(code: u16, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
-    struct Body<'a> {
-        error: Error<'a>,
+    struct ErrorBodyOut<'a> {
+        error: HttpErrorOut<'a>,
     }
     #[derive(Serialize)]
-    struct Error<'a> {
+    struct HttpErrorOut<'a> {
         code: u16,
         status: &'static str,
         message: String,
-        details: Vec<Detail<'a>>,
+        details: Vec<ErrorDetail<'a>>,
     }
     let status = numbers(fault.code()).grpc.name();
-    let error = Error { code, status, message: fault.to_string(), details: codes::details(fault) };
-    serde_json::to_writer(out, &Body { error }).expect("strings and numbers serialise");
+    let error = HttpErrorOut { code, status, message: fault.to_string(), details: codes::details(fault) };
+    serde_json::to_writer(out, &ErrorBodyOut { error }).expect("strings and numbers serialise");
 }
 
 /// Reads the response to a call that failed, with any body.
 pub fn read_error(status: u16, body: &[u8]) -> Fault {
-    let told = Told::read(body);
+    let told = PeerError::read(body);
     let code = told.code.unwrap_or_else(|| by_status(status, &told));
-    told.fault_of(status, code)
+    told.into_http_fault(status, code)
 }
 
-/// Reads an error from the body of a successful response. `None` if the body does not name a code.
+/// Reads an error from the body of a successful response. `Unchanged` if the body does not name a code.
 pub(crate) fn read_refusal(body: &[u8]) -> Option<Fault> {
-    let told = Told::read(body);
+    let told = PeerError::read(body);
     let code = told.code?;
-    Some(told.fault(code, "the agent answered with an error"))
+    Some(told.into_fault(code, "the agent answered with an error"))
 }
 
-/// Reads the error in a frame of a stream that is not an event. `None` if it is not an error either.
+/// Reads the error in a frame of a stream that is not an event. `Unchanged` if it is not an error either.
 pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
-    let told = Told::read(data);
+    let told = PeerError::read(data);
     let code = told.code.or_else(|| told.status.as_deref().and_then(by_status_name));
-    let is_error = code.is_some() || told.words.is_some();
-    is_error.then(|| told.fault(code.unwrap_or(Code::Internal), "the agent ended the stream with an error"))
+    let is_error = code.is_some() || told.message.is_some();
+    is_error.then(|| told.into_fault(code.unwrap_or(FaultCode::Internal), "the agent ended the stream with an error"))
 }
 
 /// The code for an HTTP status if the body does not tell it: that of 1.0.0 where 1.0.1 gave the status up, and the most
 /// general of several.
-fn by_status(status: u16, told: &Told) -> Code {
+fn by_status(status: u16, told: &PeerError) -> FaultCode {
     // For an internal error the HTTP status says more than the name.
-    let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != Code::Internal);
+    let by_name = told.status.as_deref().and_then(by_status_name).filter(|code| *code != FaultCode::Internal);
     match status {
-        401 => Code::Unauthenticated,
-        403 => Code::Forbidden,
-        409 if by_name != Some(Code::Conflict) => Code::TaskNotCancelable,
-        415 => Code::ContentTypeNotSupported,
-        429 => Code::Exhausted,
-        502 if told.status.is_some() => Code::InvalidAgentResponse,
+        401 => FaultCode::Unauthenticated,
+        403 => FaultCode::Forbidden,
+        409 if by_name != Some(FaultCode::Conflict) => FaultCode::TaskNotCancelable,
+        415 => FaultCode::ContentTypeNotSupported,
+        429 => FaultCode::Exhausted,
+        502 if told.status.is_some() => FaultCode::InvalidAgentResponse,
         _ => by_name.unwrap_or(match status {
-            400 | 422 => Code::InvalidParams,
+            400 | 422 => FaultCode::InvalidParams,
             // For a missing task the agent would send an error body. This is a missing path.
-            404 | 405 => Code::MethodNotFound,
-            408 | 502..=504 => Code::Unavailable,
-            400..=499 => Code::InvalidRequest,
-            501 => Code::UnsupportedOperation,
-            500..=599 => Code::Internal,
-            _ => Code::InvalidAgentResponse,
+            404 | 405 => FaultCode::MethodNotFound,
+            408 | 502..=504 => FaultCode::Unavailable,
+            400..=499 => FaultCode::InvalidRequest,
+            501 => FaultCode::UnsupportedOperation,
+            500..=599 => FaultCode::Internal,
+            _ => FaultCode::InvalidAgentResponse,
         }),
     }
 }
 
 /// The contents of an error body.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct PeerError {
     /// The code, if the body names it by other means than the HTTP status.
-    pub(crate) code: Option<Code>,
+    pub(crate) code: Option<FaultCode>,
     /// The text of the error.
-    pub(crate) words: Option<String>,
+    pub(crate) message: Option<String>,
     /// The name of a gRPC status.
     status: Option<String>,
     task: Option<TaskRef>,
 }
 
-impl Told {
+impl PeerError {
     /// Reads a body. One that is no error gives the default.
     pub(crate) fn read(body: &[u8]) -> Self {
-        let body: Body = serde_json::from_slice(body).unwrap_or_default();
+        let body: ErrorBodyIn = serde_json::from_slice(body).unwrap_or_default();
         let (error, java_class) = match body.error {
             Some(ErrorMember::Object(error)) => (*error, None),
-            Some(ErrorMember::Class(class)) => (Error::default(), Some(class)),
-            None => (Error::default(), None),
+            Some(ErrorMember::Class(class)) => (HttpErrorIn::default(), Some(class)),
+            None => (HttpErrorIn::default(), None),
         };
         let details = error.details.unwrap_or_default();
         let detail = details.iter().find(|detail| detail.is_a2a() && detail.reason.is_some());
-        let by_reason = detail.and_then(|detail| named(|code| numbers(code).reason, detail.reason.as_deref()?));
+        let by_reason = detail.and_then(|detail| find_code(|code| numbers(code).reason, detail.reason.as_deref()?));
         let number = [body.code, error.code].into_iter().flatten().find(|number| *number < 0);
-        let by_number = || Code::ALL.into_iter().find(|code| Some(i64::from(numbers(*code).json_rpc)) == number);
+        let by_number = || FaultCode::ALL.into_iter().find(|code| Some(i64::from(numbers(*code).json_rpc)) == number);
         // The SDK for Java sends the class of its exception, with the package.
         let java_class = java_class.as_deref().and_then(|class| class.strip_prefix(JAVA_PACKAGE));
         let class = body.class.or_else(|| java_class.map(str::to_owned)).unwrap_or_default();
-        let by_class = || named(codes::name, &class);
-        let by_problem = class
-            .strip_prefix(PROBLEMS)
-            .and_then(|problem| named(|code| numbers(code).reason, &problem.replace('-', "_").to_ascii_uppercase()));
+        let by_class = || find_code(codes::name, &class);
+        let by_problem = class.strip_prefix(PROBLEMS).and_then(|problem| {
+            find_code(|code| numbers(code).reason, &problem.replace('-', "_").to_ascii_uppercase())
+        });
         let words = body.message.or(error.message).or(body.detail.filter(|_| by_problem.is_some()));
         let task = detail.and_then(|detail| detail.metadata.as_ref()?.task_id.as_deref());
         Self {
             code: by_reason.or_else(by_number).or_else(by_class).or(by_problem),
-            words: words.filter(|words| !words.is_empty()),
+            message: words.filter(|words| !words.is_empty()),
             status: error.status,
             task: task.and_then(|id| TaskRef::parse(id).ok()),
         }
     }
 
     /// Converts to a fault with this code; the HTTP status replaces a missing text.
-    pub(crate) fn fault_of(self, status: u16, code: Code) -> Fault {
-        self.fault(code, &format!("the agent answered with HTTP status {status}"))
+    pub(crate) fn into_http_fault(self, status: u16, code: FaultCode) -> Fault {
+        self.into_fault(code, &format!("the agent answered with HTTP status {status}"))
     }
 
-    fn fault(self, code: Code, wordless: &str) -> Fault {
-        let mut message = self.words.unwrap_or_else(|| wordless.to_owned());
+    fn into_fault(self, code: FaultCode, wordless: &str) -> Fault {
+        let mut message = self.message.unwrap_or_else(|| wordless.to_owned());
         message.truncate(message.floor_char_boundary(TEXT_BYTES_MAX));
         Fault::Peer { code, message, task: self.task }
     }
@@ -148,7 +148,7 @@ impl Told {
 /// All members that an error may have. A member of another type makes the whole body unreadable, and then the status
 /// decides.
 #[derive(Default, Deserialize)]
-struct Body {
+struct ErrorBodyIn {
     code: Option<i64>,
     #[serde(rename = "type")]
     class: Option<String>,
@@ -161,27 +161,27 @@ struct Body {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ErrorMember {
-    Object(Box<Error>),
+    Object(Box<HttpErrorIn>),
     Class(String),
 }
 
 #[derive(Default, Deserialize)]
-struct Error {
+struct HttpErrorIn {
     /// The HTTP status, or a JSON-RPC number where a server mixes the two bindings.
     code: Option<i64>,
     status: Option<String>,
     message: Option<String>,
-    details: Option<Vec<Info>>,
+    details: Option<Vec<ErrorInfoIn>>,
 }
 
 #[derive(Deserialize)]
-struct Info {
+struct ErrorInfoIn {
     reason: Option<String>,
     domain: Option<String>,
-    metadata: Option<Metadata>,
+    metadata: Option<ErrorMetadataIn>,
 }
 
-impl Info {
+impl ErrorInfoIn {
     /// Whether the reason is of A2A; one of another domain is not ours to interpret.
     fn is_a2a(&self) -> bool {
         self.domain.as_deref().is_none_or(|domain| domain == codes::DOMAIN)
@@ -190,7 +190,7 @@ impl Info {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct ErrorMetadataIn {
     #[serde(alias = "task_id")]
     task_id: Option<String>,
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(status: u16, body: &str, code: Code, message: &str) {
+    fn check(status: u16, body: &str, code: FaultCode, message: &str) {
         let Fault::Peer { code: read, message: words, .. } = read_error(status, body.as_bytes()) else {
             panic!("of a peer")
         };
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_we_write_we_read() {
-        for code in Code::ALL {
+        for code in FaultCode::ALL {
             let fault = Fault::Peer { code, message: "words".into(), task: TaskRef::parse("t").ok() };
             let mut out = Vec::new();
             let status = write_error(&fault, &mut out);
@@ -224,20 +224,20 @@ mod tests {
             format!(r#"{{"error":{{"code":{status},"status":"{name}","message":"m","details":[]}}}}"#)
         };
         for (status, name, code) in [
-            (404, "NOT_FOUND", Code::TaskNotFound),
-            (409, "FAILED_PRECONDITION", Code::TaskNotCancelable),
-            (409, "ALREADY_EXISTS", Code::Conflict),
-            (400, "FAILED_PRECONDITION", Code::UnsupportedOperation),
-            (501, "UNIMPLEMENTED", Code::UnsupportedOperation),
-            (415, "INVALID_ARGUMENT", Code::ContentTypeNotSupported),
-            (400, "INVALID_ARGUMENT", Code::InvalidParams),
-            (502, "INTERNAL", Code::InvalidAgentResponse),
-            (500, "INTERNAL", Code::Internal),
-            (401, "UNAUTHENTICATED", Code::Unauthenticated),
-            (403, "PERMISSION_DENIED", Code::Forbidden),
-            (429, "RESOURCE_EXHAUSTED", Code::Exhausted),
-            (503, "UNAVAILABLE", Code::Unavailable),
-            (400, "WHATEVER", Code::InvalidParams),
+            (404, "NOT_FOUND", FaultCode::TaskNotFound),
+            (409, "FAILED_PRECONDITION", FaultCode::TaskNotCancelable),
+            (409, "ALREADY_EXISTS", FaultCode::Conflict),
+            (400, "FAILED_PRECONDITION", FaultCode::UnsupportedOperation),
+            (501, "UNIMPLEMENTED", FaultCode::UnsupportedOperation),
+            (415, "INVALID_ARGUMENT", FaultCode::ContentTypeNotSupported),
+            (400, "INVALID_ARGUMENT", FaultCode::InvalidParams),
+            (502, "INTERNAL", FaultCode::InvalidAgentResponse),
+            (500, "INTERNAL", FaultCode::Internal),
+            (401, "UNAUTHENTICATED", FaultCode::Unauthenticated),
+            (403, "PERMISSION_DENIED", FaultCode::Forbidden),
+            (429, "RESOURCE_EXHAUSTED", FaultCode::Exhausted),
+            (503, "UNAVAILABLE", FaultCode::Unavailable),
+            (400, "WHATEVER", FaultCode::InvalidParams),
         ] {
             check(status, &error(status, name), code, "m");
         }
@@ -246,23 +246,23 @@ mod tests {
     #[test]
     fn a_body_that_is_no_error_leaves_the_status() {
         for (status, code) in [
-            (400, Code::InvalidParams),
-            (401, Code::Unauthenticated),
-            (403, Code::Forbidden),
-            (404, Code::MethodNotFound),
-            (405, Code::MethodNotFound),
-            (408, Code::Unavailable),
-            (409, Code::TaskNotCancelable),
-            (413, Code::InvalidRequest),
-            (415, Code::ContentTypeNotSupported),
-            (422, Code::InvalidParams),
-            (429, Code::Exhausted),
-            (500, Code::Internal),
-            (501, Code::UnsupportedOperation),
-            (502, Code::Unavailable),
-            (503, Code::Unavailable),
-            (504, Code::Unavailable),
-            (301, Code::InvalidAgentResponse),
+            (400, FaultCode::InvalidParams),
+            (401, FaultCode::Unauthenticated),
+            (403, FaultCode::Forbidden),
+            (404, FaultCode::MethodNotFound),
+            (405, FaultCode::MethodNotFound),
+            (408, FaultCode::Unavailable),
+            (409, FaultCode::TaskNotCancelable),
+            (413, FaultCode::InvalidRequest),
+            (415, FaultCode::ContentTypeNotSupported),
+            (422, FaultCode::InvalidParams),
+            (429, FaultCode::Exhausted),
+            (500, FaultCode::Internal),
+            (501, FaultCode::UnsupportedOperation),
+            (502, FaultCode::Unavailable),
+            (503, FaultCode::Unavailable),
+            (504, FaultCode::Unavailable),
+            (301, FaultCode::InvalidAgentResponse),
         ] {
             for body in ["", "<html>", "null", "[]", "{}", r#"{"detail":"Not Found"}"#, r#"{"error":"no"}"#, "\u{0}"] {
                 check(status, body, code, &format!("the agent answered with HTTP status {status}"));
@@ -272,24 +272,29 @@ mod tests {
 
     #[test]
     fn errors_in_other_forms_are_read() {
-        check(200, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"gone"}}"#, Code::TaskNotFound, "gone");
-        check(404, r#"{"code":-32601,"message":"what?"}"#, Code::MethodNotFound, "what?");
+        check(
+            200,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"gone"}}"#,
+            FaultCode::TaskNotFound,
+            "gone",
+        );
+        check(404, r#"{"code":-32601,"message":"what?"}"#, FaultCode::MethodNotFound, "what?");
         let problem = r#"{"type":"https://a2a-protocol.org/errors/version-not-supported","title":"t","detail":"d"}"#;
-        check(400, problem, Code::VersionNotSupported, "d");
+        check(400, problem, FaultCode::VersionNotSupported, "d");
         let foreign = r#"{"error":{"code":404,"message":"m","details":[
             {"reason":"TASK_NOT_FOUND","domain":"example.org"},{"@type":"x"}]}}"#;
-        check(404, foreign, Code::MethodNotFound, "m");
+        check(404, foreign, FaultCode::MethodNotFound, "m");
         let java = |class: &str| format!(r#"{{"error":"io.a2a.spec.{class}","message":"m"}}"#);
-        check(404, &java("TaskNotFoundError"), Code::TaskNotFound, "m");
-        check(422, &java("InvalidParamsError"), Code::InvalidParams, "m");
-        check(500, &java("InvalidParamsError"), Code::InvalidParams, "m");
-        check(500, &java("SomethingNewError"), Code::Internal, "m");
-        check(404, r#"{"error":"org.example.TaskNotFoundError","message":"m"}"#, Code::MethodNotFound, "m");
+        check(404, &java("TaskNotFoundError"), FaultCode::TaskNotFound, "m");
+        check(422, &java("InvalidParamsError"), FaultCode::InvalidParams, "m");
+        check(500, &java("InvalidParamsError"), FaultCode::InvalidParams, "m");
+        check(500, &java("SomethingNewError"), FaultCode::Internal, "m");
+        check(404, r#"{"error":"org.example.TaskNotFoundError","message":"m"}"#, FaultCode::MethodNotFound, "m");
         assert!(read_refusal(java("InvalidParamsError").as_bytes()).is_some());
         assert_eq!(read_refusal(br#"{"message":{"messageId":"m"}}"#), None);
         let second = r#"{"error":{"message":"m","details":[{"@type":"x","fieldViolations":[]},
             {"reason":"INVALID_PARAMS","domain":"a2a-protocol.org"}]}}"#;
-        check(404, second, Code::InvalidParams, "m");
+        check(404, second, FaultCode::InvalidParams, "m");
         assert!(read_stream_error(second.as_bytes()).is_some());
         for event in [r#"{"message":{}}"#, r#"{"task":{"id":7}}"#, "{}", "", "null"] {
             assert_eq!(read_stream_error(event.as_bytes()), None, "{event}");

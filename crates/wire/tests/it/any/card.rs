@@ -6,8 +6,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use sabir_proto::AgentCard;
 use sabir_proto::card::{
-    Capabilities, Extension, Interface, OAuthFlows, Provider, SecurityRequirement, SecurityScheme, Signature, Skill,
-    StringList,
+    Capabilities, CardSignature, Extension, Interface, OAuthFlows, Provider, SecurityRequirement, SecurityScheme,
+    Skill, StringList,
 };
 use std::collections::BTreeMap;
 
@@ -78,8 +78,8 @@ fn skill(least: usize) -> impl Strategy<Value = Skill> {
     })
 }
 
-fn signature(least: usize) -> impl Strategy<Value = Signature> {
-    (text(least), text(least), object()).prop_map(|(protected, signature, header)| Signature {
+fn signature(least: usize) -> impl Strategy<Value = CardSignature> {
+    (text(least), text(least), object()).prop_map(|(protected, signature, header)| CardSignature {
         protected,
         signature,
         header,

@@ -1,15 +1,15 @@
 //! Events, one at a time. A dialect may send one event as several, or as the whole task; then they must hold all of it.
 
+use super::coverage::{self, Coverage};
 use super::meaning::{lift, lift_loss, same, tidy, together};
 use super::replies::same_words;
-use super::tally::{self, Tally};
-use super::{Told, Trip, pairs, parsed, refused, spice, translate, try_on};
+use super::{RoundTrip, Translation, pairs, parsed, refused, reserved_members, translate, try_on};
 use proptest::prelude::*;
-use sabir_proto::TheirEvent;
+use sabir_proto::WireEvent;
 use sabir_wire::LossKind::{
     AnswerPlace, ContextId, Extensions, History, MessageId, Metadata, Part, PartAttribute, References, State, TaskId,
 };
-use sabir_wire::{Dialect, Kind, Loss};
+use sabir_wire::{Dialect, Loss, TextKind};
 use serde_json::{Value, json};
 
 fn event_of(answer: &Value) -> &Value {
@@ -17,11 +17,11 @@ fn event_of(answer: &Value) -> &Value {
 }
 
 /// A frame of 1.0 with this event.
-fn frame(event: &TheirEvent) -> String {
+fn frame(event: &WireEvent) -> String {
     json!({ "jsonrpc": "2.0", "id": "s", "result": event }).to_string()
 }
 
-fn compare(trip: &Trip) -> Result<(), TestCaseError> {
+fn compare(trip: &RoundTrip) -> Result<(), TestCaseError> {
     let meant = event_of(&trip.meant[0]);
     let mut losses: Vec<Loss> = trip.losses.iter().map(lift_loss).collect();
     let mut got = together(trip.got.iter().map(event_of));
@@ -47,25 +47,26 @@ fn compare(trip: &Trip) -> Result<(), TestCaseError> {
     same(&said, &got, &losses)
 }
 
-fn check(event: &TheirEvent, tally: &Tally) -> Result<(), TestCaseError> {
+fn check(event: &WireEvent, tally: &Coverage) -> Result<(), TestCaseError> {
     tally.event(event);
     let original = frame(event);
     for from in Dialect::ALL {
-        let outcome = translate(Dialect::V1, from, Kind::Event, &original);
-        if !from.reach().streams {
+        let outcome = translate(Dialect::V1, from, TextKind::Event, &original);
+        if !from.features().streams {
             refused(outcome, &format!("{from} has no streams"))?;
             continue;
         }
-        let Told { text, .. } = outcome.map_err(|f| TestCaseError::fail(format!("1.0 by {from}: {f}\n{original}")))?;
+        let Translation { text, .. } =
+            outcome.map_err(|f| TestCaseError::fail(format!("1.0 by {from}: {f}\n{original}")))?;
         prop_assert!(!text.is_empty(), "{} says nothing of {}", from, original);
         for line in text.lines() {
-            recognised(from, event, line)?;
+            check_kind(from, event, line)?;
             for (_, by) in pairs().filter(|(a, _)| *a == from) {
-                if !by.reach().streams {
-                    refused(translate(from, by, Kind::Event, line), &format!("{by} has no streams"))?;
+                if !by.features().streams {
+                    refused(translate(from, by, TextKind::Event, line), &format!("{by} has no streams"))?;
                     continue;
                 }
-                let trip = Trip::new(from, by, Kind::Event, line, tally)?;
+                let trip = RoundTrip::new(from, by, TextKind::Event, line, tally)?;
                 prop_assert!(trip.got.iter().all(|got| got["id"] == "s"));
                 let told = || format!("{from} by {by}\n{line}\n{}", trip.told);
                 compare(&trip).map_err(|e| TestCaseError::fail(format!("{e}\n{}", told())))?;
@@ -86,7 +87,7 @@ fn same_end(from: Dialect, by: Dialect, line: &str, told: &str) -> Result<(), Te
     let expected = if says(from) && end(line).is_some() {
         end(line)
     } else {
-        let straight = translate(from, Dialect::V1, Kind::Event, line).unwrap().text;
+        let straight = translate(from, Dialect::V1, TextKind::Event, line).unwrap().text;
         let state = lift(event_of(&parsed(&straight)))["status"]["state"].clone();
         let goes_on = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_AUTH_REQUIRED"];
         Some(!goes_on.iter().any(|s| state == *s))
@@ -96,22 +97,22 @@ fn same_end(from: Dialect, by: Dialect, line: &str, told: &str) -> Result<(), Te
 }
 
 /// Checks that an update is recognised as one in dialects with updates; a whole task looks like the reply to a get.
-fn recognised(dialect: Dialect, event: &TheirEvent, line: &str) -> Result<(), TestCaseError> {
-    let update = matches!(event, TheirEvent::StatusUpdate(_) | TheirEvent::ArtifactUpdate(_));
+fn check_kind(dialect: Dialect, event: &WireEvent, line: &str) -> Result<(), TestCaseError> {
+    let update = matches!(event, WireEvent::StatusUpdate(_) | WireEvent::ArtifactUpdate(_));
     let expected = match dialect {
-        Dialect::V1 | Dialect::V03 | Dialect::V02 if update => Kind::Event,
-        Dialect::V01 => Kind::Event,
-        _ => Kind::Reply,
+        Dialect::V1 | Dialect::V03 | Dialect::V02 if update => TextKind::Event,
+        Dialect::V01 => TextKind::Event,
+        _ => TextKind::Reply,
     };
-    prop_assert_eq!(Kind::of(line), Ok(expected), "{}: {}", dialect, line);
+    prop_assert_eq!(TextKind::of(line), Ok(expected), "{}: {}", dialect, line);
     Ok(())
 }
 
 #[test]
 fn an_event_means_the_same_in_every_dialect() {
-    let tally = try_on(&spice::events(), check);
-    tally.must_have_seen(&[&tally::EVENTS, &tally::STATES, &tally::PARTS, &tally::MESSAGES]);
-    tally.must_have_been_whole(pairs().filter(|(from, to)| from.reach().streams && to.reach().streams));
+    let tally = try_on(&reserved_members::events(), check);
+    tally.must_have_seen(&[&coverage::EVENTS, &coverage::STATES, &coverage::PARTS, &coverage::MESSAGES]);
+    tally.must_have_been_whole(pairs().filter(|(from, to)| from.features().streams && to.features().streams));
     let plain = [PartAttribute, Metadata];
     let bare = [State, AnswerPlace, MessageId, ContextId, TaskId, PartAttribute, Extensions, References, Metadata];
     tally.must_have_lost(&[

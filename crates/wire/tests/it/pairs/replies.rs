@@ -1,17 +1,17 @@
 //! Replies: tasks, direct messages, push configurations, pages, errors; and the bodies of webhooks.
 
+use super::coverage::{self, Coverage};
 use super::meaning::{has, lift_loss, same, tidy};
-use super::tally::{self, Tally};
-use super::{Told, Trip, minting, pairs, parsed, refused, spice, translate, try_on};
+use super::{RoundTrip, Translation, minting, pairs, parsed, refused, reserved_members, translate, try_on};
 use crate::any;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sabir_proto::{Code, Fault, FieldViolation, Message, PushConfig, TaskRef, TheirEvent, TheirTask};
+use sabir_proto::{Fault, FaultCode, FieldViolation, Message, PushConfig, TaskRef, WireEvent, WireTask};
 use sabir_wire::LossKind::{
     AnswerPlace, ArtifactId, ContextId, ErrorDetails, Extensions, MessageId, Metadata, Paging, PartAttribute,
     PushConfigId, References, State, TaskId,
 };
-use sabir_wire::{Dialect, Kind, Loss, Losses, jsonrpc, read_push_payload, write_push_payload};
+use sabir_wire::{Dialect, Loss, Losses, TextKind, jsonrpc, read_push_payload, write_push_payload};
 use serde_json::{Value, json};
 
 /// A reply of 1.0 with this result.
@@ -20,7 +20,7 @@ fn reply(result: &Value) -> String {
 }
 
 /// Checks that a dialect writes what it reads, and loses only the ids that we gave to messages.
-fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError> {
+fn check_own_dialect(dialect: Dialect, text: &str, trip: &RoundTrip) -> Result<(), TestCaseError> {
     let (mut read, mut written) = (parsed(text), parsed(&trip.told));
     if !text.contains("data_part_compat") {
         tidy(&mut read);
@@ -36,27 +36,28 @@ fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError
 fn check(
     original: &str,
     can: impl Fn(Dialect) -> bool,
-    tally: &Tally,
-    compare: impl Fn(Dialect, Dialect, &Trip) -> Result<(), TestCaseError>,
+    tally: &Coverage,
+    compare: impl Fn(Dialect, Dialect, &RoundTrip) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
     for from in Dialect::ALL {
-        let outcome = translate(Dialect::V1, from, Kind::Reply, original);
+        let outcome = translate(Dialect::V1, from, TextKind::Reply, original);
         if !can(from) {
             refused(outcome, &format!("{from} cannot answer so"))?;
             continue;
         }
-        let Told { text, .. } = outcome.map_err(|f| TestCaseError::fail(format!("1.0 by {from}: {f}\n{original}")))?;
-        prop_assert_eq!(Kind::of(&text), Ok(Kind::Reply), "{}", text);
+        let Translation { text, .. } =
+            outcome.map_err(|f| TestCaseError::fail(format!("1.0 by {from}: {f}\n{original}")))?;
+        prop_assert_eq!(TextKind::of(&text), Ok(TextKind::Reply), "{}", text);
         for (_, by) in pairs().filter(|(a, _)| *a == from) {
             if !can(by) {
-                refused(translate(from, by, Kind::Reply, &text), &format!("{by} cannot answer so"))?;
+                refused(translate(from, by, TextKind::Reply, &text), &format!("{by} cannot answer so"))?;
                 continue;
             }
-            let trip = Trip::new(from, by, Kind::Reply, &text, tally)?;
+            let trip = RoundTrip::new(from, by, TextKind::Reply, &text, tally)?;
             prop_assert_eq!(&trip.meant[0]["id"], &json!(7));
             prop_assert_eq!(&trip.got[0]["id"], &json!(7));
             if from == by {
-                itself(from, &text, &trip)?;
+                check_own_dialect(from, &text, &trip)?;
             }
             compare(from, by, &trip)
                 .map_err(|e| TestCaseError::fail(format!("{from} by {by}: {e}\n{text}\n{}", trip.told)))?;
@@ -73,7 +74,7 @@ fn task_in(answer: &Value) -> &Value {
 
 #[test]
 fn a_task_means_the_same_in_every_dialect() {
-    let tally = try_on(&(spice::tasks(), any::<bool>()).boxed(), |(task, sent), tally: &Tally| {
+    let tally = try_on(&(reserved_members::tasks(), any::<bool>()).boxed(), |(task, sent), tally: &Coverage| {
         tally.task(task);
         let result = if *sent { json!({ "task": task }) } else { json!(task) };
         check(
@@ -83,7 +84,7 @@ fn a_task_means_the_same_in_every_dialect() {
             |_, _, trip| same(task_in(&trip.meant[0]), task_in(&trip.got[0]), &trip.losses),
         )
     });
-    tally.must_have_seen(&[&tally::TASKS, &tally::STATES, &tally::PARTS, &tally::MESSAGES]);
+    tally.must_have_seen(&[&coverage::TASKS, &coverage::STATES, &coverage::PARTS, &coverage::MESSAGES]);
     tally.must_have_been_whole(pairs());
     let plain = [PartAttribute, Metadata];
     let bare = [State, AnswerPlace, MessageId, ContextId, TaskId, PartAttribute, Extensions, References, Metadata];
@@ -114,7 +115,7 @@ pub(super) fn same_words(message: &Value, got: &Value, losses: &[Loss]) -> Resul
 
 #[test]
 fn a_direct_message_means_the_same_in_every_dialect() {
-    let tally = try_on(&spice::messages(), |message: &Message, tally: &Tally| {
+    let tally = try_on(&reserved_members::messages(), |message: &Message, tally: &Coverage| {
         tally.message(message);
         check(
             &reply(&json!({ "message": message })),
@@ -130,8 +131,8 @@ fn a_direct_message_means_the_same_in_every_dialect() {
             },
         )
     });
-    tally.must_have_seen(&[&tally::PARTS, &tally::MESSAGES]);
-    let speaks = |dialect: Dialect| dialect.reach().direct_replies;
+    tally.must_have_seen(&[&coverage::PARTS, &coverage::MESSAGES]);
+    let speaks = |dialect: Dialect| dialect.features().direct_replies;
     tally.must_have_been_whole(pairs().filter(|(from, to)| speaks(*from) && speaks(*to)));
 }
 
@@ -150,7 +151,7 @@ fn push_configurations_mean_the_same_in_every_dialect() {
             tally.note(if config.authentication.is_some() { "authenticated" } else { "open" });
             check(
                 &reply(&flat(task, config)),
-                |d| d.reach().push,
+                |d| d.features().push,
                 tally,
                 |_, by, trip| {
                     let (mut meant, got) = (trip.meant[0]["result"].clone(), &trip.got[0]["result"]);
@@ -167,13 +168,13 @@ fn push_configurations_mean_the_same_in_every_dialect() {
         let page = json!({ "configs": listed, "nextPageToken": token });
         check(
             &reply(&page),
-            |d| d.reach().push_lists,
+            |d| d.features().push_lists,
             tally,
             |_, _, trip| same(&trip.meant[0]["result"], &trip.got[0]["result"], &trip.losses),
         )
     });
     tally.must_have_seen(&[&["named", "unnamed", "authenticated", "open", "none", "several"]]);
-    let can = |dialect: Dialect| dialect.reach().push;
+    let can = |dialect: Dialect| dialect.features().push;
     tally.must_have_been_whole(pairs().filter(|(from, to)| can(*from) && can(*to)));
     tally.must_have_lost(&[
         (Dialect::V1, &[]),
@@ -187,10 +188,10 @@ fn push_configurations_mean_the_same_in_every_dialect() {
 
 #[test]
 fn that_something_was_deleted_is_said_by_all_who_delete() {
-    let tally = Tally::default();
+    let tally = Coverage::default();
     check(
         &reply(&json!({})),
-        |d| d.reach().push_lists,
+        |d| d.features().push_lists,
         &tally,
         |_, _, trip| {
             prop_assert_eq!(&trip.meant, &trip.got);
@@ -208,7 +209,7 @@ fn only_who_lists_tasks_has_pages_of_them() {
         let page = json!({ "tasks": tasks, "nextPageToken": token, "pageSize": 2, "totalSize": 9 });
         check(
             &reply(&page),
-            |d| d.reach().lists_tasks,
+            |d| d.features().lists_tasks,
             tally,
             |_, _, trip| same(&trip.meant[0]["result"], &trip.got[0]["result"], &trip.losses),
         )
@@ -224,10 +225,10 @@ fn only_who_has_an_extended_card_is_answered_with_one() {
         "skills": [{ "id": "s", "name": "s", "description": "d", "tags": ["t"] }],
     });
     for to in Dialect::ALL {
-        let outcome = translate(Dialect::V1, to, Kind::Reply, &reply(&card));
-        if to.reach().extended_card {
+        let outcome = translate(Dialect::V1, to, TextKind::Reply, &reply(&card));
+        if to.features().extended_card {
             let told = outcome.unwrap();
-            let back = translate(to, Dialect::V1, Kind::Reply, &told.text).unwrap();
+            let back = translate(to, Dialect::V1, TextKind::Reply, &told.text).unwrap();
             assert_eq!(parsed(&back.text)["result"]["skills"], card["skills"], "{to}: {}", told.text);
         } else {
             refused(outcome, "has no extended card").unwrap();
@@ -238,7 +239,7 @@ fn only_who_has_an_extended_card_is_answered_with_one() {
 /// Strategy for errors of 1.0.
 fn errors() -> BoxedStrategy<Fault> {
     let task = proptest::option::of(any::task_ref());
-    let code = proptest::sample::select(&Code::ALL[..]);
+    let code = proptest::sample::select(&FaultCode::ALL[..]);
     let peer = (code, any::text(0), task).prop_map(|(code, message, task)| Fault::Peer { code, message, task });
     let wrong = (any::text(0), any::text(0)).prop_map(|(field, description)| FieldViolation { field, description });
     prop_oneof![
@@ -258,13 +259,13 @@ fn an_error_means_the_same_in_every_dialect() {
         let mut original = Vec::new();
         jsonrpc::write_error(Some("\"e\""), fault, &mut original);
         let original = String::from_utf8(original).unwrap();
-        let plain = translate(Dialect::V1, Dialect::V1, Kind::Error, &original).unwrap();
+        let plain = translate(Dialect::V1, Dialect::V1, TextKind::Error, &original).unwrap();
         same(&parsed(&original)["error"], &parsed(&plain.text)["error"], &plain.losses)?;
         for from in Dialect::ALL {
-            let text = translate(Dialect::V1, from, Kind::Error, &original).unwrap().text;
-            prop_assert_eq!(Kind::of(&text), Ok(Kind::Error));
+            let text = translate(Dialect::V1, from, TextKind::Error, &original).unwrap().text;
+            prop_assert_eq!(TextKind::of(&text), Ok(TextKind::Error));
             for (_, by) in pairs().filter(|(a, _)| *a == from) {
-                let trip = Trip::new(from, by, Kind::Error, &text, tally)?;
+                let trip = RoundTrip::new(from, by, TextKind::Error, &text, tally)?;
                 prop_assert_eq!(&trip.got[0]["id"], "e");
                 if from == by {
                     prop_assert_eq!(parsed(&text), parsed(&trip.told), "{}", from);
@@ -276,7 +277,7 @@ fn an_error_means_the_same_in_every_dialect() {
         }
         Ok(())
     });
-    let reasons = Code::ALL.map(|code| sabir_wire::codes::numbers(code).reason);
+    let reasons = FaultCode::ALL.map(|code| sabir_wire::codes::numbers(code).reason);
     tally.must_have_seen(&[&reasons, &["of a task", "of no task"]]);
     tally.must_have_been_whole(pairs());
     let lost = Dialect::ALL.map(|d| (d, if d == Dialect::V1 { &[][..] } else { &[ErrorDetails][..] }));
@@ -285,8 +286,8 @@ fn an_error_means_the_same_in_every_dialect() {
 
 #[test]
 fn the_body_of_a_webhook_means_the_same_in_every_dialect() {
-    let told = (spice::tasks(), spice::events()).boxed();
-    let _ = try_on(&told, |(task, event): &(TheirTask, TheirEvent), tally| {
+    let told = (reserved_members::tasks(), reserved_members::events()).boxed();
+    let _ = try_on(&told, |(task, event): &(WireTask, WireEvent), tally| {
         tally.task(task);
         for dialect in Dialect::ALL {
             let mut losses = Losses::new();
@@ -299,7 +300,7 @@ fn the_body_of_a_webhook_means_the_same_in_every_dialect() {
                 prop_assert_eq!(&back, event);
                 continue;
             }
-            let TheirEvent::Task(back) = back else { return Err(TestCaseError::fail(format!("{dialect}: {body}"))) };
+            let WireEvent::Task(back) = back else { return Err(TestCaseError::fail(format!("{dialect}: {body}"))) };
             same(&json!(task), &json!(back), &losses)
                 .map_err(|e| TestCaseError::fail(format!("{dialect}: {e}\n{body}")))?;
         }

@@ -1,8 +1,8 @@
 //! Requests: calls in every dialect, and the operations that a dialect has.
 
+use super::coverage::{self, Coverage};
 use super::meaning::{has, same, tidy};
-use super::tally::{self, Tally};
-use super::{Trip, minting, pairs, parsed, refused, spice, translate, try_on};
+use super::{RoundTrip, minting, pairs, parsed, refused, reserved_members, translate, try_on};
 
 use proptest::prelude::*;
 use sabir_proto::{Call, Fault};
@@ -10,12 +10,12 @@ use sabir_wire::LossKind::{
     Configuration, Extensions, History, MessageId, Metadata, Paging, PartAttribute, PushConfigId, References, TaskId,
     Tenant,
 };
-use sabir_wire::{Asked, Dialect, Entry, Facts, Kind, LossKind, Losses, hear, write_call};
+use sabir_wire::{AnswerKind, Dialect, EndpointPath, Facts, LossKind, Losses, TextKind, decode_request, write_call};
 use serde_json::{Value, json};
 
-/// Whether a dialect has an operation, by `Dialect::reach`.
+/// Whether a dialect has an operation, by `Dialect::features`.
 fn can_ask(dialect: Dialect, call: &Call) -> bool {
-    let reach = dialect.reach();
+    let reach = dialect.features();
     let goes_on = |message: &sabir_proto::Message| reach.continues || message.task_id.is_none();
     match call {
         Call::Send(send) => goes_on(&send.message),
@@ -42,16 +42,16 @@ fn facts(dialect: Dialect) -> Facts<'static> {
         Dialect::V03 => version("0.3.0"),
         Dialect::V02 => version("0.2.6"),
         Dialect::V01 => version("0.1"),
-        Dialect::Native => Facts { entry: Entry::Native, ..Facts::default() },
-        Dialect::Xpr => Facts { entry: Entry::A2a, xpr_headers: true, ..Facts::default() },
+        Dialect::Native => Facts { endpoint: EndpointPath::Native, ..Facts::default() },
+        Dialect::Xpr => Facts { endpoint: EndpointPath::A2a, xpr_headers: true, ..Facts::default() },
     }
 }
 
 /// The call that a server decodes, as JSON of 1.0, and the caller's own id for the task.
 fn heard(dialect: Dialect, text: &str) -> Result<(String, Option<String>), TestCaseError> {
-    let heard = hear(&facts(dialect), text.as_bytes(), &mut minting());
+    let heard = decode_request(&facts(dialect), text.as_bytes(), &mut minting());
     let heard = heard.map_err(|e| TestCaseError::fail(format!("{dialect} was not heard: {}\n{text}", e.fault)))?;
-    prop_assert_eq!(heard.voice.dialect(), dialect);
+    prop_assert_eq!(heard.responder.dialect(), dialect);
     let alias = match &heard.call {
         Call::Send(send) | Call::Stream(send) => send.alias.as_deref().map(str::to_owned),
         _ => None,
@@ -60,7 +60,7 @@ fn heard(dialect: Dialect, text: &str) -> Result<(String, Option<String>), TestC
 }
 
 /// Removes differences between two dialects that mean the same and need no note.
-fn settle(meant: &mut Value, got: &mut Value, trip: &Trip) {
+fn settle(meant: &mut Value, got: &mut Value, trip: &RoundTrip) {
     let method = meant["method"].as_str().unwrap_or_default().to_owned();
     // A get without an id asks for the first of the list.
     if method == "GetTaskPushNotificationConfig" && has(&trip.losses, LossKind::PushConfigId, "id") {
@@ -83,11 +83,11 @@ fn settle(meant: &mut Value, got: &mut Value, trip: &Trip) {
     }
 }
 
-fn check(call: &Call, tally: &Tally) -> Result<(), TestCaseError> {
+fn check(call: &Call, tally: &Coverage) -> Result<(), TestCaseError> {
     tally.call(call);
     let original = spoken(call);
     for from in Dialect::ALL {
-        let text = match translate(Dialect::V1, from, Kind::Request, &original) {
+        let text = match translate(Dialect::V1, from, TextKind::Request, &original) {
             outcome if !can_ask(from, call) => {
                 refused(outcome, &format!("{from} has no {}", call.operation()))?;
                 continue;
@@ -95,22 +95,22 @@ fn check(call: &Call, tally: &Tally) -> Result<(), TestCaseError> {
             Ok(told) => told.text,
             Err(fault) => return Err(TestCaseError::fail(format!("{from}, {}: {fault}", call.operation()))),
         };
-        prop_assert_eq!(Kind::of(&text), Ok(Kind::Request));
+        prop_assert_eq!(TextKind::of(&text), Ok(TextKind::Request));
         written_alike(from, call, &text)?;
         for (_, by) in pairs().filter(|(a, _)| *a == from) {
-            let outcome = || translate(from, by, Kind::Request, &text);
+            let outcome = || translate(from, by, TextKind::Request, &text);
             if !can_ask(by, call) && !first_of_a_list(by, call) {
                 // Dialects where callers choose the task ids do not tell a further message from a first one.
-                if !matches!(call, Call::Send(_) | Call::Stream(_)) || !from.reach().client_names_tasks {
+                if !matches!(call, Call::Send(_) | Call::Stream(_)) || !from.features().client_names_tasks {
                     refused(outcome(), &format!("{by} has no {}", call.operation()))?;
                     continue;
                 }
-                if !by.reach().streams && matches!(call, Call::Stream(_)) {
+                if !by.features().streams && matches!(call, Call::Stream(_)) {
                     refused(outcome(), &format!("{by} has no streams"))?;
                     continue;
                 }
             }
-            let trip = Trip::new(from, by, Kind::Request, &text, tally)?;
+            let trip = RoundTrip::new(from, by, TextKind::Request, &text, tally)?;
             compare(from, by, &text, &trip)?;
         }
     }
@@ -119,30 +119,30 @@ fn check(call: &Call, tally: &Tally) -> Result<(), TestCaseError> {
 
 /// The only request of 0.1 about webhooks is for the first, which dialects with lists can also ask for.
 fn first_of_a_list(by: Dialect, call: &Call) -> bool {
-    matches!(call, Call::GetPush(_)) && by.reach().push_lists
+    matches!(call, Call::GetPush(_)) && by.features().push_lists
 }
 
 /// Checks that a client and a conversion write the same request.
 fn written_alike(dialect: Dialect, call: &Call, text: &str) -> Result<(), TestCaseError> {
     let request = write_call(dialect, call, None, &mut minting(), &mut Losses::new()).unwrap();
     let written = parsed(text);
-    prop_assert_eq!(request.asked, Asked::by(call));
+    prop_assert_eq!(request.answer_kind, AnswerKind::of_call(call));
     prop_assert_eq!(&written["method"], request.method);
     prop_assert_eq!(&written["id"], "r-1");
     prop_assert_eq!(&written["params"], &parsed(&request.params));
     Ok(())
 }
 
-fn compare(from: Dialect, by: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError> {
+fn compare(from: Dialect, by: Dialect, text: &str, trip: &RoundTrip) -> Result<(), TestCaseError> {
     let (mut meant, mut got) = (trip.meant[0].clone(), trip.got[0].clone());
     if from == by {
-        itself(from, text, trip)?;
+        check_own_dialect(from, text, trip)?;
     }
     // A server decodes what the conversion reads.
     let (spoken, name) = heard(from, text)?;
     prop_assert_eq!(&parsed(&spoken), &meant);
     let (_, shown) = heard(by, &trip.told)?;
-    if by.reach().client_names_tasks && name.is_some() {
+    if by.features().client_names_tasks && name.is_some() {
         prop_assert_eq!(shown, name);
     }
     settle(&mut meant, &mut got, trip);
@@ -153,7 +153,7 @@ fn compare(from: Dialect, by: Dialect, text: &str, trip: &Trip) -> Result<(), Te
 }
 
 /// Checks that a dialect writes what it reads, without losses.
-fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError> {
+fn check_own_dialect(dialect: Dialect, text: &str, trip: &RoundTrip) -> Result<(), TestCaseError> {
     let (mut read, mut written) = (parsed(text), parsed(&trip.told));
     if read["method"] == "tasks/pushNotificationConfig/set"
         && read["params"]["pushNotificationConfig"].get("id").is_none()
@@ -168,7 +168,7 @@ fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError
     }
     // Except for the id that we gave to a message without one.
     let lost: Vec<_> = trip.losses.iter().filter(|loss| loss.kind != LossKind::MessageId).collect();
-    let named = dialect.reach().client_names_tasks;
+    let named = dialect.features().client_names_tasks;
     let lost: Vec<_> = lost.into_iter().filter(|loss| !named || loss.kind != LossKind::TaskId).collect();
     prop_assert!(lost.is_empty(), "{}: {:?}", dialect, lost);
     Ok(())
@@ -176,8 +176,8 @@ fn itself(dialect: Dialect, text: &str, trip: &Trip) -> Result<(), TestCaseError
 
 #[test]
 fn a_request_means_the_same_in_every_dialect() {
-    let tally = try_on(&spice::calls(), check);
-    tally.must_have_seen(&[&tally::CALLS, &tally::PARTS, &tally::MESSAGES]);
+    let tally = try_on(&reserved_members::calls(), check);
+    tally.must_have_seen(&[&coverage::CALLS, &coverage::PARTS, &coverage::MESSAGES]);
     tally.must_have_been_whole(pairs());
     let plain = [PartAttribute, Paging, Metadata, Tenant, TaskId];
     let bare = [MessageId, PartAttribute, Extensions, References, Metadata, Configuration, History, Tenant];
@@ -197,7 +197,7 @@ fn a_method_of_another_dialect_is_not_found() {
     for dialect in Dialect::ALL {
         for method in METHODS {
             let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{}}}}"#);
-            let outcome = translate(dialect, Dialect::V1, Kind::Request, &body);
+            let outcome = translate(dialect, Dialect::V1, TextKind::Request, &body);
             if !matches!(&outcome, Err(Fault::MethodNotFound(named)) if named == method) {
                 spoken_by.push((dialect, method));
             }

@@ -1,66 +1,66 @@
 //! Whole streams, as a server encodes them: the task that a client folds from the frames is the task in the log.
 
+use super::coverage::{self, Coverage};
 use super::meaning::{lift, lift_loss, mask, same, tidy, together};
-use super::tally::{self, Tally};
 use super::{minting, parsed, try_on};
 use crate::any;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sabir_proto::{
-    ArtifactId, ArtifactUpdate, Event, FrozenEvent, Message, Part, Seq, StatusUpdate, Task, TaskState, TheirEvent,
-    TheirTask,
+    ArtifactId, ArtifactUpdate, Event, FrozenEvent, Message, Part, Seq, StatusUpdate, Task, TaskState, WireEvent,
+    WireTask,
 };
-use sabir_wire::{Dialect, Entry, Facts, Loss, Losses, Teller, Voice, hear, read_event};
+use sabir_wire::{Dialect, EndpointPath, Facts, Loss, Losses, Responder, StreamEncoder, decode_request, read_event};
 use serde_json::{Value, json};
 
 /// A frame as a client reads it.
-struct Frame {
+struct ClientFrame {
     number: Option<u64>,
     answer: Value,
 }
 
-fn frames(bytes: &[u8]) -> Vec<Frame> {
+fn frames(bytes: &[u8]) -> Vec<ClientFrame> {
     let text = std::str::from_utf8(bytes).unwrap();
     assert!(text.is_empty() || text.ends_with("\n\n"), "{text}");
     let frame = |block: &str| {
         let field = |name| block.lines().find_map(|line: &str| line.strip_prefix(name));
         let number = field("id: ").map(|n| n.parse().unwrap());
-        Frame { number, answer: parsed(field("data: ").unwrap()) }
+        ClientFrame { number, answer: parsed(field("data: ").unwrap()) }
     };
     text.split("\n\n").filter(|block| !block.is_empty()).map(frame).collect()
 }
 
 /// The responder for a request for a stream in a dialect.
-fn voice(dialect: Dialect) -> Voice {
+fn responder(dialect: Dialect) -> Responder {
     let part = |tag: &str| json!({ tag: "text", "text": "go" });
     let (version, entry, method, params) = match dialect {
         Dialect::V03 | Dialect::V02 => {
             let message = json!({ "messageId": "m", "role": "user", "parts": [part("kind")] });
             (
                 if dialect == Dialect::V03 { "0.3" } else { "0.2" },
-                Entry::Root,
+                EndpointPath::Root,
                 "message/stream",
                 json!({ "message": message }),
             )
         }
         Dialect::V01 => {
             let message = json!({ "role": "user", "parts": [part("type")] });
-            ("0.1", Entry::Root, "tasks/sendSubscribe", json!({ "id": "mine", "message": message }))
+            ("0.1", EndpointPath::Root, "tasks/sendSubscribe", json!({ "id": "mine", "message": message }))
         }
         Dialect::Native => {
             let message = json!({ "role": "user", "parts": [part("type")] });
-            ("", Entry::Native, "message/stream", json!({ "message": message }))
+            ("", EndpointPath::Native, "message/stream", json!({ "message": message }))
         }
         Dialect::V1 => {
             let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "go" }] });
-            ("1.0", Entry::Root, "SendStreamingMessage", json!({ "message": message }))
+            ("1.0", EndpointPath::Root, "SendStreamingMessage", json!({ "message": message }))
         }
         Dialect::Xpr => unreachable!("XPR has no streams"),
     };
     let body = json!({ "jsonrpc": "2.0", "id": "s", "method": method, "params": params }).to_string();
-    let facts = Facts { entry, version: Some(version).filter(|v| !v.is_empty()), xpr_headers: false };
-    hear(&facts, body.as_bytes(), &mut minting()).unwrap().voice
+    let facts = Facts { endpoint: entry, version: Some(version).filter(|v| !v.is_empty()), xpr_headers: false };
+    decode_request(&facts, body.as_bytes(), &mut minting()).unwrap().responder
 }
 
 /// The log of a task: its first event, its updates, its end or its question. All states, our own included.
@@ -151,28 +151,28 @@ fn masked(mut lifted: Value, losses: &[Loss]) -> Value {
     lifted
 }
 
-fn read(dialect: Dialect, frame: &Frame, losses: &mut Losses) -> Value {
+fn read(dialect: Dialect, frame: &ClientFrame, losses: &mut Losses) -> Value {
     let result = frame.answer["result"].to_string();
     json!(read_event(dialect, &result, &mut minting(), losses).unwrap())
 }
 
 /// Encodes a log in a dialect with updates, and folds it on both sides.
-fn check_updates(dialect: Dialect, log: &[Event], tally: &Tally) -> Result<(), TestCaseError> {
-    let mut teller: Teller = voice(dialect).teller();
+fn check_updates(dialect: Dialect, log: &[Event], tally: &Coverage) -> Result<(), TestCaseError> {
+    let mut teller: StreamEncoder = responder(dialect).stream_encoder();
     let (mut happened, mut understood) = (json!({}), json!({}));
     let mut ends = Vec::new();
     for (i, event) in log.iter().enumerate() {
         let seq = Seq(u64::try_from(i).unwrap() + 1);
         let frozen = FrozenEvent::freeze(seq, event);
         let (mut losses, mut out) = (Losses::new(), Vec::new());
-        teller.tell(&frozen, i + 1 == log.len(), &mut losses, &mut out);
+        teller.encode(&frozen, i + 1 == log.len(), &mut losses, &mut out);
         let told = frames(&out);
         prop_assert!(!told.is_empty(), "{} says nothing of {:?}", dialect, event);
         prop_assert!(told.len() == 1 || dialect == Dialect::V01);
         let read: Vec<_> = told.iter().map(|frame| read(dialect, frame, &mut losses)).collect();
-        let shown = json!(frozen.show().unwrap());
-        tally.event(&frozen.show().unwrap());
-        prop_assert_eq!(losses.more(), 0);
+        let shown = json!(frozen.to_wire().unwrap());
+        tally.event(&frozen.to_wire().unwrap());
+        prop_assert_eq!(losses.omitted(), 0);
         let shown = masked(lift(&shown), losses.notes());
         let read = masked(together(read.iter()), losses.notes());
         if i == 0 {
@@ -182,7 +182,7 @@ fn check_updates(dialect: Dialect, log: &[Event], tally: &Tally) -> Result<(), T
             apply(&mut understood, &read);
         }
         for frame in &told {
-            prop_assert_eq!(frame.number, dialect.reach().numbered_events.then_some(seq.0));
+            prop_assert_eq!(frame.number, dialect.features().numbered_events.then_some(seq.0));
             prop_assert_eq!(&frame.answer["id"], "s");
             let named = if dialect == Dialect::V01 { json!("mine") } else { json!(log_id(log)) };
             let result = &frame.answer["result"];
@@ -214,16 +214,16 @@ fn log_id(log: &[Event]) -> sabir_proto::TaskId {
 
 /// Encodes a log in agent-native, where every frame is the task so far.
 fn check_wholes(log: &[Event]) -> Result<(), TestCaseError> {
-    let mut teller = voice(Dialect::Native).teller();
-    let mut task: Option<TheirTask> = None;
+    let mut teller = responder(Dialect::Native).stream_encoder();
+    let mut task: Option<WireTask> = None;
     let mut told_last = false;
     for (i, event) in log.iter().enumerate() {
         let frozen = FrozenEvent::freeze(Seq(u64::try_from(i).unwrap() + 1), event);
         let (mut losses, mut out) = (Losses::new(), Vec::new());
         let last = i + 1 == log.len();
-        teller.tell(&frozen, last, &mut losses, &mut out);
-        match (&mut task, frozen.show().unwrap()) {
-            (task @ None, TheirEvent::Task(whole)) => *task = Some(whole),
+        teller.encode(&frozen, last, &mut losses, &mut out);
+        match (&mut task, frozen.to_wire().unwrap()) {
+            (task @ None, WireEvent::Task(whole)) => *task = Some(whole),
             (Some(task), event) => task.apply(event, None),
             (None, _) => unreachable!("a log opens with its task"),
         }
@@ -253,17 +253,17 @@ fn a_stream_tells_the_same_story_in_every_dialect() {
         check_wholes(log)
     });
     let events = ["task", "statusUpdate", "artifactUpdate that appends", "artifactUpdate that replaces"];
-    tally.must_have_seen(&[&events, &tally::STATES, &["TASK_STATE_TRANSFERRED"], &tally::PARTS]);
+    tally.must_have_seen(&[&events, &coverage::STATES, &["TASK_STATE_TRANSFERRED"], &coverage::PARTS]);
 }
 
 #[test]
 fn one_zero_tells_what_was_committed_and_nothing_that_is_only_ours() {
     let _ = try_on(&logs(), |log, _| {
-        let mut teller = voice(Dialect::V1).teller();
+        let mut teller = responder(Dialect::V1).stream_encoder();
         for (i, event) in log.iter().enumerate() {
             let frozen = FrozenEvent::freeze(Seq(u64::try_from(i).unwrap() + 1), event);
             let (mut losses, mut out) = (Losses::new(), Vec::new());
-            teller.tell(&frozen, false, &mut losses, &mut out);
+            teller.encode(&frozen, false, &mut losses, &mut out);
             let told = frames(&out).remove(0);
             let mut expected = json!(event);
             for name in ["task", "statusUpdate"] {
@@ -284,13 +284,13 @@ fn a_direct_reply_is_all_its_stream_carries() {
     let _ = try_on(&any::message(0), |message: &Message, _| {
         for dialect in [Dialect::V1, Dialect::V03, Dialect::V02, Dialect::V01, Dialect::Native] {
             let (mut losses, mut out) = (Losses::new(), Vec::new());
-            voice(dialect).teller().tell_reply(message, &mut losses, &mut out);
+            responder(dialect).stream_encoder().encode_direct_reply(message, &mut losses, &mut out);
             let told = frames(&out);
             prop_assert!(told.iter().all(|frame| frame.number.is_none()));
             let read: Vec<_> = told.iter().map(|frame| read(dialect, frame, &mut losses)).collect();
             let losses: Vec<_> = losses.notes().iter().map(lift_loss).collect();
             let last = lift(read.last().unwrap());
-            if dialect.reach().direct_replies {
+            if dialect.features().direct_replies {
                 same(&json!({ "message": message }), &last, &losses)?;
                 continue;
             }
@@ -316,12 +316,12 @@ fn long_answer(chunks: usize, words_between: bool) -> (usize, usize) {
     let working = sabir_proto::TaskStatus { state: TaskState::Working, message: None, timestamp: None };
     let task = Task { status: working.clone(), ..task };
     let (task_id, context_id) = (task.id, task.context_id.clone());
-    let mut teller = voice(Dialect::Native).teller();
+    let mut teller = responder(Dialect::Native).stream_encoder();
     let (mut losses, mut out, mut seq) = (Losses::new(), Vec::new(), 0);
     let mut tell = |event: &Event, last: bool| {
         seq += 1;
         out.clear();
-        teller.tell(&FrozenEvent::freeze(Seq(seq), event), last, &mut losses, &mut out);
+        teller.encode(&FrozenEvent::freeze(Seq(seq), event), last, &mut losses, &mut out);
         out.len()
     };
     let mut total = tell(&Event::Task(task), false);

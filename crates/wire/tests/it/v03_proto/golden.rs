@@ -5,10 +5,10 @@ use crate::{mint, target};
 use sabir_proto::{Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, Subscribe, TaskRef, TaskState, Tenant};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
-use sabir_wire::v03::files::Form;
+use sabir_wire::v03::files::FileEncoding;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::grpc::{reply, request};
-use sabir_wire::v03::rest::{self, Route, Routed};
+use sabir_wire::v03::rest::{self, PathOperation, RouteMatch};
 use serde_json::{Value, json};
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -46,14 +46,15 @@ fn a_send_of_the_python_sdk_is_read_over_both() {
     let body = br#"{"request": {"message_id": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}]},
         "configuration": {"accepted_output_modes": ["text/plain"], "blocking": true}}"#;
     check_call(
-        &rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut losses).unwrap(),
+        &rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap(),
         &expected(false),
     );
 
     // The other direction: writing the request.
     let body = br#"{"message":{"messageId":"m1","role":"ROLE_USER","content":[{"text":"hi"}]}}"#;
-    let call = rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut losses).unwrap();
-    let written = rest::write_call(&call, Form::NamedBase64, &mut losses).unwrap();
+    let call =
+        rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
+    let written = rest::write_call(&call, FileEncoding::NamedBase64, &mut losses).unwrap();
     let sent = r#"{"message":{"messageId":"m1","role":"ROLE_USER","content":[{"text":"hi"}]},"configuration":{"blocking":true}}"#;
     assert_eq!((written.method.as_str(), &*written.path), ("POST", "/v1/message:send"));
     assert_eq!(String::from_utf8(written.body.unwrap()).unwrap(), sent);
@@ -76,7 +77,17 @@ fn who_does_not_say_that_it_waits_is_answered_at_once() {
     assert!(returns(request::send(empty, &mut losses).unwrap()), "an unset boolean is false");
     let mut read = |message: &str, configuration: &str| {
         let body = format!(r#"{{"message":{message}{configuration}}}"#);
-        returns(rest::read_call(Route::Send, "", body.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap())
+        returns(
+            rest::read_call(
+                PathOperation::Send,
+                "",
+                body.as_bytes(),
+                FileEncoding::NamedBase64,
+                &mut mint,
+                &mut losses,
+            )
+            .unwrap(),
+        )
     };
     let message = r#"{"messageId":"m","role":1,"content":[{"text":"hold on"}]}"#;
     for (configuration, expected) in [
@@ -109,15 +120,18 @@ fn events_of_the_python_sdk_are_read_and_written() {
         assert_eq!(heard.last, last);
         assert_eq!(prost::Message::encode_to_vec(&reply::event(&heard.event, last, &mut losses)), bytes(hex));
         let mut out = Vec::new();
-        rest::write_event(&heard.event, last, Form::NamedBase64, &mut losses, &mut out);
+        rest::write_event(&heard.event, last, FileEncoding::NamedBase64, &mut losses, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), json);
-        assert_eq!(rest::read_event(json.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap(), heard);
+        assert_eq!(
+            rest::read_event(json.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap(),
+            heard
+        );
         assert!(losses.is_empty());
     }
     // The same event in the SDK's own spelling.
     let snake = br#"{"status_update": {"task_id": "t-1", "status": {"state": 5, "update": {"message_id": "m2",
         "role": 2, "content": [{"text": "x"}]}}, "final": null}}"#;
-    let heard = rest::read_event(snake, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap();
+    let heard = rest::read_event(snake, FileEncoding::NamedBase64, &mut mint, &mut Losses::new()).unwrap();
     assert!(!heard.last);
     assert_eq!(heard.event.state(), Some(TaskState::Canceled));
 }
@@ -126,16 +140,17 @@ fn events_of_the_python_sdk_are_read_and_written() {
 fn an_exchange_that_was_captured() {
     let reply = r#"{"task":{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED","timestamp":"2025-08-01T10:00:00.000Z"},"artifacts":[{"artifactId":"a-1","parts":[{"text":"hi!"}]}],"history":[{"messageId":"m1","contextId":"c-1","taskId":"t-1","role":"ROLE_USER","content":[{"text":"hi"}]}]}}"#;
     let mut losses = Losses::new();
-    let answer = rest::read_answer(&send(), reply.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap();
+    let answer =
+        rest::read_answer(&send(), reply.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
     let mut out = Vec::new();
-    rest::write_answer(&answer, Form::NamedBase64, &mut losses, &mut out).unwrap();
+    rest::write_answer(&answer, FileEncoding::NamedBase64, &mut losses, &mut out).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), reply);
 
     let event =
         r#"{"statusUpdate":{"taskId":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"},"final":true}}"#;
-    let heard = rest::read_event(event.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap();
+    let heard = rest::read_event(event.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
     let mut out = Vec::new();
-    rest::write_event(&heard.event, heard.last, Form::NamedBase64, &mut losses, &mut out);
+    rest::write_event(&heard.event, heard.last, FileEncoding::NamedBase64, &mut losses, &mut out);
     assert_eq!(String::from_utf8(out).unwrap(), event);
     assert!(losses.is_empty());
 }
@@ -154,7 +169,14 @@ fn a_webhook_is_set_in_every_form_and_named_after_its_task_when_it_has_no_name()
     assert_eq!(prost::Message::encode_to_vec(&message), bytes(hex));
 
     let read = |body: &str| {
-        rest::read_call(Route::CreatePush("t-1"), "", body.as_bytes(), Form::NamedBase64, &mut mint, &mut Losses::new())
+        rest::read_call(
+            PathOperation::CreatePush("t-1"),
+            "",
+            body.as_bytes(),
+            FileEncoding::NamedBase64,
+            &mut mint,
+            &mut Losses::new(),
+        )
     };
     let whole = r#"{"id":"p-1","url":"https://c.example/h","token":"tok","authentication":{"schemes":["Bearer"],"credentials":"xyz"}}"#;
     let name = r#""name":"tasks/t-1/pushNotificationConfigs/p-1""#;
@@ -205,11 +227,13 @@ fn every_call_has_its_path() {
         ),
     ] {
         let mut losses = Losses::new();
-        let written = rest::write_call(&call, Form::NamedBase64, &mut losses).unwrap();
+        let written = rest::write_call(&call, FileEncoding::NamedBase64, &mut losses).unwrap();
         assert_eq!((written.method.as_str(), target(&written)), (method, (&*format!("{task}{path}"), query)));
         assert_eq!(written.body, None);
-        let Routed::Operation(route, _) = rest::route(&written.method, target(&written).0) else { panic!("{path}") };
-        assert_eq!(rest::read_call(route, query, b"", Form::NamedBase64, &mut mint, &mut losses), Ok(call));
+        let RouteMatch::Operation(route, _) = rest::route(&written.method, target(&written).0) else {
+            panic!("{path}")
+        };
+        assert_eq!(rest::read_call(route, query, b"", FileEncoding::NamedBase64, &mut mint, &mut losses), Ok(call));
         assert!(losses.is_empty());
     }
 }

@@ -3,13 +3,13 @@
 use super::{call_value, get};
 use crate::mint;
 use sabir_proto::{
-    Answer, Call, Fault, GetTask, Json, ListTasks, Message, MessageId, Part, Role, TaskState, Tenant, TheirTask,
+    Call, Fault, GetTask, Json, ListTasks, Message, MessageId, Part, Role, TaskState, Tenant, WireReply, WireTask,
 };
 use sabir_wire::pb::a2a_v03 as pb;
-use sabir_wire::v03::files::Form;
+use sabir_wire::v03::files::FileEncoding;
 use sabir_wire::v03::grpc::request::Request;
 use sabir_wire::v03::grpc::{reply, request};
-use sabir_wire::v03::rest::{self, Route};
+use sabir_wire::v03::rest::{self, PathOperation};
 use sabir_wire::{LossKind, Losses};
 use serde_json::json;
 
@@ -43,8 +43,8 @@ fn every_loss_has_its_name() {
     let (mut grpc, mut rest) = (Losses::new(), Losses::new());
     reply::sent_message(&message, &mut grpc);
     lost(&grpc, &[&common[..], &rounded, &rest_of_them].concat());
-    let answer = Answer::SentMessage(Box::new(message));
-    rest::write_answer(&answer, Form::NamedBase64, &mut rest, &mut Vec::new()).unwrap();
+    let answer = WireReply::SentMessage(Box::new(message));
+    rest::write_answer(&answer, FileEncoding::NamedBase64, &mut rest, &mut Vec::new()).unwrap();
     lost(&rest, &[&common[..], &rest_of_them].concat());
 
     let none = Call::Get(GetTask { history_length: Some(0), ..as_get(get()) });
@@ -63,13 +63,13 @@ fn as_get(call: Call) -> GetTask {
 #[test]
 fn states_without_a_twin_are_shown_as_their_nearest() {
     let task = r#"{"id":"t","status":{"state":"TASK_STATE_TRANSFERRED"}}"#;
-    let task: TheirTask = serde_json::from_str(task).unwrap();
+    let task: WireTask = serde_json::from_str(task).unwrap();
     let state = [(LossKind::State, "status.state")];
     let mut losses = Losses::new();
     assert_eq!(reply::task(&task, &mut losses).status.unwrap().state, 3);
     lost(&losses, &state);
     let (mut losses, mut out) = (Losses::new(), Vec::new());
-    rest::write_answer(&Answer::Task(Box::new(task)), Form::NamedBase64, &mut losses, &mut out).unwrap();
+    rest::write_answer(&WireReply::Task(Box::new(task)), FileEncoding::NamedBase64, &mut losses, &mut out).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), r#"{"id":"t","status":{"state":"TASK_STATE_COMPLETED"}}"#);
     lost(&losses, &state);
 }
@@ -99,8 +99,8 @@ fn states_that_nobody_knows_are_unspecified() {
     ] {
         let body = format!(r#"{{"id":"t","status":{text}}}"#);
         let mut losses = Losses::new();
-        let Answer::Task(task) =
-            rest::read_answer(&get(), body.as_bytes(), Form::NamedBase64, &mut mint, &mut losses).unwrap()
+        let WireReply::Task(task) =
+            rest::read_answer(&get(), body.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap()
         else {
             panic!()
         };
@@ -110,7 +110,8 @@ fn states_that_nobody_knows_are_unspecified() {
     for text in ["\"working\"", "[]", "1.5"] {
         let body = format!(r#"{{"id":"t","status":{{"state":{text}}}}}"#);
         assert!(
-            rest::read_answer(&get(), body.as_bytes(), Form::NamedBase64, &mut mint, &mut Losses::new()).is_err(),
+            rest::read_answer(&get(), body.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut Losses::new())
+                .is_err(),
             "{text}"
         );
     }
@@ -122,7 +123,7 @@ fn of_several_schemes_the_first_counts() {
     let body = br#"{"message":{"messageId":"m","role":1},"configuration":{"pushNotification":
         {"url":"u","authentication":{"schemes":["Bearer","Basic"]}}}}"#;
     let mut losses = Losses::new();
-    rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut losses).unwrap();
+    rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut losses).unwrap();
     lost(&losses, &[(LossKind::PushAuthentication, path)]);
     let info = pb::AuthenticationInfo { schemes: vec!["A".into(), "B".into()], ..Default::default() };
     let config = pb::PushNotificationConfig { url: "u".into(), authentication: Some(info), ..Default::default() };
@@ -184,19 +185,26 @@ fn a_wrong_request_is_told_which_member_is_wrong() {
         (r#"{"message":{"messageId":"m","role":1,"parts":[]}}"#, "message.role"),
     ] {
         assert_eq!(
-            field(rest::read_call(Route::Send, "", body.as_bytes(), Form::NamedBase64, &mut mint, &mut losses)),
+            field(rest::read_call(
+                PathOperation::Send,
+                "",
+                body.as_bytes(),
+                FileEncoding::NamedBase64,
+                &mut mint,
+                &mut losses
+            )),
             expected,
             "{body}"
         );
     }
     for body in [&b"{"[..], b"", b"\xff"] {
         assert!(matches!(
-            rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut losses),
+            rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut losses),
             Err(Fault::Parse(_))
         ));
     }
     assert!(matches!(
-        rest::write_call(&Call::List(ListTasks::default()), Form::NamedBase64, &mut losses),
+        rest::write_call(&Call::List(ListTasks::default()), FileEncoding::NamedBase64, &mut losses),
         Err(Fault::UnsupportedOperation(_))
     ));
 }
@@ -208,7 +216,8 @@ fn what_later_sdks_added_to_parts_is_read_over_both() {
         {"data":{"data":{"value":3}},"metadata":{"data_part_compat":true}},
         {"data":{"data":{"value":[]}},"metadata":{"data_part_compat":true,"k":1}},
         {"data":{"data":{"value":3}},"metadata":{"k":1}}]}}"#;
-    let call = rest::read_call(Route::Send, "", body, Form::NamedBase64, &mut mint, &mut Losses::new()).unwrap();
+    let call = rest::read_call(PathOperation::Send, "", body, FileEncoding::NamedBase64, &mut mint, &mut Losses::new())
+        .unwrap();
     let expected = json!([
         { "raw": "AAEC", "filename": "f", "mediaType": "x/y" },
         { "data": 3 },
@@ -228,17 +237,19 @@ fn what_later_sdks_added_to_parts_is_read_over_both() {
 #[test]
 fn a_card_in_the_open_api_form_is_not_read_as_one_without_security() {
     let call = Call::ExtendedCard { tenant: Tenant::none() };
-    let read = |body: &str| rest::read_answer(&call, body.as_bytes(), Form::NamedBase64, &mut mint, &mut Losses::new());
+    let read = |body: &str| {
+        rest::read_answer(&call, body.as_bytes(), FileEncoding::NamedBase64, &mut mint, &mut Losses::new())
+    };
     for body in [
         r#"{"name":"n","url":"u","securitySchemes":{"b":{"type":"http","scheme":"bearer"}},"security":[{"b":[]}]}"#,
         r#"{"name":"n","url":"u","security":[{"b":["x"]}]}"#,
         r#"{"name":"n","url":"u","skills":[{"id":"s","security":[{"b":["x"]}]}]}"#,
     ] {
-        let Ok(Answer::Card(card)) = read(body) else { panic!("{body}") };
+        let Ok(WireReply::Card(card)) = read(body) else { panic!("{body}") };
         let asked = card.skills.iter().flat_map(|s| &s.security_requirements).chain(&card.security_requirements);
         assert_eq!(asked.flat_map(|r| r.schemes.keys()).collect::<Vec<_>>(), ["b"], "{body}");
     }
-    let Ok(Answer::Card(card)) = read(
+    let Ok(WireReply::Card(card)) = read(
         r#"{"name":"n","url":"u","security":[{}],"icon_url":"i","additional_interfaces":[
             {"url":"u","transport":"JSONRPC"},{"url":"v","transport":"GRPC"}],
             "security_schemes":{"new":{"quantum":{}},"o":{"oauth2_security_scheme":{"flows":{}}}}}"#,
@@ -259,7 +270,12 @@ fn data_as_deep_as_json_may_be_is_written_and_does_not_overflow() {
     message.parts = vec![part];
     let mut losses = Losses::new();
     let _ = reply::sent_message(&message, &mut losses);
-    rest::write_answer(&Answer::SentMessage(Box::new(message)), Form::NamedBase64, &mut losses, &mut Vec::new())
-        .unwrap();
+    rest::write_answer(
+        &WireReply::SentMessage(Box::new(message)),
+        FileEncoding::NamedBase64,
+        &mut losses,
+        &mut Vec::new(),
+    )
+    .unwrap();
     assert!(losses.is_empty());
 }

@@ -5,13 +5,13 @@ use crate::any;
 use crate::mint;
 use proptest::prelude::*;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
-use sabir_proto::{Answer, Call, Event, Fault, TaskRef, Tenant};
+use sabir_proto::{Call, Event, Fault, TaskRef, Tenant, WireReply};
 use sabir_wire::Losses;
 use sabir_wire::pb::a2a_v03 as pb;
-use sabir_wire::v03::files::Form;
+use sabir_wire::v03::files::FileEncoding;
 use sabir_wire::v03::grpc::reply;
 use sabir_wire::v03::grpc::request::Request;
-use sabir_wire::v03::rest::{self, Route};
+use sabir_wire::v03::rest::{self, PathOperation};
 use std::sync::LazyLock;
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ fn understood<M: prost::Message + Default>(name: &str, json: &[u8]) -> M {
 }
 
 /// A peer that knows every member of these messages.
-const FILES: Form = Form::NamedBase64;
+const FILES: FileEncoding = FileEncoding::NamedBase64;
 
 /// The oracle's JSON, in every spelling that readers must accept.
 fn told(name: &str, message: &impl prost::Message) -> Vec<Vec<u8>> {
@@ -85,7 +85,8 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
                     seen.note("send");
                     prop_assert_eq!(&understood::<pb::SendMessageRequest>(name, &body.body.unwrap()), message);
                     for json in told(name, message) {
-                        let mut back = rest::read_call(Route::Send, "", &json, FILES, &mut mint, &mut losses).unwrap();
+                        let mut back =
+                            rest::read_call(PathOperation::Send, "", &json, FILES, &mut mint, &mut losses).unwrap();
                         FILES.write_call(&mut back);
                         let Request::Send(back) = Request::of(&back, &mut losses).unwrap() else { panic!("a send") };
                         prop_assert_eq!(&back, message);
@@ -103,11 +104,12 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
         if let Ok(message) = reply::card(&card, &mut losses) {
             seen.note("card");
             let mut out = Vec::new();
-            rest::write_answer(&Answer::Card(Box::new(card)), FILES, &mut losses, &mut out).unwrap();
+            rest::write_answer(&WireReply::Card(Box::new(card)), FILES, &mut losses, &mut out).unwrap();
             prop_assert_eq!(&understood::<pb::AgentCard>("AgentCard", &out), &message);
             let call = Call::ExtendedCard { tenant: Tenant::none() };
             for json in told("AgentCard", &message) {
-                let Answer::Card(back) = rest::read_answer(&call, &json, FILES, &mut mint, &mut losses).unwrap() else {
+                let WireReply::Card(back) = rest::read_answer(&call, &json, FILES, &mut mint, &mut losses).unwrap()
+                else {
                     panic!("a card")
                 };
                 prop_assert_eq!(&reply::card(&back, &mut losses).unwrap(), &message);
@@ -116,12 +118,12 @@ fn our_rest_is_the_json_of_the_protobuf_and_theirs_is_read() {
 
         let message = reply::push(&task, &config);
         let mut out = Vec::new();
-        rest::write_answer(&Answer::Push(task.clone(), config.clone()), FILES, &mut losses, &mut out).unwrap();
+        rest::write_answer(&WireReply::Push(task.clone(), config.clone()), FILES, &mut losses, &mut out).unwrap();
         prop_assert_eq!(&understood::<pb::TaskPushNotificationConfig>("TaskPushNotificationConfig", &out), &message);
         for json in told("TaskPushNotificationConfig", &message) {
             let asked = TaskRef::parse("asked").unwrap();
             let back = rest::read_answer(&call_of("create", &asked), &json, FILES, &mut mint, &mut losses).unwrap();
-            prop_assert_eq!(back, Answer::Push(task.clone(), config.clone()));
+            prop_assert_eq!(back, WireReply::Push(task.clone(), config.clone()));
         }
         Ok(())
     });

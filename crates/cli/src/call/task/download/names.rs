@@ -18,12 +18,13 @@ pub(super) struct FileNames {
 impl FileNames {
     /// A name for a part that no other part has.
     pub(super) fn pick(&mut self, artifact: Node<'_>, index: usize, part: Node<'_>, number: usize) -> String {
-        let named = part.word("filename").or_else(|| part.word("url").and_then(|url| last_of(&url)));
-        let name = named.and_then(|name| safe(&name)).unwrap_or_else(|| {
-            let stem =
-                ["name", "artifactId"].iter().find_map(|member| artifact.word(member).and_then(|name| safe(&name)));
+        let named = part.word("filename").or_else(|| part.word("url").and_then(|url| last_segment(&url)));
+        let name = named.and_then(|name| safe_name(&name)).unwrap_or_else(|| {
+            let stem = ["name", "artifactId"]
+                .iter()
+                .find_map(|member| artifact.word(member).and_then(|name| safe_name(&name)));
             let stem = stem.unwrap_or_else(|| format!("artifact-{}", index + 1));
-            format!("{stem}-{}.{}", number + 1, ending(part))
+            format!("{stem}-{}.{}", number + 1, extension_of(part))
         });
         let mut unique = name.clone();
         let mut again = 1;
@@ -39,14 +40,14 @@ impl FileNames {
 }
 
 /// The last word of an address, if it looks like the name of a file.
-fn last_of(url: &str) -> Option<String> {
+fn last_segment(url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok()?;
     let last = url.path_segments()?.next_back()?.to_owned();
     last.contains('.').then_some(last)
 }
 
 /// The extension of a part without a name.
-fn ending(part: Node<'_>) -> &'static str {
+fn extension_of(part: Node<'_>) -> &'static str {
     let told = part.word("mediaType").and_then(|media| extension(&media));
     let has = |name: &str| part.members().iter().any(|(member, _)| member == name);
     told.unwrap_or(if has("text") {
@@ -58,8 +59,8 @@ fn ending(part: Node<'_>) -> &'static str {
     })
 }
 
-/// What is left of a name when everything that could lead elsewhere is gone. `None` if nothing is.
-pub(super) fn safe(name: &str) -> Option<String> {
+/// What is left of a name when everything that could lead elsewhere is gone. `Unchanged` if nothing is.
+pub(super) fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String = last.chars().filter(|c| !dangerous(*c) && !"\n\t<>:\"|?*".contains(*c)).collect();
     // Leading dots hide a file, trailing ones and blanks vanish on some systems.
@@ -121,9 +122,9 @@ mod tests {
             ("-rf", Some("rf")),
             ("日本.csv", Some("日本.csv")),
         ] {
-            assert_eq!(safe(name).as_deref(), left, "{name:?}");
+            assert_eq!(safe_name(name).as_deref(), left, "{name:?}");
         }
-        let long = safe(&format!("{}.csv", "é".repeat(300))).unwrap();
+        let long = safe_name(&format!("{}.csv", "é".repeat(300))).unwrap();
         assert!(long.len() <= NAME_BYTES_MAX && long.ends_with(".csv"), "{long}");
     }
 

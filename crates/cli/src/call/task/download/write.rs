@@ -1,9 +1,9 @@
 //! Writing a part to its file: beside it first, then under its name.
 
-use super::exists;
+use super::exists_problem;
 use crate::call::{Session, report};
 use crate::output::indented;
-use crate::problem::{Code, Problem, Stop};
+use crate::problem::{ErrorCode, Problem, Stop};
 use crate::render::Node;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -34,12 +34,12 @@ impl PartWriter<'_> {
     /// Saves one part to its file.
     pub(super) async fn save(&self, session: &Session, part: Node<'_>, path: &Path) -> Result<(), Stop> {
         let mut draft = self.draft(path)?;
-        let failed = |error: std::io::Error| cannot(path, &error);
+        let failed = |error: std::io::Error| write_problem(path, &error);
         if let Some(text) = part.get("text").and_then(Node::text) {
             draft.file.write_all(text.as_bytes()).map_err(failed)?;
         } else if let Some(raw) = part.get("raw").and_then(Node::text) {
             let bytes = sabir_proto::decode_base64(&raw)
-                .map_err(|wrong| report::strange(&format!("a file of the task is not base64: {wrong}")))?;
+                .map_err(|wrong| report::invalid_answer(&format!("a file of the task is not base64: {wrong}")))?;
             draft.file.write_all(&bytes).map_err(failed)?;
         } else if let Some(url) = part.get("url").and_then(Node::text) {
             self.fetch(session, &url, &mut draft.file, path).await?;
@@ -48,12 +48,12 @@ impl PartWriter<'_> {
             draft.file.write_all((indented(data.raw()) + "\n").as_bytes()).map_err(failed)?;
         }
         draft.file.sync_all().map_err(failed)?;
-        self.name(&draft, path)
+        self.move_into_place(&draft, path)
     }
 
     /// A new file beside the one it is to become.
     fn draft(&self, path: &Path) -> Result<PartialFile, Problem> {
-        let failed = |error: std::io::Error| cannot(path, &error);
+        let failed = |error: std::io::Error| write_problem(path, &error);
         fs::create_dir_all(self.directory).map_err(failed)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = self.directory.join(format!(".{name}.{}.part", std::process::id()));
@@ -62,18 +62,18 @@ impl PartWriter<'_> {
     }
 
     /// Gives a draft its name. A link fails where a file exists, so no other process can slip one in between.
-    fn name(&self, draft: &PartialFile, path: &Path) -> Result<(), Stop> {
+    fn move_into_place(&self, draft: &PartialFile, path: &Path) -> Result<(), Stop> {
         if self.force {
-            return fs::rename(&draft.path, path).map_err(|error| cannot(path, &error).into());
+            return fs::rename(&draft.path, path).map_err(|error| write_problem(path, &error).into());
         }
         match fs::hard_link(&draft.path, path) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path).into()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists_problem(path).into()),
             // A file system without links.
             Err(_) if path.symlink_metadata().is_err() => {
-                fs::rename(&draft.path, path).map_err(|error| cannot(path, &error).into())
+                fs::rename(&draft.path, path).map_err(|error| write_problem(path, &error).into())
             }
-            Err(error) => Err(cannot(path, &error).into()),
+            Err(error) => Err(write_problem(path, &error).into()),
         }
     }
 
@@ -82,31 +82,33 @@ impl PartWriter<'_> {
         let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(url) = parsed else {
             let shown = session.out.redactor.url(url);
-            return Err(report::strange(&format!("a file of the task is at {shown}, which is no http address")).into());
+            return Err(
+                report::invalid_answer(&format!("a file of the task is at {shown}, which is no http address")).into()
+            );
         };
         let mut download = session.client.download(&url).await.map_err(|error| session.failed(error))?;
         let mut fetched = 0;
         let mut fits = |more: u64| {
             fetched += more;
-            if fetched <= self.limit { Ok(()) } else { Err(too_large(path, self.limit)) }
+            if fetched <= self.limit { Ok(()) } else { Err(too_large_problem(path, self.limit)) }
         };
         // A file whose announced length is too large is not fetched.
         if download.length.is_some_and(|length| length > self.limit) {
-            return Err(too_large(path, self.limit).into());
+            return Err(too_large_problem(path, self.limit).into());
         }
         while let Some(chunk) = download.chunk().await.map_err(|error| session.failed(error))? {
             fits(chunk.len() as u64)?;
-            file.write_all(&chunk).map_err(|error| cannot(path, &error))?;
+            file.write_all(&chunk).map_err(|error| write_problem(path, &error))?;
         }
         Ok(())
     }
 }
 
-fn too_large(path: &Path, limit: u64) -> Problem {
-    Problem::new(Code::Vendor("SABIR_ERR_TOO_LARGE"), format!("{} is larger than {limit} bytes", path.display()))
+fn too_large_problem(path: &Path, limit: u64) -> Problem {
+    Problem::new(ErrorCode::Vendor("SABIR_ERR_TOO_LARGE"), format!("{} is larger than {limit} bytes", path.display()))
         .hint("raise the limit: --max-bytes 10GB")
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Problem {
+fn write_problem(path: &Path, error: &std::io::Error) -> Problem {
     Problem::internal(format!("cannot write {}: {error}", path.display())).hint("choose another place with --dir")
 }

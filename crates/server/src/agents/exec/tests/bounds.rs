@@ -1,6 +1,6 @@
 //! The limit on running commands, and what happens to the messages that wait.
 
-use super::{World, chunk_limits, says, stdout, words};
+use super::{ExecTest, chunk_limits, stdout, user_message, words};
 use crate::agents::exec::{Exec, ProcessLimit};
 use crate::config::agent::{AgentConfig, ExecConfig, Kind};
 use sabir_proto::{GetTask, Task, TaskId, TaskState, Tenant};
@@ -12,7 +12,7 @@ fn config(command: String, processes_max: usize) -> AgentConfig {
     AgentConfig { command: Some(command), exec, ..AgentConfig::new("x", Kind::Exec) }
 }
 
-impl World {
+impl ExecTest {
     async fn get(&self, id: TaskId) -> Task {
         let call = GetTask { tenant: Tenant::none(), id: id.into(), history_length: None };
         self.engine.get(&self.scope, &call).await.unwrap().0.thaw().unwrap()
@@ -50,10 +50,10 @@ async fn no_more_commands_run_than_are_allowed_and_all_messages_are_served() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
     let command = format!("touch {at}/run.$$; ls {at} | grep -c '^run' >>{at}/counts; sleep 0.01; rm {at}/run.$$");
-    let world = World::with(config(command, 8), 1_000).await;
+    let world = ExecTest::with(config(command, 8), 1_000).await;
     let mut tasks = Vec::new();
     for _ in 0..150 {
-        tasks.push(world.send_and(says("go"), true).await.id);
+        tasks.push(world.send_and(user_message("go"), true).await.id);
     }
     for task in tasks {
         assert_eq!(world.task_when(task, settled).await.status.state, TaskState::Completed);
@@ -68,14 +68,14 @@ async fn no_more_commands_run_than_are_allowed_and_all_messages_are_served() {
 async fn a_message_that_waits_says_so_and_can_be_canceled() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
-    let world = World::with(config(format!("echo $$ >>{at}/ran; sleep 1000"), 1), 100).await;
-    let first = world.send_and(says("go"), true).await;
+    let world = ExecTest::with(config(format!("echo $$ >>{at}/ran; sleep 1000"), 1), 100).await;
+    let first = world.send_and(user_message("go"), true).await;
     exists(&dir.path().join("ran")).await;
-    let second = world.send_and(says("go"), true).await;
+    let second = world.send_and(user_message("go"), true).await;
     let waits = |task: &Task| words(task) == "waiting: 1 commands of this agent are running already";
     let waiting = world.task_when(second.id, waits).await;
     assert_eq!(waiting.status.state, TaskState::Working);
-    let third = world.send_and(says("go"), true).await;
+    let third = world.send_and(user_message("go"), true).await;
     world.task_when(third.id, waits).await;
     world.cancel(second.id).await;
     world.cancel(first.id).await;
@@ -94,13 +94,13 @@ async fn agents_share_the_commands_of_their_server() {
     let at = dir.path().display();
     let limit = ProcessLimit::new(1);
     let make = |command: String| {
-        Exec::new(&config(command, 64), Duration::from_millis(100), chunk_limits()).unwrap().sharing(&limit)
+        Exec::new(&config(command, 64), Duration::from_millis(100), chunk_limits()).unwrap().with_server_limit(&limit)
     };
-    let busy = World::of(make(format!("echo $$ >{at}/ran; sleep 1000"))).await;
-    let other = World::of(make("echo served".into())).await;
-    let first = busy.send_and(says("go"), true).await;
+    let busy = ExecTest::of(make(format!("echo $$ >{at}/ran; sleep 1000"))).await;
+    let other = ExecTest::of(make("echo served".into())).await;
+    let first = busy.send_and(user_message("go"), true).await;
     exists(&dir.path().join("ran")).await;
-    let second = other.send_and(says("go"), true).await;
+    let second = other.send_and(user_message("go"), true).await;
     let waits = |task: &Task| words(task) == "waiting: 1 commands of this server are running already";
     other.task_when(second.id, waits).await;
     busy.cancel(first.id).await;
@@ -111,17 +111,17 @@ async fn agents_share_the_commands_of_their_server() {
 async fn a_directory_that_cannot_be_removed_keeps_its_entry_and_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
-    let ledger = std::sync::Arc::new(super::super::Ledger::beside(&dir.path().join("sabir.db")));
+    let ledger = std::sync::Arc::new(super::super::CommandJournal::beside(&dir.path().join("sabir.db")));
     // A file in its place cannot be removed as a directory, by any user.
     let command = format!(
         "d=${{A2A_OUT_DIR%/out}}; echo \"$d\" >>{at}/rooms; grep -q keep && mv \"$d\" {at}/moved && echo 1 >\"$d\"; exit 3"
     );
     let exec = Exec::new(&config(command, 4), Duration::from_millis(100), chunk_limits()).unwrap();
-    let exec = exec.known_to(Some(ledger.clone()));
+    let exec = exec.with_journal(Some(ledger.clone()));
     let leftovers = exec.leftovers.clone();
-    let world = World::of(exec).await;
+    let world = ExecTest::of(exec).await;
     let entries = || std::fs::read_dir(dir.path().join("sabir.db.exec")).map_or(0, Iterator::count);
-    assert_eq!(world.send(says("keep")).await.status.state, TaskState::Failed);
+    assert_eq!(world.send(user_message("keep")).await.status.state, TaskState::Failed);
     // The thread that ends its processes may hold it for a moment.
     for _ in 0..3000 {
         if !leftovers.paths().is_empty() {
@@ -132,11 +132,11 @@ async fn a_directory_that_cannot_be_removed_keeps_its_entry_and_is_tried_again()
     let room = leftovers.paths().first().expect("it is left").clone();
     assert_eq!(entries(), 1);
     // The next server does not forget it either while it exists.
-    assert_eq!((ledger.end_leftovers(Duration::ZERO).rooms, entries()), (0, 1));
+    assert_eq!((ledger.end_leftovers(Duration::ZERO).directories, entries()), (0, 1));
     // The obstacle is gone; the next turn removes both directories.
     std::fs::remove_file(&room).unwrap();
     std::fs::rename(dir.path().join("moved"), &room).unwrap();
-    assert_eq!(world.send(says("go")).await.status.state, TaskState::Failed);
+    assert_eq!(world.send(user_message("go")).await.status.state, TaskState::Failed);
     assert!(!room.exists() && leftovers.paths().is_empty());
     assert_eq!(entries(), 0);
     for room in std::fs::read_to_string(dir.path().join("rooms")).unwrap().lines() {

@@ -1,6 +1,6 @@
 //! Answers that come too late, tested with a real server and a slow agent.
 
-use crate::admin::{Admin, Expect, KeyOrder};
+use crate::admin::{Admin, Expect, NewKey};
 use crate::app::Server;
 use crate::config::Config;
 use crate::config::booking::AGENT;
@@ -17,12 +17,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 /// An agent that finishes a turn only with a permit of the test.
-struct Slow {
+struct SlowAgent {
     may: Arc<Semaphore>,
     carried: bool,
 }
 
-impl Agent for Slow {
+impl Agent for SlowAgent {
     async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
         let intent = cx.message().skill().as_deref().and_then(Intent::parse);
         self.may.acquire().await?.forget();
@@ -33,12 +33,12 @@ impl Agent for Slow {
         Ok(Ending::Reply(vec![sabir_proto::Part::data(Json::of(&json!({"count": 0}))?)]))
     }
 
-    fn is_carried(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         self.carried
     }
 }
 
-struct World {
+struct LateTest {
     address: SocketAddr,
     key: String,
     may: Arc<Semaphore>,
@@ -47,7 +47,7 @@ struct World {
     _directory: tempfile::TempDir,
 }
 
-impl World {
+impl LateTest {
     async fn begin(carried: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("sabir.db");
@@ -56,10 +56,10 @@ impl World {
         let mut config = Config::read(&text).unwrap();
         config.agent.push(config.network.as_ref().unwrap().section());
         let admin = Admin::open(&config, "test", Expect::Any).unwrap();
-        let order = KeyOrder { owner: "o".into(), tier: Some("pro".into()), ..KeyOrder::default() };
+        let order = NewKey { owner: "o".into(), tier: Some("pro".into()), ..NewKey::default() };
         let key = admin.create_key(order).await.unwrap().text.expose().to_owned();
         let may = Arc::new(Semaphore::new(0));
-        let agent: Arc<dyn AnyAgent> = Arc::new(Slow { may: may.clone(), carried });
+        let agent: Arc<dyn AnyAgent> = Arc::new(SlowAgent { may: may.clone(), carried });
         let server = Server::start_with(config, HashMap::from([(AGENT.to_owned(), agent)])).await.unwrap();
         let (address, (stop, stopped)) = (server.address(), tokio::sync::oneshot::channel());
         let ran = tokio::spawn(server.run(async { drop(stopped.await) }));
@@ -107,7 +107,7 @@ fn envelope(intent: &str, ttl_ms: u64) -> Value {
 #[tokio::test]
 async fn what_is_done_too_late_is_done_once_and_told_to_whoever_asks_again() {
     for carried in [false, true] {
-        let world = World::begin(carried).await;
+        let world = LateTest::begin(carried).await;
         let mut order = envelope("booking.confirm", 80);
         let (status, _, said) = world.post(&order).await;
         assert_eq!((status, &said["payload"]["error"]["code"]), (504, &json!("ttl_exceeded")), "{said}");
@@ -142,7 +142,7 @@ async fn what_is_done_too_late_is_done_once_and_told_to_whoever_asks_again() {
 
 #[tokio::test]
 async fn what_only_looks_is_given_up_when_there_is_no_time() {
-    let world = World::begin(true).await;
+    let world = LateTest::begin(true).await;
     let mut list = envelope("venue.list", 60);
     list["payload"] = json!({});
     let (status, _, said) = world.post(&list).await;
