@@ -231,7 +231,7 @@ fn list(words: &[&str], member: &str) -> Vec<Value> {
     objects
 }
 
-/// Runs a command of this program and reads its JSON. `Unchanged` if it fails or takes too long.
+/// Runs a command of this program and reads its JSON. `None` if it fails or takes too long.
 fn run(words: &[&str]) -> Option<Value> {
     let mut child = std::process::Command::new(std::env::current_exe().ok()?)
         .args(words)

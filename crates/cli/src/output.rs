@@ -222,7 +222,7 @@ impl Output {
     }
 }
 
-/// How many columns a terminal has; `Unchanged` for anything else, and for a terminal that does not say.
+/// How many columns a terminal has; `None` for anything else, and for a terminal that does not say.
 pub(crate) fn columns_of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
     let columns = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?.ws_col;
     (columns > 0).then_some(columns.into())

@@ -87,7 +87,7 @@ impl Agent {
     }
 
     /// The same agent, called in 0.1. An agent whose card names no version may speak 0.1; such an agent does not know
-    /// later methods and has done nothing with them. `Unchanged` where the card names a version.
+    /// later methods and has done nothing with them. `None` where the card names a version.
     pub fn in_v01(&self) -> Option<Self> {
         if !matches!(self.dialect(), Dialect::V03 | Dialect::V02) {
             return None;

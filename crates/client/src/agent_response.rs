@@ -23,7 +23,7 @@ impl<T> AgentResponse<T> {
         Self::from_bytes(value, Bytes::from(json.into()), losses)
     }
 
-    /// Like [`AgentResponse::scripted`], with a slice of the response, which must be UTF-8.
+    /// Like [`AgentResponse::new`], with a slice of the response, which must be UTF-8.
     pub(crate) const fn from_bytes(value: T, json: Bytes, losses: Losses) -> Self {
         Self { value, json, received: None, losses }
     }

@@ -31,7 +31,7 @@ pub(crate) struct CachedCard {
 }
 
 impl CardCache {
-    /// A cache for a client of this version that trusts these authorities. `Unchanged` where every certificate is accepted:
+    /// A cache for a client of this version that trusts these authorities. `None` where every certificate is accepted:
     /// a card from an unverified server must not be believed later.
     pub(crate) fn new(directory: PathBuf, version: &str, tls: &crate::Tls) -> Option<Self> {
         if tls.insecure {
@@ -88,7 +88,7 @@ impl CachedCard {
         now() < self.fresh_until
     }
 
-    /// The `If-Unchanged-PlaceMatch` value that asks the server whether the card is still current.
+    /// The `If-None-Match` value that asks the server whether the card is still current.
     pub(crate) fn condition(&self) -> Option<HeaderValue> {
         self.etag.as_deref().and_then(|tag| HeaderValue::from_str(tag).ok())
     }

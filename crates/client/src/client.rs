@@ -147,7 +147,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The directory of the card cache; `Unchanged` for no cache.
+    /// The directory of the card cache; `None` for no cache.
     pub fn cache(mut self, directory: Option<PathBuf>) -> Self {
         self.cache = directory;
         self
@@ -220,7 +220,7 @@ impl Client {
     }
 
     /// The part of a card that [`ClientBuilder::trust`] allows: of a signed card what its signature covers. A card that does
-    /// not meet the mode is refused. For cards that did not come from [`Client::agent_card`].
+    /// not meet the mode is refused. For cards that did not come from [`Client::card`].
     pub async fn apply_trust(&self, found: DiscoveredCard) -> Result<DiscoveredCard, Error> {
         let settings = &*self.settings;
         let trust =
@@ -250,7 +250,7 @@ impl Client {
     }
 
     /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
-    /// The card is used as it is; pass a card that did not come from [`Client::agent_card`] to [`Client::apply_trust`] first.
+    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
     pub fn agent(&self, found: DiscoveredCard) -> Result<Agent, Error> {
         self.agent_with(found, &self.settings.credentials)
     }
@@ -368,7 +368,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// The next bytes of the file; `Unchanged` at the end.
+    /// The next bytes of the file; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.answer.next_chunk().await
     }

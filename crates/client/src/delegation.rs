@@ -123,7 +123,7 @@ impl Delegation {
 }
 
 impl DelegationTurn<'_> {
-    /// The next event; `Unchanged` when the turn is over.
+    /// The next event; `None` when the turn is over.
     pub async fn next(&mut self) -> Option<Result<AgentResponse<WireEvent>, Error>> {
         let next = match self.canceled {
             None => self.events.next().await,

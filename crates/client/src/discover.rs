@@ -34,7 +34,7 @@ pub struct DiscoveredCard {
     pub card: AgentCard,
     /// The form in which the card was written.
     pub form: CardSchema,
-    /// The URL of the card; `Unchanged` for a file.
+    /// The URL of the card; `None` for a file.
     pub url: Option<Url>,
     /// The deviations from the rules of its form.
     pub lint: Vec<Lint>,

@@ -126,7 +126,7 @@ impl EndpointResponse {
         self.answer.body("the answer", self.bytes_max).await
     }
 
-    /// The next event of a stream; `Unchanged` at its end. A stream that breaks within an event is [`Error::StreamLost`].
+    /// The next event of a stream; `None` at its end. A stream that breaks within an event is [`Error::StreamLost`].
     /// One that exceeds its limit is [`Error::TooLarge`], or [`Error::CapacityExceeded`] if the shared capacity is exceeded.
     pub async fn next_event(&mut self) -> Result<Option<Frame>, Error> {
         let lost = |reason: String| Error::StreamLost { task: None, reason };
@@ -150,7 +150,7 @@ impl EndpointResponse {
         }
     }
 
-    /// The next piece of the body; `Unchanged` at its end.
+    /// The next piece of the body; `None` at its end.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let idle = self.answer.idle_timeout();
         let Some(bytes) = self.answer.chunk(idle).await? else { return Ok(None) };

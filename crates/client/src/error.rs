@@ -170,7 +170,7 @@ pub enum Error {
     CredentialsMissing {
         /// The alternatives of the card, in words.
         wanted: Vec<String>,
-        /// The error of the transport; `Unchanged` if nothing was sent.
+        /// The error of the transport; `None` if nothing was sent.
         transport: Option<TransportCode>,
     },
     /// Our credentials were not accepted.
@@ -194,7 +194,7 @@ pub enum Error {
     Fault {
         /// The fault as the protocol defines it.
         fault: Fault,
-        /// The error of the transport; `Unchanged` when nothing was sent.
+        /// The error of the transport; `None` when nothing was sent.
         transport: Option<TransportCode>,
         /// The `Retry-After` delay, if the agent sent one.
         retry_after: Option<Duration>,

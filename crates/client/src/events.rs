@@ -181,7 +181,7 @@ impl TaskEvents {
         }
     }
 
-    /// The event after which [`Agent::follow_from`] can continue, where the agent numbers its events.
+    /// The event after which [`Agent::resume`] can continue, where the agent numbers its events.
     pub fn resume_point(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -191,7 +191,7 @@ impl TaskEvents {
         self.last_number.as_deref()
     }
 
-    /// The next event. `Unchanged` after the last one: the event that settles the task, the question that ends the turn, or
+    /// The next event. `None` after the last one: the event that settles the task, the question that ends the turn, or
     /// a direct reply.
     pub async fn next(&mut self) -> Option<Result<AgentResponse<WireEvent>, Error>> {
         let Some(deadline) = self.deadline else { return self.advance().await };
@@ -388,7 +388,7 @@ impl TaskEvents {
         }
     }
 
-    /// The task as folded from the events, with its JSON. `Unchanged` if there is none, or if its artifacts exceeded the
+    /// The task as folded from the events, with its JSON. `None` if there is none, or if its artifacts exceeded the
     /// limit.
     pub fn folded_task(&self) -> Option<AgentResponse<WireTask>> {
         let task = self.task.clone().filter(|_| self.artifact_bytes <= ANSWER_BYTES_MAX)?;

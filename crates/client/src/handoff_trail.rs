@@ -71,7 +71,7 @@ pub fn is_confidential(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
-/// The card with only the interface of the handoff's target, so that no other server gets the claim. `Unchanged` if the card
+/// The card with only the interface of the handoff's target, so that no other server gets the claim. `None` if the card
 /// does not list that interface.
 pub fn with_only_target(transfer: &Transfer, mut found: DiscoveredCard) -> Option<DiscoveredCard> {
     let interfaces = &mut found.card.supported_interfaces;

@@ -122,7 +122,7 @@ struct HttpClientInner {
     without_certificate: reqwest::Client,
     /// For cards, other documents and webhooks, without our certificate.
     other: reqwest::Client,
-    /// For agents without TLS; `Unchanged` where the policy allows proxies.
+    /// For agents without TLS; `None` where the policy allows proxies.
     plaintext: Option<PlaintextClient>,
     /// The TLS configuration with our certificate, for gRPC; below it the one without.
     tls_with_certificate: Arc<rustls::ClientConfig>,
@@ -399,7 +399,7 @@ impl IncomingResponse {
         self.chunk(self.http_client.timeouts().answer).await
     }
 
-    /// Reads the next piece; `Unchanged` at the end.
+    /// Reads the next piece; `None` at the end.
     pub(crate) async fn chunk(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
         let late = |_| Error::Timeout { what: "silence in an answer", after: patience };
         match &mut self.body {

@@ -26,7 +26,7 @@
 //! | `events`, `wait` | follows a task to its end, by stream or by polling |
 //! | `probe` | single facts below a call, for diagnosis |
 //! | `one_call`, `delegate` | one call for one answer; delegation to another agent |
-//! | [`authenticate_signature`] | verifies the signatures of cards |
+//! | [`signature`] | verifies the signatures of cards |
 //! | [`oauth`], [`tokens`], [`native_token`] | gets tokens, stores them, and makes those of agent-native |
 //! | [`envelope`] | envelopes of AGNT's booking network: timestamps, signatures, retries |
 //! | [`xpr`] | signs requests as an account of XPR Network |

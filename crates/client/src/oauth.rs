@@ -40,7 +40,7 @@ pub const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sends requests. The implementation follows no redirect, adds no credential, applies its own timeouts and reads at
-/// most [`RESPONSE_BYTES_MAX`] bytes.
+/// most [`ANSWER_BYTES_MAX`] bytes.
 pub trait Http: Send + Sync {
     /// Sends a request and returns the answer, whatever its status.
     fn send(
@@ -96,7 +96,7 @@ pub struct Token {
     pub access: Secret,
     /// The refresh token, which is sent to the authorization server.
     pub refresh: Option<Secret>,
-    /// When the token expires, in Unix seconds; `Unchanged` if the server did not say.
+    /// When the token expires, in Unix seconds; `None` if the server did not say.
     pub expires: Option<u64>,
     /// The scopes of the token, as the server says, otherwise as we asked.
     pub scopes: Vec<String>,

@@ -66,7 +66,7 @@ pub enum Observation<'a> {
     },
     /// The stream continues.
     Reconnected {
-        /// The event after which it continues; `Unchanged` if it begins with a snapshot.
+        /// The event after which it continues; `None` if it begins with a snapshot.
         after: Option<&'a str>,
     },
     /// There is no stream, so the client polls.

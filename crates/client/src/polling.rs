@@ -113,7 +113,7 @@ pub enum SendOutcome {
 }
 
 impl SendOutcome {
-    /// The outcome of a task; `Unchanged` while the agent works on it.
+    /// The outcome of a task; `None` while the agent works on it.
     pub fn of(task: WireTask) -> Option<Self> {
         let wrap = match task.status.state {
             TaskState::Completed | TaskState::Transferred => Self::Completed,

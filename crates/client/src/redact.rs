@@ -2,7 +2,7 @@
 //!
 //! There are three filters. The first knows places: headers, query parameters and body members whose names indicate
 //! secrets. The second knows values: every secret of this process is registered when it is read, and is removed
-//! wherever it appears (also in base64, in JSON or percent-encoded). The third knows patterns: the text after `VerifiedToken`
+//! wherever it appears (also in base64, in JSON or percent-encoded). The third knows patterns: the text after `Bearer`
 //! or `Basic`, and JSON Web Tokens. Redaction cannot be switched off.
 //!
 //! A process has one redactor, [`process_redactor`], as it has one log. Configuration, credentials and token issuers register

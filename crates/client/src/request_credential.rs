@@ -20,7 +20,7 @@ pub struct UnsentRequest<'a> {
     pub method: &'a Method,
     /// The URL of the request, without credentials.
     pub url: &'a Url,
-    /// The exact bytes of the body, empty where there is none; `Unchanged` over gRPC, where bodies cannot be signed.
+    /// The exact bytes of the body, empty where there is none; `None` over gRPC, where bodies cannot be signed.
     pub body: Option<&'a [u8]>,
 }
 
@@ -40,7 +40,7 @@ pub trait RequestCredential: Send + Sync + fmt::Debug {
     /// Whether this credential satisfies a security scheme of a card.
     fn satisfies(&self, scheme: &SecurityScheme) -> bool;
 
-    /// Called when the agent did not accept these headers. Returns true where calling [`RequestCredential::request_credential`] again
+    /// Called when the agent did not accept these headers. Returns true where calling [`RequestCredential::authorise`] again
     /// may give better ones, for instance after a token was revoked early.
     fn on_rejected<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(std::future::ready(false))

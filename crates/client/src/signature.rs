@@ -1,6 +1,6 @@
 //! Card signatures: verifies whether a trusted key vouches for a card.
 //!
-//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are exactly three outcomes: [`Verdict::Unreachable`],
+//! A card may carry detached JWS signatures (A2A 1.0 §8.4). There are exactly three outcomes: [`Verdict::Absent`],
 //! which is no failure; [`Verdict::Unverifiable`], which says why; and [`Verdict::Verified`], which names the key and
 //! its source. One valid signature is enough.
 //!
@@ -8,9 +8,9 @@
 //!
 //! 1. [`TrustPolicy::keys`]: pinned keys. A key id that is pinned is looked up nowhere else.
 //! 2. [`TrustPolicy::authorities`]: the certificates in the signature's `x5c`, if one of these vouches for the card's host.
-//! 3. [`TrustPolicy::agent_registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
+//! 3. [`TrustPolicy::registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both URLs come from an untrusted card, so keys are
-//!    fetched only below the URLs in [`TrustPolicy::trust_roots`], below the registry, or, unless [`TrustPolicy::roots_only`] is set, at
+//!    fetched only below the URLs in [`TrustPolicy::roots`], below the registry, or, unless [`TrustPolicy::roots_only`] is set, at
 //!    the card's own host and port.
 //!
 //! A verdict is about a signature. [`verified_card`] decides what of a card may be used because of it: only the covered
@@ -201,7 +201,7 @@ impl SignatureFault {
 /// The trusted sources of keys. By default only the card's own host is trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustPolicy {
-    /// The URL of the card; `Unchanged` for a file, which has no host.
+    /// The URL of the card; `None` for a file, which has no host.
     pub card_url: Option<Url>,
     /// Pinned keys of the user. An id of a pinned key is not looked up anywhere else.
     pub keys: Jwks,

@@ -95,7 +95,7 @@ pub(crate) enum EventStream {
 }
 
 impl EventStream {
-    /// The next event; `Unchanged` when the server closed the stream properly.
+    /// The next event; `None` when the server closed the stream properly.
     pub(crate) async fn next(&mut self) -> Result<Option<NumberedEvent>, Error> {
         match self {
             Self::Sse(events) => events.next().await,

@@ -138,7 +138,7 @@ impl VendorProfile {
         PROFILES.iter().find(|one| url.scheme() == "https" && (one.matches_url)(url))
     }
 
-    /// The URL of an agent's card; `Unchanged` if it is at a well-known path.
+    /// The URL of an agent's card; `None` if it is at a well-known path.
     pub fn card_url(&self, url: &Url) -> Option<Url> {
         match self.card_location {
             CardLocation::WellKnown => None,

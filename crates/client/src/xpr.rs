@@ -20,11 +20,11 @@ use sabir_proto::digest;
 use sabir_proto::k1::{Curve, K1Fault, PrivateKey, RecoverableSignature, is_account_name};
 use std::fmt;
 
-/// The header that names the account (`X-XPR-XprAccount`).
+/// The header that names the account (`X-XPR-Account`).
 pub const ACCOUNT: &str = "x-xpr-account";
 /// The header with the time in Unix seconds (`X-XPR-Timestamp`).
 pub const TIMESTAMP: &str = "x-xpr-timestamp";
-/// The header with the signature (`X-XPR-RecoverableSignature`).
+/// The header with the signature (`X-XPR-Signature`).
 pub const SIGNATURE: &str = "x-xpr-signature";
 
 /// Whether a header belongs to a signature. Cards can declare such a header only as an API key, and the client puts no

@@ -48,7 +48,7 @@ use std::time::Duration;
 /// - The default is [`Recovery::Fail`]: the task is failed with a reason. A turn that crashed the process three times
 ///   without leaving a new checkpoint in between is failed as well, whatever the agent declares.
 /// - When the caller cancels, the agent's future is dropped, and whatever it reports afterwards through a kept handle
-///   is refused and counted. What must be cleaned up belongs into a `PushDrop`.
+///   is refused and counted. What must be cleaned up belongs into a `Drop`.
 /// - A panic fails the task; nothing else is affected.
 pub trait Agent: Send + Sync + 'static {
     /// Answers one message.
@@ -380,7 +380,7 @@ impl Context {
         crate::held_tasks::transfer_context_of(first.unwrap_or(&self.turn.message))
     }
 
-    /// The task before this turn, with its history and artifacts; `Unchanged` on its first turn.
+    /// The task before this turn, with its history and artifacts; `None` on its first turn.
     pub fn before(&self) -> Option<&Task> {
         self.turn.task_before.as_deref()
     }
@@ -401,7 +401,7 @@ impl Context {
         self.turn.attempt
     }
 
-    /// The checkpoint in the last committed step; `Unchanged` at the beginning of a task.
+    /// The checkpoint in the last committed step; `None` at the beginning of a task.
     pub fn checkpoint(&self) -> Option<&[u8]> {
         self.checkpoint.as_deref()
     }
@@ -517,7 +517,7 @@ fn artifact_id(id: &str) -> ArtifactId {
 
 /// An [`Agent`] as a trait object.
 pub trait AnyAgent: Send + Sync + 'static {
-    /// See [`Agent::new_turn`].
+    /// See [`Agent::turn`].
     fn any_turn<'a>(&'a self, cx: &'a mut Context) -> BoxFuture<'a, Result<Ending, Failure>>;
     /// See [`Agent::execution`].
     fn any_execution(&self) -> Execution;

@@ -46,7 +46,7 @@ pub struct PastTask {
     /// The messages of the caller and the agent, oldest first. Each artifact is a message of the agent, each file is a
     /// note, and metadata is left out.
     pub messages: Vec<Message>,
-    /// The data that the agent kept with the task, see [`Context::mark_stored`]; absent where `messages` is not complete.
+    /// The data that the agent kept with the task, see [`Context::keep`]; absent where `messages` is not complete.
     pub data: Option<Bytes>,
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Core {
 
 impl Engine {
     /// Opens an engine on a log: reads its latest stamp and its recent retry keys. Unfinished tasks wait for
-    /// [`Engine::recovery`].
+    /// [`Engine::recover`].
     pub async fn open(
         log: Arc<dyn TaskLog>,
         host: Arc<dyn Host>,

@@ -29,7 +29,7 @@ pub struct Question {
 pub struct Inbox {
     /// The questions, the longest waiting first.
     pub questions: Vec<Question>,
-    /// The cursor of the next page; `Unchanged` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<Stamp>,
 }
 

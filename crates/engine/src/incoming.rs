@@ -83,7 +83,7 @@ pub(crate) struct IncomingMessage<'a> {
     dialect: &'static str,
     /// The parent link of the new task, if it is a child.
     child_of: Option<Box<ChildOf>>,
-    /// The lineage of the new task; `Unchanged` for nearly all.
+    /// The lineage of the new task; `None` for nearly all.
     pub(crate) lineage: Option<Box<Lineage>>,
     /// The lineage to store in the message, where it came in a header or from an outbound id.
     pub(crate) added_lineage: Option<serde_json::Value>,
@@ -603,7 +603,7 @@ impl<'a> IncomingMessage<'a> {
     }
 }
 
-/// Polls a turn once, in place; `Unchanged` if it waits for something. The runner polls the turn again at once, so this poll
+/// Polls a turn once, in place; `None` if it waits for something. The runner polls the turn again at once, so this poll
 /// needs no waker.
 fn poll_once(turn: &mut Turn) -> Option<Ending> {
     match turn.poll(&mut Context::from_waker(Waker::noop())) {

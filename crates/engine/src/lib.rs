@@ -18,7 +18,7 @@
 //! | `kin` | subtasks that agents open with other agents, and their limits |
 //! | [`PushTransport`] | the interface that delivers an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, recorded beside the task |
-//! | [`words_of_kind`] | every bound, named |
+//! | [`limits`] | every bound, named |
 //!
 //! The engine opens no sockets, reads no clock and draws no random numbers: those come through [`Host`], storage
 //! through [`TaskLog`]. The simulator implements both. No reader (watcher, reply, get, list, push) sees an event before

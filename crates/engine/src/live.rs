@@ -375,7 +375,7 @@ impl LiveRef {
         self.wait(|state| state.failure_of(owner, seq).map(Err).or_else(|| state.rest_since(seq).map(Ok))).await?
     }
 
-    /// Like [`Self::wait_rested`]; `Unchanged` when the task has no owner before that.
+    /// Like [`Self::wait_rested`]; `None` when the task has no owner before that.
     pub(crate) async fn wait_rested_or_released(&mut self, seq: Seq) -> Result<Option<FrozenTask>, Fault> {
         self.wait(|state| match state.rest_since(seq) {
             None if state.running => None,

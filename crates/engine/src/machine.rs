@@ -26,7 +26,7 @@ pub enum Transition {
 }
 
 impl Transition {
-    /// The transition that leads to a state; `Unchanged` for the states to which none leads.
+    /// The transition that leads to a state; `None` for the states to which none leads.
     pub const fn to(state: TaskState) -> Option<Self> {
         Some(match state {
             // The initial state, and one that only other servers have.
@@ -83,7 +83,7 @@ pub const fn next(from: TaskState, step: Transition) -> Result<TaskState, Transi
     })
 }
 
-/// The current state of a stored task. `Unchanged` only for a damaged record.
+/// The current state of a stored task. `None` only for a damaged record.
 pub fn fold(stored: &StoredTask) -> Option<FrozenTask> {
     match (&stored.base, &stored.tail[..]) {
         (Some(base), []) => Some(base.task.clone()),
@@ -95,7 +95,7 @@ pub fn fold(stored: &StoredTask) -> Option<FrozenTask> {
 }
 
 /// Folds events that leave the artifacts alone, without parsing the rest of the task: a large task that waits for its
-/// caller is nearly all snapshot, with a few messages after it. `Unchanged` for all other events.
+/// caller is nearly all snapshot, with a few messages after it. `None` for all other events.
 fn continue_frozen(base: &FrozenTask, tail: &[FrozenEvent]) -> Option<FrozenTask> {
     let mut head = base.thaw_head()?;
     for event in tail {

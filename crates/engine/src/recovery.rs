@@ -110,7 +110,7 @@ impl Engine {
         self.resume_task(&stored, find(&stored.scope.agent).into()).await.map(drop)
     }
 
-    /// Resumes a turn (true) or fails it (false); `Unchanged` where it is left unchanged.
+    /// Resumes a turn (true) or fails it (false); `None` where it is left unchanged.
     async fn resume_task(&self, stored: &StoredTask, presence: AgentStatus) -> Result<Option<bool>, StoreError> {
         if matches!(presence, AgentStatus::Unavailable) || self.core.live.join(stored.id).is_running() {
             return Ok(None);
@@ -211,7 +211,7 @@ impl Engine {
     }
 
     /// The task before the interrupted turn, as on its first attempt: without the message that began the turn and the
-    /// events since. `Some(Unchanged)` on a task's first turn, `Unchanged` for a damaged record.
+    /// events since. `Some(None)` on a task's first turn, `None` for a damaged record.
     async fn load_task_before_turn(&self, stored: &StoredTask) -> Result<Option<Option<Box<Task>>>, StoreError> {
         let turn = stored.progress.turn;
         if turn == Seq(0) {

@@ -182,7 +182,7 @@ impl Recorder {
     }
 }
 
-/// Polls a future of an agent; `Unchanged` if it panicked.
+/// Polls a future of an agent; `None` if it panicked.
 fn poll_catching_panic<T>(future: &mut BoxFuture<'_, T>, cx: &mut Context<'_>) -> Option<Poll<T>> {
     catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).ok()
 }

@@ -150,7 +150,7 @@ pub(crate) struct RetryKeys {
 struct RetryKeyTable {
     by_key: HashMap<Digest, KnownSend>,
     order: VecDeque<(Stamp, Digest)>,
-    /// Every key with a time after this one that is in the log is also here; `Unchanged` until the log was read.
+    /// Every key with a time after this one that is in the log is also here; `None` until the log was read.
     complete_after: Option<Digest>,
 }
 

@@ -42,7 +42,7 @@ pub trait AgentDirectory: Send + Sync + 'static {
     /// Finds an agent by name.
     fn find(&self, name: &AgentName) -> Option<Arc<HostedAgent>>;
 
-    /// The capabilities that an agent may pass on to others; `Unchanged` for no limit.
+    /// The capabilities that an agent may pass on to others; `None` for no limit.
     fn delegation_scope(&self, _agent: &AgentName) -> Option<Vec<String>> {
         None
     }
@@ -97,7 +97,7 @@ impl Context {
     /// and its tools may do no more than those of this turn. When this task is canceled or fails, so are its children.
     ///
     /// Where this agent or the task has a scope, the child's scope is at most that, and at most what its agent can do;
-    /// a [`Fault::HandoffLabels`] where that is nothing. A [`Fault::UnsupportedOperation`] names the limit where the [runaway
+    /// a [`Fault::Handoff`] where that is nothing. A [`Fault::UnsupportedOperation`] names the limit where the [runaway
     /// guard](crate::Limits::hops_max) refuses.
     pub async fn delegate(
         &self,

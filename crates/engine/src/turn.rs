@@ -280,7 +280,7 @@ pub(crate) struct Turn {
     info: Arc<TurnInfo>,
     /// The agent's last checkpoint.
     pub(crate) checkpoint: Option<Bytes>,
-    /// Set when a held task is activated; `Unchanged` for all other tasks.
+    /// Set when a held task is activated; `None` for all other tasks.
     release_flag: Option<Arc<AtomicBool>>,
 }
 

@@ -139,7 +139,7 @@ impl Core {
         Ok(Some((step, image)))
     }
 
-    /// The step that ends a task without a runner, and the task after it; `Unchanged` for a damaged record.
+    /// The step that ends a task without a runner, and the task after it; `None` for a damaged record.
     pub(crate) fn ending_step(
         &self,
         stored: &StoredTask,

@@ -89,7 +89,7 @@ impl Watch {
         matches!(self.source, WatchSource::Done) && self.queue.is_empty() && self.reply.is_none()
     }
 
-    /// The next item; `Unchanged` at the end. A fault is the last item.
+    /// The next item; `None` at the end. A fault is the last item.
     pub async fn next(&mut self) -> Option<Result<WatchItem, Fault>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }

@@ -47,7 +47,7 @@ pub struct ChosenInterface {
 pub struct ProbedInterface {
     /// Binding, version and address, as the card has them.
     pub interface: String,
-    /// Why it cannot be called; `Unchanged` where it answered.
+    /// Why it cannot be called; `None` where it answered.
     pub problem: Option<String>,
 }
 

@@ -14,7 +14,7 @@ pub struct ReplicaCandidate {
     pub usable: bool,
 }
 
-/// Chooses by a number that is as good as random; `Unchanged` if no candidate is usable.
+/// Chooses by a number that is as good as random; `None` if no candidate is usable.
 pub fn choose_candidate(candidates: &[ReplicaCandidate], chance: u64) -> Option<usize> {
     // One number serves two draws: the percentage for canaries, and the share of the weights.
     let (percent, share) = (chance % 100, chance / 100);

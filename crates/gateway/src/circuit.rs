@@ -70,7 +70,7 @@ pub struct CircuitStatus {
     pub trips: u64,
     /// The state of the breaker that all share.
     pub hub: BreakerState,
-    /// How long calls are refused; `Unchanged` if they are not.
+    /// How long calls are refused; `None` if they are not.
     pub retry_after: Option<Duration>,
 }
 
@@ -151,7 +151,7 @@ impl Circuit {
         }
     }
 
-    /// How long calls are refused; `Unchanged` if they are not.
+    /// How long calls are refused; `None` if they are not.
     pub fn retry_after(&self) -> Option<Duration> {
         let now = self.hub.now();
         let own = lock(&self.breaker).refusal(now);

@@ -123,7 +123,7 @@ fn refusal_parts(unfit: HandoffRefusal) -> Vec<Part> {
 }
 
 /// Has another agent answer `message` on behalf of the current task, under a key of this task; see
-/// [`Context::delegation`]. Returns when the child has settled or asks.
+/// [`Context::delegate`]. Returns when the child has settled or asks.
 pub async fn delegate(
     cx: &Context,
     to: &AgentName,

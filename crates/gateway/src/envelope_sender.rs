@@ -234,7 +234,7 @@ impl EnvelopeMac for RingSealer<'_> {
     }
 }
 
-/// The failure that the breakers count; `Unchanged` if the peer answered.
+/// The failure that the breakers count; `None` if the peer answered.
 fn breaker_error(unserved: &EnvelopeError, time: Duration) -> Option<Error> {
     let status = |http: u16, words: &str| {
         let fault = Fault::InvalidAgentResponse(words.to_owned());

@@ -126,7 +126,7 @@ impl ExchangeLog {
         self.0.as_ref().map_or(0, |inner| inner.files.dropped())
     }
 
-    /// The observer for HTTP clients; `Unchanged` where nothing is logged.
+    /// The observer for HTTP clients; `None` where nothing is logged.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.0.as_ref().map(|_| Arc::new(ExchangeObserver) as Arc<dyn Observer>)
     }

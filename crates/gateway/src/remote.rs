@@ -75,9 +75,9 @@ pub struct Upstream {
     pub replicas: Vec<UpstreamReplica>,
     /// The agent that does the work if it cannot begin at any replica.
     pub fallback: Option<AgentName>,
-    /// The maximum number of concurrent calls; `Unchanged` for any number.
+    /// The maximum number of concurrent calls; `None` for any number.
     pub calls_max: Option<usize>,
-    /// The profile of its vendor; if `Unchanged`, the one that recognises the address.
+    /// The profile of its vendor; if `None`, the one that recognises the address.
     pub profile: Option<&'static VendorProfile>,
     /// The credentials to show. Nothing of the caller's.
     pub credentials: Credentials,
@@ -127,12 +127,12 @@ impl UpstreamReplica {
 pub struct WaitLimits {
     /// How many calls in a row may bring no answer.
     pub attempts_max: u32,
-    /// How long there may be no news; `Unchanged` for as long as a turn may take.
+    /// How long there may be no news; `None` for as long as a turn may take.
     pub silence_max: Option<Duration>,
     /// The pause before the next call; it grows while there is no news.
     pub pause_min: Duration,
     /// How long connections may be refused, or its name not resolve, before a task fails whose message never left;
-    /// `Unchanged` for as long as the attempts last.
+    /// `None` for as long as the attempts last.
     pub connect_time_max: Option<Duration>,
 }
 
@@ -236,7 +236,7 @@ impl RemoteAgent {
         self.replicas[0].circuit.status()
     }
 
-    /// How long every replica refuses calls; `Unchanged` if one can be called.
+    /// How long every replica refuses calls; `None` if one can be called.
     fn retry_after(&self) -> Option<Duration> {
         let all: Option<Vec<Duration>> = self.replicas.iter().map(|replica| replica.circuit.retry_after()).collect();
         all?.into_iter().min()

@@ -17,7 +17,7 @@ pub struct ServiceRequest {
     pub url: Url,
     /// Headers besides those that every request has. Any of them may be a secret.
     pub headers: Vec<(&'static str, Secret)>,
-    /// The content type and the body of a POST; `Unchanged` for a GET.
+    /// The content type and the body of a POST; `None` for a GET.
     pub post: Option<(&'static str, String)>,
 }
 

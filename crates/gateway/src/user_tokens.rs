@@ -21,7 +21,7 @@ pub struct UserTokens {
 }
 
 impl UserTokens {
-    /// The credentials that name a caller; `Unchanged` if the caller is no user.
+    /// The credentials that name a caller; `None` if the caller is no user.
     pub(crate) fn credentials(&self, caller: &str) -> Option<Credentials> {
         let (email, domain) = user_of_principal(&Principal::parse(caller)?)?;
         let mut issuer = NativeTokenIssuer::new(email, Some(self.secret.clone()));

@@ -237,7 +237,7 @@ fn add_authentication(given: &Authentication, token: Option<&str>, headers: &mut
     }
     let credentials = match &given.credentials {
         Some(credentials) => credentials.as_str(),
-        // A receiver that registered no credentials for `VerifiedToken` gets our own token, and checks it with our published
+        // A receiver that registered no credentials for `Bearer` gets our own token, and checks it with our published
         // keys.
         None if is("bearer") => match token {
             Some(token) => token,

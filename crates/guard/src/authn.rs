@@ -2,7 +2,7 @@
 //!
 //! | Verifier | Credential |
 //! |---|---|
-//! | [`k1_request_digest`], with keys from [`chain`] and the trust score from [`trust_score`] | a request signed by an XPR account |
+//! | [`k1`], with keys from [`chain`] and the trust score from [`trust_score`] | a request signed by an XPR account |
 //! | [`native_jwt`], [`process_token`] | an agent-native token under a shared secret |
 //! | [`agnt`] | a payload signed under the network's key |
 //! | [`oidc`], with keys from [`jwks`] | a token of an issuer with a published key set |
@@ -106,7 +106,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The token of an `Authorization: VerifiedToken` header, read as agent-native peers read it: the scheme in any letter case,
+/// The token of an `Authorization: Bearer` header, read as agent-native peers read it: the scheme in any letter case,
 /// white space around the token dropped, a token with a blank inside kept (the verifier refuses it).
 pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, rest) = header.split_at_checked(6)?;

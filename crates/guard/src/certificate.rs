@@ -17,7 +17,7 @@ pub struct CertificateSummary {
     pub not_after: SystemTime,
 }
 
-/// Reads a certificate in DER; `Unchanged` if it is not one.
+/// Reads a certificate in DER; `None` if it is not one.
 pub fn summarize(der: &[u8]) -> Option<CertificateSummary> {
     let (rest, certificate) = X509Certificate::from_der(der).ok()?;
     if !rest.is_empty() {

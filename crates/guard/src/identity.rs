@@ -12,7 +12,7 @@ use sabir_store::ApiKey;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The header for keys, beside `Authorization: VerifiedToken`.
+/// The header for keys, beside `Authorization: Bearer`.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const XPR_ACCOUNT: HeaderName = HeaderName::from_static("x-xpr-account");
 const XPR_TIMESTAMP: HeaderName = HeaderName::from_static("x-xpr-timestamp");
@@ -23,7 +23,7 @@ const XPR_SIGNATURE: HeaderName = HeaderName::from_static("x-xpr-signature");
 pub struct RequestEvidence<'a> {
     /// The headers of the request.
     pub headers: &'a HeaderMap,
-    /// The body as it came, if it says all that the request does. `Unchanged` otherwise: HTTP+JSON says in the path which
+    /// The body as it came, if it says all that the request does. `None` otherwise: HTTP+JSON says in the path which
     /// task is meant and what for, and gRPC has no bytes as they were sent. A signature over a body proves nothing
     /// there.
     pub body: Option<&'a [u8]>,
@@ -43,7 +43,7 @@ pub struct RequestEvidence<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PresentedCredential<'a> {
     Nothing,
-    /// `Authorization: VerifiedToken`
+    /// `Authorization: Bearer`
     Bearer(&'a str),
     /// `X-API-Key`
     Key(&'a str),
@@ -120,7 +120,7 @@ impl<'a> RequestEvidence<'a> {
 pub struct Identity {
     caller: Caller,
     proof: CredentialProof,
-    /// How the end of the proof is known; `Unchanged` where nothing tells.
+    /// How the end of the proof is known; `None` where nothing tells.
     credential_end: Option<CredentialEnd>,
     keeps_guessable_names: bool,
 }
@@ -138,7 +138,7 @@ pub(crate) enum CredentialProof {
     },
     Account {
         account: String,
-        /// Identifies copies of the request; `Unchanged` where nothing was signed, as in an explanation.
+        /// Identifies copies of the request; `None` where nothing was signed, as in an explanation.
         mark: Option<ReplayMark>,
     },
     Certificate,
@@ -213,7 +213,7 @@ impl Identity {
         &self.proof
     }
 
-    /// How the caller proved who it is; `Unchanged` for `anonymous`.
+    /// How the caller proved who it is; `None` for `anonymous`.
     pub const fn scheme(&self) -> Option<Scheme> {
         match self.proof {
             CredentialProof::None => None,

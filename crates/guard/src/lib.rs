@@ -4,13 +4,13 @@
 //! |---|---|
 //! | [`Guard`] | the three steps of a request: admit, clear, permit |
 //! | [`authn`] | one verifier for each kind of credential |
-//! | [`authenticate_certificate`] | the names and dates in a certificate |
-//! | [`authenticator`] | which credentials an agent takes, built from [`demo_config`] |
+//! | [`certificate`] | the names and dates in a certificate |
+//! | [`authenticator`] | which credentials an agent takes, built from [`config`] |
 //! | [`policy`] | rate limits, scopes, tiers and trust |
 //! | [`permit`] | the types that prove that a request passed each step; only the guard can make them |
 //! | [`explain`] | which rule decides, and why |
-//! | [`read_data`] | the HTTP client interface: the server fetches key sets, metadata and chain tables for the guard |
-//! | [`start_turn`] | signing cards and deliveries, and the signing keys |
+//! | [`fetch`] | the HTTP client interface: the server fetches key sets, metadata and chain tables for the guard |
+//! | [`sign`] | signing cards and deliveries, and the signing keys |
 //!
 //! A verifier is a function of the request, the configuration and the time that it is given. It returns the principal,
 //! or a reason for our log; [`Refusal`] decides what the peer is told. This crate opens no socket and reads no clock,

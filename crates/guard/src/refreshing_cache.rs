@@ -186,7 +186,7 @@ impl<K: Hash + Eq + Clone, V: Clone> RefreshingCache<K, V> {
     fn evict(&self, entries: &mut HashMap<K, Arc<CacheEntry<V>>>) {
         let room = (self.limits.entries_max / 8).max(1);
         let age = |entry: &CacheEntry<V>| lock(&entry.answer).value.as_ref().map(|(_, at)| *at);
-        // `Unchanged` sorts first: a key without an answer goes before any with one.
+        // `None` sorts first: a key without an answer goes before any with one.
         let mut by_age: Vec<(Option<Timestamp>, K)> =
             entries.iter().map(|(key, entry)| (age(entry), key.clone())).collect();
         by_age.sort_unstable_by_key(|(at, _)| *at);

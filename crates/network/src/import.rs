@@ -364,7 +364,7 @@ impl SlotRow {
     }
 }
 
-/// A percentage in hundredths; `Unchanged` for a number outside 0 to 100 or with more digits.
+/// A percentage in hundredths; `None` for a number outside 0 to 100 or with more digits.
 pub fn percent_to_basis_points(pct: f64) -> Option<u32> {
     let scaled = pct * 100.0;
     let whole = scaled.round();

@@ -7,9 +7,9 @@ use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Object, TaskId};
 use serde_json::{Map, Value};
 
-/// Venues in a response to `venue.add_list`, by default.
+/// Venues in a response to `venue.list`, by default.
 pub const LIST_LIMIT: u32 = 50;
-/// Venues in a response to `venue.add_list`, at most.
+/// Venues in a response to `venue.list`, at most.
 pub const LIST_LIMIT_MAX: u32 = 100;
 /// Venues in a response to `booking.search`, by default.
 pub const SEARCH_LIMIT: u32 = 10;
@@ -33,7 +33,7 @@ pub const TIME_CHARS_MAX: usize = 64;
 pub enum IntentRequest {
     /// `network.ping`
     Ping,
-    /// `venue.add_list`
+    /// `venue.list`
     List(VenueFilter),
     /// `booking.search`
     Search(VenueFilter),

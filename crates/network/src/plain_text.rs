@@ -5,10 +5,10 @@
 //! | Text | Intent |
 //! |---|---|
 //! | `ping` | `network.ping` |
-//! | `venues [CATEGORY] [in PLACE]`, `list …` | `venue.add_list` |
+//! | `venues [CATEGORY] [in PLACE]`, `list …` | `venue.list` |
 //! | `search WORDS [in PLACE]`, `find …` | `booking.search` |
 //! | `track BOOKING`, `status …` | `booking.status` |
-//! | `book VENUE [slot ID] [at ANSWER_TIME] [for N] [note TEXT]`, `confirm …`, `reserve …` | `booking.confirm` |
+//! | `book VENUE [slot ID] [at TIME] [for N] [note TEXT]`, `confirm …`, `reserve …` | `booking.confirm` |
 //!
 //! Where the message names its skill the verb may be left out. Verbs and keywords are case-insensitive; punctuation at
 //! the end is dropped. TIME is everything up to the next keyword, TEXT everything up to the end. A VENUE is its slug or
@@ -22,7 +22,7 @@ pub const HELP: &str = "Say one of: ping · venues [CATEGORY] [in PLACE] · sear
      [at TIME] [for N] [note TEXT] · track BOOKING, where VENUE is the slug or the id that a search shows. Or name a skill and send its \
      payload as a data part.";
 
-/// The intent of a text, and its payload, which is still to be checked. `Unchanged` where the text cannot be parsed.
+/// The intent of a text, and its payload, which is still to be checked. `None` where the text cannot be parsed.
 pub fn parse(skill: Option<Intent>, text: &str) -> Option<(Intent, Map<String, Value>)> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let verb = words.first().and_then(|word| verb(word));
@@ -78,7 +78,7 @@ fn places(words: &[&str], what: &str) -> Map<String, Value> {
     payload
 }
 
-/// `VENUE [slot ID] [at ANSWER_TIME] [for N] [note TEXT]`
+/// `VENUE [slot ID] [at TIME] [for N] [note TEXT]`
 fn order(words: &[&str]) -> Option<Map<String, Value>> {
     let (venue, mut rest) = words.split_first()?;
     let mut payload = Map::new();

@@ -104,7 +104,7 @@ pub enum RecordFault {
 }
 
 impl Record {
-    /// Signs the record; `Unchanged` if it has no canonical form or signing fails.
+    /// Signs the record; `None` if it has no canonical form or signing fails.
     pub fn sign(&self, key: &SigningKey) -> Option<SignedRecord> {
         let text = canon::jcs(&canon::read(Json::of(self).ok()?.as_str()).ok()?).ok()?;
         let signature = DetachedSignature::sign(&text, key)?;

@@ -55,7 +55,7 @@ pub fn ping(active: u64, tier: &str, agent: &str, version: &str) -> Value {
     json!({"active_venues": active, "tier": tier, "agent_id": agent, "network_version": version})
 }
 
-/// The result of `venue.add_list`.
+/// The result of `venue.list`.
 pub fn list(venues: Vec<Map<String, Value>>) -> Value {
     json!({"count": venues.len(), "venues": venues})
 }

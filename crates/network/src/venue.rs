@@ -387,7 +387,7 @@ fn with_default_venue(payload: Object, intent: Intent, at: Option<&Venue>, may_o
     Object::from_map(&members).unwrap_or(payload)
 }
 
-/// The slot of an order; `Unchanged` for a venue without slots, and where the order has neither a slot nor a time: the venue
+/// The slot of an order; `None` for a venue without slots, and where the order has neither a slot nor a time: the venue
 /// chooses then.
 fn choose_slot<'a>(slots: &'a [Slot], order: &BookingOrder) -> Result<Option<&'a Slot>, Problem> {
     let gone =

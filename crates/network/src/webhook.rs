@@ -96,7 +96,7 @@ pub fn subscription_of(config: &str) -> Option<&str> {
 }
 
 /// The body of a notification about an event of a task. It is the same at every attempt, since it is made from the
-/// event alone; `Unchanged` for an event that is not about a booking.
+/// event alone; `None` for an event that is not about a booking.
 pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>> {
     let booking = match event.thaw()? {
         sabir_proto::Event::Task(task) => task.artifacts.into_iter().find(is_booking)?,

@@ -65,7 +65,7 @@ impl FaultCode {
 /// A member of a request that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldViolation {
-    /// The path, such as `message.parts[2].raw_exchange`.
+    /// The path, such as `message.parts[2].raw`.
     pub field: String,
     /// The fault of the member.
     pub description: String,
@@ -207,7 +207,7 @@ pub enum Fault {
     AuthUnavailable {
         /// The reason of the refusal.
         words: String,
-        /// When to try again, in seconds; `Unchanged` if only an operator can help.
+        /// When to try again, in seconds; `None` if only an operator can help.
         retry_after: Option<u64>,
     },
     /// The booking network refused.

@@ -22,7 +22,7 @@ pub struct FrozenTask {
 /// Which of a task's members a caller asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// At most this many of the latest messages; `Unchanged` for all.
+    /// At most this many of the latest messages; `None` for all.
     pub history: Option<u32>,
     /// Whether artifacts are wanted.
     pub artifacts: bool,
@@ -60,7 +60,7 @@ impl FrozenTask {
         Self { json: json.into(), state: task.status.state, history_at, artifacts_at }
     }
 
-    /// Parses the task again. `Unchanged` for bytes that are not a task, i.e. a damaged store.
+    /// Parses the task again. `None` for bytes that are not a task, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Task> {
         serde_json::from_slice(&self.json).ok()
     }
@@ -262,7 +262,7 @@ impl FrozenEvent {
         Self { seq, state: Some(task.state), json: json.into(), input: None }
     }
 
-    /// Parses the event again. `Unchanged` for bytes that are not an event, i.e. a damaged store.
+    /// Parses the event again. `None` for bytes that are not an event, i.e. a damaged store.
     pub fn thaw(&self) -> Option<Event> {
         serde_json::from_slice(&self.json).ok()
     }

@@ -135,7 +135,7 @@ impl Object {
         self.member(name)
     }
 
-    /// Deserialises one member without parsing the others; `Unchanged` where it is absent or of another type.
+    /// Deserialises one member without parsing the others; `None` where it is absent or of another type.
     pub fn member<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         // Usually the member is absent. A text search tells that, unless names are written with escapes.
         if !self.as_str().contains(name) && !self.as_str().contains('\\') {
@@ -233,7 +233,7 @@ const DIGITS_SAFE: usize = 300;
 struct NameScopes<'a> {
     /// The names of the outermost object come first.
     open: Vec<Cow<'a, str>>,
-    /// The offset of the first name of each open value; `Unchanged` for an array.
+    /// The offset of the first name of each open value; `None` for an array.
     scopes: Vec<Option<usize>>,
     /// The names of objects with many members, with their depth.
     large_scopes: Vec<(usize, HashSet<Cow<'a, str>>)>,
@@ -276,7 +276,7 @@ impl<'a> NameScopes<'a> {
 }
 
 /// Checks what the JSON grammar does not: depth, duplicate members, numbers that exceed a double, and halves of
-/// surrogate pairs. It also removes white space outside strings: `Unchanged` means that there is none, which is the usual
+/// surrogate pairs. It also removes white space outside strings: `None` means that there is none, which is the usual
 /// case and costs no copy.
 fn compact_checked(text: &str) -> Result<Option<String>, JsonFault> {
     let bytes = text.as_bytes();

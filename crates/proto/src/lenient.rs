@@ -57,7 +57,7 @@ where
     d.deserialize_map(OnlyObject(PhantomData))
 }
 
-/// Like [`decode_part`], for a member that may be absent or `null`.
+/// Like [`object`], for a member that may be absent or `null`.
 pub fn optional_object<'de, D, T>(d: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

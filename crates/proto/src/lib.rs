@@ -11,7 +11,7 @@
 //! | Artifact | [`Artifact`] |
 //! | StreamResponse | [`Event`] |
 //! | the eleven operations | [`Call`] |
-//! | AgentCard and its members | [`agent_card`] |
+//! | AgentCard and its members | [`card`] |
 //! | TaskPushNotificationConfig | [`PushConfig`] |
 //! | errors | [`Fault`] and its [`FaultCode`] |
 //!

@@ -49,7 +49,7 @@ impl PushConfig {
 /// How the server authenticates to a webhook (`AuthenticationInfo`).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authentication {
-    /// An IANA scheme such as `VerifiedToken`.
+    /// An IANA scheme such as `Bearer`.
     pub scheme: String,
     /// The secret of the scheme, such as a token.
     #[serde(default, deserialize_with = "empty_none", skip_serializing_if = "Option::is_none")]

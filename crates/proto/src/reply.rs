@@ -89,7 +89,7 @@ pub enum WireReply {
 }
 
 impl WireReply {
-    /// The complete form of a reply. `Unchanged` for a stream, which is not one value, and for bytes that are not a task: a
+    /// The complete form of a reply. `None` for a stream, which is not one value, and for bytes that are not a task: a
     /// damaged store.
     pub fn of<S>(reply: &Reply<S>) -> Option<Self> {
         Some(match reply {

@@ -84,7 +84,7 @@ impl TaskState {
         }
     }
 
-    /// The inverse of [`TaskState::number_text`], for states of our own tasks.
+    /// The inverse of [`TaskState::number`], for states of our own tasks.
     pub fn from_number(number: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|s| i64::from(s.number()) == number)
     }
@@ -112,7 +112,7 @@ impl TaskState {
         Self::ALL.into_iter().find(|s| s.name() == name).or_else(by_number)
     }
 
-    /// Parses the state that another server sends, by name or number: an unknown state is `Unspecified`. `Unchanged` for a
+    /// Parses the state that another server sends, by name or number: an unknown state is `Unspecified`. `None` for a
     /// text of another form, such as a word of another protocol version.
     pub fn of_peer(name: &str) -> Option<Self> {
         let is_theirs = name.starts_with("TASK_STATE_") || name.is_empty() || name.parse::<i64>().is_ok();

@@ -36,7 +36,7 @@
 //! | remember the conversation | [`Context::conversation`], [`Context::keep`] |
 //! | survive a crash | [`Execution::recovery`], [`Context::set_checkpoint`], [`Context::turn_id`] |
 //! | clean up after a cancel | [`Agent::canceled`], [`Agent::call_off`] |
-//! | let another agent of this server work | [`delegation`], [`MirrorSettings`], [`Context::delegation`] |
+//! | let another agent of this server work | [`delegation`], [`MirrorSettings`], [`Context::delegate`] |
 //! | call an agent elsewhere | [`client`], [`client::call_agent`] |
 //! | serve | [`Service`]; [`Config`] for everything that `sabir.toml` can say |
 //! | log and stop in order | [`init_logging`], [`Service::serve`], [`stop_signal`] |

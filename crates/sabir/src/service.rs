@@ -98,7 +98,7 @@ impl Service {
     /// `server.drain_seconds` to finish, and unfinished turns continue after the next start. Prints `listening on URL`
     /// to the standard output stream once clients can connect.
     ///
-    /// Programs that want to stop for another reason call [`Service::open_polled_once`] and [`Server::run`].
+    /// Programs that want to stop for another reason call [`Service::start`] and [`Server::run`].
     pub async fn serve(self) -> Result<(), StartError> {
         let no_signals = |error| StartError::Config(format!("cannot wait for signals: {error}"));
         let stop = crate::stop_signal().map_err(no_signals)?;

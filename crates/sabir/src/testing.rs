@@ -37,7 +37,7 @@
 //! | the answer to a question | [`FinishedTurn::answer`] |
 //! | the next message of a conversation | [`FinishedTurn::send_next`] |
 //! | something in the middle of a turn | [`TestEngine::begin`], then [`RunningTurn::until_status`] |
-//! | a cancel | [`RunningTurn::remote_cancel`] |
+//! | a cancel | [`RunningTurn::cancel`] |
 //! | a crash | [`TestEngine::crash`], then [`RunningTurn::finish`] |
 //! | a long wait | [`TestEngine::skip_sleep`] |
 //! | agents that call agents | [`TestEngine::with`] |
@@ -149,7 +149,7 @@ impl TestEngine {
         self.shared.crashes.send_modify(|crashes| *crashes += 1);
     }
 
-    /// Waits until an agent sleeps with [`Context::stop_answering`](crate::Context::stop_answering), and ends that sleep at once. Returns
+    /// Waits until an agent sleeps with [`Context::sleep`](crate::Context::sleep), and ends that sleep at once. Returns
     /// how far this has moved the clock that [`Context::now`](crate::Context::now) reads. Of several sleeps it ends the
     /// one that is due first.
     ///

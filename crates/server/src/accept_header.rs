@@ -1,4 +1,4 @@
-//! Content negotiation: what a client says in `AcceptedCredential` about the media types that we write.
+//! Content negotiation: what a client says in `Accept` about the media types that we write.
 //!
 //! Nothing is ever refused with 406: a client that names no type of ours gets the type that every client reads. What is
 //! negotiated is the name of the type only; the bytes are the same.

@@ -49,7 +49,7 @@ pub(crate) struct AgentEnvironment<'a> {
     pub(crate) chunks: ChunkLimits,
     /// How long a command gets to clean up after SIGTERM.
     pub(crate) cancel_grace: Duration,
-    /// The journal of running commands; `Unchanged` where the store is in memory.
+    /// The journal of running commands; `None` where the store is in memory.
     pub(crate) ledger: Option<&'a Arc<CommandJournal>>,
     /// The limit on the commands of all agents that run at the same time.
     pub(crate) processes: &'a Arc<ProcessLimit>,

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 #[derive(Debug)]
 pub(crate) struct AuthorizedStream {
     watch: Watch,
-    /// Boxed, and `Unchanged` for readers whose credential cannot expire, because idle streams must be small.
+    /// Boxed, and `None` for readers whose credential cannot expire, because idle streams must be small.
     check: Option<Box<CredentialCheck>>,
     /// How tasks that were handed over appear to the reader.
     handoffs: HandoffSupport,
@@ -46,7 +46,7 @@ impl AuthorizedStream {
         self.watch.is_over()
     }
 
-    /// The next item; `Unchanged` at the end. A fault is the last item, also if the credential became invalid.
+    /// The next item; `None` at the end. A fault is the last item, also if the credential became invalid.
     pub(crate) fn poll_next(&mut self, guard: &Guard, cx: &mut Context<'_>) -> Poll<Option<Result<WatchItem, Fault>>> {
         let next = self.watch.poll_next(cx).map(|next| next.map(|item| item.map(|item| self.convert(item))));
         let Some(asked) = &mut self.check else { return next };

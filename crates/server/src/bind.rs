@@ -82,7 +82,7 @@ pub(crate) fn retry_after(fault: &Fault) -> Option<u64> {
     fault.retry_after().or_else(|| matches!(fault, Fault::Unavailable(_)).then_some(RETRY_AFTER_SECONDS))
 }
 
-/// A refusal for lack of capacity: every binding answers with the same status and the same `RetryLabels-After`.
+/// A refusal for lack of capacity: every binding answers with the same status and the same `Retry-After`.
 pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
     app.metrics.shed();
     *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

@@ -116,7 +116,7 @@ impl OutgoingBudget {
         Capacity::for_large(Self::for_address(bytes_max))
     }
 
-    /// The budget as a client at an address has it. `Unchanged` stands for a proxy, which may use all of it: its answers go to many
+    /// The budget as a client at an address has it. `None` stands for a proxy, which may use all of it: its answers go to many
     /// clients.
     pub(crate) fn of_client(&self, address: Option<IpAddr>) -> ClientBudget {
         ClientBudget { budget: self.clone(), address: address.map(address_prefix) }
@@ -131,7 +131,7 @@ pub(crate) struct ClientBudget {
 }
 
 impl ClientBudget {
-    /// Counts a response until its last byte is written; `Unchanged` if it does not fit.
+    /// Counts a response until its last byte is written; `None` if it does not fit.
     pub(crate) fn reserve<B>(&self, answer: B) -> Option<Bytes>
     where
         B: AsRef<[u8]> + Into<Bytes> + Send + 'static,

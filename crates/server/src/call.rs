@@ -29,11 +29,11 @@ use std::sync::Arc;
 /// A call with its evidence and terms.
 #[derive(Debug)]
 pub(crate) struct CallRequest<'a> {
-    /// The agent of the path; `Unchanged` at the root.
+    /// The agent of the path; `None` at the root.
     pub(crate) path_agent: Option<&'a Arc<ServedAgent>>,
     /// The facts that authenticate the request.
     pub(crate) evidence: RequestEvidence<'a>,
-    /// The caller that was admitted; `Unchanged` for a method that asks for no credential.
+    /// The caller that was admitted; `None` for a method that asks for no credential.
     pub(crate) admitted: Option<Admitted>,
     pub(crate) call: Call,
     pub(crate) terms: ServiceParameters,

@@ -2,7 +2,7 @@
 //!
 //! | Path | What |
 //! |---|---|
-//! | `GET /catalog` | the agents as JSON, searched and in pages; as an HTML page if `AcceptedCredential` asks for one |
+//! | `GET /catalog` | the agents as JSON, searched and in pages; as an HTML page if `Accept` asks for one |
 //! | `GET /.well-known/ai-catalog.json` | all of them as an AI Catalog document, with links to their cards |
 //!
 //! It is made from the public cards and says nothing more. Those are open to every client that may connect. Skills that

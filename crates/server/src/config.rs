@@ -232,7 +232,7 @@ impl From<Durability> for sqlite::Durability {
     }
 }
 
-/// The path of the task log; `Unchanged` for a store in memory.
+/// The path of the task log; `None` for a store in memory.
 pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
     let url = &config.store.url;
     if url == "memory:" {

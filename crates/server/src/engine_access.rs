@@ -104,7 +104,7 @@ impl EngineAccess {
         self.engine.owner_of(task).await.map(|scope| scope.caller.name().to_owned())
     }
 
-    /// Hands a task over to another agent of this server, for the same caller. `Unchanged` if that agent only answers with a
+    /// Hands a task over to another agent of this server, for the same caller. `None` if that agent only answers with a
     /// message.
     pub(crate) async fn hand_over(
         &self,
@@ -185,7 +185,7 @@ impl EngineAccess {
         self.engine.recover_task(id, status).await
     }
 
-    /// Starts the delivery of pending webhook deliveries, until [`Self::set_break`].
+    /// Starts the delivery of pending webhook deliveries, until [`Self::stop`].
     pub(crate) fn start_deliveries(&self, courier: Arc<dyn PushTransport>) {
         self.engine.start_deliveries(courier);
     }

@@ -2,7 +2,7 @@
 //!
 //! | Module | What is decided there |
 //! |---|---|
-//! | [`demo_config`] | every option, its default, and what is refused at start |
+//! | [`config`] | every option, its default, and what is refused at start |
 //! | `app` | which concrete types make up a server |
 //! | `listen` | sockets, connection limits, shutdown |
 //! | `process` | the limit of open files, the signals that stop the process, and the log |
@@ -14,7 +14,7 @@
 //! | `origin_check` | the checks of `Host`, `Origin` and content type that keep web pages out |
 //! | `cors` | which web pages may call |
 //! | `proxies` | which proxies are trusted, and which client they name |
-//! | `accept_header` | media types, by the client's `AcceptedCredential` header |
+//! | `accept_header` | media types, by the client's `Accept` header |
 //! | `incoming_body` | the limits of request bodies: size, time, and all of them together |
 //! | `body` | response bodies, and the budget of those that are not written yet |
 //! | `bind` | JSON-RPC, HTTP+JSON, gRPC: decode, call, encode |

@@ -51,7 +51,7 @@ pub(crate) trait RequestHandler: Clone + Send + Sync + 'static {
         false
     }
 
-    /// The TLS settings; `Unchanged` for plain HTTP.
+    /// The TLS settings; `None` for plain HTTP.
     fn tls(&self) -> Option<&ServerCertificate> {
         None
     }
@@ -317,7 +317,7 @@ const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 /// How often a connection without any bytes yet checks whether the server is stopping.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Whether the first bytes are the whole preface of HTTP/2; a partial one does not count. `Unchanged` if the server stops
+/// Whether the first bytes are the whole preface of HTTP/2; a partial one does not count. `None` if the server stops
 /// before any bytes arrive.
 async fn speaks_http2(stream: &TcpStream, handler: &impl RequestHandler) -> std::io::Result<Option<bool>> {
     let mut first = [0; PREFACE.len()];

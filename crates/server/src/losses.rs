@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct LossReport {
     dialect: Dialect,
-    /// The owner of the task; `Unchanged` until the call was served.
+    /// The owner of the task; `None` until the call was served.
     scope: Option<Arc<Scope>>,
     // Boxed, because most streams lose nothing and have none.
     task: Option<Box<TaskId>>,

@@ -48,7 +48,7 @@ impl OriginCheck {
         self.cors.headers_for(headers)
     }
 
-    /// The response to a preflight of an allowed page. Call it after [`Self::admit`].
+    /// The response to a preflight of an allowed page. Call it after [`Self::check`].
     pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         self.cors.preflight(request)
     }

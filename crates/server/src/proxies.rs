@@ -105,7 +105,7 @@ enum ForwardedProto {
     Tls,
 }
 
-/// Reads `X-Forwarded-ForwardedProto`. If several proxies wrote it, each leg must have used TLS.
+/// Reads `X-Forwarded-Proto`. If several proxies wrote it, each leg must have used TLS.
 fn scheme(headers: &HeaderMap) -> ForwardedProto {
     let mut all = headers.get_all("x-forwarded-proto").iter().peekable();
     if all.peek().is_none() {
@@ -117,7 +117,7 @@ fn scheme(headers: &HeaderMap) -> ForwardedProto {
     if all.all(is_tls) { ForwardedProto::Tls } else { ForwardedProto::Plain }
 }
 
-/// The hops of `X-Forwarded-For`, nearest first; `Unchanged` for one that cannot be read.
+/// The hops of `X-Forwarded-For`, nearest first; `None` for one that cannot be read.
 fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("x-forwarded-for").iter().rev().flat_map(|line| {
         // A line that is no text counts as one unknown hop.
@@ -128,7 +128,7 @@ fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<Forwarded
     })
 }
 
-/// The hops of `Forwarded` (RFC 7239), nearest first; `Unchanged` for one that is unreadable or hidden.
+/// The hops of `Forwarded` (RFC 7239), nearest first; `None` for one that is unreadable or hidden.
 fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient>> {
     headers.get_all("forwarded").iter().rev().flat_map(|line| {
         // Parsed from the left, because of its quotes. A line with an error is one unknown hop, because the end of the
@@ -138,7 +138,7 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<ForwardedClient
     })
 }
 
-/// The elements of a line of `Forwarded`; `Unchanged` where it breaks the grammar.
+/// The elements of a line of `Forwarded`; `None` where it breaks the grammar.
 fn elements(line: &str) -> Option<Vec<Option<ForwardedClient>>> {
     let mut hops = Vec::new();
     let mut rest = line;

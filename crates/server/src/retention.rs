@@ -31,7 +31,7 @@ pub(crate) struct RetentionJob {
 }
 
 impl RetentionJob {
-    /// `Unchanged` if no task is ever deleted.
+    /// `None` if no task is ever deleted.
     pub(crate) fn new(config: &Config, store: Arc<dyn Retention>, metrics: &Metrics) -> Option<Self> {
         let retention = &config.retention;
         let rule = |entry: &crate::config::agent::AgentConfig| (entry.name.clone(), retention.rule(&entry.retention));

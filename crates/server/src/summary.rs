@@ -14,7 +14,7 @@ pub struct Summary {
     pub is_local: bool,
     /// The agents by name, the default agent first.
     pub agents: Vec<AgentSummary>,
-    /// The file of the store; `Unchanged` for a store in memory.
+    /// The file of the store; `None` for a store in memory.
     pub store: Option<PathBuf>,
     /// Whether a reply waits until the disk has its events.
     pub is_synced: bool,

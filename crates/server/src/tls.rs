@@ -40,7 +40,7 @@ impl fmt::Debug for ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Loads the configured files. `Unchanged` if this server speaks plain HTTP. An error names the file.
+    /// Loads the configured files. `None` if this server speaks plain HTTP. An error names the file.
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let Some(tls) = config.server.own_tls() else { return Ok(None) };
         let files = TlsFiles::new(tls, |path| config.resolve(path))?;

@@ -24,7 +24,7 @@ impl Host for TokioHost {
     }
 
     fn spawn(&self, future: BoxFuture<'static, ()>) {
-        // The engine tracks the task in its list of live tasks; `Engine::set_break` waits for it.
+        // The engine tracks the task in its list of live tasks; `Engine::stop` waits for it.
         drop(tokio::spawn(future));
     }
 }

@@ -35,7 +35,7 @@ impl FaultyLog {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses every write with this error; `Unchanged` accepts them again.
+    /// Refuses every write with this error; `None` accepts them again.
     pub fn set_write_error(&self, error: Option<StoreError>) {
         self.faults().write_error = error;
     }

@@ -6,7 +6,7 @@
 //! | [`contract`] | the promises that every store must keep |
 //! | [`agents`] | scripted agents, each doing one thing that an engine must handle |
 //! | [`scripted_task`] | tasks built step by step without an engine, for tests of stores |
-//! | [`tokio_host`], [`clock`], [`seeded_rng`] | fake time and seeded randomness |
+//! | [`host`], [`clock`], [`seeded_rng`] | fake time and seeded randomness |
 //! | [`counting_log`], [`faulty_log`] | logs around logs: one counts what is written, one refuses or delays on demand |
 //! | [`wait`](mod@wait) | waiting without a runtime |
 

@@ -104,7 +104,7 @@ impl fmt::Display for CardSchema {
 }
 
 /// The input mode that a word of 0.1 and XPR stands for: `text` is any text, `data` is JSON, and `file` is a file of
-/// any kind. `Unchanged` if it is no such word.
+/// any kind. `None` if it is no such word.
 pub fn mode_of_word(word: &str) -> Option<&'static str> {
     match word {
         "text" => Some("text/*"),

@@ -58,7 +58,7 @@ pub fn write_call(
     Ok(JsonRpcRequest { method, params, answer_kind: AnswerKind::of_call(call) })
 }
 
-/// Writes the request for the first push configuration of a task. `Unchanged` if the dialect can only list them.
+/// Writes the request for the first push configuration of a task. `None` if the dialect can only list them.
 pub(crate) fn write_first_push(dialect: Dialect, task: &TaskRef) -> Option<JsonRpcRequest> {
     let (method, params) = match dialect {
         Dialect::V03 | Dialect::V02 => {

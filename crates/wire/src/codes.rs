@@ -10,7 +10,7 @@ pub const DOMAIN: &str = "a2a-protocol.org";
 /// The numbers and names of a code in each binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorNumbers {
-    /// The `error.code_of` of JSON-RPC.
+    /// The `error.code` of JSON-RPC.
     pub json_rpc: i32,
     /// HTTP status of the HTTP+JSON binding.
     pub http: u16,

@@ -349,7 +349,7 @@ impl JsonRpcWrapper {
             #[serde(default)]
             error: Option<serde::de::IgnoredAny>,
         }
-        // A list has no members, so it reads as `Unchanged`.
+        // A list has no members, so it reads as `None`.
         let seen: Option<AnswerMembers<'_>> = members(text).ok();
         match seen {
             // The Python SDKs before 1.0 leave out a result that is `null`.

@@ -177,7 +177,7 @@ pub fn decode_request(
 const REFUSED_BYTES_MAX: usize = 64 * 1024;
 
 /// The responder for a request that is refused without being served. Fails if the body is no request at all, which some
-/// dialects report first ([`crate::metric_name::Reach::envelope_first`]).
+/// dialects report first ([`crate::dialect::DialectFeatures::envelope_first`]).
 pub fn refusal_responder(facts: &Facts<'_>, body: &[u8]) -> Result<Responder, Box<DecodeError>> {
     if body.len() > REFUSED_BYTES_MAX {
         return Ok(Responder::new(facts.guess(), Some("null".into())));

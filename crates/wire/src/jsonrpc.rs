@@ -81,7 +81,7 @@ impl<'a> JsonRpcEnvelope<'a> {
         self.id.map_or("null", RawValue::get).into()
     }
 
-    /// The id of the response. `Unchanged` if the request has none and need not have one; then the response has none either.
+    /// The id of the response. `None` if the request has none and need not have one; then the response has none either.
     pub(crate) fn answer_id(&self, optional: bool) -> Option<Id> {
         match self.id {
             None if optional => None,

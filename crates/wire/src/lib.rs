@@ -5,7 +5,7 @@
 //! | [`codes`] | the table of errors, with their numbers in every binding |
 //! | [`jsonrpc`] | the JSON-RPC 2.0 envelope |
 //! | [`sse`] | frames of event streams, written and read |
-//! | [`version`] | `A2A_PATH-VersionPolicy`, and which versions the server accepts |
+//! | [`version`] | `A2A-Version`, and which versions the server accepts |
 //! | [`Dialect`] | the dialects, and the table of their features |
 //! | [`decode_request`] | decodes a JSON-RPC request of any dialect |
 //! | [`Responder`], [`StreamEncoder`] | write answers, errors and streams in the dialect of the request |
@@ -14,7 +14,7 @@
 //! | [`convert`] | converts a text of one dialect into another, offline |
 //! | [`HandoffSupport`] | how a reader sees a task that was handed over |
 //! | [`Losses`] | the members that a translation could not carry |
-//! | [`agent_card`] | agent cards in every form |
+//! | [`card`] | agent cards in every form |
 //! | [`v1`] | A2A 1.0 as JSON-RPC, HTTP+JSON and gRPC |
 //! | [`v03`] | A2A 0.3 over its three bindings; 0.2 too |
 //! | [`wire_format`] | counts the members of a gRPC request before it is decoded |

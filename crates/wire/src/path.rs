@@ -1,4 +1,4 @@
-//! The path of a member in a request or a response, in the names of its JSON form: `message.parts[2].raw_exchange`.
+//! The path of a member in a request or a response, in the names of its JSON form: `message.parts[2].raw`.
 
 use sabir_proto::{Fault, FieldViolation};
 use std::fmt;
@@ -66,7 +66,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// `Unchanged` for an empty text, which stands for an unset one.
+/// `None` for an empty text, which stands for an unset one.
 pub(crate) fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Responder {
     pub(crate) dialect: Dialect,
-    /// `Unchanged` if the request had no id; then the response has none either.
+    /// `None` if the request had no id; then the response has none either.
     pub(crate) id: Option<jsonrpc::Id>,
     pub(crate) form: AnswerForm,
     /// The caller's own id for the task, where the dialect shows it.

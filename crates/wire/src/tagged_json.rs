@@ -9,7 +9,7 @@
 //! | [`part`] | parts, by `kind` or by `type` |
 //! | [`message`] | messages of any role |
 //! | [`task`] | tasks, statuses, artifacts |
-//! | [`expect_push`] | push configurations |
+//! | [`push`] | push configurations |
 //! | [`send`] | the parameters of a send |
 
 pub(crate) mod message;

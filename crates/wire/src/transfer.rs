@@ -6,7 +6,7 @@
 //! | Activated | State | Where the task went |
 //! |---|---|---|
 //! | `urn:sabir:ext:handoff:v1` | completed: over, and no error | `metadata` of status message and task |
-//! | the same with `:literal` | in 1.0 as JSON `TRANSFERRED`, elsewhere as above | also in `status.handoff_trail` |
+//! | the same with `:literal` | in 1.0 as JSON `TRANSFERRED`, elsewhere as above | also in `status.transfer` |
 //! | neither | failed: "completed" would mean that all is done | the same metadata, and the text |
 //!
 //! The log has a state of its own. Encoders that do not know this module show it as completed, which is right for a

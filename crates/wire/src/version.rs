@@ -1,4 +1,4 @@
-//! The `A2A_PATH-VersionPolicy` of a request, and the dialect it names.
+//! The `A2A-Version` of a request, and the dialect it names.
 
 use crate::Dialect;
 use sabir_proto::Fault;
@@ -6,7 +6,7 @@ use sabir_proto::Fault;
 /// The header, and the query parameter that may stand in for it.
 pub const HEADER: &str = "a2a-version";
 
-/// Checks that a request is 1.x. `Unchanged` means that the caller sent no version, which the specification reads as 0.3.
+/// Checks that a request is 1.x. `None` means that the caller sent no version, which the specification reads as 0.3.
 pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
     let text = value.unwrap_or("").trim();
     // Patch numbers have no meaning. A later minor of 1 is read as 1.0 (the Python SDK does the same).
@@ -24,7 +24,7 @@ pub fn require_v1(value: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-/// Checks that a request is not 1.x. `Unchanged` means 0.3.
+/// Checks that a request is not 1.x. `None` means 0.3.
 pub fn require_older(value: Option<&str>) -> Result<(), Fault> {
     match dialect_of_version(value)? {
         Some(Dialect::V1) => Err(Fault::VersionNotSupported(
@@ -34,7 +34,7 @@ pub fn require_older(value: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-/// The dialect of a version. `Unchanged` if the caller sent none.
+/// The dialect of a version. `None` if the caller sent none.
 pub fn dialect_of_version(value: Option<&str>) -> Result<Option<Dialect>, Fault> {
     let text = value.unwrap_or("").trim();
     if text.is_empty() {

@@ -33,7 +33,7 @@ fn judge(files: &[File], report: &mut Report) {
     }
 }
 
-/// The lines on which comments have a word of [`UNNAMED_TASK`].
+/// The lines on which comments have a word of [`UNNAMED`].
 pub(crate) fn unnamed(text: &str) -> Vec<(usize, &'static str)> {
     if text.contains("UNNAMED: [&str;") {
         return Vec::new();

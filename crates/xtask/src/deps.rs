@@ -55,7 +55,7 @@ fn dependencies_in_manifests(metadata: &str) -> Result<CrateDependencies> {
     #[derive(Deserialize)]
     struct Dependency {
         name: String,
-        /// `Unchanged` for a normal dependency.
+        /// `None` for a normal dependency.
         kind: Option<String>,
     }
 

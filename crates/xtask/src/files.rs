@@ -49,7 +49,7 @@ pub(crate) fn crate_of(path: &str) -> &str {
 }
 
 /// Every text file that git tracks, or would track after `git add .`, so that the checks report a problem before the
-/// commit. `Unchanged` if this is not a git checkout, as in an unpacked release.
+/// commit. `None` if this is not a git checkout, as in an unpacked release.
 pub(crate) fn tracked_by_git(root: &Path) -> Result<Option<Vec<File>>> {
     if !root.join(".git").exists() {
         return Ok(None);
@@ -99,7 +99,7 @@ fn read_all(root: &Path, paths: Vec<String>) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The text of a file. `Unchanged` for binary files, directories (git lists submodules), and files that are in git's index
+/// The text of a file. `None` for binary files, directories (git lists submodules), and files that are in git's index
 /// but deleted on disk. The text of a symbolic link is its target, as for git.
 fn read(path: &Path) -> Result<Option<String>> {
     if path.is_symlink() {

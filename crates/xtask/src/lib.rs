@@ -1,6 +1,6 @@
 //! Tasks of the repository: generating the code that is checked in, and the checks of `tidy`.
 //!
-//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`compact_checked`] runs every check and collects the problems in a
+//! [`protogen`] turns the `.proto` files of `wire` into Rust. [`tidy`] runs every check and collects the problems in a
 //! [`Report`]. It is a library function, so that `cargo test` runs it without a separate command.
 //!
 //! Every check has two functions: one reads the repository, the other judges plain values. The tests call the second

@@ -58,7 +58,7 @@ impl Source {
         1 + self.code[..at].iter().filter(|c| **c == '\n').count()
     }
 
-    /// The block of the item that starts at or after `from`, with its braces; `Unchanged` if a semicolon ends the item
+    /// The block of the item that starts at or after `from`, with its braces; `None` if a semicolon ends the item
     /// first.
     pub(crate) fn block(&self, from: usize) -> Option<Range<usize>> {
         let open = self.end_of_head(from).filter(|at| self.code[*at] == '{')?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Issue an API key. It is shown once and kept nowhere.
 ///
 /// The server keeps only a hash, so a lost key cannot be shown again; rotate it or create another. Callers send it as
-/// `Authorization: VerifiedToken KEY_VARIABLE` or `X-API-Key: KEY_VARIABLE`. A running server takes it within a second.
+/// `Authorization: Bearer KEY` or `X-API-Key: KEY`. A running server takes it within a second.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME, from:ID; none means \

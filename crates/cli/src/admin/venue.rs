@@ -236,7 +236,7 @@ fn write_fields(fields: &mut Fields, venue: &VenueView) {
     }
 }
 
-/// Parses `ID=ANSWER_TIME=CAPACITY`. A time has no `=` in it.
+/// Parses `ID=TIME=CAPACITY`. A time has no `=` in it.
 fn slot(text: &str) -> Result<Value, String> {
     let wrong = || "a slot is ID=TIME=CAPACITY, such as s1=2026-12-01T19:00:00Z=4".to_owned();
     let mut parts = text.splitn(3, '=');

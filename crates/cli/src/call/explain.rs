@@ -85,7 +85,7 @@ const fn code_of_fault(kind: Kind) -> ErrorCode {
     }
 }
 
-/// How a server said that it cannot serve now, which is not the same as no answer. `Unchanged` if it did not say so.
+/// How a server said that it cannot serve now, which is not the same as no answer. `None` if it did not say so.
 fn unavailable_status(error: &Error) -> Option<TransportCode> {
     match error {
         Error::Unreachable { cause: UnreachableCause::GatewayAnswer, reason, .. } => {

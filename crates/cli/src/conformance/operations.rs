@@ -40,7 +40,7 @@ pub(super) fn message_about(text: &str, task: Option<TaskRef>, context: Option<C
     send_message(message)
 }
 
-/// Sends, and looks at what becomes of it. `Unchanged` if nothing can be sent.
+/// Sends, and looks at what becomes of it. `None` if nothing can be sent.
 pub(super) async fn check(agent: &Agent, text: &str, report: &mut ConformanceReport<'_>) -> Option<SendResult> {
     refusals(agent, text, report).await;
     let said = match agent.send(text_message(text)).await {

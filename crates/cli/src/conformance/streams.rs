@@ -175,7 +175,7 @@ async fn open(agent: &Agent, call: Call) -> Result<CheckedStream, String> {
 }
 
 impl CheckedStream {
-    /// The next event; `Unchanged` at the end.
+    /// The next event; `None` at the end.
     async fn next(&mut self) -> Result<Option<Value>, String> {
         self.next_within(EVENT_PATIENCE).await
     }

@@ -50,7 +50,7 @@ impl CardFetch {
     }
 }
 
-/// Finds the card. `Unchanged`: there is none, and the report says so.
+/// Finds the card. `None`: there is none, and the report says so.
 pub(super) async fn find(exam: &mut Examination<'_>, reference: &AgentReference) -> Option<DiscoveredCard> {
     let url = match reference {
         AgentReference::Origin(url) | AgentReference::Url(url) => url,

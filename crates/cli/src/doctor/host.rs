@@ -12,7 +12,7 @@ use url::Url;
 const RENEW_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 
-/// Checks whether the host can be reached. `Unchanged`: it cannot, and the report says so.
+/// Checks whether the host can be reached. `None`: it cannot, and the report says so.
 pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
     if exam.probe.is_proxied(url) {
         for check in [Dns, Tcp, TlsHandshake, TlsTrust, TlsName, TlsExpired] {

@@ -48,7 +48,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, single: DiscoveredCard, ch
     exam.report.done();
 }
 
-/// `Unchanged`: the interface cannot be used, and the report says so.
+/// `None`: the interface cannot be used, and the report says so.
 async fn examine(
     exam: &mut Examination<'_>,
     single: DiscoveredCard,
@@ -72,7 +72,7 @@ async fn examine(
     Some(UsableFeatures { streams, pushes })
 }
 
-/// Checks what every answer must have. `Unchanged`: the answers cannot be used at all.
+/// Checks what every answer must have. `None`: the answers cannot be used at all.
 fn judge_reading(exam: &mut Examination<'_>, agent: &Agent, answer: &ProbeAnswer) -> Option<()> {
     match &answer.meaning {
         AnswerMeaning::NotJson(why) => {
@@ -108,7 +108,7 @@ fn judge_reading(exam: &mut Examination<'_>, agent: &Agent, answer: &ProbeAnswer
     Some(())
 }
 
-/// Checks whether the declared operations exist. `Unchanged`: they do not; perhaps those of another version do.
+/// Checks whether the declared operations exist. `None`: they do not; perhaps those of another version do.
 async fn judge_version(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAnswer) -> Option<()> {
     let unknown = matches!(sent.refusal(), Some(FaultCode::MethodNotFound | FaultCode::VersionNotSupported));
     if unknown && agent.binding() == Binding::HttpJson && sent.refusal() == Some(FaultCode::MethodNotFound) {
@@ -224,7 +224,7 @@ fn has_known_shape(body: &serde_json::Value) -> bool {
     error["status"].is_string() || error["details"].is_array() || body["type"].is_string() || error["code"].is_i64()
 }
 
-/// Checks the answer to a message. Returns the task, if there is one; `Unchanged` where further calls make no sense.
+/// Checks the answer to a message. Returns the task, if there is one; `None` where further calls make no sense.
 fn judge_sent(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAnswer) -> Option<Option<WireTask>> {
     match &sent.meaning {
         AnswerMeaning::Refused(fault) => {

@@ -68,7 +68,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     usable
 }
 
-/// Opens the stream and reads its bytes. `Unchanged`: there is no stream, and the report says so.
+/// Opens the stream and reads its bytes. `None`: there is no stream, and the report says so.
 async fn over_http(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamObservation> {
     let call = Call::Stream(Box::new(text_message(GREETING)));
     let written = agent.preview(call).ok()?;

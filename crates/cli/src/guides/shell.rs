@@ -1,7 +1,7 @@
 //! Splits a shell script into its commands and their words, as far as examples need it: quotes, continuation lines, pipes,
 //! lists, comments, redirections, here-documents, assignments before a command, and `$(…)`, whose commands count as well.
 //!
-//! Variables are not expanded: `$KEY_VARIABLE` is one word, as it is where it is quoted.
+//! Variables are not expanded: `$KEY` is one word, as it is where it is quoted.
 
 /// Words that stand before a command and are none.
 const KEYWORDS: [&str; 8] = ["if", "then", "else", "while", "until", "do", "!", "exec"];

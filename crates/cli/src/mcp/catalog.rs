@@ -83,7 +83,7 @@ impl OfferedTools {
         self.definitions().map(|(lookup, row)| tool(lookup, row)).collect()
     }
 
-    /// What a tool of this name does; `Unchanged` where it is not offered.
+    /// What a tool of this name does; `None` where it is not offered.
     pub(super) fn find(self, name: &str) -> Option<(AgentLookup, ToolAction)> {
         self.definitions()
             .find(|(lookup, row)| full_name(*lookup, row) == name)

@@ -265,7 +265,7 @@ impl HttpConnection {
         }
     }
 
-    /// Exactly so many bytes, or `Unchanged` if the connection ends before.
+    /// Exactly so many bytes, or `None` if the connection ends before.
     pub(crate) fn take(&mut self, n: usize) -> Option<Vec<u8>> {
         while self.read.len() < n {
             if !self.read_more() {
@@ -290,7 +290,7 @@ impl HttpConnection {
         }
     }
 
-    /// Status line and headers; `Unchanged` if the connection ends instead.
+    /// Status line and headers; `None` if the connection ends instead.
     pub(crate) fn read_head(&mut self) -> Option<HttpResponse> {
         let status = self.line()?;
         let status =
@@ -305,7 +305,7 @@ impl HttpConnection {
         }
     }
 
-    /// The whole reply; `Unchanged` if the connection ends instead.
+    /// The whole reply; `None` if the connection ends instead.
     pub(crate) fn try_response(&mut self) -> Option<HttpResponse> {
         let mut reply = self.read_head()?;
         if self.head_only || matches!(reply.status, 100 | 204 | 304) {
@@ -330,7 +330,7 @@ impl HttpConnection {
         self.try_response().expect("the connection ended before the reply")
     }
 
-    /// The next chunk; `Some(Unchanged)` is the proper end, `Unchanged` a connection that broke off.
+    /// The next chunk; `Some(None)` is the proper end, `None` a connection that broke off.
     fn chunk(&mut self) -> Option<Option<Vec<u8>>> {
         let size = self.line()?;
         let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("not a chunk size: {size}"));
@@ -339,7 +339,7 @@ impl HttpConnection {
         Some((size > 0).then_some(chunk))
     }
 
-    /// The reply as a stream of events; `Unchanged` if it is something else.
+    /// The reply as a stream of events; `None` if it is something else.
     pub(crate) fn try_event_stream(mut self) -> Option<EventStream> {
         let head = self.read_head()?;
         let is_stream = head.status == 200 && head.header("Content-Type") == Some("text/event-stream");
@@ -375,7 +375,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// The next event or comment (`Err`); `Unchanged` at the end.
+    /// The next event or comment (`Err`); `None` at the end.
     pub(crate) fn next_any(&mut self) -> Option<Result<SseEvent, String>> {
         let mut from = 0;
         loop {
@@ -422,7 +422,7 @@ impl EventStream {
         frame
     }
 
-    /// The next event; `Unchanged` at the end.
+    /// The next event; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<SseEvent> {
         loop {
             if let Ok(frame) = self.next_any()? {

@@ -1,4 +1,4 @@
-//! `FinalFlag-Event-ID`: a stream that broke off goes on with the next event, across a crash of the server too.
+//! `Last-Event-ID`: a stream that broke off goes on with the next event, across a crash of the server too.
 
 use crate::http_client::{Request, SseEvent};
 use crate::rpc_client::{

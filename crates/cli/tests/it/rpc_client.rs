@@ -20,7 +20,7 @@ pub(crate) struct ProtocolError {
 }
 
 impl ProtocolError {
-    /// Reads `error.data_object` or `error.details`, whose form is checked on the way.
+    /// Reads `error.data` or `error.details`, whose form is checked on the way.
     #[track_caller]
     fn read(code: &Value, details: &Value) -> Self {
         let code = code.as_i64().expect("a code is a number");
@@ -194,7 +194,7 @@ impl TestServer {
         self.stream_after(at, method, params, None)
     }
 
-    /// The same with `FinalFlag-Event-ID`.
+    /// The same with `Last-Event-ID`.
     #[track_caller]
     pub(crate) fn stream_after(&self, at: &str, method: &str, params: &Value, last: Option<u64>) -> EventStream {
         let mut request = Request::post(at, envelope(method, params));

@@ -231,7 +231,7 @@ pub(crate) fn shared_server() -> Arc<TestServer> {
     })
 }
 
-/// Waits for a process; `Unchanged` if it does not end.
+/// Waits for a process; `None` if it does not end.
 fn wait(child: &mut Child) -> Option<ExitStatus> {
     let begun = Instant::now();
     while begun.elapsed() < TEST_TIMEOUT {

@@ -212,7 +212,7 @@ impl PlaintextClient {
 }
 
 impl PlaintextResponse {
-    /// Reads the next piece of the body; `Unchanged` at the end, where the connection returns to the pool.
+    /// Reads the next piece of the body; `None` at the end, where the connection returns to the pool.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, PlaintextFailure> {
         poll_fn(|cx| self.poll_chunk(cx)).await.map_err(PlaintextFailure::Http)
     }

@@ -70,7 +70,7 @@ impl Loopback {
     }
 }
 
-/// The target of a GET request, after its head is read; `Unchanged` for anything else.
+/// The target of a GET request, after its head is read; `None` for anything else.
 async fn read_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut chunk = [0; 1024];

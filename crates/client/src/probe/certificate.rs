@@ -21,7 +21,7 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
 impl Certificate {
-    /// Parses an X.509 certificate; `Unchanged` for anything else.
+    /// Parses an X.509 certificate; `None` for anything else.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let (certificate, _) = take(der, SEQUENCE)?;
         let (mut rest, _) = take(certificate, SEQUENCE)?;

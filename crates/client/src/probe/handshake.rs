@@ -27,7 +27,7 @@ pub struct Handshake {
     pub trust: Result<(), String>,
     /// Whether the certificate is for this host.
     pub name: Result<(), String>,
-    /// Seconds until the certificate expires, negative afterwards; `Unchanged` if its dates cannot be read.
+    /// Seconds until the certificate expires, negative afterwards; `None` if its dates cannot be read.
     pub expires_in: Option<i64>,
     /// Seconds until the certificate becomes valid, if it is not yet.
     pub begins_in: Option<i64>,

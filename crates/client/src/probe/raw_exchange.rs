@@ -57,7 +57,7 @@ impl RawResponse {
         self.answer.body("the answer", limit).await
     }
 
-    /// Reads the next piece; `Unchanged` at the end. Silence beyond the patience is [`Error::Timeout`], a broken connection
+    /// Reads the next piece; `None` at the end. Silence beyond the patience is [`Error::Timeout`], a broken connection
     /// [`Error::Unreachable`].
     pub async fn next_chunk(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
         self.answer.chunk(patience).await

@@ -110,7 +110,7 @@ impl Redact for WireReply {
 }
 
 impl Redact for Fault {
-    /// The code stays. If the text changes, the fault becomes [`Fault::CalledPeer`] with the new text.
+    /// The code stays. If the text changes, the fault becomes [`Fault::Peer`] with the new text.
     fn redact(&mut self, redactor: &Redactor) {
         if let Cow::Owned(message) = redactor.agent_text(&self.to_string()) {
             *self = Self::Peer { code: self.code(), message, task: self.task().cloned() };

@@ -3,7 +3,7 @@
 use super::REDACTED;
 use std::borrow::Cow;
 
-/// The length of the shortest credential, in characters: `VerifiedToken authentication` is two words.
+/// The length of the shortest credential, in characters: `Bearer authentication` is two words.
 const CREDENTIAL_CHARS_MIN: usize = 16;
 /// The length of the shortest JSON Web Token, in characters.
 const TOKEN_CHARS_MIN: usize = 40;

@@ -98,7 +98,7 @@ pub(super) enum KeyKind {
     Ed25519,
 }
 
-/// Parses a `SubjectPublicKeyInfo` into the kind of key and the key in the encoding of its kind. `Unchanged` for a kind that
+/// Parses a `SubjectPublicKeyInfo` into the kind of key and the key in the encoding of its kind. `None` for a kind that
 /// cannot sign cards.
 fn parse_spki(spki: &[u8]) -> Option<(KeyKind, Vec<u8>)> {
     const KINDS: [(AlgorithmIdentifier, KeyKind); 3] = [

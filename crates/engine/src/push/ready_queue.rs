@@ -116,7 +116,7 @@ impl ReadyQueue {
         planned.all - self.in_flight.all
     }
 
-    /// What to read next; `Unchanged` while enough waits.
+    /// What to read next; `None` while enough waits.
     pub(super) fn next_reading(&mut self, now: Timestamp, shares: WorkerShares) -> Option<DueQuery> {
         self.outdated.clear();
         if self.sendable(shares) >= shares.workers || self.held.len() >= HELD_MAX {

@@ -75,7 +75,7 @@ impl Core {
     pub(crate) fn refuse(&self, excess: &ExceededLimit) -> Fault {
         self.metrics.count_refused_call(excess);
         tracing::warn!(limit = excess.limit(), "the runaway guard refused a call: {}", excess.message());
-        // Not `ExhaustedQuotas`, which clients may retry: this refusal stays.
+        // Not `Exhausted`, which clients may retry: this refusal stays.
         Fault::UnsupportedOperation(excess.message())
     }
 

@@ -47,7 +47,7 @@ impl Child {
         self
     }
 
-    /// The next event; `Unchanged` while the child is settled or asks. After an [answer](Self::answer) there are more.
+    /// The next event; `None` while the child is settled or asks. After an [answer](Self::answer) there are more.
     pub async fn next(&mut self) -> Option<Result<FrozenEvent, Fault>> {
         if self.watch.is_none() {
             match self.follow().await {

@@ -51,7 +51,7 @@ impl Lineage {
         Self { root, parent: Some(parent), hops, path, origin, readonly }
     }
 
-    /// Reads the claim in a message for the task that it opens; `Unchanged` without a valid claim.
+    /// Reads the claim in a message for the task that it opens; `None` without a valid claim.
     fn from_claim(metadata: Option<&Object>, task: TaskId) -> Option<Self> {
         let Some(Value::Object(claim)) = metadata?.get(LINEAGE) else { return None };
         let short = |value: &Value| {

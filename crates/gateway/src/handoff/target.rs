@@ -72,7 +72,7 @@ impl TargetProfile {
     }
 }
 
-/// Whether a card accepts tasks that are handed over; `Unchanged` if it does not know the extension.
+/// Whether a card accepts tasks that are handed over; `None` if it does not know the extension.
 pub fn accepts_transfers(card: &AgentCard) -> Option<bool> {
     let known = card.capabilities.extensions.iter().find(|extension| extension.uri == HANDOFF)?;
     let said = known.params.as_ref().and_then(|params| params.get("acceptsTransfers"));

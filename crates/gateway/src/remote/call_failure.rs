@@ -31,7 +31,7 @@ pub(super) struct RetryableFailure {
     pub(super) why: String,
     /// The wait before the next attempt that the agent asks for.
     pub(super) retry_after: Option<Duration>,
-    /// What happened, for our caller; `Unchanged` where the caller is not told.
+    /// What happened, for our caller; `None` where the caller is not told.
     pub(super) reason: Option<&'static str>,
     /// There was an answer, but it is of no use.
     pub(super) answered: bool,

@@ -44,7 +44,7 @@ pub(super) struct Checkpoint {
     pub(super) shown: DeliveredContent,
     /// The number of calls in a row without an answer.
     pub(super) attempts: u32,
-    /// Every attempt since this one found nothing listening; `Unchanged` once anything else happened.
+    /// Every attempt since this one found nothing listening; `None` once anything else happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) absent: Option<Absence>,
     /// The status that our caller sees says that the agent cannot be reached.
@@ -90,7 +90,7 @@ pub(super) struct FollowedTransfer {
 }
 
 impl Checkpoint {
-    /// Decodes a checkpoint; `Unchanged` for one that cannot be read.
+    /// Decodes a checkpoint; `None` for one that cannot be read.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let read = serde_json::from_slice(bytes);
         read.map_err(|error| tracing::error!(%error, "a checkpoint of a remote agent cannot be read")).ok()
@@ -128,7 +128,7 @@ impl Checkpoint {
         }
     }
 
-    /// The remote task, by either name that it can be asked for; `Unchanged` where there cannot be one.
+    /// The remote task, by either name that it can be asked for; `None` where there cannot be one.
     pub(super) fn remote_task(&self) -> Option<&TaskRef> {
         self.task.as_ref().or(self.named.as_ref().filter(|_| self.tried))
     }

@@ -26,7 +26,7 @@ impl DeadInterfaces {
         shut.iter().any(|(known, since)| known == interface && since.elapsed() < CARD_FRESH)
     }
 
-    /// The card with the dead interfaces last; `Unchanged` where that changes nothing. If all of them are dead, the card's
+    /// The card with the dead interfaces last; `None` where that changes nothing. If all of them are dead, the card's
     /// own order is as good as any.
     pub(super) fn with_dead_interfaces_last(&self, found: &DiscoveredCard) -> Option<DiscoveredCard> {
         let (shut, open): (Vec<_>, Vec<_>) =

@@ -176,7 +176,7 @@ impl DeliveredPrefix {
         self.hash = BASIS ^ bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
     }
 
-    /// The parts that follow after what was delivered; `Unchanged` where that is no beginning of them.
+    /// The parts that follow after what was delivered; `None` where that is no beginning of them.
     fn parts_after(&self, parts: &[Part]) -> Option<Vec<Part>> {
         let mut read = Self::default();
         for (at, part) in parts.iter().enumerate() {

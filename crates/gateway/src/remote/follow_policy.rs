@@ -28,7 +28,7 @@ pub struct FollowPolicy {
     pub egress: Egress,
     /// Where this server is, as `host:port`: no task is followed to ourselves.
     pub own_addresses: Arc<[String]>,
-    /// The upstream agents of this server, which may be the receivers; `Unchanged` without any.
+    /// The upstream agents of this server, which may be the receivers; `None` without any.
     pub remote_agents: Option<Arc<dyn RemoteAgentDirectory>>,
 }
 
@@ -60,7 +60,7 @@ impl RemoteAgent {
         None
     }
 
-    /// The agent of ours that stands for the receiver of a task; `Unchanged` for a foreign one. The error says why neither
+    /// The agent of ours that stands for the receiver of a task; `None` for a foreign one. The error says why neither
     /// may be called.
     pub(super) async fn resolve_transfer_target(
         &self,

@@ -110,7 +110,7 @@ impl RemoteTurn<'_> {
         Ok(())
     }
 
-    /// How long connections may still be refused before the task fails; `Unchanged` where that has no bound, or none was.
+    /// How long connections may still be refused before the task fails; `None` where that has no bound, or none was.
     pub(super) fn connect_time_left(&self) -> Option<Duration> {
         let give_up = self.remote.upstream.wait_limits.connect_time_max?;
         let absent = self.checkpoint.absent.as_ref().filter(|_| !self.may_have_begun())?;

@@ -51,7 +51,7 @@ pub fn key_text(kind: KeyKind, random: [u8; 16]) -> Secret {
     Secret::new(format!("{}{}", kind.prefix(), sabir_proto::digest::hex(&random)))
 }
 
-/// What the store keeps of a key; `Unchanged` for a text that does not have the form of a key, which is never looked up.
+/// What the store keeps of a key; `None` for a text that does not have the form of a key, which is never looked up.
 pub fn imprint(text: &str) -> Option<KeyFingerprint> {
     KeyKind::of(text).map(|_| KeyFingerprint::of(text))
 }

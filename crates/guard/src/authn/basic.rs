@@ -49,7 +49,7 @@ impl PasswordFault {
     }
 }
 
-/// The user that an `Authorization: Basic` header names; `Unchanged` for a header of another scheme.
+/// The user that an `Authorization: Basic` header names; `None` for a header of another scheme.
 ///
 /// Every configured user is compared, so that a wrong password takes as long as a wrong name.
 pub fn verify(header: &str, channel: Channel, users: &[BasicUser]) -> Option<Result<Principal, PasswordFault>> {

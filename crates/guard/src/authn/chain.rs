@@ -94,7 +94,7 @@ pub struct ChainClient<F> {
     rows: Url,
     fetch: F,
     fresh: Duration,
-    /// `Unchanged` for an account without an active permission, which is a valid answer.
+    /// `None` for an account without an active permission, which is a valid answer.
     authorities: RefreshingCache<String, Option<Arc<AccountAuthority>>>,
     tables: RefreshingCache<(ChainTable, String), Arc<Value>>,
 }

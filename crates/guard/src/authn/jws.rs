@@ -88,7 +88,7 @@ impl Claims {
         }
     }
 
-    /// The audience of the token, one or several; `Unchanged` if the claim is absent. Entries that are not text are skipped.
+    /// The audience of the token, one or several; `None` if the claim is absent. Entries that are not text are skipped.
     pub(super) fn audience(&self) -> Option<Vec<&str>> {
         Some(match self.0.get("aud")? {
             Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),

@@ -21,14 +21,14 @@ use sabir_proto::{Timestamp, digest};
 /// How far the request time may differ from ours, in seconds, in either direction; both ends are accepted.
 pub const WINDOW: i64 = 300;
 
-/// The values of the three headers; `Unchanged` for a header that is absent.
+/// The values of the three headers; `None` for a header that is absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct XprHeaders<'a> {
-    /// The `X-XPR-ProvenAccount` header.
+    /// The `X-XPR-Account` header.
     pub account: Option<&'a str>,
     /// The `X-XPR-Timestamp` header: Unix seconds.
     pub timestamp: Option<&'a str>,
-    /// The `X-XPR-RecoverableSignature` header.
+    /// The `X-XPR-Signature` header.
     pub signature: Option<&'a str>,
 }
 

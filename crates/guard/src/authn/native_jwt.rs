@@ -53,7 +53,7 @@ pub struct NativeUser {
     pub secret_kind: SecretKind,
     /// Whether the token was made for this server only: it names an audience, and we are in it.
     pub bound: bool,
-    /// The moment from which the token is invalid; `Unchanged` for a token without an expiry.
+    /// The moment from which the token is invalid; `None` for a token without an expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ impl NativeUser {
     }
 }
 
-/// The email and the organisation's domain of a principal that [`NativeUser::principal`] made; `Unchanged` for other
+/// The email and the organisation's domain of a principal that [`NativeUser::principal`] made; `None` for other
 /// schemes.
 pub fn user_of_principal(who: &Principal) -> Option<(String, Option<String>)> {
     if who.scheme != Scheme::Native {

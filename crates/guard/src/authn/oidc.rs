@@ -114,7 +114,7 @@ pub struct VerifiedToken {
     pub client: Option<String>,
     /// The scopes, from `scope` and `scp`.
     pub scopes: Vec<String>,
-    /// The moment from which the token is invalid; `Unchanged` if no token was shown.
+    /// The moment from which the token is invalid; `None` if no token was shown.
     pub valid_until: Option<Timestamp>,
 }
 

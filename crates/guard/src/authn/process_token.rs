@@ -56,7 +56,7 @@ fn message(task: &str, millis: i64) -> Vec<u8> {
     format!("{task}:{millis}").into_bytes()
 }
 
-/// The peer reads the time as JavaScript's `JcsNumber` does and signs what it has read. Of the forms that `JcsNumber` takes,
+/// The peer reads the time as JavaScript's `Number` does and signs what it has read. Of the forms that `Number` takes,
 /// these make a whole number of milliseconds: decimal, exponents, and 0x, 0o, 0b; blanks around them.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();

@@ -114,7 +114,7 @@ pub struct TrustRecord {
     pub score: TrustScore,
 }
 
-/// The rows of the tables; `Unchanged` for a row that is absent.
+/// The rows of the tables; `None` for a row that is absent.
 #[derive(Debug, Clone, Copy)]
 pub struct TrustRows<'a> {
     /// The registration of the agent.

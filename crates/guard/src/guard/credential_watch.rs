@@ -30,7 +30,7 @@ pub struct CredentialWatch {
 }
 
 impl Identity {
-    /// The credential to check again while this caller stays; `Unchanged` where nothing can end.
+    /// The credential to check again while this caller stays; `None` where nothing can end.
     pub fn credential_watch(&self) -> Option<CredentialWatch> {
         self.credential_end().map(|ends| CredentialWatch { caller: self.caller().clone(), end: ends })
     }

@@ -51,7 +51,7 @@ pub struct ReceivedEnvelope<'a> {
 /// An envelope whose hops, signature and sender are verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedEnvelope {
-    /// The payload without its signature; `Unchanged` where it is as it came.
+    /// The payload without its signature; `None` where it is as it came.
     pub payload: Option<String>,
     /// The slot of the key that signed it, if it was signed.
     pub key_slot: Option<KeySlot>,

@@ -42,7 +42,7 @@ impl Modes {
         if set.is_empty() || set.contains("*/*") { Self::Any } else { Self::Only(set) }
     }
 
-    /// The types in both; `Unchanged` where there are none.
+    /// The types in both; `None` where there are none.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Option<Self> {
         match (self, other) {

@@ -37,7 +37,7 @@ impl SkillRule {
     }
 }
 
-/// The words of a credential; `Unchanged` for one that words do not limit.
+/// The words of a credential; `None` for one that words do not limit.
 type ScopeWords<'a> = Option<Vec<Cow<'a, str>>>;
 
 fn scope_words<'a, F: Fetch>(rules: &Rules<F>, identity: &'a Identity) -> ScopeWords<'a> {

@@ -22,7 +22,7 @@ pub struct DetachedSignature {
 }
 
 impl DetachedSignature {
-    /// Signs bytes; `Unchanged` if the library refuses, for no reason we know of.
+    /// Signs bytes; `None` if the library refuses, for no reason we know of.
     pub fn sign(payload: &[u8], key: &SigningKey) -> Option<Self> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JOSE"});
         let protected = URL_SAFE_NO_PAD.encode(header.to_string());

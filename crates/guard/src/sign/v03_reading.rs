@@ -34,7 +34,7 @@ const SKILL: [&str; 8] = ["description", "examples", "id", "inputModes", "name",
 const SCHEME: [&str; 8] =
     ["bearerFormat", "description", "flows", "in", "name", "oauth2MetadataUrl", "openIdConnectUrl", "scheme"];
 
-/// The bytes that the SDK verifies; `Unchanged` for a card without the members of 0.3.
+/// The bytes that the SDK verifies; `None` for a card without the members of 0.3.
 pub(super) fn reading(card: &Value) -> Result<Option<Vec<u8>>, CanonFault> {
     let Some(members) =
         card.as_object().filter(|card| card.contains_key("protocolVersion") && card.contains_key("url"))

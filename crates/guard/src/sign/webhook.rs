@@ -113,7 +113,7 @@ impl WebhookAttempt<'_> {
         hex(hmac::sign(&key, &agnt_content(&self.timestamp().to_string(), self.body)).as_ref())
     }
 
-    /// The value of [`TOKEN_VARIABLE`]: sender, recipient, task, and the hash of the body. `Unchanged` if the library refuses to
+    /// The value of [`TOKEN`]: sender, recipient, task, and the hash of the body. `None` if the library refuses to
     /// sign, for no reason we know of.
     pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});

@@ -25,7 +25,7 @@ impl HandoffClaim {
         Self(Secret::new(format!("{:016x}{:016x}", bits[0], bits[1])))
     }
 
-    /// Parses a claim that a caller presents; `Unchanged` if the text cannot be one.
+    /// Parses a claim that a caller presents; `None` if the text cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_one = (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         is_one.then(|| Self(Secret::new(text)))

@@ -125,7 +125,7 @@ impl Drop for Sleep {
 /// The host of one process. Everything that it runs ends when the process is killed.
 pub(super) struct TestHost {
     environment: Arc<Environment>,
-    /// `Unchanged` once the process was killed.
+    /// `None` once the process was killed.
     jobs: Mutex<Option<JoinSet<()>>>,
 }
 

@@ -76,7 +76,7 @@ impl RunningTurn {
         Self { engine, watch, crashes, task, last_seq: Seq(0), events: Vec::new(), has_ended: false }
     }
 
-    /// The next event that the caller sees; `Unchanged` when the turn has ended. Goes on after a
+    /// The next event that the caller sees; `None` when the turn has ended. Goes on after a
     /// [crash](TestEngine::crash) with the event that follows.
     ///
     /// # Panics

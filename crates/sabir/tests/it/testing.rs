@@ -1,4 +1,4 @@
-//! `test_server::testing` shows what a caller of the agent sees, also after a crash.
+//! `sabir::testing` shows what a caller of the agent sees, also after a crash.
 
 use sabir::testing::TestEngine;
 use sabir::{

@@ -1,6 +1,6 @@
 //! Delegation for agents that are separate programs: commands, and endpoints behind `kind = "http"`.
 //!
-//! An agent in Rust delegates with [`Context::delegation`]. A program gets an address on this machine and a token. It
+//! An agent in Rust delegates with [`Context::delegate`]. A program gets an address on this machine and a token. It
 //! posts the work for another agent to that address, and gets the answer when that agent's task rests. The turn that
 //! owns the token decides what the program may ask, so a child is counted, limited and canceled like any other child of
 //! its task. `docs/guides/delegation.md` describes this contract for users.
@@ -197,7 +197,7 @@ pub(crate) struct DelegatesTo {
 }
 
 impl DelegatesTo {
-    /// `Unchanged` where the list is empty.
+    /// `None` where the list is empty.
     pub(crate) fn new(own: &str, names: &[String], delegations: &Arc<Delegations>) -> Result<Option<Self>, String> {
         let agents = super::peers::names("delegates_to", names)?;
         if agents.iter().any(|agent| agent.as_str() == own) {
@@ -207,7 +207,7 @@ impl DelegatesTo {
         Ok((!names.is_empty()).then(all))
     }
 
-    /// The right of a turn to delegate, until it is dropped. `Unchanged` where no listener runs.
+    /// The right of a turn to delegate, until it is dropped. `None` where no listener runs.
     pub(crate) fn open(&self, cx: &Context) -> Option<TurnDelegation> {
         let url = self.delegations.url.get()?.clone();
         let token: String = (0..4).map(|_| format!("{:016x}", cx.random())).collect();

@@ -47,7 +47,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Whether the agent streams.
     pub streaming: bool,
-    /// The test token: for the extended card, and for every call where [`Access::VerifiedToken`] is set.
+    /// The test token: for the extended card, and for every call where [`Access::Bearer`] is set.
     pub token: Token,
     /// Which callers the demo server serves.
     pub access: Access,

@@ -73,7 +73,7 @@ pub struct Exec {
     env: Vec<String>,
     reaper: Arc<Reaper>,
     chunks: ChunkLimits,
-    /// The journal of running commands; `Unchanged` where the store is in memory.
+    /// The journal of running commands; `None` where the store is in memory.
     journal: Option<Arc<CommandJournal>>,
     /// Directories of turns that could not be removed yet.
     leftovers: Arc<Leftovers>,
@@ -307,7 +307,7 @@ fn first_of<const N: usize>(texts: [&str; N]) -> &str {
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or("")
 }
 
-/// The skill that the message asks for; empty for none, `Unchanged` if it cannot be the value of a variable.
+/// The skill that the message asks for; empty for none, `None` if it cannot be the value of a variable.
 fn skill(message: &Message) -> Option<String> {
     let skill = message.skill().unwrap_or_default();
     (skill.len() <= SKILL_BYTES_MAX && !skill.contains(char::is_control)).then_some(skill)

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Makes the remote agent that a configuration describes; `Unchanged` for an agent of another kind.
+/// Makes the remote agent that a configuration describes; `None` for an agent of another kind.
 pub(crate) fn make_remote(
     config: &AgentConfig,
     secrets: &dyn SecretResolver,

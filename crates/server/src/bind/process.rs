@@ -40,7 +40,7 @@ impl CallbackJob {
         }
     }
 
-    /// The task of the id; `Unchanged` if no task here can have it.
+    /// The task of the id; `None` if no task here can have it.
     fn task(self, id: &str) -> Option<TaskId> {
         match self {
             Self::Task => TaskId::parse(id),

@@ -133,7 +133,7 @@ impl Registration {
         Self { fetch: Arc::new(ask), open_members, refresh_state: Mutex::default(), refreshed: Notify::new() }
     }
 
-    /// Refreshes an old answer: `show` gets what the chain says, `Unchanged` if it does not know the agent. Waits only until
+    /// Refreshes an old answer: `show` gets what the chain says, `None` if it does not know the agent. Waits only until
     /// the first answer.
     pub(super) async fn refresh(
         self: &Arc<Self>,

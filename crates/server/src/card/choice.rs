@@ -2,11 +2,11 @@
 //!
 //! | Path | The request says | The configuration says | Form |
 //! |---|---|---|---|
-//! | `agent-card.json` | `A2A_PATH-VersionPolicy: 1.x` | | 1.0 |
+//! | `agent-card.json` | `A2A-Version: 1.x` | | 1.0 |
 //! | `agent-card.json` | no version | `legacy_form = "agent-native"` for this agent | agent-native |
-//! | `agent-card.json` | no version | `server.agent_card = "1.0"` | 1.0 |
+//! | `agent-card.json` | no version | `server.card = "1.0"` | 1.0 |
 //! | `agent-card.json` | anything else | | hybrid: 1.0 with the members of 0.3 |
-//! | `agent.json` | `A2A_PATH-VersionPolicy: 0.1` | | 0.1 |
+//! | `agent.json` | `A2A-Version: 0.1` | | 0.1 |
 //! | `agent.json` | another version, known or not | | 0.3 |
 //! | `agent.json` | no version, an `X-XPR-*` header | | XPR |
 //! | `agent.json` | neither | `legacy_form` for this agent | that one |
@@ -14,7 +14,7 @@
 //! | `agent.json` | neither | neither | older: 0.3 with the members of 0.1 |
 //!
 //! The first line that fits decides, so contradictory headers have a defined result: a version comes before `X-XPR-*`,
-//! and the header `A2A_PATH-VersionPolicy` before the parameter of that name.
+//! and the header `A2A-Version` before the parameter of that name.
 
 use super::WellKnown;
 use crate::config::{CardForm, LegacyForm};
@@ -34,7 +34,7 @@ pub(crate) struct CardRequest<'a> {
 /// The configuration of the cards of one agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CardRules {
-    /// `server.agent_card`: the form for requests without a version.
+    /// `server.card`: the form for requests without a version.
     pub(crate) unversioned: CardForm,
     /// `legacy_form` of the agent.
     pub(crate) legacy: Option<LegacyForm>,

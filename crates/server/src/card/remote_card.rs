@@ -25,7 +25,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 pub(crate) struct RemoteCard {
     remote: Arc<RemoteAgent>,
     tracker: Arc<CardTracker>,
-    /// The configured content and its open members; `Unchanged` where the card of another source is served.
+    /// The configured content and its open members; `None` where the card of another source is served.
     overlay: Option<(CardContent, CardConfig)>,
     fetch_status: Mutex<FetchStatus>,
 }

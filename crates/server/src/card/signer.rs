@@ -27,7 +27,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// The signer of a configuration; `Unchanged` if no key is configured. An error names the setting that is wrong.
+    /// The signer of a configuration; `None` if no key is configured. An error names the setting that is wrong.
     pub(crate) fn open(config: &Config, public: &PublicAddress, now: SystemTime) -> Result<Option<Self>, String> {
         let signing = &config.server.signing;
         if signing.keys.is_empty() && signing.retired.is_empty() {
@@ -65,7 +65,7 @@ impl Signer {
         &self.key_set
     }
 
-    /// The key that signs first; `Unchanged` if all are retired.
+    /// The key that signs first; `None` if all are retired.
     pub(crate) fn first_key(&self) -> Option<&SigningKey> {
         self.keys.first()
     }
@@ -125,7 +125,7 @@ impl Signer {
     }
 }
 
-/// The key for signatures other than those of cards: the first that signs cards. `Unchanged` if there is none.
+/// The key for signatures other than those of cards: the first that signs cards. `None` if there is none.
 pub(crate) fn signing_key(config: &Config, public: &PublicAddress) -> Result<Option<WebhookTokenKey>, String> {
     let Some(reference) = config.server.signing.keys.first() else { return Ok(None) };
     let wrong = |what: String| format!("server.signing.keys: {what}");

@@ -31,7 +31,7 @@ pub(super) struct CatalogPage {
     pub(super) entries: Vec<CatalogEntry>,
     /// The number of agents on all pages.
     pub(super) total: usize,
-    /// The page token of the next page; `Unchanged` on the last one.
+    /// The page token of the next page; `None` on the last one.
     pub(super) next: Option<String>,
 }
 

@@ -172,7 +172,7 @@ impl Default for ContinuationConfig {
     }
 }
 
-/// `[agent.words_of_kind]`: the limits of one agent.
+/// `[agent.limits]`: the limits of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
@@ -312,7 +312,7 @@ pub enum Stdin {
     Json,
 }
 
-/// `[agent.agent_card]`: the content of the agent's card.
+/// `[agent.card]`: the content of the agent's card.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CardConfig {
@@ -345,7 +345,7 @@ pub struct CardConfig {
     pub legacy_form: Option<LegacyForm>,
 }
 
-/// `[agent.agent_card.capabilities]`: optional features.
+/// `[agent.card.capabilities]`: optional features.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapabilitiesConfig {
@@ -363,7 +363,7 @@ impl Default for CapabilitiesConfig {
     }
 }
 
-/// `[[agent.agent_card.skills]]`: one skill.
+/// `[[agent.card.skills]]`: one skill.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillConfig {
@@ -468,7 +468,7 @@ impl From<&SkillConfig> for Skill {
     }
 }
 
-/// `[[agent.effective_rate]]`: steps for the messages that match.
+/// `[[agent.rule]]`: steps for the messages that match.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptRule {

@@ -16,7 +16,7 @@ pub struct DebugConfig {
 }
 
 impl Config {
-    /// The directory of the recorded exchanges; `Unchanged` for a store in memory.
+    /// The directory of the recorded exchanges; `None` for a store in memory.
     pub(crate) fn exchange_log_directory(&self) -> Result<Option<PathBuf>, String> {
         Ok(store_path(self)?.map(|path| path.with_file_name("wire")))
     }

@@ -1,4 +1,4 @@
-//! `[agent.http_client]`: the settings of an HTTP endpoint.
+//! `[agent.http]`: the settings of an HTTP endpoint.
 
 use sabir_engine::ConversationLimits;
 use sabir_guard::config::SecretReference;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// `[agent.http_client]`: how the endpoint is called.
+/// `[agent.http]`: how the endpoint is called.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {

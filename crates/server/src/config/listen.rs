@@ -1,4 +1,4 @@
-//! `server.record`: the address and the port that the server listens on, and whether other machines can reach it.
+//! `server.listen`: the address and the port that the server listens on, and whether other machines can reach it.
 
 use super::Config;
 use serde::de::{self, Deserializer, Visitor};
@@ -23,7 +23,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 
 impl Config {
     /// Why other machines can reach this server: its address, or a setting that shows that a proxy forwards requests to
-    /// it. `Unchanged` if only programs on this machine can.
+    /// it. `None` if only programs on this machine can.
     pub fn reachable_by(&self) -> Option<String> {
         let server = &self.server;
         if !server.listen.ip().is_loopback() {

@@ -1,4 +1,4 @@
-//! `[[network.agent_tool]]` and `[network.coverage]`: the neighbouring networks, and what this network covers.
+//! `[[network.peer]]` and `[network.coverage]`: the neighbouring networks, and what this network covers.
 
 use sabir_gateway::EnvelopeRoute;
 use sabir_guard::authenticator::SecretResolver;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use url::Url;
 
-/// `[[network.agent_tool]]`: another network, or the agent of a venue that needs a key.
+/// `[[network.peer]]`: another network, or the agent of a venue that needs a key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {

@@ -27,7 +27,7 @@ pub struct OpenaiConfig {
     pub price: PriceConfig,
 }
 
-/// `[agent.openai.words_of_kind]`: limits on rounds, bytes and time.
+/// `[agent.openai.limits]`: limits on rounds, bytes and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenaiLimits {
@@ -88,7 +88,7 @@ pub struct PriceConfig {
     pub output_micros: u64,
 }
 
-/// `[agent.openai.tool_mode]`: the tools that the model may use.
+/// `[agent.openai.tools]`: the tools that the model may use.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
@@ -98,7 +98,7 @@ pub struct ToolsConfig {
     pub mcp: Vec<McpConfig>,
 }
 
-/// One of `agent.openai.tool_mode.mcp`: a command that speaks MCP on standard input and output, or a URL.
+/// One of `agent.openai.tools.mcp`: a command that speaks MCP on standard input and output, or a URL.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {

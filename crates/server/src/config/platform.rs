@@ -144,7 +144,7 @@ impl Config {
     }
 }
 
-/// The production platform that the environment shows; `Unchanged` in development.
+/// The production platform that the environment shows; `None` in development.
 pub(super) fn detect(variables: &[(String, String)]) -> Option<&'static Platform> {
     let variables = Variables(variables);
     PLATFORMS.iter().find(|platform| (platform.is_detected)(&variables))

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 /// What set each key, and which values are not used.
 #[derive(Debug, Clone, Default)]
 pub struct SettingSources {
-    /// The file or variable that set a key, such as `store.last_address`.
+    /// The file or variable that set a key, such as `store.url`.
     set_by: BTreeMap<String, String>,
     /// Notes for the operator about a key.
     notes: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ impl SettingSources {
         self.notes.insert(key.to_owned(), note);
     }
 
-    /// What set a key: a file or a variable. `Unchanged` if its default is used.
+    /// What set a key: a file or a variable. `None` if its default is used.
     pub fn of(&self, key: &str) -> Option<&str> {
         self.set_by.get(key).map(String::as_str)
     }

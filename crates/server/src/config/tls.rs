@@ -87,7 +87,7 @@ pub struct TlsConfig {
 pub struct PemFile(Option<PathBuf>);
 
 impl PemFile {
-    /// The path as written; `Unchanged` for any other text.
+    /// The path as written; `None` for any other text.
     pub fn path(&self) -> Option<&Path> {
         self.0.as_deref()
     }

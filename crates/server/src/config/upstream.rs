@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// `[agent.breaker_rules]`: when the circuit breaker of a remote agent opens, and for how long.
+/// `[agent.breaker]`: when the circuit breaker of a remote agent opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
@@ -77,7 +77,7 @@ pub(crate) fn read_replicas(url: Option<&String>, replicas: &[ReplicaConfig]) ->
     Ok(places)
 }
 
-/// `[agent.credentials_hint]`: the credentials for a remote agent besides `bearer` and `api_key`; one of these.
+/// `[agent.credentials]`: the credentials for a remote agent besides `bearer` and `api_key`; one of these.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CredentialsConfig {
@@ -97,7 +97,7 @@ pub struct CredentialsConfig {
     pub tls: Option<CertificateConfig>,
 }
 
-/// `[agent.credentials_hint.agnt]`: the key for envelopes.
+/// `[agent.credentials.agnt]`: the key for envelopes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SealConfig {
@@ -108,7 +108,7 @@ pub struct SealConfig {
     pub derivation: DerivationConfig,
 }
 
-/// `[agent.credentials_hint.basic]`: HTTP Basic authentication.
+/// `[agent.credentials.basic]`: HTTP Basic authentication.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BasicConfig {
@@ -118,7 +118,7 @@ pub struct BasicConfig {
     pub password: SecretReference,
 }
 
-/// `[agent.credentials_hint.oauth]`: the OAuth client.
+/// `[agent.credentials.oauth]`: the OAuth client.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthConfig {
@@ -140,7 +140,7 @@ pub struct OAuthConfig {
     pub audience: Option<String>,
 }
 
-/// `[agent.credentials_hint.xpr]`: an account of XPR Network.
+/// `[agent.credentials.xpr]`: an account of XPR Network.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountConfig {
@@ -150,7 +150,7 @@ pub struct AccountConfig {
     pub key: SecretReference,
 }
 
-/// `[agent.credentials_hint.native]`: tokens of agent-native.
+/// `[agent.credentials.native]`: tokens of agent-native.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
@@ -163,7 +163,7 @@ pub struct NativeConfig {
     pub domain: Option<String>,
 }
 
-/// `[agent.credentials_hint.tls]`: a client certificate.
+/// `[agent.credentials.tls]`: a client certificate.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateConfig {

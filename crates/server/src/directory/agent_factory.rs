@@ -250,7 +250,7 @@ impl AgentFactory {
         Cards::new(face, card_rules(self.config(), entry), SystemTime::now(), self.signer.clone(), None)
     }
 
-    /// The connection to the remote agent of a section, and the tracker of its cards; `Unchanged` for other kinds of agents.
+    /// The connection to the remote agent of a section, and the tracker of its cards; `None` for other kinds of agents.
     pub(crate) fn remote(
         &self,
         entry: &AgentConfig,

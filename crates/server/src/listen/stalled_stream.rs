@@ -42,7 +42,7 @@ impl DataChunks {
         self.rest.len()
     }
 
-    /// The next chunk; `Unchanged` when all of them were sent.
+    /// The next chunk; `None` when all of them were sent.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         match self.rest.len() {
             0 => None,

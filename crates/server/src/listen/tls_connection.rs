@@ -119,7 +119,7 @@ impl From<io::Error> for HandshakeFailure {
     }
 }
 
-/// Performs the handshake. `Unchanged`: the peer closed the connection without a byte, as port scanners do.
+/// Performs the handshake. `None`: the peer closed the connection without a byte, as port scanners do.
 async fn handshake(
     mut stream: TcpStream,
     tls: Arc<ServerConfig>,
@@ -153,7 +153,7 @@ async fn refuse_non_tls(stream: &mut TcpStream, first: u8) -> HandshakeFailure {
     HandshakeFailure { reason: "plain_http", cause }
 }
 
-/// Waits for a future; `Unchanged` if the server stops first.
+/// Waits for a future; `None` if the server stops first.
 async fn unless_stopping<T>(behind: &impl RequestHandler, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     loop {
@@ -168,7 +168,7 @@ async fn unless_stopping<T>(behind: &impl RequestHandler, future: impl Future<Ou
 /// A stream whose peer must send its first bytes soon.
 struct FirstBytesStream<S, B> {
     stream: S,
-    /// `Unchanged` once the first bytes have arrived.
+    /// `None` once the first bytes have arrived.
     waiting: Option<Box<FirstBytesWait<B>>>,
 }
 

@@ -34,7 +34,7 @@ impl PayloadBudget {
         self.writers.clone().acquire_owned().await.ok()
     }
 
-    /// Waits for budget for a body, until the permit is dropped. `Unchanged` where no budget is needed.
+    /// Waits for budget for a body, until the permit is dropped. `None` where no budget is needed.
     pub(super) async fn acquire_bytes(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if bytes <= UNCOUNTED_BYTES_MAX {
             return None;

@@ -120,7 +120,7 @@ impl Executor {
         Sleep { at: self.0.lock().clock.after(duration), executor: self.clone(), timer: None }
     }
 
-    /// How far the next step would move time, in milliseconds; `Unchanged` when no step can follow.
+    /// How far the next step would move time, in milliseconds; `None` when no step can follow.
     pub fn gap(&self) -> Option<u64> {
         let state = self.0.lock();
         if state.ready.is_empty() { state.clock.until_next() } else { Some(0) }
@@ -198,7 +198,7 @@ impl Executor {
     }
 }
 
-/// The future of [`Executor::stop_answering`].
+/// The future of [`Executor::sleep`].
 #[derive(Debug)]
 pub struct Sleep {
     executor: Executor,

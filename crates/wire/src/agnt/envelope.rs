@@ -27,7 +27,7 @@ pub struct Envelope {
     pub from: String,
     /// The recipient: a network, or the agent of a venue.
     pub to: String,
-    /// The name of the operation; [`Envelope::call_payment_intent`] parses it.
+    /// The name of the operation; [`Envelope::intent`] parses it.
     pub intent: String,
     /// The arguments of the intent, and their signature.
     pub payload: Object,

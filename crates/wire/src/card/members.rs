@@ -29,7 +29,7 @@ struct Member<'a> {
 }
 
 impl<'a, 'p> MemberReader<'a, 'p> {
-    /// Opens an object. `Unchanged`, with a lint, if the value is not an object.
+    /// Opens an object. `None`, with a lint, if the value is not an object.
     pub(super) fn open(
         value: &'a RawValue,
         at: &'p Path<'p>,
@@ -175,7 +175,7 @@ impl<'a, 'p> MemberReader<'a, 'p> {
     }
 }
 
-/// The members of an object in the order of the text; `Unchanged` if the value is not an object.
+/// The members of an object in the order of the text; `None` if the value is not an object.
 pub(super) fn entries(value: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     struct Entries<'a>(Vec<(String, &'a RawValue)>);
     impl<'de> Deserialize<'de> for Entries<'de> {
@@ -220,7 +220,7 @@ pub(super) fn shortened(name: &str) -> &str {
     &name[..name.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
-/// Turns a name in snake_case into camelCase; `Unchanged` if it has no underscore.
+/// Turns a name in snake_case into camelCase; `None` if it has no underscore.
 pub(super) fn camel_case(name: &str) -> Option<String> {
     let (first, rest) = name.split_once('_')?;
     if first.is_empty() || rest.is_empty() {

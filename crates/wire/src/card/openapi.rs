@@ -78,7 +78,7 @@ pub(super) enum SchemeVersion {
     V1InV03,
 }
 
-/// Writes a scheme; `Unchanged` if the version has no way to write it.
+/// Writes a scheme; `None` if the version has no way to write it.
 pub(super) fn scheme<'a>(
     name: &str,
     scheme: &'a SecurityScheme,

@@ -290,9 +290,9 @@ struct HybridSkill<'a> {
 }
 
 impl<'a> Hybrid<'a> {
-    /// `Unchanged` if no interface speaks 0.3: then the card is written as 1.0 alone.
+    /// `None` if no interface speaks 0.3: then the card is written as 1.0 alone.
     ///
-    /// Also `Unchanged` if every interface of 0.3 has an address that the agent-native client would take for its own. These
+    /// Also `None` if every interface of 0.3 has an address that the agent-native client would take for its own. These
     /// are noted as losses although the card of 1.0 lists them, because clients of 0.3 do not look there.
     pub(super) fn of(card: &'a AgentCard, losses: &mut Losses) -> Option<Self> {
         let AgentCard {

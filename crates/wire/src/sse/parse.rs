@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub struct Frame {
     /// The id of this event. A client resumes from [`Parser::last_id`] instead.
     pub id: Option<String>,
-    /// The type of the event; `Unchanged` is `message`.
+    /// The type of the event; `None` is `message`.
     pub event: Option<String>,
     /// The milliseconds to wait before connecting again, where this event says so.
     pub retry: Option<u64>,
@@ -97,7 +97,7 @@ impl Parser {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event; `Unchanged` until more bytes come. After an error, every call returns that error.
+    /// The next whole event; `None` until more bytes come. After an error, every call returns that error.
     #[expect(clippy::should_implement_trait, reason = "no iterator: after the last one there may be another")]
     pub fn next(&mut self) -> Result<Option<Frame>, SseError> {
         match self.failed {

@@ -36,7 +36,7 @@ pub(crate) struct MessageIn {
 }
 
 impl MessageIn {
-    /// The member that tags the parts; `Unchanged` without parts.
+    /// The member that tags the parts; `None` without parts.
     pub(crate) fn tag(&self) -> Option<Tag> {
         // One part by `kind` is enough: dialects that tag by `type` never write it.
         let kind = self.parts.iter().find(|p| p.tag == Tag::Kind).map(|p| p.tag);

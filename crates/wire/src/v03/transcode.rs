@@ -2,10 +2,10 @@
 //!
 //! Nearly all committed JSON differs from 0.3 only in a few words, with its members in the same order, so values are
 //! copied as bytes. Unusual values (a state or an attribute that 0.3 does not have, data that is no object) are not
-//! transcoded: the functions return `Unchanged`, and the caller converts through the canonical types, which also notes
+//! transcoded: the functions return `None`, and the caller converts through the canonical types, which also notes
 //! losses. A test checks that both ways give the same bytes.
 //!
-//! The input is JSON that we wrote ourselves, compact and checked. On any other input the functions return `Unchanged`; they
+//! The input is JSON that we wrote ourselves, compact and checked. On any other input the functions return `None`; they
 //! cannot read out of bounds.
 
 /// Writes a committed task.

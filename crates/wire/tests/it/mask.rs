@@ -42,7 +42,7 @@ pub(crate) fn mask(value: &mut Value, path: &str) {
     }
 }
 
-/// The path at which a value differs from a masked one; `Unchanged` if nowhere.
+/// The path at which a value differs from a masked one; `None` if nowhere.
 ///
 /// A masked item of a list may be missing on the other side, in which case those after it move up.
 pub(crate) fn difference(masked: &Value, other: &Value) -> Option<String> {

@@ -113,7 +113,7 @@ fn sent_over<M: prost::Message + Default>(message: &M) -> M {
     M::decode(&*message.encode_to_vec()).unwrap()
 }
 
-/// Removes the value at a path such as `history[0].parts[1].data_object`.
+/// Removes the value at a path such as `history[0].parts[1].data`.
 fn mask(value: &mut Value, path: &str) {
     let path = path.replace('[', ".[");
     let mut steps: Vec<&str> = path.split('.').collect();

@@ -398,7 +398,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Runs work until it ends, until Ctrl-C, which gives `Unchanged`, or until the timeout of a turn. Shows progress meanwhile.
+/// Runs work until it ends, until Ctrl-C, which gives `None`, or until the timeout of a turn. Shows progress meanwhile.
 async fn run_interruptible<T>(
     session: &Session,
     interrupts: &mut Signal,

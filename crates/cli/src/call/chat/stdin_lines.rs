@@ -28,7 +28,7 @@ impl StdinLines {
         Self { lines }
     }
 
-    /// The next line; `Unchanged` at the end.
+    /// The next line; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, Problem> {
         match self.lines.recv().await {
             None => Ok(None),

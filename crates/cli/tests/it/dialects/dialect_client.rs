@@ -345,7 +345,7 @@ impl TestServer {
     }
 }
 
-/// The state an event tells, in the words of 0.3; `Unchanged` for an artifact.
+/// The state an event tells, in the words of 0.3; `None` for an artifact.
 #[track_caller]
 pub(crate) fn event_state(tongue: DialectClient, frame: &SseEvent) -> Option<String> {
     let event = frame.event();

@@ -379,7 +379,7 @@ impl HandoffWorld {
         self.road.accepts.store(false, Ordering::Relaxed);
     }
 
-    /// StreamEnd so many looks at its card, callers no longer follow to its endpoint.
+    /// After so many looks at its card, callers no longer follow to its endpoint.
     pub(crate) fn insecure_after(&self, looks: u64) {
         self.road.followed.store(looks + 1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Analyses a whole graph of agents, before anything runs.
 //!
-//! Agents are vertices, delegations and handoffs are edges. `Scope(entry) = Scope₀ ∩ PaymentCaps(entry)`, and along each edge
-//! `Scope(v) ∪= Scope(u) ∩ PaymentCaps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on
+//! Agents are vertices, delegations and handoffs are edges. `Scope(entry) = Scope₀ ∩ Caps(entry)`, and along each edge
+//! `Scope(v) ∪= Scope(u) ∩ Caps(v)` until nothing is added: the union over all paths is what an agent *can* obtain on
 //! some path, which is the right question for safety. Sets only grow and are bounded by what the agent can do, so this
 //! ends whatever cycles there are. What an agent obtains on *every* path is the same walk with intersections.
 //!
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct WorkflowAgent {
     /// The capabilities of the agent.
     pub caps: Capabilities,
-    /// All capabilities it may ever have; `Unchanged` for no such list.
+    /// All capabilities it may ever have; `None` for no such list.
     pub allow: Option<BTreeSet<String>>,
     /// The organisation that runs it, where that is known.
     pub organisation: Option<String>,
@@ -253,7 +253,7 @@ impl<'a> Graph<'a> {
         self.edges.iter().filter(move |edge| edge.from == vertex)
     }
 
-    /// What each agent can obtain on some path; `Unchanged` for one that no path leads to.
+    /// What each agent can obtain on some path; `None` for one that no path leads to.
     fn possible_scopes(&self) -> Vec<Option<Bits>> {
         let mut scopes: Vec<Option<Bits>> = vec![None; self.names.len()];
         scopes[self.entry] = Some(self.scope.and(&self.caps[self.entry]));

@@ -139,7 +139,7 @@ impl DemoInterceptor {
         Response::from_parts(head, Body::Grpc(tonic::body::Body::new(passage)))
     }
 
-    /// Why an answer is refused; `Unchanged` where it is passed on.
+    /// Why an answer is refused; `None` where it is passed on.
     fn refusal_reason(&self, asked: RequestFacts, first: &[u8]) -> Option<&'static str> {
         let head = first.get(..CARD_BYTES_MAX).unwrap_or(first);
         if !asked.has_token && contains(head, self.control.extended_card_mark()) {

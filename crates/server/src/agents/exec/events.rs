@@ -61,7 +61,7 @@ fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(d).map(Some)
 }
 
-/// Reads a line; `Unchanged` if it is blank. The error is for the caller to read.
+/// Reads a line; `None` if it is blank. The error is for the caller to read.
 pub(super) fn read_event(line: &[u8]) -> Result<Option<CommandEvent>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);

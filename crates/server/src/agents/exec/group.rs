@@ -39,7 +39,7 @@ const KILL_TIME_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     id: Pid,
-    /// `Unchanged` once the group has ended or is being ended.
+    /// `None` once the group has ended or is being ended.
     child: Option<Child>,
     /// Completes when the group has ended.
     ending: Option<oneshot::Receiver<()>>,

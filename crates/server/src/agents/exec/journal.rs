@@ -143,7 +143,7 @@ struct LeftoverEntry {
 }
 
 impl LeftoverEntry {
-    /// `Unchanged` where the file is no entry of a server.
+    /// `None` where the file is no entry of a server.
     fn read(path: &Path) -> io::Result<Option<Self>> {
         fs::read(path).map(|text| Self::parse(path, &text))
     }

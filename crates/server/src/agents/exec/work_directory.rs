@@ -43,7 +43,7 @@ pub(super) struct TurnDirectory {
 /// See [`Leftovers::remove`].
 #[derive(Debug)]
 struct RemovedOnDrop {
-    /// `Unchanged` once it is being removed.
+    /// `None` once it is being removed.
     directory: Option<PrivateDirectory>,
     leftovers: Arc<Leftovers>,
 }

@@ -33,7 +33,7 @@ const MEMBER_BYTES: usize = 256;
 /// A caller whose message may be decoded.
 pub(super) struct Admission {
     pub(super) started: Instant,
-    /// `Unchanged` for the method that gives the public card.
+    /// `None` for the method that gives the public card.
     pub(super) admitted: Option<Admitted>,
     /// The share of the budget that the message holds until it is decoded.
     pub(super) share: CapacityShare,

@@ -197,7 +197,7 @@ pub(super) fn read_card(card: pb::AgentCard, path: &Path<'_>, losses: &mut Losse
     })
 }
 
-/// `Unchanged` for `false`: proto3 cannot tell it from an unset member.
+/// `None` for `false`: proto3 cannot tell it from an unset member.
 pub(in crate::v03) fn true_or_unset(yes: bool) -> Option<bool> {
     yes.then_some(true)
 }

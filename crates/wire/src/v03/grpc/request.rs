@@ -103,7 +103,7 @@ pub fn extended_card(_: pb::GetAgentCardRequest, _: &mut Losses) -> Result<Call,
     Ok(Call::ExtendedCard { tenant: Tenant::none() })
 }
 
-/// `Unchanged` for zero, the unset value of a proto3 number.
+/// `None` for zero, the unset value of a proto3 number.
 fn non_zero(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }

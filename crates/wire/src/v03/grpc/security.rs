@@ -16,7 +16,7 @@ pub(super) fn write_requirement(requirement: SecurityRequirement) -> pb::Securit
     pb::Security { schemes: schemes.collect() }
 }
 
-/// Reads a scheme. `Unchanged` for a kind of scheme or flow that this code does not know, or for none at all.
+/// Reads a scheme. `None` for a kind of scheme or flow that this code does not know, or for none at all.
 pub(super) fn read_scheme(scheme: pb::SecurityScheme) -> Option<SecurityScheme> {
     Some(match scheme.scheme? {
         Scheme::ApiKeySecurityScheme(s) => {
@@ -98,7 +98,7 @@ fn read_flows(flows: pb::OAuthFlows) -> Option<OAuthFlows> {
     })
 }
 
-/// Writes a flow. `Unchanged` for device code, which 0.3 does not have; the card has been rid of it before.
+/// Writes a flow. `None` for device code, which 0.3 does not have; the card has been rid of it before.
 fn write_flow(flows: OAuthFlows) -> Option<Flow> {
     Some(match flows {
         OAuthFlows::AuthorizationCode { authorization_url, token_url, refresh_url, scopes, pkce_required: _ } => {

@@ -112,7 +112,7 @@ impl<'a> SkillOut<'a> {
     }
 }
 
-/// Reads a card; `Unchanged` for one in the OpenAPI form.
+/// Reads a card; `None` for one in the OpenAPI form.
 pub(super) fn read(body: &[u8], losses: &mut Losses) -> Result<Option<AgentCard>, Fault> {
     let card: Card = reply::parse(body)?;
     let is_open_api = card.security_schemes.values().any(|scheme| scheme.0.kind.is_some())
@@ -356,7 +356,7 @@ struct SchemeMembers {
 }
 
 impl Scheme {
-    /// `Unchanged` for a kind that this code does not know, or for none at all.
+    /// `None` for a kind that this code does not know, or for none at all.
     fn into_canonical(self, path: &Path<'_>, losses: &mut Losses) -> Option<SecurityScheme> {
         if let Some(SchemeMembers { description, location, name, .. }) = self.api_key_security_scheme {
             return Some(SecurityScheme::ApiKey { description, location, name });

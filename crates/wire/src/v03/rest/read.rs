@@ -18,7 +18,7 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An element of a list that must be an object; see [`decode_part`] for the reason.
+/// An element of a list that must be an object; see [`object`] for the reason.
 #[derive(Deserialize)]
 #[serde(transparent, bound = "T: Deserialize<'de>")]
 pub(super) struct ListObject<T>(#[serde(deserialize_with = "object")] pub(super) T);
@@ -358,7 +358,7 @@ struct ArtifactChunk {
 }
 
 impl Response {
-    /// Converts to the canonical event. `Unchanged` unless exactly one member is set.
+    /// Converts to the canonical event. `None` unless exactly one member is set.
     pub(super) fn into_canonical(self, losses: &mut Losses) -> Option<ReceivedEvent> {
         Some(match (self.task, self.message, self.status_update, self.artifact_update) {
             (Some(task), None, None, None) => {

@@ -46,7 +46,7 @@ fn write_status(status: TaskStatus) -> pb::TaskStatus {
     }
 }
 
-/// Reads a state to filter by; `Unchanged` for the enum's zero value, which means any state.
+/// Reads a state to filter by; `None` for the enum's zero value, which means any state.
 pub(super) fn read_filter(number: i32, path: &Path<'_>) -> Result<Option<TaskState>, MemberError> {
     let state = pb::TaskState::try_from(number).map_err(|_| path.error(format_args!("unknown task state {number}")))?;
     Ok(Some(read_state(state)).filter(|state| *state != TaskState::Unspecified))

@@ -50,14 +50,14 @@ pub fn read_error(status: u16, body: &[u8]) -> Fault {
     told.into_http_fault(status, code)
 }
 
-/// Reads an error from the body of a successful response. `Unchanged` if the body does not name a code.
+/// Reads an error from the body of a successful response. `None` if the body does not name a code.
 pub(crate) fn read_refusal(body: &[u8]) -> Option<Fault> {
     let told = PeerError::read(body);
     let code = told.code?;
     Some(told.into_fault(code, "the agent answered with an error"))
 }
 
-/// Reads the error in a frame of a stream that is not an event. `Unchanged` if it is not an error either.
+/// Reads the error in a frame of a stream that is not an event. `None` if it is not an error either.
 pub(crate) fn read_stream_error(data: &[u8]) -> Option<Fault> {
     let told = PeerError::read(data);
     let code = told.code.or_else(|| told.status.as_deref().and_then(by_status_name));

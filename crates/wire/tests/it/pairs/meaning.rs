@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sabir_wire::{Loss, LossKind};
 use serde_json::{Map, Value, json};
 
-/// Removes the value at a path such as `history[0].parts[1].data_object`. The empty path is everything.
+/// Removes the value at a path such as `history[0].parts[1].data`. The empty path is everything.
 pub(crate) fn mask(value: &mut Value, path: &str) {
     if path.is_empty() {
         *value = Value::Null;

@@ -59,7 +59,7 @@ fn extension_of(part: Node<'_>) -> &'static str {
     })
 }
 
-/// What is left of a name when everything that could lead elsewhere is gone. `Unchanged` if nothing is.
+/// What is left of a name when everything that could lead elsewhere is gone. `None` if nothing is.
 pub(super) fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String = last.chars().filter(|c| !dangerous(*c) && !"\n\t<>:\"|?*".contains(*c)).collect();
