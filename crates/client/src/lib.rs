@@ -16,16 +16,17 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | [`egress`], `tls`, `door`, `capacity` | address policy, TLS, the HTTP client, the limit on answers in memory |
-//! | `documents`, `endpoint` | requests to servers that are not agents: small documents, HTTP interfaces |
-//! | `reference`, `discover`, `catalog`, `cache` | finds the card of an agent |
-//! | `profile` | vendors that deviate from A2A: paths of cards, headers of API keys |
-//! | `choose`, `credentials`, `authorise` | chooses interface, dialect and credentials for a card |
+//! | [`egress`], `tls`, `http_client`, `capacity` | address policy, TLS, the HTTP client, the limit on answers in memory |
+//! | `document_client`, `endpoint_client` | requests to servers that are not agents: small documents, HTTP interfaces |
+//! | `agent_reference`, `discover`, `catalog`, `card_cache` | finds the card of an agent |
+//! | `vendor_profile` | vendors that deviate from A2A: paths of cards, headers of API keys |
+//! | `interface_choice`, `credentials`, `request_credential` | chooses interface, dialect and credentials for a card |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
-//! | `agent`, `retry` | the operations, and which of them may be retried |
-//! | `events`, `wait` | follows a task to its end, by stream or by polling |
+//! | `client`, `agent`, `retry` | the operations, and which of them may be retried |
+//! | `events`, `polling` | follows a task to its end, by stream or by polling |
+//! | `observer`, `redact` | what a log shows of requests and responses, without secrets |
 //! | `probe` | single facts below a call, for diagnosis |
-//! | `one_call`, `delegate` | one call for one answer; delegation to another agent |
+//! | `single_call`, `delegation` | one call for one answer; delegation to another agent |
 //! | [`signature`] | verifies the signatures of cards |
 //! | [`oauth`], [`tokens`], [`native_token`] | gets tokens, stores them, and makes those of agent-native |
 //! | [`envelope`] | envelopes of AGNT's booking network: timestamps, signatures, retries |

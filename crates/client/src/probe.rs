@@ -8,7 +8,7 @@
 //! |---|---|
 //! | this one | names, connections, pages |
 //! | `handshake`, `certificate` | TLS facts: trust, name and dates, each by itself |
-//! | `raw` | raw requests and answers of an agent |
+//! | `raw_exchange` | raw requests and answers of an agent |
 //!
 //! Probes do not retry, follow redirects or interpret answers.
 

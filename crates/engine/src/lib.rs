@@ -4,18 +4,22 @@
 //! |---|---|
 //! | [`machine`] | what a task may do next, and what an event does to it |
 //! | [`agent`] | what an author implements, and what an agent may count on |
-//! | `begin` | accepting a message: a new task, the next turn of one, or a repeat |
+//! | `incoming` | accepting a message: a new task, the next turn of one, or a repeat |
+//! | `inline_turn` | a first turn that ends at once, stored together with its task |
+//! | `turn`, `recorder` | what a turn may do, and the steps it writes |
 //! | `conversation` | the messages of earlier tasks of a conversation, for agents |
 //! | `alias` | names that callers give their tasks |
 //! | `runner` | one owner per live task: agent → step → log → watchers |
-//! | `owed` | endings of tasks that wait until the store takes writes |
+//! | `unstored_endings` | endings of tasks that wait until the store takes writes |
 //! | `live`, [`watch`] | following a task without a gap, however slowly |
+//! | `query` | reading tasks, canceling them, and their push configurations |
 //! | `retry`, `repeat` | which sends are the same send, and what a repeat waits for |
-//! | `cancel` | canceling work on other servers, and repeating a cancel until it is acknowledged |
-//! | `recover` | after a crash: which turns resume and which tasks fail |
+//! | `remote_cancel` | canceling work on other servers, and repeating a cancel until it is acknowledged |
+//! | `recovery` | after a crash: which turns resume and which tasks fail |
 //! | `inbox` | tasks that wait for input or credentials, for operators |
-//! | `hold` | tasks handed over to us, held until the sender confirms |
-//! | `kin` | subtasks that agents open with other agents, and their limits |
+//! | `held_tasks` | tasks handed over to us, held until the sender confirms |
+//! | `subtasks` | subtasks that agents open with other agents, and their limits |
+//! | `push` | which webhook delivery is due, and which receivers wait |
 //! | [`PushTransport`] | the interface that delivers an event to the receiver of a push configuration |
 //! | `note` | what a translation could not carry, recorded beside the task |
 //! | [`limits`] | every bound, named |

@@ -3,7 +3,7 @@
 //! | Module | What it decides |
 //! |---|---|
 //! | `drain` | which events are delivered next, how many at once, and what the outbox records afterwards |
-//! | `ready` | the order of due deliveries: owners and their hosts in turn, each with its share |
+//! | `ready_queue` | the order of due deliveries: owners and their hosts in turn, each with its share |
 //! | `breaker` | which receivers get no requests for a while after failures |
 //! | `schedule` | when an event is retried, and when it becomes a dead letter |
 //!

@@ -8,11 +8,11 @@
 //! | Module | What it decides |
 //! |---|---|
 //! | `lineage` | which tasks and agents precede a task, here and on other servers |
-//! | `abroad` | the ids under which other servers know our work |
+//! | `outbound_ids` | the ids under which other servers know our work |
 //! | `child` | following a child, and answering its questions |
 //! | `budget` | the runaway guard: limits of a task tree |
-//! | `grant` | the scope of a child: what was granted, and what its agent can do |
-//! | `calling_off` | canceling the children of a task that was canceled, failed or was rejected |
+//! | `delegated_scope` | the scope of a child: what was granted, and what its agent can do |
+//! | `child_cancellation` | canceling the children of a task that was canceled, failed or was rejected |
 
 mod budget;
 mod child;

@@ -36,9 +36,9 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `intent` | the checkpoint: what a crash must not lose |
-//! | `peer` | the agent on the other side |
-//! | `carry` | the protocol above |
-//! | `booked` | audit records that wait for the commit |
+//! | `target` | the agent on the other side |
+//! | `protocol` | the protocol above |
+//! | `pending_commits` | audit records that wait for the commit |
 //! | `relay` | callers that do not follow handoffs |
 
 mod intent;

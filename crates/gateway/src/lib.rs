@@ -2,21 +2,22 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `outbound` | documents for the guard: key sets, metadata of issuers, tables of a chain |
-//! | `courier` | deliveries for the engine: webhooks, signed |
+//! | `document_fetcher` | documents for the guard: key sets, metadata of issuers, tables of a chain |
+//! | `webhook_sender` | deliveries for the engine: webhooks, signed |
 //! | `remote` | agents elsewhere, behind our log |
-//! | `delegate` | another agent's task, mirrored into ours |
-//! | `balance`, `budget`, `health` | which replica of an upstream, how many retries, and its health |
-//! | `grant` | tokens of our own, from an authorization server |
-//! | `behalf` | calls on behalf of our caller, between apps that know the same users |
-//! | `keeper` | which card of an agent elsewhere counts |
-//! | `scout` | probing an agent before it is called |
+//! | `delegation` | another agent's task, mirrored into ours |
+//! | `balance`, `retry_budget`, `health` | which replica of an upstream, how many retries, and its health |
+//! | `oauth_grant` | tokens of our own, from an authorization server |
+//! | `user_tokens` | calls on behalf of our caller, between apps that know the same users |
+//! | `card_policy` | which card of an agent elsewhere counts |
+//! | `agent_probe` | probing an agent before it is called |
 //! | `breaker`, `circuit` | circuit breakers: one for each upstream, one for all of them |
-//! | `envoy` | envelopes to venues' own agents and to other booking networks |
+//! | `envelope_sender` | envelopes to venues' own agents and to other booking networks |
+//! | `exchange_log` | the log of requests and responses, for debugging |
 //! | [`handoff`] | tasks that leave for another server |
 //! | `failure_words` | what callers are told about a failed call |
-//! | `errand` | requests to services that are no agents: payment processors, billers, chains |
-//! | `destination` | which URLs are called at all |
+//! | `service_client` | requests to services that are no agents: payment processors, billers, chains |
+//! | `outbound_url` | which URLs are called at all |
 //!
 //! Connections are the client crate's: its HTTP client, its address policy, its TLS. Nothing here opens a socket by
 //! itself.

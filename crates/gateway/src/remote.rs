@@ -7,20 +7,20 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `replica` | one address of the agent: its card, its breakers |
-//! | `astray` | interfaces of the card that cannot be reached |
-//! | `line` | calls, each through the breakers |
+//! | `dead_interfaces` | interfaces of the card that cannot be reached |
+//! | `connection` | calls, each through the breakers |
 //! | `cancel` | canceling the remote task |
-//! | `known` | what a turn knows of the remote task: the checkpoint |
-//! | `shown` | what of it our caller has received already |
+//! | `checkpoint` | what a turn knows of the remote task: the checkpoint |
+//! | `delivered_content` | what of it our caller has received already |
 //! | `message_ids` | the id under which a message is passed on |
-//! | `work` | one turn: send once, follow, wait, give up |
-//! | `numbers` | whether an event follows the last one |
-//! | `mirror` | remote events, as reports of ours |
-//! | `moved` | tasks that the agent has handed over |
-//! | `onward` | where those may be followed, and which agent is there |
-//! | `peer` | tasks that are handed to the agent |
+//! | `remote_turn` | one turn: send once, follow, wait, give up |
+//! | `event_sequence` | whether an event follows the last one |
+//! | `events` | remote events, as reports of ours |
+//! | `followed_transfer` | tasks that the agent has handed over |
+//! | `follow_policy` | where those may be followed, and which agent is there |
+//! | `handoff_calls` | tasks that are handed to the agent |
 //! | `outage` | what our caller hears while it cannot be reached |
-//! | `trouble` | what a failed call means for the turn |
+//! | `call_failure` | what a failed call means for the turn |
 //!
 //! Absent on purpose: our caller's credentials. The agent sees those that are configured for it, and no others.
 

@@ -8,16 +8,16 @@
 //! |---|---|
 //! | `venue` | the agent of the network |
 //! | `intent` | requests, parsed strictly |
-//! | `words` | requests in plain text |
-//! | `answer` | results |
+//! | `plain_text` | requests in plain text |
+//! | `response` | results |
 //! | `booking` | the transitions of a booking |
 //! | `transition` | transitions by an operator |
 //! | `payment` | payments, alone or with a booking |
 //! | `billing` | sending metered usage to the biller |
-//! | `errand` | calls to services that are no agents |
+//! | `service_transport` | calls to services that are no agents |
 //! | `webhook` | notifications to subscribers |
 //! | `import` | importing venues from a file |
-//! | `patron` | the API key behind a caller |
+//! | `key_holder` | the API key behind a caller |
 //! | `card` | the skills of the network |
 //! | `record`, `registry` | the records of networks, and the search for networks that cover a place |
 //! | `via`, `route` | forwarding envelopes, and the routes to venues and networks |

@@ -13,7 +13,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `gather` | merging the results of several networks |
+//! | `merge` | merging the results of several networks |
 
 mod merge;
 

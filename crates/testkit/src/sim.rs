@@ -5,11 +5,11 @@
 //! | [`executor`] | which job runs next, and the virtual time |
 //! | `log` | the store, with commits that come late, a disk that fills up, and planted faults |
 //! | `faults` | the injected faults and their rates in this seed |
-//! | `world` | processes that start, crash and start again |
-//! | `door` | how clients reach the process that is alive |
-//! | `client`, `stream`, `look` | what clients do: send, retry, cancel; follow; get, list, subscribe |
+//! | `simulation` | processes that start, crash and start again |
+//! | `endpoint` | how clients reach the process that is alive |
+//! | `client`, `stream`, `reads` | what clients do: send, retry, cancel; follow; get, list, subscribe |
 //! | `receivers` | receivers of push notifications, and their faults |
-//! | `ledger` | what clients have observed |
+//! | `observations` | what clients have observed |
 //! | `checks` | the promises that are checked against it |
 //!
 //! Nothing here reads a clock, a thread or a random number of its own, so a seed that fails once fails always: run it

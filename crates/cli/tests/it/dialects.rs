@@ -2,11 +2,11 @@
 //!
 //! | Module | What it contains |
 //! |---|---|
-//! | `tongue` | the same messages in each dialect: writes requests, reads answers |
-//! | `send`, `stream`, `ends`, `push` | each dialect alone |
-//! | `together`, `names`, `again` | one task in all of them; names; retries |
-//! | `recognised` | which dialect a request is taken for |
-//! | `refused` | what none of them takes |
+//! | `dialect_client` | the same messages in each dialect: writes requests, reads answers |
+//! | `send`, `stream`, `cancellation`, `push` | each dialect alone |
+//! | `shared_tasks`, `task_names`, `retries` | one task in all of them; names; retries |
+//! | `detection` | which dialect a request is taken for |
+//! | `invalid_requests` | what none of them takes |
 
 mod cancellation;
 mod detection;
