@@ -73,7 +73,7 @@ fn problem(error: AdminError) -> Problem {
         }
         AdminError::Copy(CopyError::Exists(_)) => ("SABIR_ERR_EXISTS", EXISTS_HINT),
         AdminError::Open(OpenError::Locked(_)) | AdminError::Copy(CopyError::Open(OpenError::Locked(_))) => {
-            ("SABIR_ERR_IN_USE", "stop the server that has it; this is done while nobody works on the store")
+            ("SABIR_ERR_IN_USE", "stop the server that has it; this needs a store that no other process uses")
         }
         AdminError::Copy(CopyError::Damaged { .. }) => {
             ("SABIR_ERR_DAMAGED", "sabir db check tells all that is wrong; take another copy, or an older one")
@@ -99,9 +99,10 @@ fn problem(error: AdminError) -> Problem {
         AdminError::Change(ChangeError::TooMany { .. }) => {
             ("SABIR_ERR_TOO_MANY", "wait until the texts before it have ended, or take --grace 0")
         }
-        _ => {
-            ("SABIR_ERR_STORE", "is the disk full, or the file somebody else's? sabir audit verify looks at all of it")
-        }
+        _ => (
+            "SABIR_ERR_STORE",
+            "is the disk full, or does the file belong to another user? sabir audit verify checks all of it",
+        ),
     };
     Problem::new(ErrorCode::Vendor(code), error.to_string()).hint(hint)
 }

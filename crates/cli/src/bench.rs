@@ -139,9 +139,7 @@ impl Bench {
             return Ok(());
         }
         let host = url.host_str().unwrap_or_default();
-        Err(Problem::usage(format!(
-            "{host} is not this machine, and load on the machine of somebody else is an attack"
-        ))
-        .hint("if you are entitled to it: sabir bench --target-is-mine …"))
+        Err(Problem::usage(format!("{host} is not this machine, and load on a machine of others is an attack"))
+            .hint("if you are entitled to it: sabir bench --target-is-mine …"))
     }
 }

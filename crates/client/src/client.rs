@@ -213,7 +213,7 @@ impl Client {
     }
 
     /// Finds the card of an agent and applies [`Client::apply_trust`] to it. No credential is sent unless
-    /// [`ClientBuilder::vendor_profile`] says so.
+    /// [`ClientBuilder::profile`] says so.
     pub async fn card(&self, reference: &AgentReference) -> Result<DiscoveredCard, Error> {
         let found = async { self.apply_trust(self.card_finder.find(reference).await?).await };
         self.card_finder.http_client.with_total_timeout(found).await
@@ -266,7 +266,9 @@ impl Client {
         let extensions = self.active_extensions(&found)?;
         let attached = attached?;
         if attached.envelope_key.is_some() && chosen.binding != Binding::Envelope {
-            return Err(Error::Usage("what signs envelopes of a booking network is for nobody else".into()));
+            return Err(Error::Usage(
+                "a credential that signs envelopes of a booking network is for no other agent".into(),
+            ));
         }
         if (attached.has_any || certificate)
             && let Some(audience) = &settings.credential_origins

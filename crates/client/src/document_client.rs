@@ -63,7 +63,7 @@ impl DocumentClient {
             .with_total_timeout(self.http_client.send(outgoing(request)?, ConnectionPool::Other))
             .await?;
         let receipt = ResponseHead { status: answer.status, retry_after: answer.retry_after() };
-        let unwanted = answer.body("an answer that nobody reads", UNWANTED_BYTES_MAX);
+        let unwanted = answer.body("an answer that is not read", UNWANTED_BYTES_MAX);
         drop(tokio::time::timeout(UNWANTED_TIME_MAX, unwanted).await);
         Ok(receipt)
     }

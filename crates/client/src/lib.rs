@@ -2,13 +2,13 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), sabir_client::Error> {
-//! use sabir_client::{Client, Outcome, Pace, text_message};
+//! use sabir_client::{Client, PollSchedule, SendOutcome, text_message};
 //!
 //! let client = Client::builder().build()?;
 //! let agent = client.connect(&"https://ledger.example".parse()?).await?;
-//! match agent.send_and_wait(text_message("Reconcile March"), Pace::default()).await?.value {
-//!     Outcome::Completed(task) => println!("{}", task.answer_text(sabir_proto::NonText::Skip)),
-//!     Outcome::InputRequired(task) => println!("{} asks something", task.id),
+//! match agent.send_and_wait(text_message("Reconcile March"), PollSchedule::default()).await?.value {
+//!     SendOutcome::Completed(task) => println!("{}", task.answer_text(sabir_proto::NonText::Skip)),
+//!     SendOutcome::InputRequired(task) => println!("{} asks something", task.id),
 //!     other => println!("it came to nothing: {}", other.text()),
 //! }
 //! # Ok(()) }

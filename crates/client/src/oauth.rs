@@ -1,7 +1,7 @@
 //! Gets tokens: the OAuth 2 and OpenID Connect flows that a client runs on behalf of its user.
 //!
-//! A [`OAuthClient`] is our registration at one authorization server; each flow is a method that returns a [`Token`], or an
-//! [`Error`] that says what to do. A card names the flow and its endpoints, which are not trustworthy. So endpoints
+//! An [`OAuthClient`] is our registration at one authorization server; each flow is a method that returns a [`Token`], or
+//! an [`OAuthError`] that says what to do. A card names the flow and its endpoints, which are not trustworthy. So endpoints
 //! must be https (or loopback), answers are bounded, redirects are not followed, and the metadata of a server must
 //! match the URL that we asked.
 //!
@@ -206,7 +206,7 @@ pub enum OAuthError {
     #[error("the authorization server does not offer PKCE with S256")]
     NoPkce,
     /// The flow needs a browser, and no user is in front of one.
-    #[error("this login needs a browser and somebody at the terminal")]
+    #[error("this login needs a browser and a person at the terminal")]
     NeedsBrowser,
     /// The answer of the browser does not belong to our request.
     #[error("the browser returned with an unexpected answer: {0}")]

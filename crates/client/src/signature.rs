@@ -10,27 +10,27 @@
 //! 2. [`TrustPolicy::authorities`]: the certificates in the signature's `x5c`, if one of these vouches for the card's host.
 //! 3. [`TrustPolicy::registry`]: the keys that a registry lists for the card's host, at `{registry}/{host}`.
 //! 4. The `jku` of the signature, or a `jwks_uri` of the card. Both URLs come from an untrusted card, so keys are
-//!    fetched only below the URLs in [`TrustPolicy::roots`], below the registry, or, unless [`TrustPolicy::roots_only`] is set, at
-//!    the card's own host and port.
+//!    fetched only below the URLs in [`TrustPolicy::roots`], below the registry, or, unless
+//!    [`TrustPolicy::roots_only`] is set, at the card's own host and port.
 //!
 //! A verdict is about a signature. [`verified_card`] decides what of a card may be used because of it: only the covered
 //! members, parsed again, and only if they name the agent's addresses and its security requirements. [`SignatureMode`]
 //! configures how much of this is required; a client with a mode ([`crate::ClientBuilder::trust`]) refuses cards by it.
 //!
 //! ```no_run
-//! # async fn example(found: sabir_client::Found, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use sabir_client::signature::{Authorities, Jwks, Mode, Trust};
+//! # async fn example(found: sabir_client::DiscoveredCard, now: u64, client: sabir_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use sabir_client::signature::{Authorities, Jwks, SignatureMode, TrustPolicy};
 //!
-//! let trust = Trust {
+//! let trust = TrustPolicy {
 //!     card_url: found.url.clone(),
 //!     keys: Jwks::parse(&std::fs::read("keys.json")?)?,
 //!     authorities: Authorities::parse(&std::fs::read("ca.pem")?)?,
 //!     registry: Some("https://keys.example/agents".parse()?),
 //!     roots_only: true,
 //!     now,
-//!     ..Trust::default()
+//!     ..TrustPolicy::default()
 //! };
-//! let found = Mode::Require.admit(found, &trust, &client).await?;
+//! let found = SignatureMode::Require.admit(found, &trust, &client).await?;
 //! # Ok(()) }
 //! ```
 //!

@@ -225,7 +225,7 @@ impl AgentTransport {
         let (mut url, mut others) = (&self.chosen.url, self.chosen.fallback_urls.iter());
         loop {
             let answer = send(url).await;
-            let nobody = match &answer {
+            let is_unreachable = match &answer {
                 Ok(answer) => {
                     matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
                         || answer.media_type() == "text/html"
@@ -233,9 +233,9 @@ impl AgentTransport {
                 Err(error) => error.cannot_have_arrived(),
             };
             match others.next() {
-                Some(next) if nobody => url = next,
+                Some(next) if is_unreachable => url = next,
                 _ => {
-                    if !nobody {
+                    if !is_unreachable {
                         let _ = self.working_url.set(url.clone());
                     }
                     return answer;

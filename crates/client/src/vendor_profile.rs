@@ -44,7 +44,7 @@ enum CardLocation {
 pub const PROFILES: [VendorProfile; 7] = [
     VendorProfile {
         name: "plain",
-        vendor: "everybody who does as A2A says",
+        vendor: "every agent that follows A2A",
         url: "https://HOST[/PATH]",
         card_location: CardLocation::WellKnown,
         card_needs_credentials: false,

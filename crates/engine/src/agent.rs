@@ -300,7 +300,7 @@ pub(crate) struct TurnInfo {
     pub(crate) lineage: Lineage,
     /// The turn began before its task was stored.
     pub(crate) started_before_open: bool,
-    /// The task is stored when this turn has ended, or after 100 ms; see [`Execution::brief`].
+    /// The task is stored when this turn has ended, or after 100 ms; see [`Execution::defer_open`].
     pub(crate) open_deferred: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
@@ -391,7 +391,7 @@ impl Context {
     }
 
     /// Whether the task is not stored yet, and will not be before the turn has ended or has taken 100 ms; see
-    /// [`Execution::brief`].
+    /// [`Execution::defer_open`].
     pub fn is_open_deferred(&self) -> bool {
         self.turn.open_deferred
     }

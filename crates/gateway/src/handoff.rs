@@ -275,7 +275,9 @@ impl Agent for HandoffAgent {
         let name = transfer.agent_name.as_deref().unwrap_or_default();
         match self.policy.targets.get(name) {
             Some(peer) => protocol::activate(&**peer, task, &transfer).await,
-            None => tracing::warn!(transfer = transfer.transfer_id, name, "nobody knows how to activate this any more"),
+            None => {
+                tracing::warn!(transfer = transfer.transfer_id, name, "no process knows how to activate this any more")
+            }
         }
     }
 }

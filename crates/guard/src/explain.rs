@@ -86,7 +86,7 @@ pub(crate) fn explain_credential<F: Fetch>(
     match (posture, identity.scheme()) {
         (AuthMode::Closed, _) => return Err(Refusal::not_configured()),
         (AuthMode::Open, _) => {
-            notes.passed("credential", || "nobody is asked for a credential here, and everybody is anonymous".into());
+            notes.passed("credential", || "no credential is asked for here, and every caller is anonymous".into());
             return Ok(());
         }
         (AuthMode::Required, None) => {

@@ -56,18 +56,18 @@
 //! ```
 //! use sabir_guard::fetch::Fetch;
 //! use sabir_guard::policy::Rules;
-//! use sabir_guard::{Admitted, Cleared, Guard, Identity, Knock, Permit, Refusal};
+//! use sabir_guard::{Admitted, Cleared, Guard, Identity, Permit, Refusal, RequestEvidence};
 //! use sabir_proto::Call;
 //!
 //! async fn ask<F: Fetch>(
 //!     guard: &Guard,
 //!     rules: &Rules<F>,
-//!     knock: Knock<'_>,
+//!     evidence: RequestEvidence<'_>,
 //!     call: Call,
 //! ) -> Result<(Call, Identity), Refusal> {
-//!     let admitted: Admitted = guard.admit(rules, &knock).await?;
-//!     let cleared: Cleared = guard.clear(rules, admitted, &call, knock.now).await?;
-//!     let permit: Permit = guard.permit(rules, cleared, call, knock.now).await?;
+//!     let admitted: Admitted = guard.admit(rules, &evidence).await?;
+//!     let cleared: Cleared = guard.clear(rules, admitted, &call, evidence.now).await?;
+//!     let permit: Permit = guard.permit(rules, cleared, call, evidence.now).await?;
 //!     Ok(permit.into_parts())
 //! }
 //! ```

@@ -100,7 +100,7 @@ pub async fn run(
                 run.synced.push(batch);
             }
             BillingResult::Refused(why) => {
-                tracing::error!(batch = batch.id, why, "a batch cannot be billed; somebody has to look at it");
+                tracing::error!(batch = batch.id, why, "a batch cannot be billed; an operator has to look at it");
                 ledger.update_batch(&batch.id, BatchUpdate::Manual(why.clone())).await?;
                 run.manual.push((batch, why));
             }

@@ -243,8 +243,8 @@ impl Routes {
 
     /// Forwards an envelope to another network, and returns its answer.
     pub async fn relay(&self, errand: &ForwardedRequest) -> Result<Object, Problem> {
-        let nobody = || Problem::new(ProblemCode::VenueNotFound, "there is no way to that network");
-        let next = self.next_hop(&errand.to, errand.now).ok_or_else(nobody)?;
+        let not_found = || Problem::new(ProblemCode::VenueNotFound, "there is no way to that network");
+        let next = self.next_hop(&errand.to, errand.now).ok_or_else(not_found)?;
         self.forward(next, errand, &errand.to, errand.time_left()).await
     }
 
@@ -317,8 +317,8 @@ impl Routes {
         errand: &ForwardedRequest,
         left: Duration,
     ) -> Result<Object, Problem> {
-        let nobody = || Problem::new(ProblemCode::VenueUnreachable, "it has no address");
-        let peer = neighbour.peer().ok_or_else(nobody)?;
+        let unreachable = || Problem::new(ProblemCode::VenueUnreachable, "it has no address");
+        let peer = neighbour.peer().ok_or_else(unreachable)?;
         let mut envelope = errand.envelope(&self.own_id, &neighbour.id)?;
         envelope.timestamp = Some(errand.disambiguated_timestamp());
         let time = EnvelopeSender::time_for_peer(left.saturating_sub(via::MARGIN))?;

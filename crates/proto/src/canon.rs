@@ -23,7 +23,7 @@ pub enum CanonFault {
     #[error(transparent)]
     Json(#[from] JsonFault),
     /// An integer beyond [`INTEGER_MAX`], which some readers would round.
-    #[error("integer {0} cannot be read the same by everybody")]
+    #[error("integer {0} is not read the same by every parser")]
     Integer(String),
     /// A value without a JSON form, such as an infinite number.
     #[error("no canonical form: {0}")]

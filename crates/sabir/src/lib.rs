@@ -35,8 +35,8 @@
 //! | ask a question | [`Ending::ask_input`], [`Context::before`] |
 //! | remember the conversation | [`Context::conversation`], [`Context::keep`] |
 //! | survive a crash | [`Execution::recovery`], [`Context::set_checkpoint`], [`Context::turn_id`] |
-//! | clean up after a cancel | [`Agent::canceled`], [`Agent::call_off`] |
-//! | let another agent of this server work | [`delegation`], [`MirrorSettings`], [`Context::delegate`] |
+//! | clean up after a cancel | [`Agent::on_canceled`], [`Agent::cancel_elsewhere`] |
+//! | let another agent of this server work | [`delegate`], [`MirrorSettings`], [`Context::delegate`] |
 //! | call an agent elsewhere | [`client`], [`client::call_agent`] |
 //! | serve | [`Service`]; [`Config`] for everything that `sabir.toml` can say |
 //! | log and stop in order | [`init_logging`], [`Service::serve`], [`stop_signal`] |

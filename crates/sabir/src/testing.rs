@@ -108,7 +108,7 @@ impl TestEngine {
         Self { shared: Arc::new(shared) }.with(NAME, make)
     }
 
-    /// Adds an agent that others can call by this name, see [`delegation`](crate::delegation).
+    /// Adds an agent that others can call by this name, see [`delegate`](crate::delegate).
     ///
     /// # Panics
     /// When the name is not a legal name of an agent.

@@ -111,7 +111,7 @@ pub(crate) async fn release_expired_holds(log: Arc<dyn TaskLog>, ledger: Arc<dyn
     loop {
         match release_holds(&*log, &*ledger, TokioHost.now()).await {
             Ok(0) => {}
-            Ok(released) => tracing::warn!(released, "gave back slots that were held for nobody"),
+            Ok(released) => tracing::warn!(released, "gave back slots whose holds had expired"),
             Err(error) => tracing::error!(%error, "holds cannot be looked at; trying again"),
         }
         TokioHost.sleep(HOLDS_EVERY).await;

@@ -147,10 +147,10 @@ pub(crate) async fn list(app: &App, query: &str, headers: &HeaderMap) -> Respons
             return answer(StatusCode::BAD_REQUEST, JSON, json!({"error": problem}).to_string());
         }
     };
-    let mut everybody = entries(app);
-    everybody.extend(venues::entries(app, &wanted).await);
-    everybody.sort_by(|one, other| one.name.cmp(&other.name));
-    let CatalogPage { entries, total, next } = wanted.page(everybody);
+    let mut listed = entries(app);
+    listed.extend(venues::entries(app, &wanted).await);
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    let CatalogPage { entries, total, next } = wanted.page(listed);
     let mut response = if prefers_page(headers) {
         html(page::write(&wanted, &entries, total, next.as_deref()))
     } else {

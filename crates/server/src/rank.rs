@@ -52,7 +52,7 @@ pub async fn rank(
     let (fits, chosen) = match candidates.choose(skill, text, &terms).map_err(|failure| failure.0)? {
         DispatchVerdict::Sure { agent, fits } => (fits, vec![agent.to_string()]),
         DispatchVerdict::Unsure { agents, fits } => (fits, agents.iter().map(ToString::to_string).collect()),
-        DispatchVerdict::Nobody { fits } => (fits, Vec::new()),
+        DispatchVerdict::NoAgent { fits } => (fits, Vec::new()),
     };
     Ok(MessageRanking { fits, chosen, fallback: terms.fallback })
 }

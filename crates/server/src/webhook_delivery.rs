@@ -129,7 +129,7 @@ impl PayloadWriter {
     async fn booking_payload(&self, parcel: &DeliveryRequest) -> Result<WebhookBody, DeliveryOutcome> {
         let forbidden = |reason: &str| DeliveryOutcome::Forbidden { reason: reason.into() };
         let config = parcel.config.id.as_deref().unwrap_or_default();
-        let id = webhook::subscription_of(config).ok_or_else(|| forbidden("it is nobody's subscription"))?;
+        let id = webhook::subscription_of(config).ok_or_else(|| forbidden("it belongs to no subscription"))?;
         let found = self.ledger.subscription(id).await;
         let found = found
             .map_err(|e| DeliveryOutcome::NotAttempted { reason: format!("the subscription cannot be read: {e}") })?;

@@ -1,7 +1,7 @@
 //! Agent cards in every form: written from the canonical card, and read into it.
 //!
 //! The canonical card is that of 1.0. [`write()`] writes it in another [`CardSchema`] and notes the members that the
-//! form does not have. [`read`] accepts any card found at a well-known address and recognises its form by its members.
+//! form does not have. [`read()`] accepts any card found at a well-known address and recognises its form by its members.
 //! It does not guess but is lenient otherwise: a departure from the rules of the form becomes a [`Lint`] and not a
 //! refusal, since the agent behind a sloppy card may still be of use. It refuses only what cannot be a card at all.
 //!

@@ -11,7 +11,7 @@
 //! | [`Responder`], [`StreamEncoder`] | write answers, errors and streams in the dialect of the request |
 //! | [`write_call`], [`read_answer`] | JSON-RPC for clients; [`v1`] and [`v03`] have it for other bindings |
 //! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | the bodies of webhooks |
-//! | [`convert`] | converts a text of one dialect into another, offline |
+//! | [`convert()`] | converts a text of one dialect into another, offline |
 //! | [`HandoffSupport`] | how a reader sees a task that was handed over |
 //! | [`Losses`] | the members that a translation could not carry |
 //! | [`card`] | agent cards in every form |

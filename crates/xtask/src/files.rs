@@ -43,6 +43,17 @@ pub(crate) fn rust_code(root: &Path) -> Result<Vec<File>> {
     read_all(root, paths)
 }
 
+/// The documents with these names, and every Markdown file directly in one of the directories.
+pub(crate) fn documents(root: &Path, names: &[&str], directories: &[&str]) -> Result<Vec<File>> {
+    let mut paths: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    for directory in directories {
+        let pages = entries(&root.join(directory))?.into_iter().filter(|name| name.ends_with(".md"));
+        paths.extend(pages.map(|name| format!("{directory}/{name}")));
+    }
+    paths.sort();
+    read_all(root, paths)
+}
+
 /// The crate that a file under `crates/` belongs to.
 pub(crate) fn crate_of(path: &str) -> &str {
     path.split('/').nth(1).unwrap_or_default()

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 mod comments;
 pub mod counts;
 mod deps;
+mod doc_paths;
 mod files;
 mod length;
 mod machine_paths;
@@ -62,7 +63,7 @@ pub fn workspace_root() -> Result<PathBuf> {
 
 type Check = fn(&Path, &mut Report) -> Result<()>;
 
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("dependencies", deps::check),
     ("length", length::check),
     ("protobuf", protobuf_is_fresh),
@@ -71,6 +72,7 @@ const CHECKS: [(&str, Check); 8] = [
     ("spawns", spawns::check),
     ("type names", type_names::check),
     ("comments", comments::check),
+    ("paths in documents", doc_paths::check),
 ];
 
 fn protobuf_is_fresh(root: &Path, report: &mut Report) -> Result<()> {

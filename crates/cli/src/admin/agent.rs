@@ -196,7 +196,7 @@ impl Verb for AgentShow {
                 fields.field("Card", &format!("number {} of {}", used.number, used.observation.at));
                 fields.maybe("Found at", used.observation.url.as_deref());
                 fields.field("Digest", &used.observation.digest);
-                fields.field("Signed by", used.observation.pin.signer.as_deref().unwrap_or("nobody"));
+                fields.field("Signed by", used.observation.pin.signer.as_deref().unwrap_or("no trusted key"));
             }
         })?;
         Ok(Exit::Done)

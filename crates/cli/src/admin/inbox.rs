@@ -155,7 +155,7 @@ fn ask(config: &Config, order: InboxRequest) -> Result<InboxResponse, Stop> {
     match wait(run_inbox_request(config, order))? {
         InboxResponse::Failed(reason) => {
             let problem = Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), reason);
-            Err(problem.hint("sabir inbox list shows what waits for somebody").into())
+            Err(problem.hint("sabir inbox list shows the tasks that wait for a person").into())
         }
         said => Ok(said),
     }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
     sabir agent rank 'Reconcile March'\n  \
     sabir agent rank 'A flight to Oslo' --config sabir.toml -o json\n  \
     sabir agent rank 'Anything' --skill reconcile\n\n\
-    Exit code 0: one agent would get it. 1: the caller would be asked, or nobody fits.")]
+    Exit code 0: one agent would get it. 1: the caller would be asked, or no agent fits.")]
 pub(crate) struct AgentRank {
     /// What a caller might say.
     #[arg(value_name = "TEXT")]
@@ -55,8 +55,8 @@ impl Verb for AgentRank {
 fn decision(ranked: &MessageRanking) -> String {
     match (ranked.chosen.as_slice(), &ranked.fallback) {
         ([one], _) => format!("passed on to {one}"),
-        ([], Some(fallback)) => format!("nobody fits; passed on to {fallback}"),
-        ([], None) => "nobody fits; the caller is asked".into(),
+        ([], Some(fallback)) => format!("no agent fits; passed on to {fallback}"),
+        ([], None) => "no agent fits; the caller is asked".into(),
         (several, _) => format!("the caller is asked: {}", several.join(", ")),
     }
 }

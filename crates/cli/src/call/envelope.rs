@@ -34,7 +34,7 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 10;
     payment.authorize    {\"amount\": {\"amount\": 2500, \"currency\": \"USD\"}, \"token\": {…}, \"booking\": {…}}\n\
     Only venue_id, amount and token must be there.\n\n\
     Secrets are named, not typed: env:NAME is a variable, file:PATH a file. The key is also taken from A2ACLI_BEARER.\n\n\
-    Exit status: 0 for a result, 1 for a refusal, 3 if nobody answers, 4 if the key or the signature is not accepted.\n\n\
+    Exit status: 0 for a result, 1 for a refusal, 3 if no server answers, 4 if the key or the signature is not accepted.\n\n\
     Examples:\n  \
     sabir envelope send network.ping -a https://api.agntdot.com --key env:AGNT_KEY --from my_agent_001\n  \
     echo '{\"query\": \"sunset\"}' | sabir envelope send booking.search -a http://127.0.0.1:4000 --key env:AGNT_KEY\n  \

@@ -126,7 +126,7 @@ fn next_step(error: &Error, context: &FailureContext<'_>) -> Option<String> {
             "save the card and name the file: sabir card get --agent-card ./card.json".into()
         }
         Error::CardUntrusted { reason, .. } if matches!(**reason, UntrustedReason::Uncovered(_)) => {
-            "do not use this card: whoever passed it on may have written that part".into()
+            "do not use this card: anyone who passed it on may have written that part".into()
         }
         Error::CardUntrusted { .. } => {
             "say whom you trust: --trusted-keys FILE, --trusted-ca FILE or --key-registry URL; or --card-trust off"

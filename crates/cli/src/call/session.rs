@@ -101,7 +101,7 @@ impl Session {
         let client =
             client(&settings, &observer, Credentials::default()).map_err(|error| usage_problem(&error, path))?;
         if settings.on("insecure") {
-            out.warn("--insecure: certificates are not checked, so anybody on the way can pose as the agent");
+            out.warn("--insecure: certificates are not checked, so anyone on the network path can pose as the agent");
         }
         Ok(Self { settings, out, path, client, observer, agent: OnceLock::new(), handed_to: Mutex::default() })
     }
@@ -153,7 +153,7 @@ impl Session {
         if shows && self.settings.on("insecure") && agent.chosen_interface().url.scheme() == "https" {
             self.out.warn(
                 "A CREDENTIAL IS SENT OVER A CONNECTION WHOSE CERTIFICATE IS NOT CHECKED (--insecure): \
-                 whoever answers gets it",
+                 any server that answers gets it",
             );
         }
         self.observer.debug(&format!(

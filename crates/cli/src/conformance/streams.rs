@@ -73,7 +73,7 @@ pub(super) async fn check(agent: &Agent, text: &str, settled: Option<&WireTask>,
         (Err(reason), _) => report.record("CORE-STREAM-003", Err(reason)),
         // The specification leaves open whether a stream stays open while the task waits for input.
         (Ok(()), Some(state)) if state.is_interrupted() => {
-            report.skip("CORE-STREAM-003", "the task waits for somebody; try another --text");
+            report.skip("CORE-STREAM-003", "the task waits for input or credentials; try another --text");
         }
         (Ok(()), _) => stream.check_closes("CORE-STREAM-003", report).await,
     }

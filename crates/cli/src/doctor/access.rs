@@ -55,7 +55,7 @@ pub(super) async fn first_contact(
     if shut {
         judge_challenge(exam, &first);
     } else {
-        exam.report.skip(AuthChallenge, "nobody is refused");
+        exam.report.skip(AuthChallenge, "no caller is refused");
     }
     match (demands, shut) {
         (false, _) => exam.report.skip(AuthIgnored, "the card requires no credential"),

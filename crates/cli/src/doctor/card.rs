@@ -309,7 +309,7 @@ fn unreachable(url: &Url, card: Option<&Url>) -> Option<String> {
         return Some("that is what a server listens on, and no address to call".into());
     }
     let foreign = card.is_some_and(|card| !is_loopback(card));
-    (is_loopback(url) && foreign).then(|| "that is this machine for everybody who reads the card".into())
+    (is_loopback(url) && foreign).then(|| "that is this machine for every reader of the card".into())
 }
 
 /// An interface for people.

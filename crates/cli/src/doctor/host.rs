@@ -46,7 +46,7 @@ pub(super) async fn check(exam: &mut Examination<'_>, url: &Url) -> Option<()> {
         Err(error) => {
             let port = url.port_or_known_default().unwrap_or_default();
             exam.report.report_fault(Tcp, format!("port {port} of {host}: {}", error_text(&error)));
-            exam.report.skip_remaining("nobody takes the connection");
+            exam.report.skip_remaining("nothing accepts the connection");
             return None;
         }
     }
@@ -72,7 +72,7 @@ async fn check_tls(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAdd
     let Handshake { version, elapsed, trust, name, expires_in, begins_in } = shown;
     exam.report.ok(TlsHandshake, format!("{version}, {}", millis_text(elapsed)));
     let well = trust.is_ok() && name.is_ok();
-    exam.report.report_result(TlsTrust, "signed by somebody we trust", trust.err());
+    exam.report.report_result(TlsTrust, "signed by a trusted authority", trust.err());
     let host = url.host_str().unwrap_or_default();
     exam.report.report_result(TlsName, format!("for {host}"), name.err().map(|why| format!("not for {host}: {why}")));
     let dated = match (expires_in, begins_in) {

@@ -24,7 +24,7 @@ const ENDING: &str = "\
 
 | Code | Meaning |
 | --- | --- |
-| 0 | The tool did its job and reported the answer, whatever the answer: completed, failed, rejected, waiting for somebody. |
+| 0 | The tool did its job and reported the answer, whatever the answer: completed, failed, rejected, waiting for input or credentials. |
 | 1 | It could not, and nothing more precise fits; every error of the protocol. |
 | 2 | Bad argument, flag or combination. |
 | 3 | The agent or its card cannot be reached. |

@@ -37,7 +37,7 @@ pub(super) async fn serve(address: SocketAddr, handler: McpHandler) -> Outcome {
     let failed = |problem: String| Problem::new(ErrorCode::Vendor("SABIR_ERR_MCP"), problem).hint("sabir mcp --help");
     let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty()).map(Secret::new);
     if token.is_none() && !address.ip().is_loopback() {
-        let problem = format!("{address} is beyond this machine: whoever calls would act as you");
+        let problem = format!("other machines can reach {address}: anyone who calls it would act as you");
         return Err(Problem::usage(problem).hint(format!("set {TOKEN_VARIABLE}, or listen on 127.0.0.1")).into());
     }
     let listener = TcpListener::bind(address).await.map_err(|e| failed(format!("cannot listen on {address}: {e}")))?;

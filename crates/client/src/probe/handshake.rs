@@ -87,7 +87,7 @@ impl Handshake {
                 Err(if dates.as_ref().is_some_and(|c| c.is_own_issuer) {
                     "the certificate is self-signed".into()
                 } else {
-                    "nobody this machine trusts has signed the certificate".into()
+                    "no authority that this machine trusts has signed the certificate".into()
                 })
             }
             Err(other) => Err(other.to_string()),

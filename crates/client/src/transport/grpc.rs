@@ -292,22 +292,22 @@ async fn connect_stream(door: &HttpClient, uri: &Uri, who: ConnectionPool) -> Re
     let host = uri.host().unwrap_or_default();
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let nobody = |reason: &str| Error::unreachable(host, describe_failure(reason, false), true);
+    let unreachable = |reason: &str| Error::unreachable(host, describe_failure(reason, false), true);
     if let Ok(url) = Url::parse(&uri.to_string()) {
         door.egress().check_url(host, &url)?;
     }
     let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
         ResolveError::Refused(refusal) => Error::Refused(refusal),
         unknown @ ResolveError::Unknown { .. } => {
-            nobody(&unknown.to_string()).with_cause(UnreachableCause::NameNotResolved)
+            unreachable(&unknown.to_string()).with_cause(UnreachableCause::NameNotResolved)
         }
     })?;
-    let mut failure = nobody("it has no address");
+    let mut failure = unreachable("it has no address");
     for address in addresses {
         let connect = async {
             let tcp = TcpStream::connect(address).await;
             let tcp = tcp.map_err(|e| {
-                nobody(&e.to_string()).with_side(FailureSide::of(&e)).with_cause(UnreachableCause::of(&e))
+                unreachable(&e.to_string()).with_side(FailureSide::of(&e)).with_cause(UnreachableCause::of(&e))
             })?;
             let _ = tcp.set_nodelay(true);
             if !secure {
@@ -316,15 +316,15 @@ async fn connect_stream(door: &HttpClient, uri: &Uri, who: ConnectionPool) -> Re
             let mut tls = door.tls(who).clone();
             tls.alpn_protocols = vec![b"h2".to_vec()];
             let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            let name = ServerName::try_from(bare).map_err(|e| nobody(&e.to_string()))?;
+            let name = ServerName::try_from(bare).map_err(|e| unreachable(&e.to_string()))?;
             let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
-            Ok(TokioIo::new(Box::new(stream.map_err(|e| nobody(&e.to_string()))?) as Box<dyn Io>))
+            Ok(TokioIo::new(Box::new(stream.map_err(|e| unreachable(&e.to_string()))?) as Box<dyn Io>))
         };
         match tokio::time::timeout(door.timeouts().connect, connect).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => failure = error,
             Err(_) => {
-                let late = nobody("the connection could not be made in time");
+                let late = unreachable("the connection could not be made in time");
                 failure = late.with_cause(UnreachableCause::ConnectTimeout);
             }
         }

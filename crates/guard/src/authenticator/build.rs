@@ -157,7 +157,8 @@ impl<F: Fetch> Authenticator<F> {
             && Url::parse(&xpr.rpc_url).is_ok_and(|url| url.scheme() == "http" && !is_loopback(&url))
         {
             warnings.push(
-                "auth.xpr.rpc_url is plain http to another machine: whoever is on the way can be any account".into(),
+                "auth.xpr.rpc_url is plain http to another machine: anyone on the network path can be any account"
+                    .into(),
             );
         }
         warnings

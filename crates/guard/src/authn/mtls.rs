@@ -36,7 +36,7 @@ pub enum CertificateFault {
     #[error("the certificate cannot be read")]
     Unreadable,
     /// No subject alternative name that can be a caller.
-    #[error("the certificate names nobody: it has no subject alternative name of a kind we use")]
+    #[error("the certificate has no subject alternative name of a kind that is used here")]
     NoName,
     /// More than one URI: SPIFFE allows one, and we do not guess.
     #[error("the certificate names more than one URI")]

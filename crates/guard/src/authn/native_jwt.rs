@@ -131,7 +131,7 @@ pub enum NativeUserFault {
     #[error("from an issuer that is not configured")]
     Issuer,
     /// The token names no user.
-    #[error("the token names nobody")]
+    #[error("the token names no user")]
     NoUser,
 }
 

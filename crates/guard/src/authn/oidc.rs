@@ -164,7 +164,7 @@ pub enum AccessTokenFault {
     #[error("not valid yet")]
     NotYet,
     /// It names no subject.
-    #[error("the token names nobody")]
+    #[error("the token names no user")]
     NoSubject,
     /// A scope is missing. The caller is known, and is told which one.
     #[error("the token does not have scope {0:?}")]

@@ -203,7 +203,7 @@ pub enum GrantFault {
     #[error("{0:?} is no name of a capability: words joined by dots, and `.*` at the end at most")]
     Name(String),
     /// A wildcard that stands for nothing is a mistake, not a narrow grant.
-    #[error("{0:?} stands for no capability that anybody here has")]
+    #[error("{0:?} stands for no capability that any agent here has")]
     Nothing(String),
 }
 

@@ -174,8 +174,8 @@ impl Saga<'_> {
                     // The money may or may not be ours, so the booking is not cancelled and the money not given back.
                     // An operator has to look.
                     Err(ProcessorError::Unknown(words)) => {
-                        tracing::error!(payment = %self.charge.id, words, "nobody knows whether a payment was taken");
-                        let words = "nobody knows whether the money was taken; the operator was told".to_owned();
+                        tracing::error!(payment = %self.charge.id, words, "it is unknown whether a payment was taken");
+                        let words = "it is unknown whether the money was taken; the operator was told".to_owned();
                         return Ok(self.internal_error(&words, None));
                     }
                 },

@@ -182,7 +182,7 @@ impl FinishedTurn {
     /// How the turn ended: for an agent that returned, what it returned.
     ///
     /// A failure of the agent, a panic and a crash are an [`Ending::Fail`]. An [`Ending::Reply`] stays one for agents
-    /// that are [instant](crate::Nature::instant); for others it is an [`Ending::Complete`] with the same text.
+    /// that are [instant](crate::Execution::instant); for others it is an [`Ending::Complete`] with the same text.
     ///
     /// # Panics
     /// When the task was left in a state that ends no turn.

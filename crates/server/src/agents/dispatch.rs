@@ -96,13 +96,13 @@ impl Dispatch {
                 let question = question("More than one agent could do this. Which one?", &agents, &candidates);
                 self.ask(cx, &agents, with_scores(question, &fits)?)
             }
-            DispatchVerdict::Nobody { fits } => match &self.fallback {
+            DispatchVerdict::NoAgent { fits } => match &self.fallback {
                 Some(fallback) => {
-                    let words = format!("nobody fits; passing this on to {fallback}");
+                    let words = format!("no agent fits; passing this on to {fallback}");
                     cx.progress(vec![with_scores(words, &fits)?]).await?;
                     self.pass(cx, fallback.clone(), message).await
                 }
-                None if candidates.is_empty() => Ok(Ending::reject("there is nobody to pass this on to")),
+                None if candidates.is_empty() => Ok(Ending::reject("there is no agent to pass this on to")),
                 None => {
                     let agents = candidates.first(self.config.choices_max);
                     let question = question("No agent seems to fit. Which one do you mean?", &agents, &candidates);

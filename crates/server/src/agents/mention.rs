@@ -217,7 +217,7 @@ async fn read_answer(agent: &AgentName, child: &Child) -> Result<Part, Failure> 
         TaskState::InputRequired | TaskState::AuthRequired => {
             // The question becomes a part of the message; no caller will answer it.
             if let Err(fault) = child.cancel().await {
-                tracing::warn!(task = %child.id(), %fault, "a question that nobody will answer could not be called off");
+                tracing::warn!(task = %child.id(), %fault, "a question that no caller can answer could not be canceled");
             }
             "asks"
         }

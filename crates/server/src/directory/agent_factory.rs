@@ -141,9 +141,9 @@ impl AgentFactory {
         self.handoff_targets.connect(directory, route);
         // The directory holds the agents, so they must not hold it.
         let directory = Arc::downgrade(directory);
-        let (guard, everybody) = (guard.clone(), directory.clone());
+        let (guard, all_agents) = (guard.clone(), directory.clone());
         self.peers.set_access_check(move |caller, skill| {
-            let (guard, directory) = (guard.clone(), everybody.upgrade());
+            let (guard, directory) = (guard.clone(), all_agents.upgrade());
             Box::pin(async move { callable_agents(&guard, directory, &caller, skill.as_deref()).await })
         });
         let own_door = |entry: &&AgentConfig| entry.auth.is_some();
@@ -304,7 +304,7 @@ async fn callable_agents(
     let recalled = match guard.recall(caller).await {
         Ok(recalled) => recalled,
         Err(problem) => {
-            tracing::warn!(caller = caller.name(), %problem, "nobody can be found for a caller that the guard does not know");
+            tracing::warn!(caller = caller.name(), %problem, "no agent can be found for a caller that the guard does not know");
             return open;
         }
     };

@@ -205,9 +205,8 @@ impl PemSource<'_> {
         }
         let text = String::from_utf8_lossy(&bytes);
         if text.contains("ENCRYPTED") {
-            return Err(self.unusable(
-                "has a passphrase, and nobody is there to type it; openssl pkey -in OLD -out NEW takes it off",
-            ));
+            return Err(self
+                .unusable("has a passphrase, and a server cannot type it; openssl pkey -in OLD -out NEW removes it"));
         }
         PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| match e {
             pem::Error::NoItemsFound => {

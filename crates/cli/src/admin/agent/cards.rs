@@ -69,7 +69,7 @@ impl Verb for AgentHistory {
                 fields.field("Seen", &kept.observation.at.to_string());
                 fields.field("Digest", &kept.observation.digest);
                 fields.field("Interface", &pinned_interface(&kept.observation.pin));
-                fields.field("Signed by", kept.observation.pin.signer.as_deref().unwrap_or("nobody"));
+                fields.field("Signed by", kept.observation.pin.signer.as_deref().unwrap_or("no trusted key"));
                 if !kept.observation.changes.is_empty() {
                     fields.field("Changed", &kept.observation.changes.join(", "));
                 }

@@ -99,7 +99,9 @@ impl LoginScheme {
                 let missing = |what| Err(oauth::OAuthError::Missing(what));
                 let from_metadata = document.as_ref().map_or_else(
                     || missing("device authorization endpoint"),
-                    |document| document.device_url()?.ok_or(oauth::OAuthError::Missing("device authorization endpoint")),
+                    |document| {
+                        document.device_url()?.ok_or(oauth::OAuthError::Missing("device authorization endpoint"))
+                    },
                 );
                 let device_url = endpoint_or(device, from_metadata, "deviceAuthorizationUrl")?;
                 let token_url = token_endpoint(token, document.as_ref())?;

@@ -55,9 +55,9 @@ impl CardVerify {
         let VerifiedCard { kid, source, form, covered, .. } = outcome.map_err(|distrust| {
             let problem = Problem::new(ErrorCode::Vendor("SABIR_ERR_CARD_UNVERIFIED"), format!("{place}: {words}"));
             problem.hint(match distrust {
-                UntrustedReason::Unsigned => "nobody signed this card; its owner may with sabir card sign",
+                UntrustedReason::Unsigned => "this card is not signed; its owner can sign it with sabir card sign",
                 UntrustedReason::Uncovered(_) => {
-                    "do not use this card: whoever passed it on may have written that part"
+                    "do not use this card: anyone who passed it on may have written that part"
                 }
                 UntrustedReason::Unverifiable(_) => "say whom you trust with --jwks FILE, --ca FILE or --registry URL",
             })

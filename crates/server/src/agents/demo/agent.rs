@@ -110,7 +110,7 @@ impl DemoAgent {
         self.control.authorise_later(DelayedAuthorisation { task: cx.task_id(), tenant: cx.tenant().clone(), after });
         let seconds = after.as_secs_f64();
         Ending::ask_auth(format!(
-            "Please authorise this. Somebody will, elsewhere, in {seconds} s; a reply will do, too."
+            "Please authorise this. It is authorised elsewhere in {seconds} s; a reply will do, too."
         ))
     }
 
@@ -134,7 +134,7 @@ impl DemoAgent {
             piece(cx, n, DROP_CHUNKS).await?;
         }
         drop(wish);
-        Ok(Ending::complete_with("Whoever came back has missed nothing."))
+        Ok(Ending::complete_with("A client that came back has missed nothing."))
     }
 }
 

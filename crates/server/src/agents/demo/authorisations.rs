@@ -57,6 +57,6 @@ async fn authorise(app: Arc<App>, grant: DelayedAuthorisation) {
         CallRequest { path_agent: None, evidence: knock, admitted: None, call, terms: ServiceParameters::default() };
     if let Err(fault) = app.call(ask).await {
         // The caller has replied or cancelled before.
-        tracing::debug!(%fault, "an authorisation that nobody waits for any more");
+        tracing::debug!(%fault, "an authorisation that no task waits for any more");
     }
 }

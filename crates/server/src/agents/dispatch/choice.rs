@@ -19,7 +19,7 @@ pub(crate) struct DispatchCandidates(Vec<PeerAgent>);
 pub(crate) enum DispatchVerdict {
     Sure { agent: AgentName, fits: Vec<RankingMatch> },
     Unsure { agents: Vec<AgentName>, fits: Vec<RankingMatch> },
-    Nobody { fits: Vec<RankingMatch> },
+    NoAgent { fits: Vec<RankingMatch> },
 }
 
 impl DispatchCandidates {
@@ -70,11 +70,11 @@ impl DispatchCandidates {
     ) -> Result<DispatchVerdict, Failure> {
         let fits = self.rank(skill, text)?;
         let good: Vec<&RankingMatch> = fits.iter().filter(|fit| fit.score >= config.score_min).collect();
-        let Some(best) = good.first() else { return Ok(DispatchVerdict::Nobody { fits }) };
+        let Some(best) = good.first() else { return Ok(DispatchVerdict::NoAgent { fits }) };
         let near = good.iter().filter(|fit| fit.score >= best.score * config.near).take(config.choices_max);
         let mut near: Vec<AgentName> = near.filter_map(|fit| AgentName::parse(&fit.key).ok()).collect();
         Ok(match near.len() {
-            0 => DispatchVerdict::Nobody { fits },
+            0 => DispatchVerdict::NoAgent { fits },
             1 => DispatchVerdict::Sure { agent: near.remove(0), fits },
             _ => DispatchVerdict::Unsure { agents: near, fits },
         })

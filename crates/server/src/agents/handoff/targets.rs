@@ -33,7 +33,7 @@ impl HandoffTargets {
     }
 
     fn find(&self, name: &str) -> Result<(Arc<ServedAgent>, Arc<EngineAccess>), Error> {
-        let (directory, route) = self.0.get().ok_or_else(|| unavailable("nobody is here yet"))?;
+        let (directory, route) = self.0.get().ok_or_else(|| unavailable("no agent is here yet"))?;
         let (Some(directory), Some(route)) = (directory.upgrade(), route.upgrade()) else {
             return Err(unavailable("the server has stopped"));
         };
