@@ -12,7 +12,8 @@ use crate::files::{self, File};
 use crate::source::{Source, is_name};
 
 /// The files that own tasks. A new one must say in its module comment which code awaits the tasks.
-const ALLOWED: [&str; 3] = ["crates/server/src/tokio_host.rs", "crates/server/src/listen.rs", "crates/server/src/app.rs"];
+const ALLOWED: [&str; 3] =
+    ["crates/server/src/tokio_host.rs", "crates/server/src/listen.rs", "crates/server/src/app.rs"];
 
 /// The two names of one function.
 const SPAWN: [&str; 2] = ["tokio::spawn", "tokio::task::spawn"];
@@ -73,7 +74,9 @@ mod tests {
     #[test]
     fn owners_and_tests_may_spawn() {
         let text = "fn f() { tokio::spawn(g()); }";
-        for path in ["crates/server/src/tokio_host.rs", "crates/testkit/src/world.rs", "crates/engine/src/push/tests.rs"] {
+        for path in
+            ["crates/server/src/tokio_host.rs", "crates/testkit/src/world.rs", "crates/engine/src/push/tests.rs"]
+        {
             assert_eq!(errors(path, text), Vec::<String>::new());
         }
         let unit_test = format!("#[cfg(test)]\nmod tests {{ {text} }}");

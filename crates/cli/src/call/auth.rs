@@ -176,7 +176,9 @@ fn login_problem(error: &oauth::OAuthError, session: &Session) -> Stop {
     let hint = match error {
         oauth::OAuthError::NoAnswer { .. } => "check the address of the authority in the card".to_owned(),
         oauth::OAuthError::NeedsBrowser => "run it at a terminal, or use a client that may use device codes".to_owned(),
-        oauth::OAuthError::Missing(_) | oauth::OAuthError::BadUrl { .. } => session.resume().command("card get --validate"),
+        oauth::OAuthError::Missing(_) | oauth::OAuthError::BadUrl { .. } => {
+            session.resume().command("card get --validate")
+        }
         _ => format!("try again: {} …", session.resume().command("auth login")),
     };
     let mut message = error.to_string();
@@ -242,7 +244,8 @@ impl Session {
             if stale.token.refresh.is_none() && stale.token.expires.is_none_or(|expires| expires > unix_seconds()) {
                 return Ok(stale.token);
             }
-            let bad = || oauth::OAuthError::BadUrl { what: "the token endpoint", value: stale.renewal_url().to_owned() };
+            let bad =
+                || oauth::OAuthError::BadUrl { what: "the token endpoint", value: stale.renewal_url().to_owned() };
             let url = stale.renewal_url().parse().map_err(|_| bad())?;
             if stale.token.refresh.is_none() && stale.flow == Flow::ClientCredentials.name() && secret.is_some() {
                 return client.client_credentials(&url, &stale.token.scopes).await;
