@@ -73,9 +73,10 @@ pub enum VersionPolicy {
     Highest,
     /// This one alone.
     Exactly(Dialect),
-    /// 1.0 where the agent offers it, otherwise the newest older version of A2A that it offers.
+    /// 1.0 where the agent offers it, otherwise the newest older version of A2A that it offers, otherwise agent-native or
+    /// XPR where the card is of one of them.
     Newest,
-    /// Any dialect that the agent speaks, old or new.
+    /// Any dialect that the agent speaks, in the order of its card.
     Any,
 }
 
@@ -83,9 +84,8 @@ impl VersionPolicy {
     const fn admits(self, dialect: Dialect) -> bool {
         match self {
             Self::Highest => matches!(dialect, Dialect::V1),
-            Self::Newest => matches!(dialect, Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01),
             Self::Exactly(one) => one as u8 == dialect as u8,
-            Self::Any => true,
+            Self::Newest | Self::Any => true,
         }
     }
 }
@@ -394,6 +394,18 @@ mod tests {
         assert!(
             matches!(choose_interface(&strange, &[], VersionPolicy::Any), Err(Error::NoInterface { offered }) if offered == ["carrier-pigeon 1.0"])
         );
+    }
+
+    #[test]
+    fn the_newest_dialect_of_an_agent_is_found_also_where_it_is_no_version_of_a2a() {
+        for (form, dialect) in
+            [(CardSchema::Native, Dialect::Native), (CardSchema::Xpr, Dialect::Xpr), (CardSchema::V01, Dialect::V01)]
+        {
+            let mut found = card(&interface("JSONRPC", "", "https://h/a2a"));
+            found.form = form;
+            assert_eq!(choose_interface(&found, &[], VersionPolicy::Newest).unwrap().dialect, dialect);
+            assert!(choose_interface(&found, &[], VersionPolicy::Highest).is_err());
+        }
     }
 
     #[test]

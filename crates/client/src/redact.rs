@@ -61,6 +61,8 @@ const OPEN_HEADERS: [&str; 33] = [
 ];
 /// Body members whose URLs lose their queries in a wire record: webhook and file URLs often contain a key there.
 const LINK_MEMBERS: [&str; 2] = ["url", "uri"];
+/// The member of a part that holds its text.
+const TEXT_MEMBER: &str = "text";
 /// Headers whose first word is the scheme, which may be shown.
 const SCHEMED: [&str; 2] = ["authorization", "proxy-authorization"];
 /// Headers whose whole value is secret.
@@ -153,6 +155,36 @@ impl Redactor {
     /// Removes secrets from a line of a log or a record: as in an agent's message, and also every token.
     pub fn log_line<'a>(&self, text: &'a str) -> Cow<'a, str> {
         apply_filter(self.agent_text(text), tokens_by_form)
+    }
+
+    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `Unchanged` where there are none.
+    /// Secrets within one piece are left to the other methods.
+    pub fn pieces(&self, pieces: &[&str]) -> Option<Vec<String>> {
+        self.values.read().unwrap_or_else(PoisonError::into_inner).hide_across(pieces)
+    }
+
+    /// The bodies or events of one exchange, without the secrets that an agent has split over several texts in them: over the
+    /// parts of a message, or over the chunks of a stream.
+    pub fn split_texts<'a>(&self, documents: &[&'a str]) -> Vec<Cow<'a, str>> {
+        let unchanged = || documents.iter().map(|document| Cow::Borrowed(*document)).collect();
+        let mut texts: Vec<&str> = Vec::new();
+        for document in documents {
+            replace_members(
+                document,
+                |name| name == TEXT_MEMBER,
+                |text| {
+                    texts.push(text);
+                    String::new()
+                },
+            );
+        }
+        let Some(clean) = self.pieces(&texts) else { return unchanged() };
+        let mut clean = clean.into_iter();
+        let mut replaced = |document: &&str| {
+            let next = |_: &str| clean.next().unwrap_or_default();
+            Cow::Owned(replace_members(document, |name| name == TEXT_MEMBER, next))
+        };
+        documents.iter().map(&mut replaced).collect()
     }
 
     /// A header in a wire record: its value is hidden unless the header is known to be harmless.
@@ -270,7 +302,11 @@ impl Redactor {
 
 /// Replaces the string values of chosen members in JSON or similar text. It works on text, because logged JSON may be
 /// truncated or broken.
-fn replace_members(text: &str, chosen: impl Fn(&str) -> bool, other: impl Fn(&str) -> String) -> String {
+fn replace_members<'a>(
+    text: &'a str,
+    chosen: impl Fn(&str) -> bool,
+    mut other: impl FnMut(&'a str) -> String,
+) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find('"') {

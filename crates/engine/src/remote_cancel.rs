@@ -6,8 +6,9 @@
 //! engine sends that again, across restarts, until it is acknowledged. A pending cancel is also stored where the engine
 //! ends a task by itself: one that exceeded its limits, took too long, or cannot resume.
 //! A cancel that comes while the message to the other server is in flight waits for the answer, which names the task
-//! there. If the grace ends first, the task is canceled here, a background job waits for the answer, and the pending
-//! cancel is stored when it comes.
+//! there. If the grace ends first, the task is canceled here and the same step stores the pending cancel without an id.
+//! The turn goes on to wait for the answer, which completes the pending cancel. If the process ends before that, the
+//! next process reads the pending cancel, and the agent searches for the task by the id of its message.
 
 use crate::agent::{AnyAgent, CancelOutcome, CanceledTask, Ending};
 use crate::engine::{Core, Engine, HostedAgent};
@@ -75,16 +76,28 @@ impl Core {
         let core = self.clone();
         self.host.spawn(Box::pin(async move {
             let mut deadline = core.host.sleep(core.limits.turn_time_max);
-            poll_fn(|cx| {
-                if turn.poll(cx).is_ready() || !turn.reports.awaits_answer() {
-                    return Poll::Ready(());
+            let has_ended = poll_fn(|cx| {
+                if turn.poll(cx).is_ready() {
+                    return Poll::Ready(true);
                 }
-                deadline.as_mut().poll(cx)
+                if !turn.reports.awaits_answer() {
+                    return Poll::Ready(false);
+                }
+                deadline.as_mut().poll(cx).map(|()| false)
             })
             .await;
             let (_, left) = turn.reports.take();
             core.metrics.late_reports.inc_by(turn.stop());
-            let Some(owed) = core.immediate_cancel(left) else { return };
+            // A turn that ended and left nothing has nothing to cancel; of any other it is not known.
+            let known = left.or_else(|| turn.checkpoint.take().filter(|_| !has_ended));
+            let Some(owed) = core.immediate_cancel(known) else {
+                let nothing = Step::effects_only(task, vec![Effect::SetPendingCancel(None)]);
+                if let Err(error) = core.log.append(nothing).await {
+                    // The next process finds out the same.
+                    tracing::warn!(%task, %error, "that no cancel is owed could not be stored");
+                }
+                return;
+            };
             let effect = Effect::SetPendingCancel(Some(Box::new(owed.clone())));
             if let Err(error) = core.log.append(Step::effects_only(task, vec![effect])).await {
                 // The cancel is sent anyway, unless this process ends first.

@@ -220,14 +220,17 @@ impl Runner {
         }
         let (core, live) = (self.core.clone(), &self.live);
         let off = core.cancel_elsewhere(&agent, canceled.clone(), &mut grace, |cx| live.poll_stopping(cx)).await;
-        // Without an id there, the cancel is stored later, once the answer names one.
-        let owed = core.pending_cancel(&off, &canceled).filter(|_| !is_unanswered);
+        // The row is stored also without an id there, in case this process ends before the answer names the task.
+        let owed = core.pending_cancel(&off, &canceled);
+        if is_unanswered {
+            self.turn.checkpoint = canceled.checkpoint;
+        }
         self.recorder.end_canceled(&core, off);
         let mut step = Box::new(self.recorder.step(&core, None));
         step.effects.extend(self.turn.reports.take_effects());
         step.effects.extend(owed.clone().map(|owed| Effect::SetPendingCancel(Some(Box::new(owed)))));
         let next = self.commit(step).await;
-        if let (Some(owed), RunnerFlow::Stop) = (owed, &next) {
+        if let (Some(owed), RunnerFlow::Stop, false) = (owed, &next, is_unanswered) {
             core.start_cancel(task, agent, owed);
         }
         next
@@ -301,7 +304,8 @@ impl Runner {
             RunnerFlow::Continue if stop => RunnerFlow::Stop,
             next => next,
         };
-        if let (Some(owed), RunnerFlow::Stop) = (owed, &next) {
+        // Of a task that has no name yet `cancel_once_answered` takes care.
+        if let (Some(owed), RunnerFlow::Stop, false) = (owed, &next, self.turn.reports.awaits_answer()) {
             self.core.start_cancel(task, self.turn.agent.clone(), owed);
         }
         next
@@ -309,8 +313,7 @@ impl Runner {
 
     /// The cancel for a remote agent whose task here the engine has ended by itself.
     fn cancel_to_send(&self) -> Option<PendingCancel> {
-        // Without an id there, the cancel is stored later, once the answer names one.
-        let wants_to_know = !self.turn.agent.any_cancel_grace().is_zero() && !self.turn.reports.awaits_answer();
+        let wants_to_know = !self.turn.agent.any_cancel_grace().is_zero();
         self.core.immediate_cancel(self.turn.checkpoint.clone().filter(|_| wants_to_know))
     }
 

@@ -137,10 +137,13 @@ impl Server {
         Self::compose(config, own, None).await
     }
 
-    /// Finds what would keep a server with this configuration from starting. It builds the server on a store in memory,
+    /// Finds what would keep a server with this configuration from starting, and a fallback that is not there when it is needed. It builds the server on a store in memory,
     /// does not listen at its address and serves nothing. It does not read the real store.
     pub async fn check(config: Config) -> Result<(), StartError> {
         store_path(&config).map_err(StartError::Config)?;
+        if let Some(unknown) = config.unknown_fallbacks().into_iter().next() {
+            return Err(StartError::Config(unknown));
+        }
         let store = StoreConfig { url: "memory:".into(), ..config.store };
         let somewhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::compose_at(somewhere, Config { store, ..config }, HashMap::new(), None).await.map(drop)

@@ -272,8 +272,8 @@ pub(crate) const fn names_task(dialect: Dialect, code: FaultCode) -> bool {
     }
 }
 
-/// Writes an error of an older dialect: a number, a text, and the task where the dialect names it.
-pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
+/// Writes an error of an older dialect: a number and words, and the task where `has_task` allows it.
+pub(crate) fn write_older_error(dialect: Dialect, has_task: bool, id: Option<&str>, fault: &Fault, out: &mut Vec<u8>) {
     #[derive(Serialize)]
     struct OlderErrorOut {
         code: i32,
@@ -286,7 +286,7 @@ pub(crate) fn write_older_error(dialect: Dialect, id: Option<&str>, fault: &Faul
     struct OlderErrorData {
         task_id: String,
     }
-    let task = fault.task().filter(|_| names_task(dialect, fault.code()));
+    let task = fault.task().filter(|_| has_task);
     let error = OlderErrorOut {
         code: json_rpc(fault.code(), dialect),
         message: error_message(dialect, fault),

@@ -280,7 +280,10 @@ fn error(from: Dialect, to: Dialect, text: &str, losses: &mut Losses) -> Result<
     let id = seen.id.map_or("null", RawValue::get);
     match to {
         Dialect::V1 => jsonrpc::write_error(Some(id), &fault, &mut out),
-        other => codes::write_older_error(other, Some(id), &fault, &mut out),
+        other => {
+            let has_task = codes::names_task(other, fault.code());
+            codes::write_older_error(other, has_task, Some(id), &fault, &mut out);
+        }
     }
     Ok(out)
 }

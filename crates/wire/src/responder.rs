@@ -5,8 +5,8 @@ use crate::path::Path;
 use crate::stream_encoder::StreamEncoder;
 use crate::tagged_json::TaggedStyle;
 use crate::tagged_json::task::{place_answer, task_from_message};
-use crate::{Dialect, Losses, codes, jsonrpc, native, sse, v01, v1, v03, xpr};
-use sabir_proto::{Call, Fault, FaultCode, Reply, SendReply, TaskRef, View, WireReply};
+use crate::{Dialect, LossKind, Losses, codes, jsonrpc, native, sse, v01, v1, v03, xpr};
+use sabir_proto::{Call, Fault, FaultCode, Object, Reply, SendMessage, SendReply, TaskRef, View, WireReply};
 use std::sync::Arc;
 
 /// Writes the response to a JSON-RPC request in its dialect.
@@ -23,6 +23,8 @@ pub struct Responder {
     streams: bool,
     /// Whether the client reads event streams and no JSON.
     events_only: bool,
+    /// The request names its version, so it is of no other.
+    names_version: bool,
 }
 
 /// An error response, ready to be sent.
@@ -40,7 +42,16 @@ pub struct ErrorResponse {
 impl Responder {
     /// The responder of a dialect, for a request with this id.
     pub const fn new(dialect: Dialect, id: Option<jsonrpc::Id>) -> Self {
-        Self { dialect, id, form: AnswerForm::Plain, name: None, owner: None, streams: false, events_only: false }
+        Self {
+            dialect,
+            id,
+            form: AnswerForm::Plain,
+            name: None,
+            owner: None,
+            streams: false,
+            events_only: false,
+            names_version: false,
+        }
     }
 
     /// The dialect of the response.
@@ -67,9 +78,36 @@ impl Responder {
         self.events_only = events_only;
     }
 
+    /// Tells that the request names its version.
+    pub const fn set_names_version(&mut self, names_version: bool) {
+        self.names_version = names_version;
+    }
+
     /// Whether the answer must be a task, because the dialect has no direct replies.
     pub const fn wants_task(&self) -> bool {
         !self.dialect.features().direct_replies
+    }
+
+    /// In 0.1 clients write what a task is about beside the message. It goes with the message from here on, where an agent sees
+    /// it and the log keeps it. Of two members of one name the message's own stays. The schema of 0.1 has it in no answer, so it
+    /// is not made the task's.
+    pub fn carry_metadata(&self, request: &mut SendMessage, losses: &mut Losses) {
+        if self.dialect != Dialect::V01 {
+            return;
+        }
+        let Some(beside) = request.metadata.take().filter(|metadata| !metadata.members().is_empty()) else { return };
+        let message = &mut request.message;
+        let Some(own) = &message.metadata else {
+            message.metadata = Some(beside);
+            return;
+        };
+        let mut members = beside.to_map();
+        for (name, value) in own.to_map() {
+            if members.insert(name, value.clone()).is_some_and(|other| other != value) {
+                losses.note(LossKind::Metadata, "metadata");
+            }
+        }
+        message.metadata = Object::from_map(&members).ok();
     }
 
     /// Checks whether the caller may make this request. Actions are only for users who are named by a token for this
@@ -239,7 +277,11 @@ impl Responder {
         if self.dialect == Dialect::V1 {
             jsonrpc::write_error(id, fault, out);
         } else {
-            codes::write_older_error(self.dialect, id, fault, out);
+            // The task is there because a question about it may be of 0.1. Where the version is named it is not, and the SDK
+            // for Go cannot read an error of 0.3 whose data is an object.
+            let is_certain = self.names_version && matches!(self.dialect, Dialect::V03 | Dialect::V02);
+            let has_task = codes::names_task(self.dialect, fault.code()) && !is_certain;
+            codes::write_older_error(self.dialect, has_task, id, fault, out);
         }
     }
 

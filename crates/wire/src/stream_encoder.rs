@@ -142,7 +142,7 @@ impl StreamEncoder {
                 // The HTTP status has been sent already; the name of the event tells an error from an event. The Python
                 // SDK needs it.
                 match self.shape {
-                    FrameShape::Rest(_) => v03::rest::write_error(fault, &mut payload),
+                    FrameShape::Rest(_) => v03::rest::write_error(fault, v03::rest::ErrorReader::Other, &mut payload),
                     _ => v1::http::write_error(fault, &mut payload),
                 };
                 out.extend_from_slice(b"event: error\n");

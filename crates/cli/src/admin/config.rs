@@ -14,12 +14,14 @@ use std::path::PathBuf;
 /// Check a configuration without starting the server.
 ///
 /// The check builds the whole server on a store in memory, so it finds every mistake that a start would find. It does not
-/// listen, and it does not open the store. It also warns of what is legal and probably wrong.
+/// listen, and it does not open the store. A fallback that names an agent which is not in the file is an error as well,
+/// because the server would find out only when it needs it. It also warns of what is legal and probably wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sabir config check\n  \
     sabir config check deploy/sabir.toml --strict\n\n\
-    Exit code 0: the server would start. 1: it would not, or --strict was given and there are warnings.")]
+    Exit code 0: the server would start. 1: it would not, a fallback is not in the file, or --strict was given and there are \
+    warnings.")]
 pub(crate) struct ConfigCheck {
     /// The file; ./sabir.toml if there is one.
     #[arg(value_name = "FILE")]

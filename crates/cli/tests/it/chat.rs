@@ -314,7 +314,7 @@ impl PseudoTerminal {
 }
 
 /// A user at a pseudo-terminal, who types and reads.
-struct TerminalUser {
+pub(crate) struct TerminalUser {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<String>>,
@@ -322,7 +322,7 @@ struct TerminalUser {
 }
 
 impl TerminalUser {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let terminal = PseudoTerminal::open();
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
@@ -342,7 +342,7 @@ impl TerminalUser {
 
     /// Waits until this is shown after what was seen before.
     #[track_caller]
-    fn wait_for_text(&mut self, text: &str) {
+    pub(crate) fn wait_for_text(&mut self, text: &str) {
         let begun = Instant::now();
         loop {
             let screen = self.screen.lock().unwrap().clone();
@@ -353,6 +353,20 @@ impl TerminalUser {
             assert!(begun.elapsed() < TEST_TIMEOUT, "no {text:?} in {:?}", &screen[self.seen..]);
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Waits for the rest of the line after what was seen, and returns it.
+    #[track_caller]
+    pub(crate) fn reads_line(&mut self) -> String {
+        let from = self.seen;
+        self.wait_for_text("\n");
+        let screen = self.screen.lock().unwrap();
+        screen[from..self.seen].trim().to_owned()
+    }
+
+    /// Everything that was shown.
+    pub(crate) fn screen(&self) -> String {
+        self.screen.lock().unwrap().clone()
     }
 
     fn type_line(&mut self, text: &str) {
@@ -379,7 +393,7 @@ impl TerminalUser {
     }
 
     #[track_caller]
-    fn wait_for_exit(mut self) -> i32 {
+    pub(crate) fn wait_for_exit(&mut self) -> i32 {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

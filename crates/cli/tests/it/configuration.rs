@@ -28,6 +28,26 @@ fn a_good_configuration_is_valid_and_a_doubtful_one_has_warnings() {
 }
 
 #[test]
+fn a_fallback_that_is_not_in_the_file_is_an_error_of_the_check_and_a_warning_of_the_server() {
+    let remote = "[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://127.0.0.1:9\"\nfallback = \"spare\"\n";
+    let desk = "[[agent]]\nname = \"desk\"\nkind = \"dispatch\"\n[agent.dispatch]\nagents = [\"echo\"]\nfallback = \"clerk\"\n";
+    for (text, words) in [
+        (remote, "agent \"far\": fallback names \"spare\", and this file has no such agent"),
+        (desk, "agent \"desk\": dispatch.fallback names \"clerk\", and this file has no such agent"),
+    ] {
+        let ran = check(&format!("{ECHO}{text}"), &[]);
+        assert!(ran.code == 1 && ran.stderr.contains(words), "{ran:#?}");
+        for name in ["spare", "clerk"] {
+            let there = format!("{ECHO}{text}[[agent]]\nname = \"{name}\"\nkind = \"echo\"\n");
+            assert_eq!(check(&there, &[]).code == 0, words.contains(name), "{there}");
+        }
+        // An agent that is added at run time may have that name.
+        let sabir = TestServer::start(&format!("{ECHO}{text}"));
+        eventually("the start warns", || sabir.log_text().contains(words));
+    }
+}
+
+#[test]
 fn what_a_start_would_refuse_is_refused_with_its_place() {
     for (text, words) in [
         ("[server]\nlsiten = \"x\"\n", "line 2, \"lsiten\": there is no key `lsiten`; did you mean `listen`?"),

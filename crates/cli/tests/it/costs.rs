@@ -536,6 +536,31 @@ fn a_reader_of_many_large_answers_leaves_the_server_alive() {
 }
 
 #[test]
+fn many_large_sends_at_once_leave_the_server_alive() {
+    let sabir = Arc::new(confined(AGENTS));
+    let before = peak_memory(&sabir);
+    let senders: Vec<_> = (0..16)
+        .map(|_| {
+            let sabir = sabir.clone();
+            thread::spawn(move || {
+                let body = envelope("SendMessage", &send_params(&"x".repeat(12 * MIB)));
+                let mut wire = sabir.connect();
+                // A server that refuses a body early closes the connection.
+                let written = wire.try_write(&Request::post("/", body).bytes(sabir.address));
+                wire.try_response().map_or_else(|| format!("{written:?}"), |reply| reply.status.to_string())
+            })
+        })
+        .collect();
+    let answers: Vec<String> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+    let served = answers.iter().filter(|answer| *answer == "200").count();
+    sabir.still_serves();
+    let more = peak_memory(&sabir) - before;
+    println!("16 sends of 12 MiB at once: {more} MiB at most, {served} served: {answers:?}");
+    assert!(served >= 1, "{answers:?}");
+    assert!(answers.iter().all(|answer| answer == "200" || answer == "503"), "{answers:?}");
+}
+
+#[test]
 fn a_page_of_a_list_ends_at_a_number_of_bytes() {
     let sabir = TestServer::start(&limited("list_bytes_max = 100000"));
     let mut sent: Vec<String> = (0..7).map(|n| large_task(&sabir, if n == 3 { 200_000 } else { 20_000 })).collect();

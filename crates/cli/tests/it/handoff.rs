@@ -504,6 +504,91 @@ fn whoever_shows_the_claim_first_has_the_task_and_nobody_after() {
 }
 
 #[test]
+fn a_claim_opens_its_own_task_and_only_whole() {
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let [desk, ana, bob] = ["desk", "ana", "bob"].map(|name| key(&home, name));
+    let billing = TestServer::start_at(&home);
+    let made = |number: u8, claim: &str| {
+        let digest: String = Sha256::digest(claim).iter().map(|byte| format!("{byte:02x}")).collect();
+        let context = json!({"transfer_id": format!("0198aaaa-0000-7000-8000-00000000004{number}"),
+            "originating_agent": "https://a.example", "originating_task_id": "t", "required": ["billing.refund"],
+            "scope": ["billing.refund"], "chain": [], "claim_digest": digest});
+        let request = Request::post("/", envelope("SendMessage", &creation(true, &context)));
+        billing.ask(&request.with("Authorization", format!("Bearer {desk}"))).json()["result"]["task"].clone()
+    };
+    let claims = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
+    let tasks = [made(1, claims[0]), made(2, claims[1])];
+    let ask = |who: &str, method: &str, params: &Value, claim: &[u8]| {
+        let request = Request::post("/", envelope(method, params)).with("Authorization", format!("Bearer {who}"));
+        billing.ask(&request.with("Sabir-Handoff-Claim", claim)).json()
+    };
+    let id = |task: &Value| json!({"id": task["id"]});
+    let digest: String = Sha256::digest(claims[0]).iter().map(|byte| format!("{byte:02x}")).collect();
+    for wrong in [
+        // Of the other task; cut off; longer; in capitals; what the server keeps of it; both; empty; no text.
+        claims[1].as_bytes(),
+        &claims[0].as_bytes()[..31],
+        &claims[0].as_bytes()[..1],
+        format!("{}0", claims[0]).as_bytes(),
+        claims[0].to_uppercase().as_bytes(),
+        digest.as_bytes(),
+        format!("{}, {}", claims[0], claims[1]).as_bytes(),
+        b"",
+        b"\xff\xfe",
+    ] {
+        for method in ["GetTask", "CancelTask", "SubscribeToTask"] {
+            let answer = ask(&ana, method, &id(&tasks[0]), wrong);
+            assert!(answer["error"].is_object(), "{method} {:?}: {answer}", String::from_utf8_lossy(wrong));
+        }
+    }
+    // None of that has used it up.
+    assert_eq!(ask(&ana, "GetTask", &id(&tasks[0]), claims[0].as_bytes())["result"]["id"], tasks[0]["id"]);
+    // It was for one task, and works once: the same claim opens neither task for another caller.
+    for task in &tasks {
+        assert_eq!(ask(&bob, "GetTask", &id(task), claims[0].as_bytes())["error"]["code"], -32001);
+    }
+    assert_eq!(ask(&bob, "GetTask", &id(&tasks[1]), claims[1].as_bytes())["result"]["id"], tasks[1]["id"]);
+    assert_eq!(ask(&ana, "GetTask", &id(&tasks[1]), claims[1].as_bytes())["error"]["code"], -32001);
+    let list = |who: &str| ask(who, "ListTasks", &json!({}), b"")["result"]["totalSize"].clone();
+    assert_eq!((list(&desk), list(&ana), list(&bob)), (json!(0), json!(1), json!(1)));
+}
+
+#[test]
+fn of_many_callers_that_show_a_claim_at_once_one_has_the_task() {
+    let home = ServerDirectory::new(&format!("[auth]\naccept = [\"api_key\"]\n{BILLING}"));
+    let desk = key(&home, "desk");
+    let callers: Vec<String> = (0..8).map(|n| key(&home, &format!("caller {n}"))).collect();
+    let billing = TestServer::start_at(&home);
+    let claim = "00112233445566778899aabbccddeeff";
+    let digest: String = Sha256::digest(claim).iter().map(|byte| format!("{byte:02x}")).collect();
+    let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000051", "originating_agent": "https://a.example",
+        "originating_task_id": "t", "required": ["billing.refund"], "scope": ["billing.refund"], "chain": [],
+        "claim_digest": digest});
+    let create = Request::post("/", envelope("SendMessage", &creation(true, &context)));
+    let made = billing.ask(&create.with("Authorization", format!("Bearer {desk}"))).json();
+    let get = envelope("GetTask", &json!({"id": made["result"]["task"]["id"]}));
+    let found: Vec<bool> = std::thread::scope(|scope| {
+        let asking = callers.iter().map(|caller| {
+            let request = Request::post("/", get.clone()).with("Authorization", format!("Bearer {caller}"));
+            let request = request.with("Sabir-Handoff-Claim", claim);
+            let billing = &billing;
+            scope.spawn(move || billing.ask(&request).json()["result"].is_object())
+        });
+        let asking: Vec<_> = asking.collect();
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(found.iter().filter(|found| **found).count(), 1, "{found:?}");
+    let again: Vec<bool> = callers
+        .iter()
+        .map(|caller| {
+            let request = Request::post("/", get.clone()).with("Authorization", format!("Bearer {caller}"));
+            billing.ask(&request).json()["result"].is_object()
+        })
+        .collect();
+    assert_eq!(again, found, "and keeps it");
+}
+
+#[test]
 fn an_agent_that_takes_none_takes_none() {
     let billing = TestServer::start(&BILLING.replace("[agent.handoff]", "[agent.handoff]\naccept = false"));
     let context = json!({"transfer_id": "0198aaaa-0000-7000-8000-000000000002", "originating_agent": "https://a.example",

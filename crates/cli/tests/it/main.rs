@@ -109,6 +109,7 @@ mod kill_stream;
 mod lattice;
 mod limits;
 mod list;
+mod login;
 mod losses;
 mod manual;
 mod mcp;

@@ -262,6 +262,70 @@ fn a_message_names_no_account_that_did_not_sign_it() {
 }
 
 #[test]
+fn the_card_of_the_first_version_says_where_credentials_are_to_be_had() {
+    let jwt = "[auth]\naccept = [\"jwt\"]\n[auth.jwt]\nissuer = \"https://login.example.com/\"\naudience = \"me\"\n";
+    let discovery = "https://login.example.com/.well-known/openid-configuration";
+    let oauth = "[auth.jwt.oauth]\ntoken_url = \"https://login.example.com/token\"\n";
+    for (more, scheme, credentials) in [
+        ("", "openIdConnect", json!(discovery)),
+        (oauth, "oauth2", json!(discovery)),
+        // Where keys come from elsewhere, the issuer may have no such document.
+        (&format!("jwks_url = \"https://keys.example.com/jwks\"\n{oauth}"), "oauth2", Value::Null),
+    ] {
+        let sabir = TestServer::start(&format!("{BOOKS}{jwt}{more}"));
+        let older = sabir.ask(&Request::get(OLDER).with("A2A-Version", "0.1")).json();
+        let expected = (&json!([scheme]), &credentials);
+        assert_eq!((&older["authentication"]["schemes"], &older["authentication"]["credentials"]), expected, "{older}");
+        let card = sabir.ask(&Request::get(CARD)).json();
+        let scheme = &card["securitySchemes"]["jwt"]["oauth2SecurityScheme"];
+        if scheme.is_object() {
+            assert_eq!(scheme["oauth2MetadataUrl"], credentials, "{card}");
+        }
+    }
+}
+
+#[test]
+fn the_metadata_of_a_request_in_the_first_version_reaches_the_agent() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let heard: Arc<Mutex<Value>> = Arc::default();
+    let (far, card) = (heard.clone(), stub_agent::card(&format!("http://{}", listener.local_addr().unwrap())));
+    let url = stub_agent::serve_at(listener, move |asked| {
+        if asked.path.contains("/.well-known/") {
+            return (200, "application/json", card.clone());
+        }
+        let call = asked.json();
+        *far.lock().unwrap() = call["params"]["message"]["metadata"].clone();
+        let task = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}});
+        (200, "application/json", json!({"jsonrpc": "2.0", "id": call["id"], "result": {"task": task}}).to_string())
+    });
+    let sabir =
+        TestServer::start(&format!("[[agent]]\nname = \"far\"\ndefault = true\nkind = \"a2a\"\nurl = \"{url}\"\n"));
+    let parts = json!([{"type": "text", "text": "review"}]);
+    let send = |id: &str, own: Value, beside: Value| {
+        let mut message = json!({"role": "user", "parts": parts});
+        message["metadata"] = own;
+        let params = json!({"id": id, "message": message, "metadata": beside});
+        let request = Request::post("/", envelope("tasks/send", &params)).without("A2A-Version");
+        let answer = sabir.ask(&request).json();
+        assert_eq!(answer["result"]["status"]["state"], "completed", "{answer}");
+        let task = sabir.ask(&Request::post("/", envelope("GetTask", &json!({"id": id})))).json();
+        let mut agent = heard.lock().unwrap().clone();
+        // Where the message came from, which every message of a hub says.
+        agent.as_object_mut().unwrap().remove("urn:sabir:ext:lineage:v1");
+        (agent, task["result"]["history"][0]["metadata"].clone(), answer)
+    };
+    let beside = json!({"priority": "high", "ticket": {"n": 7}});
+    let (agent, log, answer) = send("m-1", Value::Null, beside.clone());
+    assert_eq!((&agent, &log), (&beside, &beside), "{answer}");
+    assert!(answer["result"].get("metadata").is_none(), "the schema has it in no answer: {answer}");
+    // Of two members of one name the message's own stays.
+    let (agent, ..) = send("m-2", json!({"priority": "low", "own": true}), beside);
+    assert_eq!(agent, json!({"priority": "low", "own": true, "ticket": {"n": 7}}));
+    let (agent, ..) = send("m-3", Value::Null, json!({}));
+    assert_eq!(agent, json!({}));
+}
+
+#[test]
 fn a_task_that_is_not_there_is_named_as_the_first_tutorials_have_it() {
     let sabir = office_server();
     for path in ["/", "/a2a"] {

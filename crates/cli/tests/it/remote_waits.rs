@@ -3,9 +3,12 @@
 use crate::http_client::{HttpConnection, Request};
 use crate::remote::{settles, text, words};
 use crate::rpc_client::{artifact_text, envelope, event_ids, message, send_params, state};
+use crate::stub_agent;
 use crate::test_server::{ServerDirectory, TestServer, eventually};
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The one row of the view, as the columns of these names.
 fn wait_row(home: &ServerDirectory, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
@@ -257,4 +260,54 @@ fn two_callers_with_one_name_for_a_conversation_have_two_there() {
     upstream.wait_for_messages(2);
     let messages = upstream.messages();
     assert_ne!(messages[0]["contextId"], messages[1]["contextId"]);
+}
+
+/// An agent that takes a message and never answers it; from then on its list has a task with that message.
+fn agent_that_never_answers(canceled: Arc<Mutex<Vec<Value>>>) -> (String, Arc<Mutex<Value>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let message: Arc<Mutex<Value>> = Arc::default();
+    let (heard, at) = (message.clone(), base.clone());
+    let url = stub_agent::serve_at(listener, move |asked| {
+        if asked.path.contains("/.well-known/") {
+            return (200, "application/json", stub_agent::card(&at));
+        }
+        let call = asked.json();
+        let mut task = json!({"id": "theirs", "contextId": call["params"]["contextId"], "status": {"state": "TASK_STATE_WORKING"},
+            "history": [*heard.lock().unwrap()]});
+        let result = match call["method"].as_str().unwrap() {
+            "SendMessage" => {
+                *heard.lock().unwrap() = call["params"]["message"].clone();
+                std::thread::sleep(Duration::from_secs(600));
+                Value::Null
+            }
+            "ListTasks" => json!({"tasks": [task], "nextPageToken": "", "pageSize": 50, "totalSize": 1}),
+            "CancelTask" => {
+                canceled.lock().unwrap().push(call["params"]["id"].clone());
+                task["status"] = json!({"state": "TASK_STATE_CANCELED"});
+                task
+            }
+            _ => task,
+        };
+        (200, "application/json", json!({"jsonrpc": "2.0", "id": call["id"], "result": result}).to_string())
+    });
+    (url, message)
+}
+
+#[test]
+fn a_hub_that_is_killed_before_the_agent_names_its_task_cancels_it_there_after_the_restart() {
+    let canceled: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (url, message) = agent_that_never_answers(canceled.clone());
+    let hub = TestServer::start(&format!(
+        "[[agent]]\nname = \"far\"\ndefault = true\nkind = \"a2a\"\nurl = \"{url}\"\ncancel_grace_seconds = 0\n"
+    ));
+    let task = hub.send_async("/", "go");
+    eventually("the message has left", || message.lock().unwrap().is_object());
+    let told = hub.result("/", "CancelTask", &json!({"id": task["id"]}));
+    assert_eq!(state(&told), "TASK_STATE_CANCELED", "{told}");
+    assert!(canceled.lock().unwrap().is_empty(), "it has no name yet");
+    let hub = TestServer::start_at(&hub.kill());
+    eventually("it is canceled there", || *canceled.lock().unwrap() == [json!("theirs")]);
+    eventually("nothing is owed any more", || hub.metric("sabir_cancels_owed") == 0.0);
+    assert_eq!(state(&hub.get("/", &task["id"])), "TASK_STATE_CANCELED");
 }

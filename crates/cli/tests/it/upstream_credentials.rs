@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Two throwaway keys of accounts, and what a chain knows of the first.
-const KEY: &str = "PVT_K1_2tXumTBRQcNb9rZL8JAexESF7VDpnvekhB2cfxE46AbMdV974X";
+pub(crate) const KEY: &str = "PVT_K1_2tXumTBRQcNb9rZL8JAexESF7VDpnvekhB2cfxE46AbMdV974X";
 const OTHER_KEY: &str = "PVT_K1_2Ma8oix3p74g5awiJzWKGQJxWFnPjTBJ9a5UxfunNmmT1WfoMP";
 const PUBLIC_KEY: &str = "PUB_K1_7ihbNXZJ7HJF6EnNvzy8CHPDBmdsuRaxZMxnKxrahJ3HF1CAr5";
 
@@ -135,14 +135,19 @@ fn a_certificate() {
     fails(&hub(&url, &shown, &[]), "the agent did not respond in time");
 }
 
-#[test]
-fn a_signature_of_an_account() {
-    let chain = stub_agent::serve(|asked: &StubRequest| -> StubResponse {
+/// A node of a chain on which every account has the first key.
+pub(crate) fn chain() -> String {
+    stub_agent::serve(|asked: &StubRequest| -> StubResponse {
         let auth = json!({"threshold": 1, "keys": [{"key": PUBLIC_KEY, "weight": 1}], "accounts": [], "waits": []});
         let account = asked.json()["account_name"].clone();
         let found = json!({"account_name": account, "permissions": [{"perm_name": "active", "parent": "owner", "required_auth": auth}]});
         (200, "application/json", found.to_string())
-    });
+    })
+}
+
+#[test]
+fn a_signature_of_an_account() {
+    let chain = chain();
     let far = TestServer::start(&format!(
         "{AGENTS}\n[auth]\naccept = [\"xpr\"]\n[auth.xpr]\nrpc_url = \"{chain}\"\nregistration = false\n"
     ));
@@ -254,4 +259,62 @@ fn a_signature_of_a_booking_network() {
     let misplaced = hub(&format!("http://{}", far.address), signing, &[("sign", SIGNING_KEY)]);
     fails(&misplaced, "cannot be called");
     kept_secret(misplaced, &[SIGNING_KEY]);
+}
+
+#[test]
+fn a_secret_that_an_agent_splits_over_chunks_and_parts_is_hidden_as_well() {
+    const SECRET: &str = "upstream-secret-TOK-4711";
+    let (head, tail) = SECRET.split_at(11);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let at = base.clone();
+    let url = stub_agent::serve_at(listener, move |asked| {
+        if asked.path.contains("/.well-known/") {
+            return (
+                200,
+                "application/json",
+                stub_agent::card(&at).replace("\"capabilities\":{}", "\"capabilities\":{\"streaming\":true}"),
+            );
+        }
+        let call = asked.json();
+        let ids = json!({"taskId": "t-1", "contextId": "c-1"});
+        let with = |member: serde_json::Value| {
+            let mut event = ids.clone();
+            event.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
+            event
+        };
+        let chunk = |text: &str, append: bool| {
+            let artifact = json!({"artifactId": "a", "parts": [{"text": text}]});
+            json!({"artifactUpdate": with(json!({"append": append, "artifact": artifact}))})
+        };
+        let parts = json!([{"text": "you sent "}, {"text": head}, {"text": tail}]);
+        let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": parts});
+        let events = [
+            json!({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}}),
+            chunk(head, false),
+            chunk(tail, true),
+            json!({"statusUpdate": with(json!({"status": {"state": "TASK_STATE_FAILED", "message": message}}))}),
+        ];
+        let frames =
+            events.map(|event| format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": call["id"], "result": event})));
+        (200, "text/event-stream", frames.concat())
+    });
+    let hub = hub(&url, "bearer = \"file:token\"\n", &[("token", SECRET)]);
+    let task = hub.send("/", &send_params("hello"));
+    let words = &task["status"]["message"]["parts"];
+    assert_eq!(*words, json!([{"text": "you sent "}, {"text": "[redacted]"}, {"text": ""}]), "{task}");
+    // An artifact passes as it is, in whatever pieces it came.
+    let made: String =
+        task["artifacts"][0]["parts"].as_array().unwrap().iter().filter_map(|part| part["text"].as_str()).collect();
+    assert_eq!(made, SECRET, "{task}");
+    // The record of the wire has the stream as it came, less the secret.
+    let wire = hub.home.data().join("wire");
+    eventually("the exchange is recorded", || holds(&wire, b"you sent"));
+    let said = hub.log_text();
+    drop(hub.stop());
+    for half in [head, tail] {
+        let caller_leg = format!("\\\"text\\\":\\\"{half}");
+        assert!(!holds(&wire, caller_leg.as_bytes()), "{half}");
+        assert!(!said.contains(half), "{half}");
+    }
 }

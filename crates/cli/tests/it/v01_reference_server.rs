@@ -2,9 +2,12 @@
 //! found out by calling it, by whichever command and with default settings.
 
 use crate::command_runner::{CommandDirectory, CommandOutput};
+use crate::rpc_client::{send_params, state};
 use crate::stub_agent::{self, StubRequest, StubResponse};
+use crate::test_server::TestServer;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The methods that were called.
 type CalledMethods = Arc<Mutex<Vec<String>>>;
@@ -124,4 +127,23 @@ fn who_knows_neither_version_is_reported_as_it_answered_first() {
     let ran = run(&["send", "hi"], &url);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stderr.contains("message/send is unknown here"), "{ran:?}");
+}
+
+#[test]
+fn a_hub_finds_out_without_a_pause() {
+    let (url, methods) = reference_server();
+    let hub =
+        TestServer::start(&format!("[[agent]]\nname = \"old\"\ndefault = true\nkind = \"a2a\"\nurl = \"{url}\"\n"));
+    let begun = Instant::now();
+    let task = hub.send("/", &send_params("How much is 1 EUR?"));
+    let took = begun.elapsed();
+    assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
+    println!("the first call through a hub took {took:?}");
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    // Its word that it knows no such method is an answer: the next form follows at once, and nothing counts as a failure.
+    assert!(methods.lock().unwrap().len() <= 4, "{:?}", methods.lock().unwrap());
+    assert!(!hub.log_text().contains("failed"), "{}", hub.log_text());
+    let begun = Instant::now();
+    assert_eq!(state(&hub.send("/", &send_params("And 2?"))), "TASK_STATE_COMPLETED");
+    assert!(begun.elapsed() < Duration::from_millis(1000), "{:?}", begun.elapsed());
 }

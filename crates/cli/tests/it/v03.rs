@@ -46,6 +46,21 @@ fn a_file_looks_over_rest_as_its_reader_expects_it() {
     }
 }
 
+#[test]
+fn a_client_in_java_knows_an_error_over_rest_by_its_class() {
+    let sabir = shared_server();
+    let id = uuid();
+    let got = Request::get(&format!("/v1/tasks/{id}")).without("A2A-Version");
+    let refused = sabir.ask(&got.with("User-Agent", JAVA_HTTP));
+    assert_eq!((refused.status, &refused.json()["error"]), (404, &json!("io.a2a.spec.TaskNotFoundError")));
+    let mut message = sending(&json!([{"text": "words"}]));
+    message["message"]["taskId"] = json!(id);
+    let asked = post("/v1/message:stream", &message).with("User-Agent", JAVA_HTTP);
+    let streamed = sabir.ask(&asked.with("Accept", "text/event-stream"));
+    let event: Value = serde_json::from_str(streamed.text().trim().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((streamed.status, &event["error"]), (200, &json!("io.a2a.spec.TaskNotFoundError")));
+}
+
 /// One call over gRPC. What it is answered with, without looking into it.
 fn grpc(sabir: &TestServer, method: &str, user_agent: &str, message: &[u8]) -> Vec<u8> {
     let mut client = Http2::open(sabir);

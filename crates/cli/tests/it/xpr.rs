@@ -2,6 +2,8 @@
 
 use crate::command_runner::{CommandDirectory, CommandOutput, demo, wait_for_exit};
 use crate::stub_agent::{self, card};
+use crate::test_server::{AGENTS, TestServer};
+use crate::upstream_credentials;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -225,4 +227,67 @@ fn a_card_is_shown_with_the_account_of_its_agent_and_how_far_it_can_be_trusted()
 
 fn card_without_account(url: &str) -> String {
     crate::stub_agent::card(url)
+}
+
+/// Makes a signed call to an agent of a server, and gives the result of the answer.
+#[track_caller]
+fn signed_call(desk: &CommandDirectory, sabir: &TestServer, account: &str, method: &str, params: &str) -> Value {
+    let version = if method.contains('/') { "xpr" } else { "1.0" };
+    let url = format!("http://{}", sabir.address);
+    let mut command = desk.command(&[
+        "call",
+        "-a",
+        &url,
+        method,
+        "--data",
+        params,
+        "--xpr-account",
+        account,
+        "--a2a-version",
+        version,
+        "-o",
+        "json",
+    ]);
+    let ran = wait_for_exit(command.env("XPR_PRIVATE_KEY", upstream_credentials::KEY).spawn().unwrap());
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let mut answer = ran.json();
+    assert!(answer.get("error").is_none(), "{answer}");
+    if answer.get("result").is_some() { answer["result"].take() } else { answer }
+}
+
+#[test]
+fn the_account_that_agents_read_is_the_one_whose_signature_was_checked() {
+    let desk = CommandDirectory::new();
+    let chain = upstream_credentials::chain();
+    let sabir = TestServer::start(&format!(
+        "{AGENTS}\n[auth]\naccept = [\"xpr\"]\n[auth.xpr]\nrpc_url = \"{chain}\"\nregistration = false\n"
+    ));
+    let heard = |account: &str, id: &Value| {
+        let task = signed_call(&desk, &sabir, account, "GetTask", &json!({"id": id}).to_string());
+        task["history"][0]["metadata"].clone()
+    };
+    let of_alice = json!({"xpr:callerAccount": "alice", "xpr:jobId": 42});
+    // In 1.0 beside other metadata, as it is and with escapes in its name.
+    for claim in [
+        r#"{"xpr:callerAccount": "bob", "xpr:jobId": 42}"#,
+        r#"{"xpr:caller\u0041ccount": "bob", "xpr:jobId": 42}"#,
+        r#"{"xpr:callerAccount": {"name": "bob"}, "xpr:jobId": 42}"#,
+        r#"{"xpr:jobId": 42}"#,
+    ] {
+        let params = format!(
+            r#"{{"message": {{"messageId": "m-{}", "role": "ROLE_USER", "parts": [{{"text": "hi"}}], "metadata": {claim}}}, "metadata": {claim}}}"#,
+            claim.len()
+        );
+        let sent = signed_call(&desk, &sabir, "alice", "SendMessage", &params);
+        assert_eq!(heard("alice", &sent["task"]["id"]), of_alice, "{claim}: {sent}");
+    }
+    // Another account with its own signature is named by that.
+    let params = r#"{"message": {"messageId": "m-bob", "role": "ROLE_USER", "parts": [{"text": "hi"}], "metadata": {"xpr:callerAccount": "alice"}}}"#;
+    let sent = signed_call(&desk, &sabir, "bob", "SendMessage", params);
+    assert_eq!(heard("bob", &sent["task"]["id"]), json!({"xpr:callerAccount": "bob"}));
+    // Where XPR has it: beside the message.
+    let params = r#"{"message": {"role": "user", "parts": [{"type": "text", "text": "hi"}]}, "xpr:callerAccount": "bob", "metadata": {"xpr:jobId": 42}}"#;
+    let sent = signed_call(&desk, &sabir, "alice", "message/send", params);
+    assert_eq!(heard("alice", &sent["id"]), of_alice, "{sent}");
+    assert_eq!(sent["owner"], "alice", "{sent}");
 }

@@ -52,6 +52,11 @@ impl Metadata {
         endpoint(self.device_authorization_endpoint.as_deref(), "device authorization endpoint")
     }
 
+    /// Whether the server may do PKCE with SHA-256. One that says nothing mostly can; one that lists other methods only cannot.
+    pub fn offers_pkce(&self) -> bool {
+        self.code_challenge_methods_supported.as_ref().is_none_or(|all| all.iter().any(|method| method == "S256"))
+    }
+
     /// The URL of the keys for id tokens.
     pub fn keys_url(&self) -> Result<Url, OAuthError> {
         endpoint(self.jwks_uri.as_deref(), "jwks_uri")?.ok_or(OAuthError::Missing("jwks_uri"))

@@ -86,8 +86,7 @@ impl<H: Http, C: Clock> OAuthClient<'_, H, C> {
         nonce: &str,
         show: ShowPrompt<'_>,
     ) -> Result<TokenResponse, OAuthError> {
-        // Servers that list no methods usually support S256; a server that lists only others does not.
-        if metadata.code_challenge_methods_supported.as_ref().is_some_and(|all| !all.iter().any(|m| m == "S256")) {
+        if !metadata.offers_pkce() {
             return Err(OAuthError::NoPkce);
         }
         let (authorization_url, token_url) = (metadata.authorization_url()?, metadata.token_url()?);

@@ -13,6 +13,14 @@ use std::borrow::Cow;
 pub trait Redact {
     /// Removes the secrets from the messages in this value.
     fn redact(&mut self, redactor: &Redactor);
+
+    /// Takes the secrets out of the words of several, which may be split over them.
+    fn redact_all(all: &mut [Self], redactor: &Redactor)
+    where
+        Self: Sized,
+    {
+        all.iter_mut().for_each(|one| one.redact(redactor));
+    }
 }
 
 impl Redact for String {
@@ -48,7 +56,7 @@ impl<T: Redact> Redact for Option<T> {
 
 impl<T: Redact> Redact for Vec<T> {
     fn redact(&mut self, redactor: &Redactor) {
-        self.iter_mut().for_each(|value| value.redact(redactor));
+        T::redact_all(self, redactor);
     }
 }
 
@@ -60,6 +68,19 @@ impl Redact for Part {
             Content::Raw(_) => {}
         }
         self.metadata.redact(redactor);
+    }
+
+    /// Clients show the texts of a message one after the other, so a secret that is split over two of them can be read.
+    fn redact_all(all: &mut [Self], redactor: &Redactor) {
+        let texts: Vec<&str> = all.iter().filter_map(Self::as_text).collect();
+        if let Some(clean) = redactor.pieces(&texts) {
+            let parts = all.iter_mut().filter_map(|part| match &mut part.content {
+                Content::Text(text) => Some(text),
+                Content::Url(_) | Content::Data(_) | Content::Raw(_) => None,
+            });
+            parts.zip(clean).for_each(|(text, clean)| *text = clean);
+        }
+        all.iter_mut().for_each(|part| part.redact(redactor));
     }
 }
 
@@ -179,6 +200,24 @@ mod tests {
             (&said["metadata"]["saw"], after.metadata.unwrap().get("saw")),
             (&REDACTED.into(), Some(REDACTED.into()))
         );
+    }
+
+    #[test]
+    fn a_secret_that_is_split_over_the_parts_of_a_message_is_hidden() {
+        let (head, tail) = SECRET.split_at(9);
+        for (texts, expected) in [
+            (vec!["saw ", head, tail, " there"], vec!["saw ", REDACTED, "", " there"]),
+            (vec![&format!("a {head}")[..], &format!("{tail} b")[..]], vec!["a [redacted]", " b"]),
+            (vec![&head[..3], &head[3..], "", tail], vec![REDACTED, "", "", ""]),
+            (vec![SECRET, head, tail, SECRET], vec![REDACTED, REDACTED, "", REDACTED]),
+            (vec![head, " ", tail], vec![head, " ", tail]),
+            (vec![head], vec![head]),
+        ] {
+            let mut parts: Vec<Part> = texts.into_iter().map(Part::text).collect();
+            parts.redact(&redactor());
+            let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+            assert_eq!(texts, expected);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
+use std::ops::Range;
 
 /// The length of the shortest value that is searched everywhere, in bytes. A shorter value appears in innocent words,
 /// so it is searched only after the scheme of an `Authorization` header.
@@ -156,6 +157,45 @@ impl SecretValues {
         }
         clean.push_str(&text[kept..]);
         Cow::Owned(clean)
+    }
+
+    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `Unchanged` where there are none.
+    /// What is left of such a secret is [`REDACTED`] in the piece where it began.
+    pub(super) fn hide_across(&self, pieces: &[&str]) -> Option<Vec<String>> {
+        if self.starts.is_empty() || pieces.len() < 2 {
+            return None;
+        }
+        let joined = pieces.concat();
+        let mut found: Vec<Range<usize>> = Vec::new();
+        let mut seam = 0;
+        for piece in &pieces[..pieces.len() - 1] {
+            seam += piece.len();
+            let from = found.last().map_or(0, |last| last.end).max(seam.saturating_sub(self.longest));
+            let across = |at: usize| {
+                let end = at + self.secret_length_at(joined.as_bytes(), at)?;
+                (end > seam).then_some(at..end)
+            };
+            found.extend((from..seam).find_map(across));
+        }
+        if found.is_empty() {
+            return None;
+        }
+        let mut start = 0;
+        let clean = pieces.iter().map(|piece| {
+            let own = start..start + piece.len();
+            start = own.end;
+            let (mut clean, mut kept) = (String::new(), own.start);
+            for secret in found.iter().filter(|secret| secret.start < own.end && secret.end > own.start) {
+                if secret.start >= own.start {
+                    clean.push_str(&joined[kept..secret.start]);
+                    clean.push_str(REDACTED);
+                }
+                kept = secret.end.min(own.end);
+            }
+            clean.push_str(&joined[kept..own.end]);
+            clean
+        });
+        Some(clean.collect())
     }
 
     /// The position at which to cut a text, so that no part of a secret at the end is left.

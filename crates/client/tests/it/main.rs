@@ -8,6 +8,7 @@ mod delegation;
 mod envelopes;
 mod polling;
 mod profiles;
+mod rebinding;
 mod retries;
 mod signed_cards;
 mod signing;

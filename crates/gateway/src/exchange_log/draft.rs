@@ -80,7 +80,8 @@ impl ExchangeDraft {
     }
 
     fn frame(&mut self, data: &str) {
-        if self.events.len() < FRAMES_MAX {
+        // One more than is shown: a secret may begin in the last one that is.
+        if self.events.len() <= FRAMES_MAX {
             self.events.push(LoggedEvent { data: prefix_of(data, FRAME_BYTES_MAX).to_owned(), bytes: data.len() });
         } else {
             self.events_left_out += 1;
@@ -109,7 +110,8 @@ impl ExchangeDraft {
         };
         let body = |body: Option<Bytes>| {
             let body = body.filter(|body| !body.is_empty())?;
-            std::str::from_utf8(&body).ok().map(|text| clean(text, text.len()))
+            let text = std::str::from_utf8(&body).ok()?;
+            Some(clean(&redactor.split_texts(&[text])[0], text.len()))
         };
         if let Some(LoggedRequest { method, url, headers: named, body: bytes }) = self.request.map(|asked| *asked) {
             let mut side = Map::new();
@@ -130,10 +132,14 @@ impl ExchangeDraft {
             line.insert("answer".into(), Value::Object(side));
         }
         if !self.events.is_empty() {
-            line.insert("events".into(), self.events.iter().map(|frame| clean(&frame.data, frame.bytes)).collect());
+            let data: Vec<&str> = self.events.iter().map(|frame| &*frame.data).collect();
+            let data = redactor.split_texts(&data);
+            let events = self.events.iter().zip(&data).take(FRAMES_MAX);
+            line.insert("events".into(), events.map(|(frame, data)| clean(data, frame.bytes)).collect());
         }
-        if self.events_left_out > 0 {
-            line.insert("eventsLeftOut".into(), json!(self.events_left_out));
+        let left_out = self.events_left_out + u64::from(self.events.len() > FRAMES_MAX);
+        if left_out > 0 {
+            line.insert("eventsLeftOut".into(), json!(left_out));
         }
         if let Some(problem) = problem {
             line.insert("problem".into(), json!(redactor.log_line(problem)));

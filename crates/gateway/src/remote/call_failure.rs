@@ -12,6 +12,9 @@ use std::time::Duration;
 pub(super) enum CallFailure {
     /// A later call may succeed.
     Retryable(RetryableFailure),
+    /// They answered that they do not take a message in this form. The same message is sent in another one, at once: an answer
+    /// is no outage, so nobody waits for it to pass. Each form is tried once.
+    OtherForm { why: String },
     /// No call was made: it is not the time, as far as we know.
     NotCalled { why: String, after: Option<Duration> },
     /// It will fail again, for this reason.
@@ -49,11 +52,6 @@ impl RetryableFailure {
             answered,
             not_listening: is_not_listening(error),
         }
-    }
-
-    /// A failure that our caller is not told about: the next attempt is expected to succeed.
-    pub(super) fn unreported(error: &Error) -> Self {
-        Self { reason: None, ..Self::new(error) }
     }
 }
 

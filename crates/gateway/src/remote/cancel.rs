@@ -9,6 +9,9 @@
 //! | that it does not know the task yet, which has only our name for it | the same request again, as after no answer |
 //! | nothing, or that it is not the time | the same request again; later canceled here, with a mark, and repeated |
 //! | that it has handed the task over | the agent that has it now is asked instead |
+//!
+//! A task that they had not named when this process or the one before it stopped waiting is looked for by the id of our message,
+//! where their tasks can be listed. They may name it late, so it is looked for again for some minutes.
 
 use super::RemoteAgent;
 use super::call_failure::{is_retryable, is_unreadable, was_not_called};
@@ -18,8 +21,8 @@ use super::events::{TransferNotice, transfer_notice};
 use super::followed_transfer::refusal_words;
 use sabir_client::Error;
 use sabir_engine::{CancelOutcome, CanceledTask, Ending};
-use sabir_proto::{CancelTask, FaultCode, HANDOFF, TaskState, Tenant, WireTask};
-use std::time::Duration;
+use sabir_proto::{CancelTask, FaultCode, HANDOFF, MessageId, TaskRef, TaskState, Tenant, WireTask};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 /// The pause between two requests while a caller waits for the cancel.
@@ -28,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The reason where the agent does not know the task.
 const UNKNOWN_TASK: &str = "the agent does not know the task any more";
+/// How long after the beginning of a turn a task is looked for that they have not named.
+const LOOK_TIME: Duration = Duration::from_secs(600);
 /// The reason where there was no task to cancel yet.
 const UNNAMED_TASK: &str = "the agent had not named its task when it was canceled; it may go on";
 
@@ -53,8 +58,10 @@ impl RemoteAgent {
         let is_told = checkpoint.task.is_some();
         checkpoint.task = checkpoint.remote_task().cloned();
         if checkpoint.task.is_none() {
+            // Where it can be found later, they are told later.
+            let acknowledged = !checkpoint.tried || checkpoint.sought_in.is_none();
             let gap = checkpoint.tried.then(|| UNNAMED_TASK.into());
-            return CancelOutcome { gap, ..CancelOutcome::default() };
+            return CancelOutcome { gap, acknowledged, ..CancelOutcome::default() };
         }
         let (grace, mut heard) = (self.upstream.cancel_grace, false);
         let asked = self.cancel_until_settled(&mut checkpoint, is_told, &mut heard);
@@ -75,7 +82,22 @@ impl RemoteAgent {
         let mut checkpoint = canceled.checkpoint.as_deref().and_then(Checkpoint::decode).unwrap_or_default();
         checkpoint.task = checkpoint.remote_task().cloned();
         if checkpoint.task.is_none() {
-            return true;
+            match self.find_unnamed(&checkpoint).await {
+                Ok(Some(task)) => checkpoint.task = Some(task),
+                Ok(None) if checkpoint.tried => {
+                    tracing::warn!(task = %canceled.task, "a task elsewhere has no name yet and cannot be looked for; it may go on");
+                    return true;
+                }
+                Ok(None) => return true,
+                Err(problem) if is_over(&checkpoint) => {
+                    tracing::warn!(task = %canceled.task, problem, "a task elsewhere was not found to be canceled; it may go on");
+                    return true;
+                }
+                Err(problem) => {
+                    tracing::info!(task = %canceled.task, problem, "a task elsewhere that is to be canceled is looked for again");
+                    return false;
+                }
+            }
         }
         loop {
             let heard = match self.send_cancel(&mut checkpoint).await {
@@ -105,6 +127,16 @@ impl RemoteAgent {
             tracing::warn!(task = %canceled.task, why, "a task elsewhere cannot be canceled; it may go on");
             return true;
         }
+    }
+
+    /// Finds a task that they have not named by the message that it has heard; nothing where none can have been made, and why
+    /// it was not found where it is worth looking again.
+    async fn find_unnamed(&self, known: &Checkpoint) -> Result<Option<TaskRef>, String> {
+        let Some(conversation) = known.sought_in.clone().filter(|_| known.tried) else { return Ok(None) };
+        let Ok(message) = MessageId::parse(&known.message) else { return Ok(None) };
+        let line = self.connection(known).await.map_err(|error| error.to_string())?;
+        let found = line.task_with_message(conversation, &message).await.map_err(|error| error.to_string())?;
+        found.map(|task| Some(task.id)).ok_or_else(|| "no task there has the message".into())
     }
 
     /// Sends one cancel, to the agent that has the task.
@@ -213,6 +245,13 @@ impl RemoteAgent {
             }
         }
     }
+}
+
+/// Whether it is too late to look for a task that was begun in this turn.
+fn is_over(known: &Checkpoint) -> bool {
+    let since = Duration::from_millis(u64::try_from(known.since).unwrap_or(0));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(since) > LOOK_TIME
 }
 
 /// The end of the remote task, as the end of ours.

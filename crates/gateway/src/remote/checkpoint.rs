@@ -36,6 +36,10 @@ pub(super) struct Checkpoint {
     pub(super) named: Option<TaskRef>,
     /// The context id of the remote task.
     pub(super) context: Option<ContextId>,
+    /// The conversation there in which our message is to be found by its id, until they have answered; `Unchanged` where their tasks
+    /// cannot be listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sought_in: Option<ContextId>,
     /// The id of the last event that we received, if the agent numbers them.
     pub(super) last: Option<String>,
     /// What we know comes from a stream: if that breaks off, something may be missed.
@@ -117,6 +121,7 @@ impl Checkpoint {
             tried: unreadable,
             sent: false,
             named: None,
+            sought_in: None,
             last: None,
             streamed: false,
             attempts: 0,

@@ -6,13 +6,18 @@ use crate::exchange_log::UpstreamExchange;
 use sabir_client::redact::{self, Redact};
 use sabir_client::{Agent, AgentResponse, Error, FollowOptions, TaskEvents};
 use sabir_proto::transfer::HandoffClaim;
-use sabir_proto::{CancelTask, FaultCode, ListTasks, SendMessage, TaskRef, WireEvent, WireReply, WireTask};
+use sabir_proto::{
+    CancelTask, ContextId, FaultCode, ListTasks, MessageId, SendMessage, TaskRef, WireEvent, WireReply, WireTask,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long an open stream may be silent before it counts as an answer all the same.
 const FIRST_EVENT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How many of their tasks are looked through for our message.
+const TASKS_SEARCHED_MAX: usize = 20;
 
 /// Calls one replica of an agent.
 pub(super) struct ReplicaConnection {
@@ -52,6 +57,31 @@ impl ReplicaConnection {
 
     pub(super) async fn list(&self, request: ListTasks) -> Result<WireReply, Error> {
         self.call(self.agent.list(request)).await
+    }
+
+    /// Looks in a conversation for the task that has heard a message. That there is none proves nothing: agents answer without
+    /// a task, name their task late, or keep no history.
+    pub(super) async fn task_with_message(
+        &self,
+        conversation: ContextId,
+        message: &MessageId,
+    ) -> Result<Option<WireTask>, Error> {
+        let heard = |task: &WireTask| task.history.iter().any(|one| one.message_id == *message);
+        let listing = ListTasks { context_id: Some(conversation), history_length: Some(100), ..ListTasks::default() };
+        let tasks = match self.list(listing).await {
+            Ok(WireReply::Tasks { tasks, .. }) => tasks,
+            Err(error) if error.is_transient() => return Err(error),
+            Ok(_) | Err(_) => return Ok(None),
+        };
+        for task in tasks.into_iter().take(TASKS_SEARCHED_MAX) {
+            if heard(&task) || task.history.is_empty() {
+                let whole = self.task(&task.id).await?;
+                if heard(&whole) {
+                    return Ok(Some(whole));
+                }
+            }
+        }
+        Ok(None)
     }
 
     pub(super) async fn cancel(&self, request: CancelTask) -> Result<WireTask, Error> {

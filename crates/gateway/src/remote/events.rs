@@ -181,6 +181,7 @@ impl RemoteTurn<'_> {
     /// The agent has named a task, so our message has arrived.
     fn record_remote_task(&mut self, task: TaskRef, context: Option<ContextId>) {
         self.checkpoint.sent = true;
+        self.checkpoint.sought_in = None;
         self.checkpoint.heard = self.cx.now().millis();
         self.checkpoint.task = Some(task);
         if context.is_some() {

@@ -10,7 +10,7 @@
 //! | an event that came before, or out of order | left out; at the end the task is compared with the reports |
 //! | a stream that brought nothing new, or cannot be had | poll the task, at a slowing pace |
 //! | a call that the breakers refuse | a pause, as long as they say; it counts as no attempt |
-//! | an answer that the version or the method is unknown | fetch the card once more, then the same again |
+//! | an answer that the version or the method is unknown | fetch the card once more, then the same again, without a pause |
 //! | the first call of a task, where it cannot begin at any replica | the fallback agent does it, if one is named |
 //! | too many calls in a row without an answer, or no news for too long | the task fails, and says so |
 //! | a transfer of the task to another agent | it is followed: see `moved` |
@@ -27,8 +27,7 @@ use crate::delegation::{MirrorSettings, delegate, outgoing_metadata};
 use sabir_client::{Error, FollowOptions, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure, OutboundIdGuard};
 use sabir_proto::{
-    Fault, FaultCode, ListTasks, Message, MessageId, SendMessage, TaskRef, TaskState, Timestamp, WireEvent, WireReply,
-    WireTask,
+    Fault, FaultCode, Message, MessageId, SendMessage, TaskRef, TaskState, Timestamp, WireEvent, WireReply, WireTask,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -40,8 +39,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const STEADY_POLLS: u32 = 5;
 /// After a long interruption the turn calls the agent before it gives up, and waits this long for the answer.
 const LAST_ANSWER_TIME_MIN: Duration = Duration::from_secs(5);
-/// How many of the agent's tasks are searched for our message.
-const TASKS_SEARCHED_MAX: usize = 20;
 
 pub(super) struct RemoteTurn<'a> {
     pub(super) remote: &'a RemoteAgent,
@@ -137,6 +134,11 @@ impl<'a> RemoteTurn<'a> {
                     Some(ending) => return Ok(self.finish(ending)),
                     None => continue,
                 },
+                Err(CallFailure::OtherForm { why }) => {
+                    tracing::info!(task = %self.cx.task_id(), agent = %self.remote.upstream.name, error = why,
+                        "an agent elsewhere wants its message in another form");
+                    continue;
+                }
                 Ok(None) => (self.problem, self.checkpoint.absent) = (None, None),
                 Err(CallFailure::Retryable(failed)) => {
                     self.record_failure(&failed, begun);
@@ -244,6 +246,10 @@ impl<'a> RemoteTurn<'a> {
         // Never the caller's id: a task with that name may exist there already, and would be continued.
         let named = self.checkpoint.named.take().or_else(|| TaskRef::parse(&generated_id(self.cx)).ok());
         self.checkpoint.named = named.filter(|_| names);
+        let reach = connection.agent().dialect().features();
+        let message = self.message(reach.continues);
+        self.checkpoint.sought_in =
+            message.context_id.clone().filter(|_| reach.lists_tasks && self.checkpoint.task.is_none());
         self.save_checkpoint(None);
         if !self.cx.is_open_deferred() {
             self.cx.commit().await?;
@@ -251,8 +257,7 @@ impl<'a> RemoteTurn<'a> {
         if self.checkpoint.named.is_none() {
             self.cx.expect_answer();
         }
-        let continues = connection.agent().dialect().features().continues;
-        let mut request = send_message(self.message(continues));
+        let mut request = send_message(message);
         request.alias = self.checkpoint.named.as_ref().map(|name| name.to_string().into());
         // Other streams name the task late and report questions as answers; polls report the state.
         if connection.agent().streams_faithfully() {
@@ -293,7 +298,7 @@ impl<'a> RemoteTurn<'a> {
         }
         if contradicts_card(&error) && self.try_other_version(connection) {
             self.checkpoint.tried = false;
-            return Err(CallFailure::Retryable(RetryableFailure::unreported(&error)));
+            return Err(CallFailure::OtherForm { why: error.to_string() });
         }
         // A server behind the one that answered may have taken it.
         if is_unreadable(&error) {
@@ -306,7 +311,7 @@ impl<'a> RemoteTurn<'a> {
                 // Some agents choose their context ids themselves.
                 (FaultCode::InvalidParams, None) if !self.checkpoint.chooses_context => {
                     self.checkpoint.chooses_context = true;
-                    return Err(CallFailure::Retryable(RetryableFailure::unreported(&error)));
+                    return Err(CallFailure::OtherForm { why: error.to_string() });
                 }
                 // The task went on without us, as tasks do that wait for an authorisation.
                 (FaultCode::UnsupportedOperation | FaultCode::InvalidParams, Some(task)) => {
@@ -361,25 +366,8 @@ impl<'a> RemoteTurn<'a> {
                 Err(_) => Ok(None),
             };
         }
-        if !connection.agent().dialect().features().lists_tasks || self.checkpoint.chooses_context {
-            return Ok(None);
-        }
-        let context_id = Some(remote_context_id(self.cx));
-        let listing = ListTasks { context_id, history_length: Some(100), ..ListTasks::default() };
-        let tasks = match connection.list(listing).await {
-            Ok(WireReply::Tasks { tasks, .. }) => tasks,
-            Err(error) if error.is_transient() => return Err(error.into()),
-            Ok(_) | Err(_) => return Ok(None),
-        };
-        for task in tasks.into_iter().take(TASKS_SEARCHED_MAX) {
-            if heard(&task) || task.history.is_empty() {
-                let whole = connection.task(&task.id).await.map_err(|error| self.task_call_failure(error))?;
-                if heard(&whole) {
-                    return Ok(Some(whole));
-                }
-            }
-        }
-        Ok(None)
+        let Some(conversation) = self.checkpoint.sought_in.clone() else { return Ok(None) };
+        connection.task_with_message(conversation, &id).await.map_err(|error| self.task_call_failure(error))
     }
 
     /// Continues a task that has our message.

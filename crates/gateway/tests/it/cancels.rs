@@ -227,6 +227,95 @@ async fn an_agent_that_names_its_task_after_the_grace_is_told_then() {
     }
 }
 
+/// An agent that takes a message, says nothing, and has a task of it from then on that can be found in its list.
+async fn never_names() -> (StubServer, Arc<Counts>) {
+    let counts: Arc<Counts> = Arc::default();
+    let (counted, heard_message) = (counts.clone(), std::sync::Mutex::new(serde_json::Value::Null));
+    let stub = StubServer::start(
+        |base| crate::agent::card(base, "{}", ""),
+        move |_, heard| {
+            let params = heard.json()["params"].clone();
+            let with_history = || {
+                let mut task: serde_json::Value = serde_json::from_str(&task("WORKING")).unwrap();
+                task["history"] = serde_json::json!([*heard_message.lock().unwrap()]);
+                task
+            };
+            match heard.method().as_str() {
+                "SendMessage" => {
+                    *heard_message.lock().unwrap() = params["message"].clone();
+                    counted.begun.fetch_add(1, Ordering::Relaxed);
+                    StubAction::Stream(Vec::new(), StreamEnd::Silence)
+                }
+                "ListTasks" => {
+                    assert_eq!(params["contextId"], heard_message.lock().unwrap()["contextId"]);
+                    let tasks = serde_json::json!([with_history()]);
+                    StubAction::Result(
+                        serde_json::json!({"tasks": tasks, "nextPageToken": "", "pageSize": 50, "totalSize": 1})
+                            .to_string(),
+                    )
+                }
+                "CancelTask" => {
+                    counted.canceled.lock().unwrap().insert(params["id"].as_str().unwrap().to_owned());
+                    StubAction::Result(task("CANCELED"))
+                }
+                _ => StubAction::Result(with_history().to_string()),
+            }
+        },
+    );
+    (stub.await, counts)
+}
+
+#[tokio::test]
+async fn a_process_that_ends_before_the_task_is_named_leaves_the_cancel_to_the_next_one() {
+    let (stub, counts) = never_names().await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let impatient = || Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
+    let bench = Bench::on(log.clone(), impatient()).await;
+    let id = bench.begin("go").await.id;
+    eventually("it has left", async || (counts.begun.load(Ordering::Relaxed) == 1).then_some(())).await;
+    let task = bench.cancel(id).await.unwrap();
+    assert_eq!(task.status.state, TaskState::Canceled);
+    let owed = log.pending_cancels(None, 10).await.unwrap();
+    assert_eq!(owed.iter().map(|(task, ..)| *task).collect::<Vec<_>>(), [id], "it is owed with the end of the task");
+    assert!(counts.canceled.lock().unwrap().is_empty());
+    // The process ends without a word of the agent's; the next one finds the task by the message, and cancels it.
+    drop(bench);
+    let next = Bench::on(log.clone(), impatient()).await;
+    next.recover().await;
+    eventually("they were told", async || (!counts.canceled.lock().unwrap().is_empty()).then_some(())).await;
+    assert!(counts.canceled.lock().unwrap().contains("t-1"));
+    eventually("nothing is owed any more", async || {
+        log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_message_that_was_refused_after_its_cancel_owes_nothing() {
+    let stub = StubServer::start(
+        |base| crate::agent::card(base, "{}", ""),
+        |_, heard| match heard.method().as_str() {
+            "SendMessage" => {
+                std::thread::sleep(Duration::from_millis(1500));
+                StubAction::Error(-32004, "not for you")
+            }
+            _ => StubAction::Error(-32001, "unknown"),
+        },
+    );
+    let stub = stub.await;
+    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let bench = Bench::on(log.clone(), Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) }).await;
+    let id = bench.begin("go").await.id;
+    eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
+    bench.cancel(id).await.unwrap();
+    assert_eq!(log.pending_cancels(None, 10).await.unwrap().len(), 1);
+    eventually("nothing is owed any more", async || {
+        log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    assert!(!stub.calls().iter().any(|call| matches!(&*call.method(), "ListTasks" | "CancelTask")));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
     let stub = StubServer::start(

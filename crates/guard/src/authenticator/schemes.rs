@@ -116,16 +116,16 @@ fn bearer(description: &str, format: Option<&str>) -> SecurityScheme {
 }
 
 fn issued(jwt: &JwtConfig, issuer: &str) -> SecurityScheme {
-    match &jwt.oauth {
-        Some(oauth) => {
+    // The document that the issuer's keys are found by; where keys come from elsewhere it may have none.
+    let discovery = (jwt.jwks_url.is_none() && jwt.jwks.is_none())
+        .then(|| format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')));
+    match (&jwt.oauth, discovery) {
+        (Some(oauth), discovery) => {
             let description = Some(format!("A token of {issuer}"));
-            SecurityScheme::OAuth2 { description, flows: flow(oauth, jwt), oauth2_metadata_url: None }
+            SecurityScheme::OAuth2 { description, flows: flow(oauth, jwt), oauth2_metadata_url: discovery }
         }
-        None if jwt.jwks_url.is_none() && jwt.jwks.is_none() => SecurityScheme::OpenIdConnect {
-            description: None,
-            open_id_connect_url: format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
-        },
-        None => bearer(&format!("A token of {issuer}"), Some("JWT")),
+        (None, Some(open_id_connect_url)) => SecurityScheme::OpenIdConnect { description: None, open_id_connect_url },
+        (None, None) => bearer(&format!("A token of {issuer}"), Some("JWT")),
     }
 }
 

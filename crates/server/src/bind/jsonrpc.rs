@@ -57,6 +57,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
     let started = Instant::now();
     let headers = arrived.head.headers;
     let events_only = accept_header::takes_events_only(headers);
+    let names_version = version(headers, arrived.head.query()).is_some();
     let knock = arrived.head.evidence(app, Some(&body));
     let challenge = app.rules(arrived.path_agent).authenticator.challenge();
     let admitted = match app.admit(arrived.path_agent, &knock).await {
@@ -71,18 +72,20 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
         Ok(heard) => heard,
         Err(mut unheard) => {
             unheard.responder.set_events_only(events_only);
+            unheard.responder.set_names_version(names_version);
             let spoken = metric_name(unheard.responder.dialect());
             app.metrics.request("unknown", spoken, Err(&unheard.fault), started.elapsed());
             return refuse(&unheard.responder, &unheard.fault, challenge);
         }
     };
     drop(held);
-    let DecodedRequest { call, idempotency_key, responder: mut voice, losses, .. } = match heard.task_deciding_dialect()
-    {
-        None => heard,
-        Some(_) => Box::pin(detect_by_task(app, arrived.path_agent, admitted.identity(), heard)).await,
-    };
+    let DecodedRequest { call, idempotency_key, responder: mut voice, mut losses, .. } =
+        match heard.task_deciding_dialect() {
+            None => heard,
+            Some(_) => Box::pin(detect_by_task(app, arrived.path_agent, admitted.identity(), heard)).await,
+        };
     voice.set_events_only(events_only);
+    voice.set_names_version(names_version);
     let (spoken, operation) = (voice.dialect(), call.operation());
     let outcome = async {
         let mut terms = read_terms(headers, HeaderSpelling::of(spoken))?;
@@ -94,7 +97,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
         }
         voice.authorize(admitted.identity().is_bound_user())?;
         voice.set_owner(admitted.identity().bare_name());
-        let mut call = apply_dialect(call, &voice);
+        let mut call = apply_dialect(call, &voice, &mut losses);
         if let Some(name) = guessable_names::replace_task_name(admitted.identity(), &mut call) {
             voice.set_name(name);
         }
@@ -161,10 +164,11 @@ fn write<S>(
     Ok(body)
 }
 
-/// Applies what a dialect implies for all its calls.
-fn apply_dialect(mut call: Call, voice: &Responder) -> Call {
+/// What a dialect implies about every call in it.
+fn apply_dialect(mut call: Call, voice: &Responder, losses: &mut Losses) -> Call {
     if let Call::Send(request) | Call::Stream(request) = &mut call {
         request.wants_task = voice.wants_task();
+        voice.carry_metadata(request, losses);
     }
     call
 }

@@ -1,18 +1,19 @@
 //! The HTTP+JSON binding of 0.3, below `/v1`.
 
 use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
+use crate::accept_header::takes_events_only;
 use crate::app::{App, ServedAgent};
-use crate::body::{Body, JSON, answer, counted, over_budget};
+use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
 use crate::sse::EventStream;
 use http::header::USER_AGENT;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use sabir_proto::{Fault, Reply, WireReply};
 use sabir_wire::v03::files::FileEncoding;
-use sabir_wire::v03::rest::{self, PathOperation};
-use sabir_wire::{Dialect, Losses, StreamEncoder, version as versions};
+use sabir_wire::v03::rest::{self, ErrorReader, PathOperation};
+use sabir_wire::{Dialect, Losses, StreamEncoder, sse, version as versions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,9 +32,10 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let mut operation = "unknown";
     let mut told = LossReport::new(Dialect::V03, Losses::new());
-    // How the client encodes the bytes of a file; the user agent names its library.
-    let files = FileEncoding::of_client(head.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()));
-    // The path determines the operation, and no signature covers the path.
+    // What the client means by the bytes of a file; its library tells.
+    let files = FileEncoding::of_client(user_agent(head.headers));
+    let refuse = |fault: &Fault, challenge: Option<&str>| refuse(fault, head.headers, challenge);
+    // The path says what is asked, and no signature covers it.
     let knock = head.evidence(app, None);
     let outcome = async {
         let admitted = Some(app.admit(at, &knock).await?);
@@ -84,19 +86,31 @@ fn write<S>(app: &App, reply: &Reply<S>, files: FileEncoding, mut told: LossRepo
     Ok(body)
 }
 
-/// An error response in the form of 0.3.
-fn refuse(fault: &Fault, challenge: Option<&str>) -> Response<Body> {
+fn user_agent(headers: &HeaderMap) -> Option<&str> {
+    headers.get(USER_AGENT).and_then(|value| value.to_str().ok())
+}
+
+/// An error, as the client that sent these headers reads it.
+fn refuse(fault: &Fault, headers: &HeaderMap, challenge: Option<&str>) -> Response<Body> {
     let mut out = Vec::with_capacity(512);
-    let status = rest::write_error(fault, &mut out);
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = answer(status, JSON, out);
+    let reader = ErrorReader::of(user_agent(headers));
+    let status = rest::write_error(fault, reader, &mut out);
+    // The SDK for Java reads the body of a refused stream only where it is an event.
+    let is_event = reader == ErrorReader::Java && takes_events_only(headers) && !fault.code().is_access_refusal();
+    let mut response = if is_event {
+        let mut event = Vec::with_capacity(512);
+        sse::frame(None, &out, &mut event);
+        answer(StatusCode::OK, EVENT_STREAM, event)
+    } else {
+        answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), JSON, out)
+    };
     add_refusal_headers(response.headers_mut(), fault, challenge);
     response
 }
 
 /// An error response with the given HTTP status.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse(fault, None);
+    let mut response = refuse(fault, &HeaderMap::new(), None);
     *response.status_mut() = status;
     response
 }

@@ -1,10 +1,11 @@
 //! Warnings about settings that are legal and probably wrong.
 //!
 //! `sabir config check` prints these warnings, and `sabir serve` logs them at start. An agent that is added at run time
-//! may make a name known later, so an unknown name is a warning and not an error.
+//! may make a name known later, so an unknown name is a warning and not an error. An unknown fallback is an error in
+//! `sabir config check`: no call needs it before the upstream fails, and then the task fails too.
 
-use super::Config;
 use super::agent::{AgentConfig, Kind};
+use super::{Config, booking};
 use sabir_guard::config::{AcceptedCredential, AuthConfig};
 use std::collections::BTreeSet;
 
@@ -18,7 +19,25 @@ impl Config {
         for agent in &self.agent {
             self.warn_of_names(agent, &mut warnings);
         }
+        warnings.extend(self.unknown_fallbacks());
         warnings
+    }
+
+    /// The fallbacks that name an agent which this file does not have, each in a sentence.
+    pub(crate) fn unknown_fallbacks(&self) -> Vec<String> {
+        let of_agent = |agent: &AgentConfig| {
+            let own = agent.fallback.as_ref().map(|to| ("fallback", to.clone()));
+            let dispatch = agent.dispatch.as_ref().and_then(|dispatch| dispatch.fallback.as_ref());
+            let unknown = own.into_iter().chain(dispatch.map(|to| ("dispatch.fallback", to.clone())));
+            // The agent of the booking network is there without a section of its own.
+            let is_known = |to: &str| {
+                self.agent.iter().any(|one| one.name == to) || (self.network.is_some() && to == booking::AGENT)
+            };
+            let unknown = unknown.filter(move |(_, to)| !is_known(to));
+            let name = agent.name.clone();
+            unknown.map(move |(key, to)| format!("agent {name:?}: {key} names {to:?}, and this file has no such agent"))
+        };
+        self.agent.iter().flat_map(of_agent).collect()
     }
 
     /// Whether an agent accepts API keys.
@@ -159,6 +178,13 @@ mod tests {
         for (warning, words) in warnings.iter().zip(expected) {
             assert!(warning.contains(words), "{warning}");
         }
+    }
+
+    #[test]
+    fn a_fallback_that_is_not_there_is_a_warning_at_a_start() {
+        let remote = "[[agent]]\nname = \"r\"\nkind = \"a2a\"\nurl = \"https://r.example\"\nfallback = \"a\"\n";
+        check(&format!("{ECHO}{remote}"), &[]);
+        check(remote, &["agent \"r\": fallback names \"a\", and this file has no such agent"]);
     }
 
     const ECHO: &str = "[[agent]]\nname = \"a\"\nkind = \"echo\"\n";

@@ -141,12 +141,17 @@ pub(super) struct SchemeAssumption {
 impl Authentication {
     pub(super) fn of(schemes: &BTreeMap<String, SecurityScheme>) -> Self {
         let mut written = Self { schemes: Vec::new(), credentials: None };
+        // There is room for one address: that of OpenID Connect says more.
+        let mut metadata = None;
         let mut known = HashSet::new();
         for scheme in schemes.values() {
             let word = match scheme {
                 SecurityScheme::ApiKey { .. } => "apiKey",
                 SecurityScheme::HttpAuth { scheme, .. } => scheme,
-                SecurityScheme::OAuth2 { .. } => "oauth2",
+                SecurityScheme::OAuth2 { oauth2_metadata_url, .. } => {
+                    metadata = metadata.or(oauth2_metadata_url.as_ref());
+                    "oauth2"
+                }
                 SecurityScheme::OpenIdConnect { open_id_connect_url, .. } => {
                     written.credentials.get_or_insert_with(|| open_id_connect_url.clone());
                     "openIdConnect"
@@ -157,6 +162,7 @@ impl Authentication {
                 written.schemes.push(word.into());
             }
         }
+        written.credentials = written.credentials.or_else(|| metadata.cloned());
         written
     }
 

@@ -22,7 +22,7 @@ mod reply;
 mod write;
 
 pub use crate::v1::http::{PathOperation, RouteMatch};
-pub use error::{read_error, write_error};
+pub use error::{ErrorReader, read_error, write_error};
 pub use reply::{read_answer, read_event, write_answer, write_event};
 
 use super::files::FileEncoding;

@@ -15,7 +15,7 @@ mod error;
 pub use client_codec::{read_answer, read_event, write_call};
 pub use error::{read_error, write_error, write_error_as};
 
-pub(crate) use error::{PeerError, TEXT_BYTES_MAX, read_refusal, read_stream_error};
+pub(crate) use error::{JAVA_PACKAGE, PeerError, TEXT_BYTES_MAX, read_refusal, read_stream_error};
 
 use crate::jsonrpc::read_params;
 use crate::url::{QueryParameters, decode};

@@ -118,6 +118,9 @@ impl LoginScheme {
             FlowEndpoints::Browser { .. } if !browser => Err(oauth::OAuthError::NeedsBrowser),
             FlowEndpoints::Browser { authorization, token, refresh, metadata } => {
                 let document = self::metadata(client, metadata.as_deref()).await?;
+                if document.as_ref().is_some_and(|document| !document.offers_pkce()) {
+                    return Err(oauth::OAuthError::NoPkce);
+                }
                 let from_metadata =
                     document.as_ref().map_or(Err(oauth::OAuthError::Missing("authorization endpoint")), |document| {
                         document.authorization_url()

@@ -70,11 +70,15 @@ fn what_is_not_there_is_not_found_in_the_words_of_the_dialect() {
     };
     assert_eq!(error(Xpr), json!({"code": -32001, "message": "Task not found: nobody"}));
     assert_eq!(error(Native), json!({"code": -32001, "message": "Task not found"}));
-    // A question about a task looks the same in 0.1 and 0.3, so the error has what either looks for.
-    for tongue in [V01, V03, V02] {
-        let expected = json!({"code": -32001, "message": "Task not found", "data": {"taskId": "nobody"}});
-        assert_eq!(error(tongue), expected, "{tongue:?}");
+    // A question about a task looks the same in 0.1 and 0.3, so the error has what either looks for, unless the caller
+    // names 0.3 or 0.2: the SDK for Go cannot read an error whose data is an object.
+    let named = json!({"code": -32001, "message": "Task not found", "data": {"taskId": "nobody"}});
+    let bare = json!({"code": -32001, "message": "Task not found"});
+    for (tongue, expected) in [(V01, &named), (V03, &bare), (V02, &bare)] {
+        assert_eq!(&error(tongue), expected, "{tongue:?}");
     }
+    let unsaid = V03.get(DESK_PATH, "nobody").without("A2A-Version");
+    assert_eq!(sabir.ask(&unsaid).json()["error"], named);
     assert!(error(V1)["data"].is_array());
 }
 

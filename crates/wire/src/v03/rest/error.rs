@@ -5,24 +5,59 @@
 //! | JavaScript | `{"code": -32001, "message": …}`: the JSON-RPC number and the text |
 //! | Python 0.3 | `{"message": …}`: the text; the HTTP status tells the rest |
 //! | Python 1.x, speaking 0.3 | sends the `error` object of 1.0, reads `{"type": "TaskNotFoundError", "message": …}` |
+//! | Java | `{"error": "io.a2a.spec.TaskNotFoundError", "message": …}`: the name of its class |
 //!
-//! We send all of it at once, also in place of a stream: JavaScript and Python 1.x read it there, and Python 0.3
-//! reports that there is no stream, while it would fail to parse an error as an event. We read whichever of it is
-//! there, the most specific first.
+//! What we send is the first three at once, and also where a stream was asked for: JavaScript and Python 1.x read it
+//! there, and Python 0.3 tells its caller that there is no stream, where an event with an error in it would fail to
+//! parse. `error` cannot be an object and the name of a class, so a client in Java gets a body of its own; a stream that
+//! it asked for answers with that body in an event, because the client shows its user no body of another status than 200.
+//! What we read is whichever of it is there, the most telling first.
 
 use super::super::grpc::code_in_v03;
 use crate::codes;
-use crate::v1::http::{PeerError, write_error_as};
+use crate::v1::http::{JAVA_PACKAGE, PeerError, write_error_as};
 use sabir_proto::{Fault, FaultCode};
 use serde::Serialize;
 
-/// Writes an error body and returns the HTTP status for it.
-pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
+/// How the `User-Agent` of the HTTP client in the JDK begins; the SDK for Java has no other.
+const JAVA: &str = "Java-http-client/";
+
+/// The client that reads an error, as far as its body depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorReader {
+    /// A client that knows an error by the name of its class in the SDK for Java.
+    Java,
+    /// Every other client.
+    Other,
+}
+
+impl ErrorReader {
+    /// The reader that calls itself so in `User-Agent`.
+    pub fn of(user_agent: Option<&str>) -> Self {
+        let is_java = user_agent.unwrap_or_default().split_ascii_whitespace().any(|word| word.starts_with(JAVA));
+        if is_java { Self::Java } else { Self::Other }
+    }
+}
+
+/// The name of the class that the SDK for Java has for an error. It has none for a request that is refused at the door.
+fn java_class(code: FaultCode) -> Option<String> {
+    let name = match code {
+        FaultCode::ExtendedAgentCardNotConfigured => "AuthenticatedExtendedCardNotConfiguredError",
+        _ if code.is_access_refusal() => return None,
+        _ => codes::name(code),
+    };
+    Some(format!("{JAVA_PACKAGE}{name}"))
+}
+
+/// Writes an error body; the HTTP status goes with it.
+pub fn write_error(fault: &Fault, reader: ErrorReader, out: &mut Vec<u8>) -> u16 {
     #[derive(Serialize)]
     struct ErrorHead<'a> {
         code: i32,
         r#type: &'a str,
         message: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     }
     let code = code_in_v03(fault.code());
     let status = match code {
@@ -30,8 +65,14 @@ pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
         FaultCode::TaskNotCancelable => 409,
         _ => codes::numbers(fault.code()).http,
     };
-    let head = ErrorHead { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string() };
+    let error = if reader == ErrorReader::Java { java_class(code) } else { None };
+    let has_class = error.is_some();
+    let head =
+        ErrorHead { code: codes::numbers(code).json_rpc, r#type: codes::name(code), message: fault.to_string(), error };
     serde_json::to_writer(&mut *out, &head).expect("strings and numbers serialise");
+    if has_class {
+        return status;
+    }
     // Joins two objects: a comma replaces the brace that closes the first and the one that opens the second.
     out.pop();
     out.push(b',');
@@ -83,7 +124,7 @@ mod tests {
     fn every_kind_of_peer_finds_what_it_looks_for() {
         let mut out = Vec::new();
         let fault = Fault::TaskNotFound(TaskRef::parse("t-1").unwrap());
-        assert_eq!(write_error(&fault, &mut out), 404);
+        assert_eq!(write_error(&fault, ErrorReader::Other, &mut out), 404);
         let expected = concat!(
             r#"{"code":-32001,"type":"TaskNotFoundError","message":"task t-1 not found","#,
             r#""error":{"code":404,"status":"NOT_FOUND","message":"task t-1 not found","details":["#,
@@ -94,11 +135,30 @@ mod tests {
     }
 
     #[test]
+    fn a_client_in_java_finds_the_name_of_its_class() {
+        let reader = ErrorReader::of(Some("shop/2 Java-http-client/17.0.15"));
+        assert_eq!(reader, ErrorReader::Java);
+        assert_eq!(ErrorReader::of(None), ErrorReader::Other);
+        assert_eq!(ErrorReader::of(Some("grpc-java-netty/1.75.0")), ErrorReader::Other);
+        let error = |code| {
+            let fault = Fault::Peer { code, message: "words".into(), task: None };
+            let mut out = Vec::new();
+            let status = write_error(&fault, reader, &mut out);
+            assert_eq!(read_error(status, &out), fault, "our own client reads it too");
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()["error"].clone()
+        };
+        assert_eq!(error(FaultCode::TaskNotFound), "io.a2a.spec.TaskNotFoundError");
+        let card = error(FaultCode::ExtendedAgentCardNotConfigured);
+        assert_eq!(card, "io.a2a.spec.AuthenticatedExtendedCardNotConfiguredError");
+        assert!(error(FaultCode::Unauthenticated).is_object(), "the SDK has no class for it");
+    }
+
+    #[test]
     fn what_we_write_we_read_and_nothing_is_numbered_past_what_0_3_knows() {
         for code in FaultCode::ALL {
             let fault = Fault::Peer { code, message: "words".into(), task: TaskRef::parse("t").ok() };
             let mut out = Vec::new();
-            let status = write_error(&fault, &mut out);
+            let status = write_error(&fault, ErrorReader::Other, &mut out);
             let own = if code == FaultCode::TaskNotCancelable { 409 } else { codes::numbers(code).http };
             assert_eq!(status, own);
             assert_eq!(read_error(status, &out), fault, "by the reason");

@@ -16,7 +16,7 @@ pub(crate) const TEXT_BYTES_MAX: usize = 2048;
 const PROBLEMS: &str = "https://a2a-protocol.org/errors/";
 
 /// The package of the SDK for Java, whose class names are those of the specification.
-const JAVA_PACKAGE: &str = "io.a2a.spec.";
+pub(crate) const JAVA_PACKAGE: &str = "io.a2a.spec.";
 
 /// Writes an error body and returns the HTTP status for it.
 pub fn write_error(fault: &Fault, out: &mut Vec<u8>) -> u16 {
