@@ -1,5 +1,11 @@
 //! The sabir binary: parses the arguments, runs the command, returns the exit code.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "doc comments of arguments are help texts: [agent] is a section of the configuration, <name> a value"
+)]
+
 mod admin;
 mod bench;
 mod call;

@@ -271,9 +271,11 @@ impl Agent {
             (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
-        let (door, attempts) = (&self.transport().http_client, self.transport().attempts);
+        let (http_client, attempts) = (&self.transport().http_client, self.transport().attempts);
         let ask = || self.transport().send_call(&call, key.as_deref());
-        let said = door.with_total_timeout(retry::with_retries(door, attempts, retry::safety(&call), ask)).await?;
+        let said = http_client
+            .with_total_timeout(retry::with_retries(http_client, attempts, retry::safety(&call), ask))
+            .await?;
         let said = match said.value {
             WireReply::Card(_) => Box::pin(self.client.apply_trust_to_answer(&self.discovered_card, said)).await?,
             _ => said,

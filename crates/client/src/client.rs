@@ -175,7 +175,8 @@ impl ClientBuilder {
             _ => None,
         };
         let egress = self.egress.unwrap_or_else(Egress::public);
-        let door = HttpClient::new(egress, &self.tls, self.timeouts, self.observer)?.with_capacity(self.capacity);
+        let http_client =
+            HttpClient::new(egress, &self.tls, self.timeouts, self.observer)?.with_capacity(self.capacity);
         // A card does not depend on the version; saying which one we speak lets a server choose what to show.
         let version = match self.settings.version {
             VersionPolicy::Exactly(Dialect::V03) => "0.3",
@@ -183,7 +184,7 @@ impl ClientBuilder {
         };
         let cache = self.cache.and_then(|directory| CardCache::new(directory, version, &self.tls));
         let version = HeaderValue::from_static(version);
-        let finder = CardFinder { http_client: door, cache, version, profile: self.profile, card_credentials: shown };
+        let finder = CardFinder { http_client, cache, version, profile: self.profile, card_credentials: shown };
         Ok(Client { card_finder: finder, settings: Arc::new(self.settings) })
     }
 }

@@ -36,8 +36,8 @@ impl DocumentClient {
     pub fn new(egress: Egress, tls: &Tls, patience: Duration) -> Result<Self, Error> {
         let timeouts = Timeouts { connect: patience, answer: patience, idle: patience, total: Some(patience) };
         // The documents may be secret, so there is no observer.
-        let door = HttpClient::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)?;
-        Ok(Self { http_client: door })
+        let http_client = HttpClient::new(egress, &Tls { identity: None, ..tls.clone() }, timeouts, None)?;
+        Ok(Self { http_client })
     }
 
     /// Sends a request and reads its answer, whatever its status. An answer of more than `bytes_max` bytes, when it is

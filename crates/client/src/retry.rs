@@ -45,7 +45,7 @@ pub(crate) const fn safety(call: &Call) -> RetrySafety {
 /// Makes a request, and retries it while that is safe and may succeed. With `most` at 1 there is no retry: such callers
 /// count and pace attempts themselves.
 pub(crate) async fn with_retries<T, F>(
-    door: &HttpClient,
+    http_client: &HttpClient,
     most: u32,
     safety: RetrySafety,
     mut request: impl FnMut() -> F,
@@ -70,7 +70,7 @@ where
         }
         let pause = asked.unwrap_or_else(|| jitter(PAUSE_FIRST * 2_u32.pow(attempt - 1)));
         attempt += 1;
-        door.observe(&Observation::Retry { attempt, pause, reason: &error.to_string() });
+        http_client.observe(&Observation::Retry { attempt, pause, reason: &error.to_string() });
         tokio::time::sleep(pause).await;
     }
 }

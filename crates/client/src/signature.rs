@@ -30,7 +30,7 @@
 //!     now,
 //!     ..TrustPolicy::default()
 //! };
-//! let found = SignatureMode::Require.admit(found, &trust, &client).await?;
+//! let found = SignatureMode::Require.check_card(found, &trust, &client).await?;
 //! # Ok(()) }
 //! ```
 //!

@@ -131,7 +131,7 @@ impl AgentTransport {
 
     /// The same transport with the claim to a task that was handed over for us.
     pub(crate) fn with_claim(&self, claim: &HandoffClaim) -> Result<Self, Error> {
-        let (door, chosen, attached) =
+        let (http_client, chosen, attached) =
             (self.http_client.clone(), self.chosen.clone(), self.attached.clone().with_claim(claim)?);
         Ok(Self {
             parameters: self.parameters.clone(),
@@ -139,7 +139,7 @@ impl AgentTransport {
             active_extensions: self.active_extensions.clone(),
             files: self.files,
             attempts: self.attempts,
-            ..Self::new(door, chosen, attached, self.wanted_schemes.clone())
+            ..Self::new(http_client, chosen, attached, self.wanted_schemes.clone())
         })
     }
 

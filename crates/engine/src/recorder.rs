@@ -142,8 +142,8 @@ impl Recorder {
     }
 
     /// Adds a status, if the table allows it.
-    pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, heard: Option<Message>) {
-        self.status_of(core, state, StatusMessage::from_parts(core, &self.task, parts), heard, None);
+    pub(crate) fn status(&mut self, core: &Core, state: TaskState, parts: Vec<Part>, input: Option<Message>) {
+        self.status_of(core, state, StatusMessage::from_parts(core, &self.task, parts), input, None);
     }
 
     fn status_of(
@@ -151,7 +151,7 @@ impl Recorder {
         core: &Core,
         state: TaskState,
         said: StatusMessage,
-        heard: Option<Message>,
+        input: Option<Message>,
         transfer: Option<&Transfer>,
     ) {
         let legal = Transition::to(state).is_some_and(|step| machine::next(self.task.status.state, step).is_ok());
@@ -168,18 +168,18 @@ impl Recorder {
         let (task_id, context_id) = (self.task.id, self.task.context_id.clone());
         let gap = self.gap.take().and_then(|gap| gap.put(None));
         let metadata = if is_direct { direct_message::mark(gap.as_ref()) } else { gap };
-        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }), heard);
+        self.event(Event::StatusUpdate(StatusUpdate { task_id, context_id, status, metadata }), input);
         self.pending.placement = Some(Placement { state, position: stamp });
     }
 
-    fn event(&mut self, event: Event, heard: Option<Message>) {
+    fn event(&mut self, event: Event, input: Option<Message>) {
         self.head = self.head.next();
         let mut frozen = FrozenEvent::freeze(self.head, &event);
-        if let Some(message) = &heard {
+        if let Some(message) = &input {
             frozen = frozen.with_input(message);
         }
         self.pending.events.push(frozen);
-        self.task.apply(event, heard);
+        self.task.apply(event, input);
     }
 
     /// The step with everything added since the last one.

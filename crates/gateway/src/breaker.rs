@@ -275,8 +275,8 @@ impl Breaker {
         self.set_phase(BreakerPhase::Open { since: now });
     }
 
-    const fn set_phase(&mut self, stage: BreakerPhase) {
-        self.phase = stage;
+    const fn set_phase(&mut self, phase: BreakerPhase) {
+        self.phase = phase;
         self.epoch += 1;
     }
 }

@@ -152,9 +152,9 @@ impl ExchangeLog {
         if self.0.is_none() || TASK.try_with(|_| ()).is_err() {
             return (call.await, None);
         }
-        let mut heard = UpstreamExchange { draft: ExchangeDraft::default(), log: self.clone() };
-        let answer = heard.record_more(call).await;
-        (answer, Some(heard))
+        let mut exchange = UpstreamExchange { draft: ExchangeDraft::default(), log: self.clone() };
+        let answer = exchange.record_more(call).await;
+        (answer, Some(exchange))
     }
 }
 

@@ -175,9 +175,9 @@ mod tests {
             accepts_forwarded: true,
             registry: at,
         };
-        let envoy = EnvelopeSender::new(Egress::public(), &Tls::default(), Metrics::for_venues()).unwrap();
+        let envelope_sender = EnvelopeSender::new(Egress::public(), &Tls::default(), Metrics::for_venues()).unwrap();
         let registry = Arc::new(NetworkRegistry::new("network:a", now));
-        let routes = Routes::new(("network:a".into(), "k".into()), None, envoy, registry, vec![b], 4);
+        let routes = Routes::new(("network:a".into(), "k".into()), None, envelope_sender, registry, vec![b], 4);
         let federation = Federation::new(Arc::new(routes), world.clone());
         federation.sync(now).await;
         assert!(federation.registry().all(now).is_empty(), "nobody was there");

@@ -204,7 +204,7 @@ impl NetworkRegistry {
         &self,
         id: &str,
         signed: SignedRecord,
-        told: Option<RecordSource<'_>>,
+        source: Option<RecordSource<'_>>,
         fetch: &impl Fetch,
         now: Timestamp,
     ) -> Result<AcceptedRecord, RecordRejection> {
@@ -227,7 +227,7 @@ impl NetworkRegistry {
         if !signed.is_signed_by(&keys) {
             return Err(RecordFault::Signature.into());
         }
-        let taken = self.insert(record, signed, told, known.map(|entry| entry.number));
+        let taken = self.insert(record, signed, source, known.map(|entry| entry.number));
         if matches!(taken, Ok(AcceptedRecord::First | AcceptedRecord::Newer)) {
             self.persist(id, now).await;
         }
@@ -253,7 +253,7 @@ impl NetworkRegistry {
         &self,
         record: Record,
         signed: SignedRecord,
-        told: Option<RecordSource<'_>>,
+        source: Option<RecordSource<'_>>,
         seen: Option<u64>,
     ) -> Result<AcceptedRecord, RecordRejection> {
         let mut shelf = self.write();
@@ -266,7 +266,7 @@ impl NetworkRegistry {
             Some(entry) if record.seq == entry.record.seq => {
                 if entry.signed.canonical() == signed.canonical() {
                     // After a restart this restores which peer sent it.
-                    entry.through = entry.through.take().or_else(|| told.map(|told| told.through.to_owned()));
+                    entry.through = entry.through.take().or_else(|| source.map(|source| source.through.to_owned()));
                     return if entry.disputed {
                         Err(RecordRejection::Equivocation(record.seq))
                     } else {
@@ -284,8 +284,8 @@ impl NetworkRegistry {
         };
         *number += 1;
         let id = record.network_id.clone();
-        let origin = told.map_or(&*self.own_id, |told| told.origin).to_owned();
-        let through = told.map(|told| told.through.to_owned());
+        let origin = source.map_or(&*self.own_id, |source| source.origin).to_owned();
+        let through = source.map(|source| source.through.to_owned());
         let entry = RegistryEntry { record, signed, origin, through, number: *number, disputed: false };
         entries.insert(id, entry);
         Ok(taken)
@@ -330,8 +330,8 @@ impl NetworkRegistry {
             if origin == self.own_id {
                 continue;
             }
-            let told = RecordSource { origin: &origin, through };
-            match self.accept(&record.network_id, signed, Some(told), fetch, now).await {
+            let source = RecordSource { origin: &origin, through };
+            match self.accept(&record.network_id, signed, Some(source), fetch, now).await {
                 Ok(AcceptedRecord::First | AcceptedRecord::Newer) => taken += 1,
                 Ok(AcceptedRecord::Unchanged) | Err(RecordRejection::Stale(_)) => {}
                 Err(why) => tracing::info!(network = %record.network_id, %origin, %why, "a record was not taken"),

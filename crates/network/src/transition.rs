@@ -55,20 +55,20 @@ impl BookingAdmin {
         action_between(booking.status, to)?;
         let venue = self.ledger.venue(VenueRef::Id(&booking.details.venue)).await?;
         let context = self.log.load(id).await?.and_then(|stored| stored.context());
-        let clerk =
+        let agent =
             TransitionAgent { booking, venue, to, ledger: self.ledger.clone(), key_holders: self.key_holders.clone() };
-        self.run_transition(clerk, context, by).await.map_err(TransitionError::Fault)?;
+        self.run_transition(agent, context, by).await.map_err(TransitionError::Fault)?;
         self.ledger.booking(id).await?.ok_or(TransitionError::BookingNotFound(id))
     }
 
     async fn run_transition(
         &self,
-        clerk: TransitionAgent,
+        agent: TransitionAgent,
         context_id: Option<ContextId>,
         by: &Caller,
     ) -> Result<(), Fault> {
         let resident =
-            HostedAgent { name: self.agent.clone(), agent: Arc::new(clerk), push: true, tool_mode: ToolMode::Full };
+            HostedAgent { name: self.agent.clone(), agent: Arc::new(agent), push: true, tool_mode: ToolMode::Full };
         let scope = Scope { tenant: Tenant::none(), caller: by.clone(), agent: self.agent.clone() };
         let id = MessageId::parse("transition").map_err(|e| Fault::InvalidRequest(e.to_string()))?;
         let message = Message { context_id, ..Message::text(id, Role::User, "transition") };

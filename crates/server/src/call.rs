@@ -54,9 +54,9 @@ impl App {
     pub(crate) async fn admit(
         &self,
         at: Option<&Arc<ServedAgent>>,
-        knock: &RequestEvidence<'_>,
+        evidence: &RequestEvidence<'_>,
     ) -> Result<Admitted, Fault> {
-        Ok(self.guard.admit(self.rules(at), knock).await?)
+        Ok(self.guard.admit(self.rules(at), evidence).await?)
     }
 
     /// The rules that apply before the agent of the call is known.
@@ -66,12 +66,12 @@ impl App {
 
     /// Serves one call of any binding.
     pub(crate) async fn call(&self, ask: CallRequest<'_>) -> Result<CallResponse, Fault> {
-        let CallRequest { path_agent: at, evidence: knock, admitted, mut call, mut terms } = ask;
+        let CallRequest { path_agent: at, evidence, admitted, mut call, mut terms } = ask;
         let served = &self.target_agent(at, &mut call)?;
         let admitted = match admitted {
             Some(admitted) if Guard::is_admitted_under(&admitted, &served.rules) => admitted,
             // The tenant selects another agent than the path, or the caller is not authenticated yet.
-            _ => Box::pin(self.guard.admit(&served.rules, &knock)).await?,
+            _ => Box::pin(self.guard.admit(&served.rules, &evidence)).await?,
         };
         guessable_names::remove(admitted.identity(), &mut call, &mut terms)?;
         let active = active_extensions(served, &terms)?;
@@ -80,12 +80,12 @@ impl App {
         if let Some(network) = self.network.as_ref().filter(|network| network.is_agent(served)) {
             network.set_sender(admitted.identity(), &mut call);
         }
-        let cleared = self.guard.clear(&served.rules, admitted, &call, knock.now).await?;
+        let cleared = self.guard.clear(&served.rules, admitted, &call, evidence.now).await?;
         if is_without_extended_card(served, &call) && terms.dialect != Dialect::V1.name() {
             // Before 1.0 there was one error for this, whether or not the card promises an extended card (0.3.0 §8.2).
             return Err(Fault::ExtendedCardNotConfigured);
         }
-        let permit = self.permit(served, cleared, call, knock.now).await?;
+        let permit = self.permit(served, cleared, call, evidence.now).await?;
         let named = exchange_log::task_of_call(permit.call()).cloned();
         let shows = HandoffSupport::of(&active);
         let outcome = self.engine.serve(served, permit, (&terms, shows)).await;

@@ -186,8 +186,8 @@ impl EngineAccess {
     }
 
     /// Starts the delivery of pending webhook deliveries, until [`Self::stop`].
-    pub(crate) fn start_deliveries(&self, courier: Arc<dyn PushTransport>) {
-        self.engine.start_deliveries(courier);
+    pub(crate) fn start_deliveries(&self, transport: Arc<dyn PushTransport>) {
+        self.engine.start_deliveries(transport);
     }
 
     /// Parks the running turns.

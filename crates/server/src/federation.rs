@@ -55,12 +55,13 @@ pub(crate) async fn open(
     let egress = section.peer.iter().fold(config.egress.policy(), written_down);
     let venues = sabir_gateway::Metrics::for_venues();
     venues.register(metrics);
-    let envoy = EnvelopeSender::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
-    let envoy = envoy.with_answer_capacity(answers.part());
+    let envelope_sender =
+        EnvelopeSender::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
+    let envelope_sender = envelope_sender.with_answer_capacity(answers.part());
     let registry =
         NetworkRegistry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
     let names = (section.id.clone(), KEY_NAME.to_owned());
-    let routes = Routes::new(names, ring, envoy, Arc::new(registry), neighbours, section.hops_max);
+    let routes = Routes::new(names, ring, envelope_sender, Arc::new(registry), neighbours, section.hops_max);
     let fetch =
         DocumentFetcher::with_timeout(egress, &Tls::default(), FETCH_TIME_MAX).map_err(|error| error.to_string())?;
     Ok(Federation::new(Arc::new(routes), fetch))

@@ -94,7 +94,7 @@ impl RequestHandler for Arc<App> {
         let app = self.clone();
         match &self.interceptor {
             None => Box::pin(stack::serve(app, request, peer)),
-            Some(front) => front.clone().serve(app, request, peer),
+            Some(interceptor) => interceptor.clone().serve(app, request, peer),
         }
     }
 

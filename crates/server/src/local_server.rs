@@ -207,10 +207,10 @@ mod tests {
 
     #[tokio::test]
     async fn requests_are_answered_whole_in_pieces_or_not_at_all() {
-        let stage = LocalServer::open(0).await.unwrap();
-        let address = stage.address();
+        let server = LocalServer::open(0).await.unwrap();
+        let address = server.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = stage.run(Arc::new(EchoHandler), async move { drop(stopped.await) });
+        let running = server.run(Arc::new(EchoHandler), async move { drop(stopped.await) });
         let asking = async {
             let post = |path: &str, host: &str, body: &str| {
                 format!(

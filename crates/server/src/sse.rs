@@ -23,7 +23,7 @@ const WRITE_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub(crate) struct EventStream {
     watch: AuthorizedStream,
-    teller: StreamEncoder,
+    encoder: StreamEncoder,
     loss_report: LossReport,
     app: Arc<App>,
     outgoing: ClientBudget,
@@ -35,7 +35,7 @@ pub(crate) struct EventStream {
 impl EventStream {
     pub(crate) fn new(
         watch: AuthorizedStream,
-        teller: StreamEncoder,
+        encoder: StreamEncoder,
         loss_report: LossReport,
         app: &Arc<App>,
         peer: &Peer,
@@ -44,7 +44,7 @@ impl EventStream {
         let open_streams = app.metrics.stream();
         Self {
             watch,
-            teller,
+            encoder,
             loss_report,
             app: app.clone(),
             outgoing,
@@ -78,7 +78,7 @@ impl EventStream {
             match self.watch.poll_next(&self.app.guard, cx) {
                 Poll::Ready(Some(Ok(item))) => self.write(&item, &mut out),
                 Poll::Ready(Some(Err(fault))) => {
-                    self.teller.encode_fault(&fault, &mut out);
+                    self.encoder.encode_fault(&fault, &mut out);
                     self.done = true;
                     break;
                 }
@@ -112,7 +112,7 @@ impl EventStream {
             self.app.metrics.shed();
             self.done = true;
             let mut end = Vec::new();
-            self.teller.encode_fault(&over_budget(), &mut end);
+            self.encoder.encode_fault(&over_budget(), &mut end);
             end.into()
         })
     }
@@ -121,10 +121,10 @@ impl EventStream {
         match item {
             WatchItem::Event(event) => {
                 let last = self.watch.is_finished();
-                self.teller.encode(event, last, self.loss_report.losses(), out);
+                self.encoder.encode(event, last, self.loss_report.losses(), out);
                 self.loss_report.about_event(event);
             }
-            WatchItem::Reply(message) => self.teller.encode_direct_reply(message, self.loss_report.losses(), out),
+            WatchItem::Reply(message) => self.encoder.encode_direct_reply(message, self.loss_report.losses(), out),
         }
         self.loss_report.report(&self.app);
     }

@@ -130,7 +130,7 @@ pub fn decode_request(
     body: &[u8],
     mint: &mut dyn FnMut() -> MessageId,
 ) -> Result<DecodedRequest, Box<DecodeError>> {
-    let unheard = |voice, fault| Box::new(DecodeError { responder: voice, fault });
+    let unheard = |responder, fault| Box::new(DecodeError { responder, fault });
     let envelope = match JsonRpcEnvelope::read(body) {
         Ok(envelope) => envelope,
         Err(MalformedRequest { id, fault }) => return Err(unheard(Responder::new(facts.guess(), Some(id)), fault)),
@@ -138,13 +138,13 @@ pub fn decode_request(
     let versioned = match detect::detect_family(facts, &envelope.method) {
         Ok(versioned) => versioned,
         Err((dialect, fault)) => {
-            let voice = Responder::new(dialect, envelope.answer_id(dialect.features().optional_ids));
+            let responder = Responder::new(dialect, envelope.answer_id(dialect.features().optional_ids));
             // An unknown method is reported first: an id would not help the caller.
             let id_problem = match fault {
                 Fault::MethodNotFound(_) if envelope.is_without_id() => None,
                 _ => envelope.id_problem(dialect.features().optional_ids),
             };
-            return Err(unheard(voice, id_problem.unwrap_or(fault)));
+            return Err(unheard(responder, id_problem.unwrap_or(fault)));
         }
     };
     let mut losses = Losses::new();
@@ -157,18 +157,18 @@ pub fn decode_request(
     let (dialect, leaning) = (detected.dialect(), matches!(detected, Detection::Likely(_)));
     // The request may turn out to be 0.1, which needs no id.
     let optional = dialect.features().optional_ids || (leaning && envelope.is_without_id());
-    let mut voice = Responder::new(dialect, envelope.answer_id(optional));
+    let mut responder = Responder::new(dialect, envelope.answer_id(optional));
     if let Some(fault) = envelope.id_problem(optional) {
-        return Err(unheard(voice, fault));
+        return Err(unheard(responder, fault));
     }
     match said {
         Ok((DecodedCall { call, form }, idempotency_key)) => {
-            voice.for_call(&call, form);
-            Ok(DecodedRequest { call, idempotency_key, responder: voice, losses, is_uncertain: leaning })
+            responder.for_call(&call, form);
+            Ok(DecodedRequest { call, idempotency_key, responder, losses, is_uncertain: leaning })
         }
         Err(fault) => {
-            voice.for_method(&envelope.method);
-            Err(unheard(voice, fault))
+            responder.for_method(&envelope.method);
+            Err(unheard(responder, fault))
         }
     }
 }

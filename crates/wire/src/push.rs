@@ -52,10 +52,10 @@ pub fn write_push_payload(
 }
 
 fn write_task(to: Dialect, task: WireTask, name: Option<Arc<str>>, losses: &mut Losses) -> Result<PushBody, Fault> {
-    let voice = Responder::new(to, None);
-    let voice = if to == Dialect::V01 { voice.in_v01(name) } else { voice };
+    let responder = Responder::new(to, None);
+    let responder = if to == Dialect::V01 { responder.in_v01(name) } else { responder };
     let mut out = Vec::new();
-    voice.write(WireReply::Task(Box::new(task)), losses, &mut out)?;
+    responder.write(WireReply::Task(Box::new(task)), losses, &mut out)?;
     Ok(("application/json", out))
 }
 

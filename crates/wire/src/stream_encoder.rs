@@ -74,17 +74,17 @@ enum FrameShape {
 }
 
 impl StreamEncoder {
-    pub(crate) fn new(voice: Responder) -> Self {
-        let shape = match voice.dialect {
+    pub(crate) fn new(responder: Responder) -> Self {
+        let shape = match responder.dialect {
             Dialect::V1 => FrameShape::V1,
             // XPR has no streams, so no request in this dialect asks for one.
-            Dialect::V03 | Dialect::V02 | Dialect::Xpr => FrameShape::ByKind(voice.dialect),
+            Dialect::V03 | Dialect::V02 | Dialect::Xpr => FrameShape::ByKind(responder.dialect),
             Dialect::V01 => FrameShape::Updates { artifacts: Vec::new() },
             Dialect::Native => FrameShape::WholeTask { task: None, last_bytes: 0, new_bytes: 0 },
         };
         // Events of agent-native do not carry the id of the request.
-        let id = if voice.dialect == Dialect::Native { Some("0".into()) } else { voice.id.clone() };
-        let responder = (voice.dialect != Dialect::V1).then(|| Box::new(voice));
+        let id = if responder.dialect == Dialect::Native { Some("0".into()) } else { responder.id.clone() };
+        let responder = (responder.dialect != Dialect::V1).then(|| Box::new(responder));
         Self { shape, envelope: FrameEnvelope::JsonRpc(id), responder }
     }
 
@@ -136,7 +136,7 @@ impl StreamEncoder {
     pub fn encode_fault(&self, fault: &Fault, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         match (&self.responder, &self.envelope) {
-            (Some(voice), _) => voice.write_error(fault, &mut payload),
+            (Some(responder), _) => responder.write_error(fault, &mut payload),
             (None, FrameEnvelope::JsonRpc(id)) => jsonrpc::write_error(id.as_deref(), fault, &mut payload),
             (None, FrameEnvelope::Bare) => {
                 // The HTTP status has been sent already; the name of the event tells an error from an event. The Python

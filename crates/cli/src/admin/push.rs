@@ -50,15 +50,15 @@ impl Verb for PushList {
             return Err(Problem::usage(format!("--limit is between 1 and {DELIVERIES_MAX}")).into());
         }
         let config = self.server.config()?;
-        let mut letters = Vec::new();
+        let mut deliveries = Vec::new();
         for (dead, unwanted) in [(false, self.dead), (true, self.waiting)] {
             if !unwanted {
                 let (task, after, limit) = (self.task.clone(), self.after, self.limit);
-                letters.extend(list(&config, OutboxRequest::List { dead, task, after, limit })?);
+                deliveries.extend(list(&config, OutboxRequest::List { dead, task, after, limit })?);
             }
         }
-        letters.sort_by_key(|letter| letter.number);
-        print_deliveries(&out, &letters)
+        deliveries.sort_by_key(|delivery| delivery.number);
+        print_deliveries(&out, &deliveries)
     }
 }
 
@@ -73,13 +73,13 @@ pub(crate) struct PushShow {
 
 impl Verb for PushShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let letter = load_delivery(&self.server.config()?, OutboxRequest::Show { number: self.number }, self.number)?;
+        let delivery = load_delivery(&self.server.config()?, OutboxRequest::Show { number: self.number }, self.number)?;
         if out.is_json() {
-            out.document(&delivery_json(&letter).to_string())?;
+            out.document(&delivery_json(&delivery).to_string())?;
         }
         out.text(|fields| {
-            write_fields(fields, &letter);
-            for tried in &letter.tries {
+            write_fields(fields, &delivery);
+            for tried in &delivery.tries {
                 let status = tried.status.map(|status| format!(" HTTP {status}")).unwrap_or_default();
                 let problem = if tried.problem.is_empty() { String::new() } else { format!(" {}", tried.problem) };
                 fields.field("Attempt", &format!("{}{status} after {} ms{problem}", tried.at, tried.took_ms));
@@ -105,22 +105,22 @@ impl DeliverySelection {
     /// Sends one request for each delivery, and shows the deliveries.
     fn send_for_each(&self, server: &ServerFiles, out: &Output, order: fn(i64) -> OutboxRequest) -> Ran {
         let config = server.config()?;
-        let mut letters = Vec::new();
+        let mut deliveries = Vec::new();
         for number in &self.numbers {
-            letters.push(load_delivery(&config, order(*number), *number)?);
+            deliveries.push(load_delivery(&config, order(*number), *number)?);
         }
         if self.all_dead {
             for_each_dead_letter(&config, |number| {
                 // The server or another command may have dealt with this delivery in the meantime, which is no error.
-                if let OutboxResponse::Letter(Some(letter)) =
+                if let OutboxResponse::Letter(Some(delivery)) =
                     wait(sabir_server::admin::run_outbox_request(&config, order(number)))?
                 {
-                    letters.push(*letter);
+                    deliveries.push(*delivery);
                 }
                 Ok(())
             })?;
         }
-        print_deliveries(out, &letters)
+        print_deliveries(out, &deliveries)
     }
 }
 
@@ -133,7 +133,8 @@ fn for_each_dead_letter(config: &Config, mut work: impl FnMut(i64) -> Result<(),
         let Some(last) = page.last() else { break };
         after = last.number;
         dead.extend(
-            page.into_iter().map(|letter| (letter.task_id, letter.config_id, letter.first_event, letter.number)),
+            page.into_iter()
+                .map(|delivery| (delivery.task_id, delivery.config_id, delivery.first_event, delivery.number)),
         );
     }
     dead.sort_unstable();
@@ -253,14 +254,14 @@ fn reference(text: &str) -> Result<SecretRef, String> {
 
 fn list(config: &Config, wanted: OutboxRequest) -> Result<Vec<DeliveryView>, Stop> {
     match wait(run_outbox_request(config, wanted))? {
-        OutboxResponse::Letters(letters) => Ok(letters),
+        OutboxResponse::Letters(deliveries) => Ok(deliveries),
         OutboxResponse::Letter(_) | OutboxResponse::Failed(_) => Err(unexpected_response()),
     }
 }
 
 fn load_delivery(config: &Config, wanted: OutboxRequest, number: i64) -> Result<DeliveryView, Stop> {
     match wait(run_outbox_request(config, wanted))? {
-        OutboxResponse::Letter(Some(letter)) => Ok(*letter),
+        OutboxResponse::Letter(Some(delivery)) => Ok(*delivery),
         OutboxResponse::Letter(None) => {
             let none = format!("there is no delivery {number}; what was delivered is not kept");
             Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_DELIVERY"), none)
@@ -276,48 +277,48 @@ fn unexpected_response() -> Stop {
         .into()
 }
 
-fn print_deliveries(out: &Output, letters: &[DeliveryView]) -> Ran {
+fn print_deliveries(out: &Output, deliveries: &[DeliveryView]) -> Ran {
     if out.is_json() {
-        out.document(&json!({"deliveries": letters.iter().map(delivery_json).collect::<Vec<_>>()}).to_string())?;
+        out.document(&json!({"deliveries": deliveries.iter().map(delivery_json).collect::<Vec<_>>()}).to_string())?;
     }
     out.text(|fields| {
-        letters.iter().for_each(|letter| write_fields(fields, letter));
-        fields.field("Total", &letters.len().to_string());
+        deliveries.iter().for_each(|delivery| write_fields(fields, delivery));
+        fields.field("Total", &deliveries.len().to_string());
     })?;
     Ok(Exit::Done)
 }
 
 /// A delivery in JSON, with its state.
-fn delivery_json(letter: &DeliveryView) -> Value {
-    let mut all = serde_json::to_value(letter).unwrap_or_default();
-    all["state"] = json!(state_name(letter));
+fn delivery_json(delivery: &DeliveryView) -> Value {
+    let mut all = serde_json::to_value(delivery).unwrap_or_default();
+    all["state"] = json!(state_name(delivery));
     all
 }
 
-fn state_name(letter: &DeliveryView) -> &'static str {
-    if letter.buried.is_some() { "dead" } else { "waiting" }
+fn state_name(delivery: &DeliveryView) -> &'static str {
+    if delivery.buried.is_some() { "dead" } else { "waiting" }
 }
 
 /// Shows a delivery as fields.
-fn write_fields(fields: &mut Fields, letter: &DeliveryView) {
-    let events = match (letter.first_event, letter.last_event) {
+fn write_fields(fields: &mut Fields, delivery: &DeliveryView) {
+    let events = match (delivery.first_event, delivery.last_event) {
         (first, last) if first == last => first.to_string(),
         (first, last) => format!("{first} to {last}"),
     };
-    fields.field("Delivery", &letter.number.to_string());
-    fields.field("State", state_name(letter));
-    fields.field("Task ID", &letter.task_id);
-    fields.field("Config ID", &letter.config_id);
-    fields.maybe("Receiver", letter.receiver.as_deref());
-    fields.maybe("Dialect", letter.dialect.as_deref());
+    fields.field("Delivery", &delivery.number.to_string());
+    fields.field("State", state_name(delivery));
+    fields.field("Task ID", &delivery.task_id);
+    fields.field("Config ID", &delivery.config_id);
+    fields.maybe("Receiver", delivery.receiver.as_deref());
+    fields.maybe("Dialect", delivery.dialect.as_deref());
     fields.field("Events", &events);
-    fields.field("Since", &letter.at.to_string());
-    fields.field("Attempts", &letter.attempts.to_string());
-    fields.maybe("Next attempt", letter.due.map(|due| due.to_string()).as_deref());
-    if let Some(last) = letter.tries.last() {
+    fields.field("Since", &delivery.at.to_string());
+    fields.field("Attempts", &delivery.attempts.to_string());
+    fields.maybe("Next attempt", delivery.due.map(|due| due.to_string()).as_deref());
+    if let Some(last) = delivery.tries.last() {
         fields.maybe("Last status", last.status.map(|status| status.to_string()).as_deref());
         fields.maybe("Last problem", Some(&last.problem));
     }
-    fields.maybe("Given up", letter.buried.map(|at| at.to_string()).as_deref());
-    fields.maybe("Reason", letter.reason.as_deref());
+    fields.maybe("Given up", delivery.buried.map(|at| at.to_string()).as_deref());
+    fields.maybe("Reason", delivery.reason.as_deref());
 }

@@ -252,11 +252,11 @@ async fn channel(line: &AgentTransport) -> Result<Channel, Error> {
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
             .keep_alive_while_idle(false);
-        let door = line.http_client.clone();
+        let http_client = line.http_client.clone();
         let who = if line.attached.certificate { ConnectionPool::AgentWithCertificate } else { ConnectionPool::Agent };
         let connector = tower::service_fn(move |uri: Uri| {
-            let door = door.clone();
-            async move { connect_stream(&door, &uri, who).await.map_err(DialError) }
+            let http_client = http_client.clone();
+            async move { connect_stream(&http_client, &uri, who).await.map_err(DialError) }
         });
         match endpoint.connect_with_connector(connector).await {
             Ok(channel) => Ok(channel),
@@ -288,15 +288,19 @@ fn find_client_error(error: &(dyn std::error::Error + 'static)) -> Option<Error>
 }
 
 /// Connects under the address policy: resolves once, checks the addresses, and connects to a checked address.
-async fn connect_stream(door: &HttpClient, uri: &Uri, who: ConnectionPool) -> Result<TokioIo<Box<dyn Io>>, Error> {
+async fn connect_stream(
+    http_client: &HttpClient,
+    uri: &Uri,
+    who: ConnectionPool,
+) -> Result<TokioIo<Box<dyn Io>>, Error> {
     let host = uri.host().unwrap_or_default();
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
     let unreachable = |reason: &str| Error::unreachable(host, describe_failure(reason, false), true);
     if let Ok(url) = Url::parse(&uri.to_string()) {
-        door.egress().check_url(host, &url)?;
+        http_client.egress().check_url(host, &url)?;
     }
-    let addresses = door.egress().resolve(host, port).await.map_err(|e| match e {
+    let addresses = http_client.egress().resolve(host, port).await.map_err(|e| match e {
         ResolveError::Refused(refusal) => Error::Refused(refusal),
         unknown @ ResolveError::Unknown { .. } => {
             unreachable(&unknown.to_string()).with_cause(UnreachableCause::NameNotResolved)
@@ -313,14 +317,14 @@ async fn connect_stream(door: &HttpClient, uri: &Uri, who: ConnectionPool) -> Re
             if !secure {
                 return Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>));
             }
-            let mut tls = door.tls(who).clone();
+            let mut tls = http_client.tls(who).clone();
             tls.alpn_protocols = vec![b"h2".to_vec()];
             let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             let name = ServerName::try_from(bare).map_err(|e| unreachable(&e.to_string()))?;
             let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
             Ok(TokioIo::new(Box::new(stream.map_err(|e| unreachable(&e.to_string()))?) as Box<dyn Io>))
         };
-        match tokio::time::timeout(door.timeouts().connect, connect).await {
+        match tokio::time::timeout(http_client.timeouts().connect, connect).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => failure = error,
             Err(_) => {

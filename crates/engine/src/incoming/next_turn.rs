@@ -35,12 +35,12 @@ impl IncomingMessage<'_> {
         let message = &mut self.request.message;
         message.context_id = Some(task.context_id.clone());
         message.task_id = Some(id.into());
-        let (heard, number) = (message.clone(), (stored.head, 1));
+        let (input, number) = (message.clone(), (stored.head, 1));
         let checkpoint = stored.progress.checkpoint.clone();
         let lineage = engine.lineage_of(&stored, &task).await?;
         let mut turn = self.new_turn(id, &task.context_id, number, Some(Box::new(task.clone())), checkpoint, lineage);
         let mut recorder = Recorder::resume(task, &stored, self.resident.push);
-        recorder.status(core, TaskState::Working, Vec::new(), Some(heard));
+        recorder.status(core, TaskState::Working, Vec::new(), Some(input));
         // The caller has the earlier events: its stream begins with the task including its new message.
         let snapshot = (self.response_mode == ResponseMode::Stream)
             .then(|| FrozenEvent::of_task(recorder.head, &FrozenTask::freeze(&recorder.task)));

@@ -41,15 +41,15 @@ impl PendingCommits {
     }
 
     /// Records a handoff that is committed. What another process has committed, that process records.
-    pub(super) fn record_committed(&self, desk: &HandoffPolicy, task: TaskId) {
+    pub(super) fn record_committed(&self, policy: &HandoffPolicy, task: TaskId) {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
         let Some((caller, hops, booking)) = waiting else { return };
         let PendingCommit { transfer_id, to, face, their_task, verdict } = booking;
-        desk.audit.record(&HandoffAttempt {
+        policy.audit.record(&HandoffAttempt {
             transfer_id: &transfer_id,
             caller: &caller,
             task,
-            from: &desk.agent,
+            from: &policy.agent,
             to: &to,
             endpoint: Some(&face.endpoint),
             their_task: Some(&their_task),

@@ -29,22 +29,22 @@ const INSECURE: &str = "it is on another machine and called without TLS, where n
 
 /// Checks whether a task may be handed over, and hands it over.
 pub(super) async fn start(
-    (desk, bookings): (&HandoffPolicy, &PendingCommits),
+    (policy, bookings): (&HandoffPolicy, &PendingCommits),
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     order: HandoffRequest,
 ) -> Result<Ending, Failure> {
     let inner = cx.checkpoint().map(<[u8]>::to_vec);
-    let CheckedHandoff { face, mut context, verdict } = match check_handoff(desk, peer, cx, &order).await {
+    let CheckedHandoff { face, mut context, verdict } = match check_handoff(policy, peer, cx, &order).await {
         Ok(cleared) => cleared,
         Err(ending) => return Ok(ending),
     };
     if !face.accepts_transfers {
-        record_attempt(desk, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "refused");
+        record_attempt(policy, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "refused");
         return Ok(Ending::fail(format!("{} takes no tasks that are handed over", order.to)));
     }
     if !face.is_followed {
-        record_attempt(desk, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "insecure");
+        record_attempt(policy, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "insecure");
         return Ok(Ending::fail(format!("the task was not handed over to {}: {INSECURE}", order.to)));
     }
     let (hold, transfer_id) = (face.holds_tasks, context.transfer_id.clone());
@@ -72,7 +72,7 @@ pub(super) async fn start(
     let stage = HandoffStage::Preparing(Box::new(intent.clone()));
     cx.set_checkpoint(HandoffCheckpoint { stage, inner: inner.clone() }.encode());
     cx.commit().await?;
-    create_and_commit((desk, bookings), peer, cx, intent, inner, true).await
+    create_and_commit((policy, bookings), peer, cx, intent, inner, true).await
 }
 
 /// A handoff that passed its checks: the receiver, and what is sent to it.
@@ -85,7 +85,7 @@ pub(super) struct CheckedHandoff {
 /// Checks whether work may go to another agent: the same for tasks that leave and for those whose caller stays. A
 /// refusal is recorded for the audit; the error is how the turn ends then.
 pub(super) async fn check_handoff(
-    desk: &HandoffPolicy,
+    policy: &HandoffPolicy,
     peer: &dyn HandoffTarget,
     cx: &Context,
     order: &HandoffRequest,
@@ -95,16 +95,16 @@ pub(super) async fn check_handoff(
         Ok(face) => face,
         Err(error) => {
             let verdict = ScopeVerdict { required: order.required.clone(), allowed: Vec::new(), missing: Vec::new() };
-            record_attempt(desk, cx, (&transfer_id, &order.to), None, &verdict, None, "unreachable");
+            record_attempt(policy, cx, (&transfer_id, &order.to), None, &verdict, None, "unreachable");
             tracing::warn!(task = %cx.task_id(), to = order.to, %error, "an agent to hand over to cannot be asked");
             return Err(Ending::fail(format!("{} cannot be reached, so the task was not handed over", order.to)));
         }
     };
     let came = cx.transfer_context();
-    let scope = delegable_scope(desk, came.as_ref());
+    let scope = delegable_scope(policy, came.as_ref());
     let verdict = lattice::check(order.required.iter().map(String::as_str), &face.caps, &scope);
     let refuse = |outcome: &'static str, ending: Ending| {
-        record_attempt(desk, cx, (&transfer_id, &order.to), Some(&face), &verdict, None, outcome);
+        record_attempt(policy, cx, (&transfer_id, &order.to), Some(&face), &verdict, None, outcome);
         Err(ending)
     };
     if !verdict.passes() {
@@ -113,13 +113,13 @@ pub(super) async fn check_handoff(
     let mut chain = came.as_ref().map(|came| came.chain.clone()).unwrap_or_default();
     let skills = came.map(|came| came.required).unwrap_or_default();
     let (task_id, at) = (cx.task_id().to_string(), cx.now());
-    chain.push(TransferHop { agent: desk.endpoint.clone(), task_id: task_id.clone(), at, skills });
-    if let Err(fault) = check_chain(&chain, &face.endpoint, &order.required, desk.depth_max) {
+    chain.push(TransferHop { agent: policy.endpoint.clone(), task_id: task_id.clone(), at, skills });
+    if let Err(fault) = check_chain(&chain, &face.endpoint, &order.required, policy.depth_max) {
         return refuse(fault.code(), failure_with_code(fault.code(), &fault.to_string()));
     }
     let context = TransferContext {
         originating_task_id: task_id,
-        originating_agent: desk.endpoint.clone(),
+        originating_agent: policy.endpoint.clone(),
         state: order.state.clone(),
         output_keys: order.output_keys.clone(),
         transfer_id: transfer_id.clone(),
@@ -141,7 +141,7 @@ pub(super) async fn check_handoff(
 
 /// Creates the task there and commits the transfer of ours; the first time, and after every crash since.
 pub(super) async fn create_and_commit(
-    (desk, bookings): (&HandoffPolicy, &PendingCommits),
+    (policy, bookings): (&HandoffPolicy, &PendingCommits),
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     mut intent: HandoffIntent,
@@ -150,34 +150,34 @@ pub(super) async fn create_and_commit(
 ) -> Result<Ending, Failure> {
     if !first && !intent.repeatable {
         let why = "the server stopped meanwhile, and it is not known whether it was taken there";
-        return Ok(abort(desk, peer, cx, (&intent, inner), intent.task.as_ref(), ("unknown", why)).await);
+        return Ok(abort(policy, peer, cx, (&intent, inner), intent.task.as_ref(), ("unknown", why)).await);
     }
-    let task = match create(desk, peer, cx, &intent).await {
+    let task = match create(policy, peer, cx, &intent).await {
         Ok(task) => task,
-        Err(why) => return Ok(abort(desk, peer, cx, (&intent, inner), None, ("refused", &why)).await),
+        Err(why) => return Ok(abort(policy, peer, cx, (&intent, inner), None, ("refused", &why)).await),
     };
     // From here on a cancel knows the task there.
     intent.task = Some(task.id.clone());
     let stage = HandoffStage::Preparing(Box::new(intent.clone()));
     cx.set_checkpoint(HandoffCheckpoint { stage, inner: inner.clone() }.encode());
     // Checked again: the card or what we may pass on can have changed since.
-    let scope = delegable_scope(desk, cx.transfer_context().as_ref());
+    let scope = delegable_scope(policy, cx.transfer_context().as_ref());
     let face = match peer.profile().await {
         Ok(face) => face,
         Err(error) => {
             tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "its card can no longer be read");
             let why = "its card can no longer be read";
-            return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", why)).await);
+            return Ok(abort(policy, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", why)).await);
         }
     };
     let verdict = lattice::check(intent.required.iter().map(String::as_str), &face.caps, &scope);
     if !verdict.passes() {
         let why = format!("{} is no longer allowed", verdict.missing.join(", "));
-        abort(desk, peer, cx, (&intent, inner), Some(&task.id), (ScopeVerdict::CODE, &why)).await;
+        abort(policy, peer, cx, (&intent, inner), Some(&task.id), (ScopeVerdict::CODE, &why)).await;
         return Ok(scope_exceeded(&intent.to, &verdict));
     }
     if !face.is_followed {
-        return Ok(abort(desk, peer, cx, (&intent, inner), Some(&task.id), ("insecure", INSECURE)).await);
+        return Ok(abort(policy, peer, cx, (&intent, inner), Some(&task.id), ("insecure", INSECURE)).await);
     }
     // T2: the engine commits the state, the transfer and the webhook deliveries in one step.
     cx.set_waiting_for(None);
@@ -211,7 +211,7 @@ fn transfer(cx: &Context, intent: &HandoffIntent, face: &TargetProfile, task: &W
 /// Has the task created there. The message is the same each time, so a server that holds or recognises tasks creates it
 /// once; to any other server only a request that cannot have arrived is sent again.
 async fn create(
-    desk: &HandoffPolicy,
+    policy: &HandoffPolicy,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     intent: &HandoffIntent,
@@ -229,7 +229,7 @@ async fn create(
             Err(error) => error,
         };
         let waited = cx.now().millis().saturating_sub(intent.since);
-        let patient = u128::try_from(waited).unwrap_or(0) < desk.create_time_max.as_millis();
+        let patient = u128::try_from(waited).unwrap_or(0) < policy.create_time_max.as_millis();
         let again = may_succeed_later(&error) && (intent.repeatable || has_not_arrived(&error));
         if !(again && patient) {
             tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "a handoff was not taken");
@@ -256,7 +256,7 @@ fn may_succeed_later(error: &Error) -> bool {
 
 /// Gives the handoff up: the task stays ours, and fails.
 async fn abort(
-    desk: &HandoffPolicy,
+    policy: &HandoffPolicy,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     (intent, inner): (&HandoffIntent, Option<Vec<u8>>),
@@ -264,7 +264,7 @@ async fn abort(
     (outcome, why): (&'static str, &str),
 ) -> Ending {
     let verdict = ScopeVerdict { required: intent.required.clone(), allowed: Vec::new(), missing: Vec::new() };
-    record_attempt(desk, cx, (&intent.transfer_id, &intent.to), None, &verdict, task, outcome);
+    record_attempt(policy, cx, (&intent.transfer_id, &intent.to), None, &verdict, task, outcome);
     if let Some(task) = task {
         cancel(peer, cx.task_id(), task, &intent.transfer_id).await;
     }
@@ -343,10 +343,10 @@ pub(super) async fn activate(peer: &dyn HandoffTarget, of: TaskId, transfer: &Tr
 }
 
 /// What we may pass on: our own scope, and of a task that was handed to us no more than came with it.
-fn delegable_scope(desk: &HandoffPolicy, came: Option<&TransferContext>) -> Capabilities {
+fn delegable_scope(policy: &HandoffPolicy, came: Option<&TransferContext>) -> Capabilities {
     match came.and_then(|came| came.scope.clone()) {
-        Some(granted) => desk.scope.meet(&Capabilities::named(granted)),
-        None => desk.scope.clone(),
+        Some(granted) => policy.scope.meet(&Capabilities::named(granted)),
+        None => policy.scope.clone(),
     }
 }
 
@@ -373,7 +373,7 @@ fn failure_with_data(words: String, body: &serde_json::Value) -> Ending {
 }
 
 pub(super) fn record_attempt(
-    desk: &HandoffPolicy,
+    policy: &HandoffPolicy,
     cx: &Context,
     (transfer_id, to): (&str, &str),
     face: Option<&TargetProfile>,
@@ -382,11 +382,11 @@ pub(super) fn record_attempt(
     outcome: &'static str,
 ) {
     let hops = cx.transfer_context().map_or(0, |came| came.chain.len()) + 1;
-    desk.audit.record(&HandoffAttempt {
+    policy.audit.record(&HandoffAttempt {
         transfer_id,
         caller: cx.caller(),
         task: cx.task_id(),
-        from: &desk.agent,
+        from: &policy.agent,
         to,
         endpoint: face.map(|face| &*face.endpoint),
         their_task,

@@ -18,23 +18,23 @@ const CHILD_KEY: &str = "handoff";
 
 /// Shows the other agent's work in our task, if that is wanted and allowed.
 pub(super) async fn start(
-    desk: &HandoffPolicy,
+    policy: &HandoffPolicy,
     to: &str,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     order: HandoffRequest,
 ) -> Result<Ending, Failure> {
-    let CheckedHandoff { face, context, verdict } = match check_handoff(desk, peer, cx, &order).await {
+    let CheckedHandoff { face, context, verdict } = match check_handoff(policy, peer, cx, &order).await {
         Ok(cleared) => cleared,
         Err(ending) => return Ok(ending),
     };
     let why = order.reason.as_deref().map(|reason| format!("{reason}. ")).unwrap_or_default();
     let words = format!("{why}Please turn to {to} at {}.", face.endpoint);
-    match desk.unaware_callers {
+    match policy.unaware_callers {
         UnawareCallers::Ask => Ok(Ending::ask_input(words)),
         UnawareCallers::Fail => Ok(Ending::fail(words)),
         UnawareCallers::Relay => {
-            record_attempt(desk, cx, (&context.transfer_id, to), Some(&face), &verdict, None, "relayed");
+            record_attempt(policy, cx, (&context.transfer_id, to), Some(&face), &verdict, None, "relayed");
             let past = transfer_metadata(*context)?;
             let stage = HandoffStage::Relaying { to: to.to_owned(), text: order.text.clone(), past: past.clone() };
             let inner = cx.checkpoint().map(<[u8]>::to_vec);

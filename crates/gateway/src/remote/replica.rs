@@ -174,7 +174,7 @@ impl Replica {
         let circuit = hub.circuit(&upstream.name, name, upstream.breaker_rules);
         let (place, checks, kept) = (place.clone(), Mutex::default(), RwLock::new(None));
         // The cards of other replicas are theirs alone: one may be a version on trial.
-        let keeper = upstream.card_policy.clone().filter(|_| upstream.replicas.first() == Some(&place));
+        let card_policy = upstream.card_policy.clone().filter(|_| upstream.replicas.first() == Some(&place));
         let on_behalf = upstream.user_tokens.clone();
         let fetching = tokio::sync::Mutex::default();
         Ok(Self {
@@ -191,7 +191,7 @@ impl Replica {
             fetches_own_card: false,
             speaks_v01: AtomicBool::new(false),
             fetching,
-            card_policy: keeper,
+            card_policy,
             dead_interfaces: DeadInterfaces::default(),
             user_tokens: on_behalf,
             idempotent: upstream.idempotent,
@@ -347,7 +347,7 @@ impl Replica {
         if let Some(agent) = self.last_agent() {
             return offers(agent.card());
         }
-        if let Some(found) = self.card_policy.as_ref().and_then(|keeper| keeper.stored_card()) {
+        if let Some(found) = self.card_policy.as_ref().and_then(|card_policy| card_policy.stored_card()) {
             return offers(&found.card);
         }
         self.agent().await.is_ok_and(|agent| offers(agent.card()))
@@ -429,11 +429,11 @@ impl Replica {
         let found = found.map_err(|_| Error::Timeout { what: "the card", after: CARD_TIME_MAX })??;
         let agent = match &self.card_policy {
             None => self.agent_by_live_interface(found)?,
-            Some(keeper) => {
+            Some(card_policy) => {
                 let voucher = check_signature(&self.client, &found).await;
                 // The first card is pinned, so its interfaces are tried before. A card with a bad signature is not
                 // called at all, and of a foreign agent's card only the named interface is.
-                let found = match keeper.stored_card() {
+                let found = match card_policy.stored_card() {
                     None if !voucher.is_invalid && !self.fetches_own_card => {
                         self.with_answering_interface_first(found).await
                     }
@@ -442,7 +442,7 @@ impl Replica {
                 let may = |found: &DiscoveredCard| {
                     self.client.check_credential_origins(found).map_err(|error| error.to_string())
                 };
-                self.agent_by_live_interface(keeper.accept(found, voucher, &may).await?)?
+                self.agent_by_live_interface(card_policy.accept(found, voucher, &may).await?)?
             }
         };
         if !self.speaks_v01.load(Ordering::Relaxed) {

@@ -171,42 +171,43 @@ async fn an_open_door_looks_at_nothing_and_a_closed_one_opens_for_nobody() {
 
 #[tokio::test]
 async fn keys_come_in_either_header_and_stop_when_they_are_revoked() {
-    let door = TestGuard::new("accept = [\"api_key\"]");
-    let key = door.key("k1", KeyTerms::default()).await;
-    assert_eq!(door.who(&as_str(&bearer(&key))).await, "key:k1");
-    assert_eq!(door.who(&[("x-api-key", &key)]).await, "key:k1");
-    assert_eq!(door.who(&[]).await, "! missing");
+    let test_guard = TestGuard::new("accept = [\"api_key\"]");
+    let key = test_guard.key("k1", KeyTerms::default()).await;
+    assert_eq!(test_guard.who(&as_str(&bearer(&key))).await, "key:k1");
+    assert_eq!(test_guard.who(&[("x-api-key", &key)]).await, "key:k1");
+    assert_eq!(test_guard.who(&[]).await, "! missing");
     let other = key.replace("sabir_0", "sabir_1");
-    assert_eq!(door.who(&[("x-api-key", &other)]).await, "! key_unknown");
-    assert_eq!(door.who(&[("x-api-key", "nonsense")]).await, "! key_unknown");
-    assert_eq!(door.who(&as_str(&bearer("nonsense"))).await, "! token_unknown");
+    assert_eq!(test_guard.who(&[("x-api-key", &other)]).await, "! key_unknown");
+    assert_eq!(test_guard.who(&[("x-api-key", "nonsense")]).await, "! key_unknown");
+    assert_eq!(test_guard.who(&as_str(&bearer("nonsense"))).await, "! token_unknown");
     let by = AuditActor { caller: Caller::named("test"), scheme: "test", at: now() };
-    door.store.revoke(KeyId::parse("k1").unwrap(), by).await.unwrap();
-    assert_eq!(door.who(&[("x-api-key", &key)]).await, "! key_revoked");
+    test_guard.store.revoke(KeyId::parse("k1").unwrap(), by).await.unwrap();
+    assert_eq!(test_guard.who(&[("x-api-key", &key)]).await, "! key_revoked");
     let fault = |refusal: Refusal| refusal.fault.to_string();
-    let (revoked, unknown) = (door.admit(&[("x-api-key", &key)]).await, door.admit(&[("x-api-key", &other)]).await);
+    let (revoked, unknown) =
+        (test_guard.admit(&[("x-api-key", &key)]).await, test_guard.admit(&[("x-api-key", &other)]).await);
     assert_eq!(fault(revoked.unwrap_err()), fault(unknown.unwrap_err()), "the caller cannot tell them apart");
 }
 
 #[tokio::test]
 async fn bad_credentials_are_refused_even_where_none_are_needed() {
-    let door = TestGuard::new("required = false\naccept = [\"api_key\"]");
-    assert_eq!(door.who(&[]).await, "anonymous");
-    assert_eq!(door.who(&[("x-xpr-account", "alice")]).await, "anonymous", "a claim is not a credential");
+    let test_guard = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    assert_eq!(test_guard.who(&[]).await, "anonymous");
+    assert_eq!(test_guard.who(&[("x-xpr-account", "alice")]).await, "anonymous", "a claim is not a credential");
     for bad in ["Bearer x", "Basic YTpi", "Digest x"] {
-        assert!(door.who(&[("authorization", bad)]).await.starts_with('!'), "{bad}");
+        assert!(test_guard.who(&[("authorization", bad)]).await.starts_with('!'), "{bad}");
     }
-    assert_eq!(door.who(&[("x-xpr-signature", "SIG_K1_x")]).await, "! xpr_not_taken");
+    assert_eq!(test_guard.who(&[("x-xpr-signature", "SIG_K1_x")]).await, "! xpr_not_taken");
 }
 
 #[tokio::test]
 async fn the_static_token_and_tokens_under_a_secret_stand_beside_each_other() {
-    let door = TestGuard::new("[jwt]\nsecret = \"env:SHARED\"\n[legacy_key]\nenv = \"OLD\"");
-    assert_eq!(door.who(&as_str(&bearer("secret of OLD"))).await, "legacy:key");
-    assert_eq!(door.who(&as_str(&bearer("secret of SHARED"))).await, "! legacy_wrong");
+    let test_guard = TestGuard::new("[jwt]\nsecret = \"env:SHARED\"\n[legacy_key]\nenv = \"OLD\"");
+    assert_eq!(test_guard.who(&as_str(&bearer("secret of OLD"))).await, "legacy:key");
+    assert_eq!(test_guard.who(&as_str(&bearer("secret of SHARED"))).await, "! legacy_wrong");
     // Under another secret, so it is a token with a wrong signature rather than a wrong key.
     let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmFAZXhhbXBsZS5jb20ifQ.AAAA";
-    assert_eq!(door.who(&as_str(&bearer(token))).await, "! token_signature");
+    assert_eq!(test_guard.who(&as_str(&bearer(token))).await, "! token_signature");
 }
 
 #[tokio::test]
@@ -240,7 +241,7 @@ async fn a_door_that_cannot_work_is_found_at_the_start() {
 
 #[tokio::test]
 async fn scopes_limit_agents_operations_and_skills() {
-    let door = TestGuard::new("accept = [\"api_key\"]");
+    let test_guard = TestGuard::new("accept = [\"api_key\"]");
     let terms = |scopes: &[&str]| KeyTerms {
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         ..KeyTerms::default()
@@ -259,72 +260,72 @@ async fn scopes_limit_agents_operations_and_skills() {
         ("query", &["query"], ["! scope_operation", "! scope_operation", "", "! scope_operation"]),
     ];
     for (id, scopes, expected) in cases {
-        let key = door.key(id, terms(scopes)).await;
+        let key = test_guard.key(id, terms(scopes)).await;
         let calls = [send(None), send(Some(&skill)), get(), cancel()];
         for (call, expected) in calls.into_iter().zip(expected) {
             let operation = call.operation();
             let allowed = format!("{operation} by key:{id}");
             let expected = if expected.is_empty() { &*allowed } else { expected };
-            assert_eq!(door.call(&[("x-api-key", &key)], call).await, expected, "{id} {operation}");
+            assert_eq!(test_guard.call(&[("x-api-key", &key)], call).await, expected, "{id} {operation}");
         }
     }
     let tied = KeyTerms { agents: vec!["other".into()], ..KeyTerms::default() };
-    let key = door.key("tied", tied).await;
-    assert_eq!(door.call(&[("x-api-key", &key)], get()).await, "! scope_agent");
+    let key = test_guard.key("tied", tied).await;
+    assert_eq!(test_guard.call(&[("x-api-key", &key)], get()).await, "! scope_agent");
 }
 
 #[tokio::test]
 async fn silence_about_the_skill_does_not_widen_rights() {
-    let mut door = TestGuard::new("accept = [\"api_key\"]");
-    door.rules.skills.push(SkillRule {
+    let mut test_guard = TestGuard::new("accept = [\"api_key\"]");
+    test_guard.rules.skills.push(SkillRule {
         id: "second".into(),
         requirements: Vec::new(),
         needs_identity: false,
         intent: None,
     });
     let terms = KeyTerms { scopes: vec!["skill:only".into()], ..KeyTerms::default() };
-    let key = door.key("k", terms).await;
-    assert_eq!(door.call(&[("x-api-key", &key)], send(None)).await, "! scope_skill");
+    let key = test_guard.key("k", terms).await;
+    assert_eq!(test_guard.call(&[("x-api-key", &key)], send(None)).await, "! scope_skill");
     let named = json!({"urn:sabir:ext:skill:v1": "only"});
-    assert_eq!(door.call(&[("x-api-key", &key)], send(Some(&named))).await, "SendMessage by key:k");
+    assert_eq!(test_guard.call(&[("x-api-key", &key)], send(Some(&named))).await, "SendMessage by key:k");
 }
 
 #[tokio::test]
 async fn a_skill_may_ask_for_more_than_its_agent() {
-    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    let mut test_guard = TestGuard::new("required = false\naccept = [\"api_key\"]");
     let needs = SecurityRequirement {
         schemes: BTreeMap::from([("api_key".to_owned(), StringList { list: vec!["send".into()] })]),
     };
-    door.rules.skills = vec![
+    test_guard.rules.skills = vec![
         SkillRule { id: "free".into(), requirements: Vec::new(), needs_identity: false, intent: None },
         SkillRule { id: "dear".into(), requirements: vec![needs], needs_identity: false, intent: None },
     ];
     let (free, dear) = (json!({"skillId": "free"}), json!({"skillId": "dear"}));
-    assert_eq!(door.call(&[], send(Some(&free))).await, "SendMessage by anonymous");
-    assert_eq!(door.call(&[], send(Some(&dear))).await, "! skill_requirement");
-    assert_eq!(door.call(&[], send(None)).await, "! skill_requirement", "it may end in any of them");
-    let scoped = door.key("scoped", KeyTerms { scopes: vec!["send".into()], ..KeyTerms::default() }).await;
-    let bare = door.key("bare", KeyTerms::default()).await;
-    assert_eq!(door.call(&[("x-api-key", &scoped)], send(Some(&dear))).await, "SendMessage by key:scoped");
-    assert_eq!(door.call(&[("x-api-key", &bare)], send(Some(&dear))).await, "! skill_requirement");
+    assert_eq!(test_guard.call(&[], send(Some(&free))).await, "SendMessage by anonymous");
+    assert_eq!(test_guard.call(&[], send(Some(&dear))).await, "! skill_requirement");
+    assert_eq!(test_guard.call(&[], send(None)).await, "! skill_requirement", "it may end in any of them");
+    let scoped = test_guard.key("scoped", KeyTerms { scopes: vec!["send".into()], ..KeyTerms::default() }).await;
+    let bare = test_guard.key("bare", KeyTerms::default()).await;
+    assert_eq!(test_guard.call(&[("x-api-key", &scoped)], send(Some(&dear))).await, "SendMessage by key:scoped");
+    assert_eq!(test_guard.call(&[("x-api-key", &bare)], send(Some(&dear))).await, "! skill_requirement");
 }
 
 #[tokio::test]
 async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_known_callers() {
-    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
-    door.rules.skills = vec![
+    let mut test_guard = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    test_guard.rules.skills = vec![
         SkillRule { id: "hello".into(), requirements: Vec::new(), needs_identity: false, intent: None },
         SkillRule { id: "mine".into(), requirements: Vec::new(), needs_identity: true, intent: None },
     ];
-    let key = door.key("k", KeyTerms::default()).await;
+    let key = test_guard.key("k", KeyTerms::default()).await;
     for (skill, anonymous) in [("hello", "SendMessage by anonymous"), ("mine", "! skill_requirement")] {
         let metadata = json!({"skillId": skill});
-        assert_eq!(door.call(&[], send(Some(&metadata))).await, anonymous);
-        assert_eq!(door.call(&[("x-api-key", &key)], send(Some(&metadata))).await, "SendMessage by key:k");
+        assert_eq!(test_guard.call(&[], send(Some(&metadata))).await, anonymous);
+        assert_eq!(test_guard.call(&[("x-api-key", &key)], send(Some(&metadata))).await, "SendMessage by key:k");
     }
     for no_skill in ["mine ", "x", ""] {
         assert_eq!(
-            door.call(&[], send(Some(&json!({"skillId": no_skill})))).await,
+            test_guard.call(&[], send(Some(&json!({"skillId": no_skill})))).await,
             "! skill_requirement",
             "{no_skill:?}"
         );
@@ -333,12 +334,12 @@ async fn a_name_that_is_no_skill_leads_past_nothing_and_some_skills_are_for_know
 
 #[tokio::test]
 async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
-    let door = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    let test_guard = TestGuard::new("required = false\naccept = [\"api_key\"]");
     let list = || Call::List(sabir_proto::ListTasks::default());
-    assert_eq!(door.call(&[], get()).await, "GetTask by anonymous");
-    assert_eq!(door.call(&[], list()).await, "! list_anonymous");
-    let key = door.key("k", KeyTerms::default()).await;
-    assert_eq!(door.call(&[("x-api-key", &key)], list()).await, "ListTasks by key:k");
+    assert_eq!(test_guard.call(&[], get()).await, "GetTask by anonymous");
+    assert_eq!(test_guard.call(&[], list()).await, "! list_anonymous");
+    let key = test_guard.key("k", KeyTerms::default()).await;
+    assert_eq!(test_guard.call(&[("x-api-key", &key)], list()).await, "ListTasks by key:k");
     assert_eq!(TestGuard::new("").call(&[], list()).await, "ListTasks by anonymous", "an open door has one caller");
     let reachable = TestGuard::on("open = true", &DeploymentFacts { reachable: true, ..DeploymentFacts::default() });
     assert_eq!(reachable.call(&[], list()).await, "! list_anonymous", "where others reach it, it has many");
@@ -349,50 +350,50 @@ async fn callers_without_a_name_find_what_they_were_told_and_list_nothing() {
 #[tokio::test]
 async fn names_that_can_be_guessed_are_kept_for_known_callers_and_for_the_one_person_at_this_machine() {
     let reachable = DeploymentFacts { reachable: true, ..DeploymentFacts::default() };
-    let keeps = async |door: &TestGuard, headers: &[(&str, &str)]| {
-        let admitted = door.admit(headers).await.unwrap();
-        let cleared = door.guard.clear(&door.rules, admitted, &get(), now()).await.unwrap();
-        door.guard.permit(&door.rules, cleared, get(), now()).await.unwrap().keeps_guessable_names()
+    let keeps = async |test_guard: &TestGuard, headers: &[(&str, &str)]| {
+        let admitted = test_guard.admit(headers).await.unwrap();
+        let cleared = test_guard.guard.clear(&test_guard.rules, admitted, &get(), now()).await.unwrap();
+        test_guard.guard.permit(&test_guard.rules, cleared, get(), now()).await.unwrap().keeps_guessable_names()
     };
     assert!(keeps(&TestGuard::new(""), &[]).await);
     assert!(!keeps(&TestGuard::on("open = true", &reachable), &[]).await);
     for ground in [&reachable, &DeploymentFacts::default()] {
-        let door = TestGuard::on("required = false\naccept = [\"api_key\"]", ground);
-        let key = door.key("k", KeyTerms::default()).await;
-        assert!(!keeps(&door, &[]).await, "beside callers who are known there may be any number of others");
-        assert!(keeps(&door, &[("x-api-key", &key)]).await);
+        let test_guard = TestGuard::on("required = false\naccept = [\"api_key\"]", ground);
+        let key = test_guard.key("k", KeyTerms::default()).await;
+        assert!(!keeps(&test_guard, &[]).await, "beside callers who are known there may be any number of others");
+        assert!(keeps(&test_guard, &[("x-api-key", &key)]).await);
     }
 }
 
 #[tokio::test]
 async fn who_guesses_a_password_keeps_nobody_out_who_has_a_key_or_a_token() {
-    let door = TestGuard::new(
+    let test_guard = TestGuard::new(
         "accept = [\"jwt\", \"legacy_key\", \"api_key\"]\n[jwt]\nsecret = \"env:S\"\n[legacy_key]\nenv = \"OLD\"",
     );
-    let key = door.key("k", KeyTerms::default()).await;
+    let key = test_guard.key("k", KeyTerms::default()).await;
     for number in 0..30 {
-        assert_eq!(door.who(&as_str(&bearer(&format!("guess{number}")))).await, "! legacy_wrong");
+        assert_eq!(test_guard.who(&as_str(&bearer(&format!("guess{number}")))).await, "! legacy_wrong");
     }
-    assert_eq!(door.who(&as_str(&bearer("secret of OLD"))).await, "! rate_guesses");
-    assert_eq!(door.who(&as_str(&bearer(&key))).await, "key:k");
+    assert_eq!(test_guard.who(&as_str(&bearer("secret of OLD"))).await, "! rate_guesses");
+    assert_eq!(test_guard.who(&as_str(&bearer(&key))).await, "key:k");
     let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbmFAZXhhbXBsZS5jb20ifQ.AAAA";
-    assert_eq!(door.who(&as_str(&bearer(token))).await, "! token_signature", "judged by its signature");
+    assert_eq!(test_guard.who(&as_str(&bearer(token))).await, "! token_signature", "judged by its signature");
 }
 
 #[tokio::test]
 async fn the_most_particular_limit_counts() {
-    let mut door = TestGuard::new("required = false\naccept = [\"api_key\"]");
+    let mut test_guard = TestGuard::new("required = false\naccept = [\"api_key\"]");
     let pace = |per_minute, per_day| RateLimit { per_minute, per_day };
-    door.rules.limits = RateLimits {
+    test_guard.rules.limits = RateLimits {
         default_per_minute: 3,
         anonymous_per_minute: 1,
         tiers: Arc::new([("free".to_owned(), pace(Some(0), Some(2)))].into()),
         callers: Arc::new([("key:vip".to_owned(), pace(Some(5), Some(0)))].into()),
     };
     let tier = KeyTerms { tier: Some("free".into()), ..KeyTerms::default() };
-    let plain = door.key("plain", KeyTerms::default()).await;
-    let free = door.key("free", tier.clone()).await;
-    let vip = door.key("vip", tier).await;
+    let plain = test_guard.key("plain", KeyTerms::default()).await;
+    let free = test_guard.key("free", tier.clone()).await;
+    let vip = test_guard.key("vip", tier).await;
     for (headers, most, reason) in [
         (vec![], 1, "! rate_minute"),
         (vec![("x-api-key", &*plain)], 3, "! rate_minute"),
@@ -400,11 +401,11 @@ async fn the_most_particular_limit_counts() {
         (vec![("x-api-key", &*vip)], 5, "! rate_minute"),
     ] {
         for _ in 0..most {
-            assert!(!door.who(&headers).await.starts_with('!'), "{headers:?}");
+            assert!(!test_guard.who(&headers).await.starts_with('!'), "{headers:?}");
         }
-        assert_eq!(door.who(&headers).await, reason, "{headers:?}");
+        assert_eq!(test_guard.who(&headers).await, reason, "{headers:?}");
     }
-    let refusal = door.admit(&[("x-api-key", &free)]).await.unwrap_err();
+    let refusal = test_guard.admit(&[("x-api-key", &free)]).await.unwrap_err();
     assert_eq!(refusal.fault.retry_after(), Some(86_400 - 1_700_000_000 % 86_400), "until midnight UTC");
 }
 
@@ -425,7 +426,7 @@ fn signed() -> (Value, Vec<(&'static str, String)>) {
 }
 
 struct TestSignedRequest {
-    door: TestGuard,
+    test_guard: TestGuard,
     vector: Value,
     headers: HeaderMap,
     now: Timestamp,
@@ -434,9 +435,9 @@ struct TestSignedRequest {
 impl TestSignedRequest {
     fn new(auth: &str, agent: Value) -> Self {
         let (vector, headers) = signed();
-        let door = TestGuard::new(&format!("[xpr]\nrpc_url = \"http://127.0.0.1:8888\"\n{auth}"));
+        let test_guard = TestGuard::new(&format!("[xpr]\nrpc_url = \"http://127.0.0.1:8888\"\n{auth}"));
         let (account, key) = (vector["account"].clone(), vector["public_key_k1"].clone());
-        door.fetch.respond_with(move |request| match request.url.path() {
+        test_guard.fetch.respond_with(move |request| match request.url.path() {
             "/v1/chain/get_account" => {
                 let auth = json!({"threshold": 1, "keys": [{"key": key, "weight": 1}]});
                 let permissions = json!([{"perm_name": "active", "required_auth": auth}]);
@@ -446,17 +447,17 @@ impl TestSignedRequest {
         });
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
         let now = Timestamp::from_millis(vector["server_now"].as_i64().unwrap() * 1000);
-        Self { door, headers: map(&headers), now, vector }
+        Self { test_guard, headers: map(&headers), now, vector }
     }
 
     async fn call(&self, call: Call) -> String {
         let body = self.vector["body_utf8"].as_str().unwrap().as_bytes().to_vec();
         let evidence = RequestEvidence { now: self.now, ..evidence(&self.headers, &body) };
-        let guard = &self.door.guard;
+        let guard = &self.test_guard.guard;
         let outcome = async {
-            let admitted = guard.admit(&self.door.rules, &evidence).await?;
-            let cleared = guard.clear(&self.door.rules, admitted, &call, self.now).await?;
-            guard.permit(&self.door.rules, cleared, call, self.now).await
+            let admitted = guard.admit(&self.test_guard.rules, &evidence).await?;
+            let cleared = guard.clear(&self.test_guard.rules, admitted, &call, self.now).await?;
+            guard.permit(&self.test_guard.rules, cleared, call, self.now).await
         };
         match outcome.await {
             Ok(permit) => format!("by {}", permit.caller().name()),
@@ -495,19 +496,22 @@ async fn accounts_are_registered_active_and_trusted_enough() {
 #[tokio::test]
 async fn a_chain_that_is_away_closes_the_door_for_accounts_and_for_nobody_else() {
     let signed = TestSignedRequest::new("", json!([]));
-    signed.door.fetch.respond_with(|_| Err(FetchFault::Timeout));
+    signed.test_guard.fetch.respond_with(|_| Err(FetchFault::Timeout));
     assert_eq!(signed.call(get()).await, "! chain_unavailable");
 }
 
 #[tokio::test]
 async fn every_refusal_is_in_the_audit_and_no_secret_is() {
-    let door = TestGuard::new("accept = [\"api_key\"]");
-    let key = door.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
+    let test_guard = TestGuard::new("accept = [\"api_key\"]");
+    let key = test_guard.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
     let stranger = "sabir_ffffffffffffffffffffffffffffffff";
-    assert_eq!(door.who(&[("x-api-key", stranger)]).await, "! key_unknown");
-    assert_eq!(door.call(&[("x-api-key", &key)], send(Some(&json!({"xpr:jobId": 42})))).await, "! scope_operation");
-    door.store.flush().await.unwrap();
-    let entries = door.store.entries(0, 100).await.unwrap();
+    assert_eq!(test_guard.who(&[("x-api-key", stranger)]).await, "! key_unknown");
+    assert_eq!(
+        test_guard.call(&[("x-api-key", &key)], send(Some(&json!({"xpr:jobId": 42})))).await,
+        "! scope_operation"
+    );
+    test_guard.store.flush().await.unwrap();
+    let entries = test_guard.store.entries(0, 100).await.unwrap();
     let refused: Vec<_> =
         entries.iter().map(|one| &one.entry).filter(|one| one.outcome == AuditOutcome::Refused).collect();
     let told: Vec<_> = refused.iter().map(|one| (&*one.caller, &*one.scheme, &*one.operation, &*one.reason)).collect();
@@ -523,11 +527,11 @@ async fn every_refusal_is_in_the_audit_and_no_secret_is() {
 
 #[tokio::test]
 async fn a_decision_explains_itself() {
-    let door = TestGuard::new("accept = [\"api_key\"]");
-    door.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
+    let test_guard = TestGuard::new("accept = [\"api_key\"]");
+    test_guard.key("reader", KeyTerms { scopes: vec!["read".into()], ..KeyTerms::default() }).await;
     let ask = |caller: &str, action| AccessQuestion { caller: caller.into(), scopes: Vec::new(), action, skill: None };
     let explain = async |caller: &str, action| {
-        let explained = door.guard.explain(&door.rules, &ask(caller, action), now()).await.unwrap();
+        let explained = test_guard.guard.explain(&test_guard.rules, &ask(caller, action), now()).await.unwrap();
         let rules: Vec<(&str, bool)> = explained.decisions.iter().map(|line| (line.rule, line.passed)).collect();
         (explained.allowed(), rules)
     };
@@ -547,25 +551,25 @@ async fn a_decision_explains_itself() {
     assert!(!ask_issued("jwt:https://i.example#ana", &[]).await, "a scope that every token must have");
     assert!(!ask_issued("jwt:https://other.example#ana", &["x"]).await, "another issuer");
     assert!(!ask_issued("native:user:ana@example.com", &[]).await, "only an issuer's tokens are taken");
-    assert!(door.guard.explain(&door.rules, &ask("key:nobody", Action::Read), now()).await.is_err());
-    assert!(door.guard.explain(&door.rules, &ask("nobody", Action::Read), now()).await.is_err());
-    door.store.flush().await.unwrap();
-    let refusals = door.store.entries(0, 10).await.unwrap();
+    assert!(test_guard.guard.explain(&test_guard.rules, &ask("key:nobody", Action::Read), now()).await.is_err());
+    assert!(test_guard.guard.explain(&test_guard.rules, &ask("nobody", Action::Read), now()).await.is_err());
+    test_guard.store.flush().await.unwrap();
+    let refusals = test_guard.store.entries(0, 10).await.unwrap();
     assert!(refusals.iter().all(|one| one.entry.outcome != AuditOutcome::Refused), "nobody was turned away");
 }
 
 #[test]
 fn the_card_says_what_the_door_enforces() {
     let card = |auth: &str| {
-        let door = TestGuard::new(auth);
+        let test_guard = TestGuard::new(auth);
         let mut card: AgentCard = serde_json::from_value(json!({
             "name": "n", "description": "d", "version": "1", "supportedInterfaces": [], "capabilities": {},
             "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
         }))
         .unwrap();
-        door.rules.authenticator.describe_in_card(&mut card, &[]).unwrap();
+        test_guard.rules.authenticator.describe_in_card(&mut card, &[]).unwrap();
         let card = serde_json::to_value(&card).unwrap();
-        (door.rules.authenticator.mode(), card["securitySchemes"].clone(), card["securityRequirements"].clone())
+        (test_guard.rules.authenticator.mode(), card["securitySchemes"].clone(), card["securityRequirements"].clone())
     };
     let (posture, schemes, requirements) = card("");
     assert_eq!((posture, schemes, requirements), (AuthMode::Open, Value::Null, Value::Null));
@@ -589,7 +593,7 @@ fn the_card_says_what_the_door_enforces() {
 
 #[test]
 fn a_skill_cannot_ask_for_what_the_door_does_not_take() {
-    let door = TestGuard::new("accept = [\"api_key\"]");
+    let test_guard = TestGuard::new("accept = [\"api_key\"]");
     let check = |schemes: Value| {
         let mut card: AgentCard = serde_json::from_value(json!({
             "name": "n", "description": "d", "version": "1", "supportedInterfaces": [], "capabilities": {},
@@ -599,7 +603,7 @@ fn a_skill_cannot_ask_for_what_the_door_does_not_take() {
         }))
         .unwrap();
         let skills = card.skills.clone();
-        door.rules.authenticator.describe_in_card(&mut card, &skills).err().unwrap_or_default()
+        test_guard.rules.authenticator.describe_in_card(&mut card, &skills).err().unwrap_or_default()
     };
     assert_eq!(check(json!({"api_key": {}})), "");
     assert!(check(json!({"oauth": {}})).contains("it takes api_key"));

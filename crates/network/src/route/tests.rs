@@ -115,7 +115,7 @@ fn a_repetition_has_the_same_timestamp_and_another_caller_another() {
 fn a_way_is_known_by_its_neighbour() {
     let ring = Arc::new(KeyRing::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap());
     let egress = sabir_gateway::Egress::public();
-    let envoy =
+    let envelope_sender =
         EnvelopeSender::new(egress, &sabir_gateway::Tls::default(), sabir_gateway::Metrics::for_venues()).unwrap();
     let now = Timestamp::from_millis(crate::record::tests::NOW);
     let registry = Arc::new(NetworkRegistry::new("network:a", now));
@@ -129,7 +129,7 @@ fn a_way_is_known_by_its_neighbour() {
         accepts_forwarded: true,
         registry: None,
     };
-    let routes = Routes::new(("network:a".into(), "k".into()), Some(ring), envoy, registry, vec![b], 4);
+    let routes = Routes::new(("network:a".into(), "k".into()), Some(ring), envelope_sender, registry, vec![b], 4);
     assert!(routes.has_route("network:b", now));
     assert!(!routes.has_route("network:a", now) && !routes.has_route("network:c", now));
     assert_eq!(routes.health("network:b"), NetworkHealth { is_available: true, answered_permille: 1000 });

@@ -171,21 +171,21 @@ impl LocalHandler for Delegations {
 /// The listener on a free local port, where programs delegate.
 #[derive(Debug)]
 pub(crate) struct DelegationListener {
-    stage: LocalServer,
+    local_server: LocalServer,
     delegations: Arc<Delegations>,
 }
 
 impl DelegationListener {
     /// Starts to listen; from now on turns may delegate.
     pub(crate) async fn open(delegations: &Arc<Delegations>) -> std::io::Result<Self> {
-        let stage = LocalServer::open(0).await?;
-        delegations.listen_at(stage.address());
-        Ok(Self { stage, delegations: delegations.clone() })
+        let local_server = LocalServer::open(0).await?;
+        delegations.listen_at(local_server.address());
+        Ok(Self { local_server, delegations: delegations.clone() })
     }
 
     /// Serves requests; never returns.
     pub(crate) async fn serve(self) {
-        self.stage.run(self.delegations, std::future::pending()).await;
+        self.local_server.run(self.delegations, std::future::pending()).await;
     }
 }
 

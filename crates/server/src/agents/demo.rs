@@ -112,11 +112,11 @@ impl Demo {
         let player: Arc<dyn AnyAgent> = Arc::new(DemoAgent { control: edge.clone() });
         let key = options.signed.then(|| SigningKey::generate(Some("sabir-demo-test-key"))).transpose();
         let key = key.map_err(|e| StartError::Config(e.to_string()))?.map(|(key, _)| key);
-        let front = DemoInterceptor { control: edge.clone(), token: options.token, access: options.access, key };
-        let front = Arc::new(front);
+        let interceptor = DemoInterceptor { control: edge.clone(), token: options.token, access: options.access, key };
+        let interceptor = Arc::new(interceptor);
         let own = HashMap::from([(NAME.to_owned(), player)]);
         let config = demo_config(options.listen, options.streaming, options.access);
-        let server = Server::compose(config, own, Some(front)).await?;
+        let server = Server::compose(config, own, Some(interceptor)).await?;
         edge.set_base(format!("http://{}", server.address()));
         Ok(Self { server, grants })
     }

@@ -238,12 +238,12 @@ impl Agent for Exec {
         let started = ProcessGroup::start(&self.command, variables, &room, &self.reaper);
         let (mut group, pipes) = started.map_err(|e| server_failure(cx, "starting it", &e))?;
         let work = relay(cx, &mut group, pipes, self.chunks);
-        let mut heard = TurnDelegation::serve_during(delegation, cx, work).await?;
+        let mut outcome = TurnDelegation::serve_during(delegation, cx, work).await?;
         drop(group);
-        if !matches!(heard.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
-            hide_stderr(cx, &mut heard);
+        if !matches!(outcome.status.code(), Some(0 | EXIT_ASK_INPUT)) && cx.caller().is_anonymous() {
+            hide_stderr(cx, &mut outcome);
         }
-        if heard.status.code() == Some(0) {
+        if outcome.status.code() == Some(0) {
             let out = room.clone();
             let found = spawn_blocking(move || files::collect(out.handle()));
             for artifact in found.await.map_err(|e| server_failure(cx, "reading its files", &e))?? {
@@ -252,7 +252,7 @@ impl Agent for Exec {
         }
         // Removed before the caller learns that the turn has ended, and on a blocking thread because it is file I/O.
         spawn_blocking(move || drop(room)).await.map_err(|e| server_failure(cx, "removing its directory", &e))?;
-        Ok(ending(&heard))
+        Ok(ending(&outcome))
     }
 
     fn execution(&self) -> Execution {
@@ -271,16 +271,16 @@ impl Drop for Exec {
 
 /// Standard error names files and settings of this machine. The operator reads it in the log, and a caller without a
 /// credential learns only that it is there.
-fn hide_stderr(cx: &Context, heard: &mut CommandOutcome) {
-    if !heard.stderr.is_empty() {
-        tracing::info!(task = %cx.task_id(), stderr = heard.stderr, "a command failed");
-        heard.stderr = "the operator finds what it wrote to standard error in the log of the server".to_owned();
+fn hide_stderr(cx: &Context, outcome: &mut CommandOutcome) {
+    if !outcome.stderr.is_empty() {
+        tracing::info!(task = %cx.task_id(), stderr = outcome.stderr, "a command failed");
+        outcome.stderr = "the operator finds what it wrote to standard error in the log of the server".to_owned();
     }
 }
 
 /// How the turn ends. This is the only place that gives an exit code a meaning.
-fn ending(heard: &CommandOutcome) -> Ending {
-    let CommandOutcome { status, need: asked, last_line, stderr } = heard;
+fn ending(outcome: &CommandOutcome) -> Ending {
+    let CommandOutcome { status, need: asked, last_line, stderr } = outcome;
     match (status.code(), asked) {
         (Some(0 | EXIT_ASK_INPUT), Some(CommandNeed::Input(question))) => Ending::ask_input(question),
         (Some(0 | EXIT_ASK_INPUT), Some(CommandNeed::Auth(request))) => Ending::ask_auth(request),

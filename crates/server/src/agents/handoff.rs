@@ -75,7 +75,7 @@ impl HandoffSetup<'_> {
             let wrong = |what: String| format!("handoff.targets: {name:?}: {what}");
             targets.insert(name.clone(), Arc::new(self.target(entry, name).map_err(wrong)?));
         }
-        let desk = HandoffPolicy {
+        let policy = HandoffPolicy {
             agent: AgentName::parse(&entry.name).map_err(|e| e.to_string())?,
             endpoint: card.supported_interfaces.first().map(|i| i.url.clone()).unwrap_or_default(),
             scope,
@@ -85,7 +85,7 @@ impl HandoffSetup<'_> {
             create_time_max: handoff.patience(),
             audit: self.audit.clone(),
         };
-        Ok(Arc::new(HandoffAgent::new(agent, desk)))
+        Ok(Arc::new(HandoffAgent::new(agent, policy)))
     }
 
     /// A target of handoffs. An error if no other agent has this name.

@@ -148,27 +148,27 @@ impl Openai {
         if !answer.status().is_success() {
             return Ok(Err(call.refused(answer).await));
         }
-        let mut heard = ModelAnswer::default();
+        let mut model_answer = ModelAnswer::default();
         let mut chunks = TextChunks::new(cx, answer_id(), self.chunks);
         if media_type != "text/event-stream" {
             let body = answer.body().await.map_err(|error| call.failed(&error))?;
-            chunks.hold(&heard.read_chunk(&String::from_utf8_lossy(&body)).map_err(Failure)?);
-        } else if let Err(failure) = relay_stream(call, answer, &mut heard, &mut chunks).await {
+            chunks.hold(&model_answer.read_chunk(&String::from_utf8_lossy(&body)).map_err(Failure)?);
+        } else if let Err(failure) = relay_stream(call, answer, &mut model_answer, &mut chunks).await {
             // The caller keeps what the model said before it broke off.
             chunks.flush().await?;
             return Err(failure);
         }
-        if heard.finish.is_none() && heard.calls.is_empty() && heard.text.is_empty() {
+        if model_answer.finish.is_none() && model_answer.calls.is_empty() && model_answer.text.is_empty() {
             return Err(Failure("the model said nothing".into()));
         }
-        spent.prompt_tokens = spent.prompt_tokens.saturating_add(heard.usage.prompt_tokens);
-        spent.completion_tokens = spent.completion_tokens.saturating_add(heard.usage.completion_tokens);
-        if heard.calls.is_empty() {
-            chunks.finish(Some(self.metadata(&heard, *spent)?)).await?;
+        spent.prompt_tokens = spent.prompt_tokens.saturating_add(model_answer.usage.prompt_tokens);
+        spent.completion_tokens = spent.completion_tokens.saturating_add(model_answer.usage.completion_tokens);
+        if model_answer.calls.is_empty() {
+            chunks.finish(Some(self.metadata(&model_answer, *spent)?)).await?;
         } else {
             chunks.flush().await?;
         }
-        Ok(Ok(heard))
+        Ok(Ok(model_answer))
     }
 
     /// Charges the cost of a round to the conversation. Fails the turn if the conversation has spent too much.
@@ -193,14 +193,14 @@ impl Openai {
     }
 
     /// The metadata of an answer: model, tokens and reason of the end.
-    fn metadata(&self, heard: &ModelAnswer, spent: Usage) -> Result<Object, Failure> {
+    fn metadata(&self, model_answer: &ModelAnswer, spent: Usage) -> Result<Object, Failure> {
         let Usage { prompt_tokens, completion_tokens } = spent;
         let mut usage = json!({
             "model": self.config.model,
             "inputTokens": prompt_tokens,
             "outputTokens": completion_tokens,
         });
-        if let Some(reason) = &heard.finish {
+        if let Some(reason) = &model_answer.finish {
             usage["finishReason"] = json!(reason);
         }
         let members: Map<String, Value> = [(USAGE.to_owned(), usage)].into_iter().collect();
@@ -232,23 +232,23 @@ impl Agent for Openai {
             }
             talk.round += 1;
             let before = talk.spent;
-            let heard = match self.round(cx, &talk.said, &offers, &mut talk.spent).await? {
-                Ok(heard) => heard,
+            let model_answer = match self.round(cx, &talk.said, &offers, &mut talk.spent).await? {
+                Ok(model_answer) => model_answer,
                 Err(ending) => return Ok(ending),
             };
             self.charge(cx, before, talk.spent).await?;
-            if heard.calls.is_empty() {
-                let ending = match heard.finish.as_deref() {
+            if model_answer.calls.is_empty() {
+                let ending = match model_answer.finish.as_deref() {
                     Some("content_filter") => Ending::reject("the model's operator does not let it answer this"),
                     _ => Ending::complete(),
                 };
                 return self.end(cx, &talk, ending).await;
             }
-            if heard.calls.len() > self.config.limits.calls_max {
-                let (wanted, most) = (heard.calls.len(), self.config.limits.calls_max);
+            if model_answer.calls.len() > self.config.limits.calls_max {
+                let (wanted, most) = (model_answer.calls.len(), self.config.limits.calls_max);
                 return Ok(Ending::fail(format!("the model wanted {wanted} tools at once, and may use {most}")));
             }
-            talk.add_tool_calls(heard);
+            talk.add_tool_calls(model_answer);
         }
     }
 
@@ -262,7 +262,7 @@ impl Agent for Openai {
 async fn relay_stream(
     call: EndpointCall<'_>,
     mut answer: EndpointResponse,
-    heard: &mut ModelAnswer,
+    model_answer: &mut ModelAnswer,
     chunks: &mut TextChunks<'_>,
 ) -> Result<(), Failure> {
     loop {
@@ -270,8 +270,10 @@ async fn relay_stream(
         match frame.as_ref().map(|frame| frame.data.trim()) {
             Some("") => {}
             Some("[DONE]") => return Ok(()),
-            Some(data) => chunks.push(&heard.read_chunk(data).map_err(Failure)?).await?,
-            None if heard.is_cut_off() => return Err(Failure("the model broke off while it asked for a tool".into())),
+            Some(data) => chunks.push(&model_answer.read_chunk(data).map_err(Failure)?).await?,
+            None if model_answer.is_cut_off() => {
+                return Err(Failure("the model broke off while it asked for a tool".into()));
+            }
             None => return Ok(()),
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn make_remote(
     egress: &EgressConfig,
     cancel_grace: Duration,
     hub: &Arc<Hub>,
-    (keeper, on_behalf): (Arc<dyn CardPolicy>, Option<UserTokens>),
+    (card_policy, on_behalf): (Arc<dyn CardPolicy>, Option<UserTokens>),
     (ours, circle): (Arc<[String]>, RemoteDirectory),
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
@@ -66,7 +66,7 @@ pub(crate) fn make_remote(
         egress,
         wait_limits: patience,
         idempotent: config.idempotent,
-        card_policy: Some(keeper),
+        card_policy: Some(card_policy),
         user_tokens: on_behalf,
         breaker_rules: config.breaker.rules()?,
         cancel_grace,

@@ -137,8 +137,8 @@ async fn process(
         return Err(Problem::new(ProblemCode::Internal, "the network is not here at present").into());
     };
     let head = RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
-    let knock = head.evidence(app, None);
-    let admitted = app.guard.admit_key(&served.rules, &knock).await.map_err(|refusal| refusal.problem())?;
+    let evidence = head.evidence(app, None);
+    let admitted = app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| refusal.problem())?;
     visit.set_identity(admitted.identity());
     let envelope = Envelope::read(&taken.body).map_err(|misread| {
         visit.sketch = *misread.head;
@@ -150,7 +150,7 @@ async fn process(
     let payload = verify_signature(visit, &served, &admitted, &envelope).await?;
     check_chain(network, &envelope)?;
     visit.payload = Some(payload.clone());
-    check_time(envelope.timestamp, NanoTimestamp::from(knock.now))?;
+    check_time(envelope.timestamp, NanoTimestamp::from(evidence.now))?;
     let intent = envelope.intent()?;
     visit.intent = Some(intent);
     if intent.has_effect() && envelope.timestamp.is_none() {
@@ -159,7 +159,7 @@ async fn process(
     }
     let call = compose_call(visit, intent, payload.clone(), &envelope);
     let cleared =
-        app.guard.clear(&served.rules, admitted, &call, knock.now).await.map_err(|refusal| refusal.problem())?;
+        app.guard.clear(&served.rules, admitted, &call, evidence.now).await.map_err(|refusal| refusal.problem())?;
     IntentRequest::read(intent, &payload)?;
     if visit.time_left().is_zero() {
         return Err(too_late().into());
@@ -172,7 +172,7 @@ async fn process(
         ..ServiceParameters::default()
     };
     let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
-    let permit = app.permit(&served, cleared, call, knock.now).await.map_err(|fault| refusal_of(&fault))?;
+    let permit = app.permit(&served, cleared, call, evidence.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
     let (app, number) = (app.clone(), visit.number);

@@ -29,16 +29,16 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let mut operation = "unknown";
     // The path determines the operation, and no signature covers the path.
-    let knock = head.evidence(app, None);
+    let evidence = head.evidence(app, None);
     let outcome = async {
-        let admitted = Some(app.admit(at, &knock).await?);
+        let admitted = Some(app.admit(at, &evidence).await?);
         versions::require_v1(version(head.headers, head.query()))?;
         let call = v1::http::read_call(route, tenant, head.query(), &body)?;
         drop(held);
         operation = call.operation();
         let mut terms = read_terms(head.headers, HeaderSpelling::Plain)?;
         terms.dialect = Dialect::V1.name();
-        app.call(CallRequest { path_agent: at, evidence: knock, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());

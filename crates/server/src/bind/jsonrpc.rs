@@ -58,14 +58,14 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
     let headers = arrived.head.headers;
     let events_only = accept_header::takes_events_only(headers);
     let names_version = version(headers, arrived.head.query()).is_some();
-    let knock = arrived.head.evidence(app, Some(&body));
+    let evidence = arrived.head.evidence(app, Some(&body));
     let challenge = app.rules(arrived.path_agent).authenticator.challenge();
-    let admitted = match app.admit(arrived.path_agent, &knock).await {
+    let admitted = match app.admit(arrived.path_agent, &evidence).await {
         Ok(admitted) => admitted,
         Err(fault) => {
-            let (voice, fault) = refusal_for(&arrived.facts(), &body, fault);
-            app.metrics.request("unknown", metric_name(voice.dialect()), Err(&fault), started.elapsed());
-            return refuse(&voice, &fault, challenge);
+            let (responder, fault) = refusal_for(&arrived.facts(), &body, fault);
+            app.metrics.request("unknown", metric_name(responder.dialect()), Err(&fault), started.elapsed());
+            return refuse(&responder, &fault, challenge);
         }
     };
     let heard = match decode_request(&arrived.facts(), &body, &mut || message_id(app, headers)) {
@@ -79,14 +79,13 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
         }
     };
     drop(held);
-    let DecodedRequest { call, idempotency_key, responder: mut voice, mut losses, .. } =
-        match heard.task_deciding_dialect() {
-            None => heard,
-            Some(_) => Box::pin(detect_by_task(app, arrived.path_agent, admitted.identity(), heard)).await,
-        };
-    voice.set_events_only(events_only);
-    voice.set_names_version(names_version);
-    let (spoken, operation) = (voice.dialect(), call.operation());
+    let DecodedRequest { call, idempotency_key, mut responder, mut losses, .. } = match heard.task_deciding_dialect() {
+        None => heard,
+        Some(_) => Box::pin(detect_by_task(app, arrived.path_agent, admitted.identity(), heard)).await,
+    };
+    responder.set_events_only(events_only);
+    responder.set_names_version(names_version);
+    let (spoken, operation) = (responder.dialect(), call.operation());
     let outcome = async {
         let mut terms = read_terms(headers, HeaderSpelling::of(spoken))?;
         terms.dialect = spoken.name();
@@ -95,14 +94,13 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
             // Such a client never got event numbers, so it cannot continue from one; it begins with the present state.
             terms.last_event_id = None;
         }
-        voice.authorize(admitted.identity().is_bound_user())?;
-        voice.set_owner(admitted.identity().bare_name());
-        let mut call = apply_dialect(call, &voice, &mut losses);
+        responder.authorize(admitted.identity().is_bound_user())?;
+        responder.set_owner(admitted.identity().bare_name());
+        let mut call = apply_dialect(call, &responder, &mut losses);
         if let Some(name) = guessable_names::replace_task_name(admitted.identity(), &mut call) {
-            voice.set_name(name);
+            responder.set_name(name);
         }
-        app.call(CallRequest { path_agent: arrived.path_agent, evidence: knock, admitted: Some(admitted), call, terms })
-            .await
+        app.call(CallRequest { path_agent: arrived.path_agent, evidence, admitted: Some(admitted), call, terms }).await
     }
     .await;
     app.metrics.request(operation, metric_name(spoken), outcome.as_ref().map(|_| ()), started.elapsed());
@@ -110,31 +108,32 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
         Ok(CallResponse { reply: Reply::Stream(watch), active_extensions: active, scope }) => {
             let mut told = LossReport::new(spoken, losses);
             told.in_scope(scope);
-            let stream = EventStream::new(watch, voice.stream_encoder(), told, app, arrived.head.peer);
+            let stream = EventStream::new(watch, responder.stream_encoder(), told, app, arrived.head.peer);
             let mut response = stream.into_response();
             echo_extensions(response.headers_mut(), &active, HeaderSpelling::of(spoken));
             response
         }
-        Ok(CallResponse { reply, active_extensions: active, scope }) => match write(app, &voice, &reply, losses, scope)
-        {
-            Ok(body) => {
-                let Some(body) = app.outgoing_to(arrived.head.peer).reserve(body) else {
-                    return shed(app, refuse(&voice, &over_budget(), challenge));
-                };
-                let mut response = counted(StatusCode::OK, JSON, body);
-                echo_extensions(response.headers_mut(), &active, HeaderSpelling::of(spoken));
-                response
+        Ok(CallResponse { reply, active_extensions: active, scope }) => {
+            match write(app, &responder, &reply, losses, scope) {
+                Ok(body) => {
+                    let Some(body) = app.outgoing_to(arrived.head.peer).reserve(body) else {
+                        return shed(app, refuse(&responder, &over_budget(), challenge));
+                    };
+                    let mut response = counted(StatusCode::OK, JSON, body);
+                    echo_extensions(response.headers_mut(), &active, HeaderSpelling::of(spoken));
+                    response
+                }
+                Err(fault) => refuse(&responder, &fault, challenge),
             }
-            Err(fault) => refuse(&voice, &fault, challenge),
-        },
-        Err(fault) => refuse(&voice, &fault, challenge),
+        }
+        Err(fault) => refuse(&responder, &fault, challenge),
     }
 }
 
 /// The dialect and the fault of a refusal: some dialects report an invalid envelope before any other fault.
 fn refusal_for(facts: &Facts<'_>, body: &[u8], refusal: Fault) -> (Responder, Fault) {
     match refusal_responder(facts, body) {
-        Ok(voice) => (voice, refusal),
+        Ok(responder) => (responder, refusal),
         Err(unheard) if unheard.responder.dialect().features().envelope_first => (unheard.responder, unheard.fault),
         Err(unheard) => (unheard.responder, refusal),
     }
@@ -149,14 +148,14 @@ fn message_id(app: &App, headers: &HeaderMap) -> MessageId {
 
 fn write<S>(
     app: &App,
-    voice: &Responder,
+    responder: &Responder,
     reply: &Reply<S>,
     mut losses: Losses,
     scope: Arc<Scope>,
 ) -> Result<Vec<u8>, Fault> {
-    let body = voice.answer(reply, &mut losses)?;
+    let body = responder.answer(reply, &mut losses)?;
     if !losses.is_empty() {
-        let mut told = LossReport::new(voice.dialect(), losses);
+        let mut told = LossReport::new(responder.dialect(), losses);
         told.in_scope(scope);
         told.about_reply(reply);
         told.report(app);
@@ -165,10 +164,10 @@ fn write<S>(
 }
 
 /// What a dialect implies about every call in it.
-fn apply_dialect(mut call: Call, voice: &Responder, losses: &mut Losses) -> Call {
+fn apply_dialect(mut call: Call, responder: &Responder, losses: &mut Losses) -> Call {
     if let Call::Send(request) | Call::Stream(request) = &mut call {
-        request.wants_task = voice.wants_task();
-        voice.carry_metadata(request, losses);
+        request.wants_task = responder.wants_task();
+        responder.carry_metadata(request, losses);
     }
     call
 }
@@ -190,8 +189,8 @@ async fn detect_by_task(
 }
 
 /// An error response in the form of the dialect.
-fn refuse(voice: &Responder, fault: &Fault, challenge: Option<&str>) -> Response<Body> {
-    let refusal = voice.refuse(fault);
+fn refuse(responder: &Responder, fault: &Fault, challenge: Option<&str>) -> Response<Body> {
+    let refusal = responder.refuse(fault);
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = answer(status, if refusal.is_stream { EVENT_STREAM } else { JSON }, refusal.body);
     add_refusal_headers(response.headers_mut(), fault, challenge);

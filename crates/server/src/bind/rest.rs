@@ -36,9 +36,9 @@ pub(crate) async fn serve(
     let files = FileEncoding::of_client(user_agent(head.headers));
     let refuse = |fault: &Fault, challenge: Option<&str>| refuse(fault, head.headers, challenge);
     // The path says what is asked, and no signature covers it.
-    let knock = head.evidence(app, None);
+    let evidence = head.evidence(app, None);
     let outcome = async {
-        let admitted = Some(app.admit(at, &knock).await?);
+        let admitted = Some(app.admit(at, &evidence).await?);
         versions::require_older(version(head.headers, head.query()))?;
         let call =
             rest::read_call(route, head.query(), &body, files, &mut || app.engine.new_message_id(), told.losses())?;
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
         operation = call.operation();
         let mut terms = read_terms(head.headers, HeaderSpelling::WithX)?;
         terms.dialect = Dialect::V03.name();
-        app.call(CallRequest { path_agent: at, evidence: knock, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());

@@ -195,9 +195,9 @@ impl AgentFactory {
         let chain = Registration::open(config, entry, public, gate.outbound())?;
         // Where a chain fills the card, the remote agent's card does not.
         let is_silent = chain.is_some();
-        let elsewhere = elsewhere.map(|(remote, keeper)| {
+        let elsewhere = elsewhere.map(|(remote, card_tracker)| {
             let overlay = (!is_silent).then(|| (face.clone(), entry.card.clone()));
-            Arc::new(RemoteCard::new(remote, keeper, overlay))
+            Arc::new(RemoteCard::new(remote, card_tracker, overlay))
         });
         let cards =
             Arc::new(Cards::new(face, card_rules(config, entry), SystemTime::now(), self.signer.clone(), chain)?);
@@ -232,7 +232,8 @@ impl AgentFactory {
         if entry.card.capabilities.extended_card && rules.authenticator.mode() == AuthMode::Open {
             return Err("extended_card = true is for callers who say who they are; name them in [auth]".into());
         }
-        let extended = self.interceptor.as_deref().and_then(|front| front.extend_card(&mut card)).map(Arc::new);
+        let extended =
+            self.interceptor.as_deref().and_then(|interceptor| interceptor.extend_card(&mut card)).map(Arc::new);
         if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::serves_interface(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(format!("its card offers {binding} {version} at {}, which is not served", idle.url));
@@ -262,16 +263,16 @@ impl AgentFactory {
         let place = entry.url.clone().or_else(|| entry.replicas.first().map(|replica| replica.url.clone()));
         let place = place.map(|place| card::drift::card_location(&place, entry.profile.as_deref())).unwrap_or_default();
         let (registry, ours) = (self.registry.clone(), self.ours.clone());
-        let keeper = CardTracker::new(name.clone(), registry, on_drift, ours, place, used);
-        let keeper = Arc::new(keeper);
+        let card_tracker = CardTracker::new(name.clone(), registry, on_drift, ours, place, used);
+        let card_tracker = Arc::new(card_tracker);
         let grace = Duration::from_secs(entry.cancel_grace_seconds.unwrap_or(config.limits.cancel_grace_seconds));
         let on_behalf = if entry.app { self.on_behalf()? } else { None };
-        let shared: (Arc<dyn sabir_gateway::CardPolicy>, _) = (keeper.clone(), on_behalf);
+        let shared: (Arc<dyn sabir_gateway::CardPolicy>, _) = (card_tracker.clone(), on_behalf);
         let circle = agents::RemoteDirectory { targets: self.handoff_targets.clone(), peers: self.peers.clone() };
         let onward = (self.ours.clone(), circle);
         let remote =
             agents::make_remote(entry, self.auth_setup.secrets(), &config.egress, grace, &self.hub, shared, onward)?;
-        Ok(remote.map(|remote| (remote, keeper)))
+        Ok(remote.map(|remote| (remote, card_tracker)))
     }
 
     /// How apps of a workspace are called: on behalf of the caller, under the secret that all of them share.

@@ -74,16 +74,16 @@ mod tests {
 
     #[test]
     fn a_record_is_told_once_and_a_passage_ends_with_its_ticket() {
-        let passages = Arc::new(PendingRecords::new());
+        let pending = Arc::new(PendingRecords::new());
         let enter = || {
-            let (number, record) = (passages.number(), Interaction { status: "ok".into(), ..Interaction::default() });
-            (number, passages.add(number, Instant::now(), record))
+            let (number, record) = (pending.number(), Interaction { status: "ok".into(), ..Interaction::default() });
+            (number, pending.add(number, Instant::now(), record))
         };
         let ((first, one), (_, two)) = (enter(), enter());
         assert!(!one.is_taken());
-        assert_eq!(passages.take(first).unwrap().status, "ok");
-        assert!(one.is_taken() && !two.is_taken() && passages.take(first).is_none());
+        assert_eq!(pending.take(first).unwrap().status, "ok");
+        assert!(one.is_taken() && !two.is_taken() && pending.take(first).is_none());
         drop((one, two));
-        assert!(passages.records().is_empty());
+        assert!(pending.records().is_empty());
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct CountedChannel {
 }
 
 impl CountedChannel {
-    pub(super) fn new(channel: Channel, door: &HttpClient) -> Self {
-        Self { channel, http_client: door.clone() }
+    pub(super) fn new(channel: Channel, http_client: &HttpClient) -> Self {
+        Self { channel, http_client: http_client.clone() }
     }
 }
 

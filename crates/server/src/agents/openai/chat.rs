@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn calls_come_in_pieces_or_whole() {
-        let mut heard = ModelAnswer::default();
+        let mut answer = ModelAnswer::default();
         for data in [
             r#"{"choices":[{"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"get_","arguments":""}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"x","arguments":"{\"n\""}}]}}]}"#,
@@ -221,29 +221,29 @@ mod tests {
             r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}"#,
         ] {
-            assert_eq!(heard.read_chunk(data).unwrap(), "");
+            assert_eq!(answer.read_chunk(data).unwrap(), "");
         }
-        let calls: Vec<_> = heard.calls.iter().map(|c| (&*c.id, &*c.function.name, &*c.function.arguments)).collect();
+        let calls: Vec<_> = answer.calls.iter().map(|c| (&*c.id, &*c.function.name, &*c.function.arguments)).collect();
         assert_eq!(calls, [("a", "get_x", r#"{"n":1}"#), ("b", "y", "{}")]);
-        assert_eq!((heard.finish.as_deref(), heard.usage.prompt_tokens), (Some("tool_calls"), 7));
+        assert_eq!((answer.finish.as_deref(), answer.usage.prompt_tokens), (Some("tool_calls"), 7));
 
-        let mut heard = ModelAnswer::default();
+        let mut answer = ModelAnswer::default();
         let whole = r#"{"choices":[{"message":{"content":"hi","tool_calls":[{"id":"c","function":{"name":"z","arguments":"{}"}}]},"finish_reason":"stop"}]}"#;
-        assert_eq!(heard.read_chunk(whole).unwrap(), "hi");
-        assert_eq!(heard.calls[0].function.name, "z");
+        assert_eq!(answer.read_chunk(whole).unwrap(), "hi");
+        assert_eq!(answer.calls[0].function.name, "z");
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let mut heard = ModelAnswer::default();
-        assert!(heard.read_chunk(r#"{"error":{"message":"overloaded"}}"#).unwrap_err().ends_with("overloaded"));
-        heard.read_chunk("<html>").unwrap_err();
-        heard.read_chunk(r#"{"choices":[{"delta":{"tool_calls":[{"index":9999999}]}}]}"#).unwrap_err();
+        let mut answer = ModelAnswer::default();
+        assert!(answer.read_chunk(r#"{"error":{"message":"overloaded"}}"#).unwrap_err().ends_with("overloaded"));
+        answer.read_chunk("<html>").unwrap_err();
+        answer.read_chunk(r#"{"choices":[{"delta":{"tool_calls":[{"index":9999999}]}}]}"#).unwrap_err();
         let long = "x".repeat(ARGUMENTS_BYTES_MAX + 1);
         let endless = format!(
             r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{{"arguments":"{long}"}}}}]}}}}]}}"#
         );
-        heard.read_chunk(&endless).unwrap_err();
+        answer.read_chunk(&endless).unwrap_err();
     }
 
     #[test]

@@ -52,9 +52,9 @@ impl ModelTurn {
     }
 
     /// Adds an answer that asks for tools.
-    pub(super) fn add_tool_calls(&mut self, heard: ModelAnswer) {
-        self.said.push(ChatMessage { tool_calls: heard.calls.clone(), ..ChatMessage::new("assistant", heard.text) });
-        self.left = heard.calls;
+    pub(super) fn add_tool_calls(&mut self, answer: ModelAnswer) {
+        self.said.push(ChatMessage { tool_calls: answer.calls.clone(), ..ChatMessage::new("assistant", answer.text) });
+        self.left = answer.calls;
     }
 
     /// The tool calls of this turn that have all their results, if there are any.

@@ -158,8 +158,8 @@ fn parse_action<'a>(method: &Method, path: &'a str) -> Result<WebhookAction<'a>,
 async fn authorized_key(app: &Arc<App>, network: &Network, parts: &Parts, peer: &Peer) -> Result<String, Problem> {
     let served = app.agent(&network.agent);
     let served = served.ok_or_else(|| Problem::new(ProblemCode::Internal, "the network is not here at present"))?;
-    let knock = RequestHead { uri: &parts.uri, headers: &parts.headers, peer }.evidence(app, None);
-    let admitted = app.guard.admit_key(&served.rules, &knock).await.map_err(|refusal| refusal.problem())?;
+    let evidence = RequestHead { uri: &parts.uri, headers: &parts.headers, peer }.evidence(app, None);
+    let admitted = app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| refusal.problem())?;
     let key = admitted.identity().key();
     let key = key.ok_or_else(|| Problem::new(ProblemCode::Unauthorized, "webhooks belong to keys"))?;
     let scopes = &key.terms.scopes;
