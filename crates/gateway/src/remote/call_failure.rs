@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(super) enum CallFailure {
     /// A later call may succeed.
     Retryable(RetryableFailure),
-    /// They answered that they do not take a message in this form. The same message is sent in another one, at once: an answer
-    /// is no outage, so nobody waits for it to pass. Each form is tried once.
+    /// The upstream answered that it does not take a message in this form. The turn sends the same message in another
+    /// form at once: an answer is no outage, so there is nothing to wait for. Each form is tried once.
     OtherForm { why: String },
     /// No call was made: it is not the time, as far as we know.
     NotCalled { why: String, after: Option<Duration> },
