@@ -157,7 +157,7 @@ impl Redactor {
         apply_filter(self.agent_text(text), tokens_by_form)
     }
 
-    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `Unchanged` where there are none.
+    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `None` where there are none.
     /// Secrets within one piece are left to the other methods.
     pub fn pieces(&self, pieces: &[&str]) -> Option<Vec<String>> {
         self.values.read().unwrap_or_else(PoisonError::into_inner).hide_across(pieces)

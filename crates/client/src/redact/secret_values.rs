@@ -159,7 +159,7 @@ impl SecretValues {
         Cow::Owned(clean)
     }
 
-    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `Unchanged` where there are none.
+    /// A text that comes in pieces, without the secrets that begin in one piece and end in another; `None` where there are none.
     /// What is left of such a secret is [`REDACTED`] in the piece where it began.
     pub(super) fn hide_across(&self, pieces: &[&str]) -> Option<Vec<String>> {
         if self.starts.is_empty() || pieces.len() < 2 {

@@ -36,7 +36,7 @@ pub(super) struct Checkpoint {
     pub(super) named: Option<TaskRef>,
     /// The context id of the remote task.
     pub(super) context: Option<ContextId>,
-    /// The conversation there in which our message is to be found by its id, until they have answered; `Unchanged` where their tasks
+    /// The conversation there in which our message is to be found by its id, until they have answered; `None` where their tasks
     /// cannot be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sought_in: Option<ContextId>,

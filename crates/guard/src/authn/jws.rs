@@ -12,7 +12,7 @@ pub(super) const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Why a text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JwsFault {
-    /// Longer than [`TOKEN_BYTES_MAX`], which no honest token reaches.
+    /// Longer than `TOKEN_BYTES_MAX`, which no honest token reaches.
     #[error("the token is too long")]
     TooLong,
     /// Not three base64url parts, not JSON, or JSON with a duplicate member.
