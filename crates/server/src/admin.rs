@@ -73,7 +73,7 @@ pub enum AdminError {
         "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
     )]
     Memory,
-    /// `store.last_address` cannot be read.
+    /// `store.url` cannot be read.
     #[error("{0}")]
     Url(String),
     /// There is no store at this path, because no server has run here.
@@ -183,7 +183,7 @@ impl Admin {
         Ok(self.store.organisations().await?)
     }
 
-    /// Removes an organisation and returns it; `Unchanged` if there was none.
+    /// Removes an organisation and returns it; `None` if there was none.
     pub async fn remove_organisation(&self, domain: Domain) -> Result<Option<Organisation>, AdminError> {
         let removed = self.store.remove(domain, self.by()).await?;
         self.refresh_server().await;

@@ -131,7 +131,7 @@ impl Server {
         Self::start_with(config, HashMap::new()).await
     }
 
-    /// Like [`Server::open_polled_once`], with agents written in Rust. Each replaces the kind of the `[[agent]]` entry that has
+    /// Like [`Server::start`], with agents written in Rust. Each replaces the kind of the `[[agent]]` entry that has
     /// its name.
     pub async fn start_with(config: Config, own: HashMap<String, Arc<dyn AnyAgent>>) -> Result<Self, StartError> {
         Self::compose(config, own, None).await

@@ -148,6 +148,6 @@ pub trait AgentRegistry: Send + Sync + 'static {
     /// The used cards of all agents.
     fn used_cards(&self) -> StoreFuture<Vec<StoredCard>>;
 
-    /// Makes the held card of an agent the used one, with an audit entry; returns it, or `Unchanged` where none is held.
+    /// Makes the held card of an agent the used one, with an audit entry; returns it, or `None` where none is held.
     fn approve_card(&self, name: AgentName, by: AuditActor) -> StoreFuture<Option<StoredCard>, ChangeError>;
 }

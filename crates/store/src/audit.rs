@@ -240,7 +240,7 @@ pub trait Audit: Send + Sync + 'static {
     /// Records a refusal. Never waits and never fails: the writer writes it within about a second, together with
     /// others, and equal refusals within one second (all but time and count) are one entry. At most
     /// [`REFUSALS_PER_SECOND`] different ones are written on average, after a burst of [`REFUSALS_BURST`]; refusals
-    /// above that, and those that could not be written, are counted in one entry with [`AuditOutcome::Interrupted`]. A crash
+    /// above that, and those that could not be written, are counted in one entry with [`AuditOutcome::Dropped`]. A crash
     /// loses what was not yet written.
     fn record_refusal(&self, record: AuditRecord);
 

@@ -153,7 +153,7 @@ impl ApiKey {
     }
 }
 
-/// The status of a presented secret. The caller refuses all but [`ValidVector`](KeyStatus::ValidVector), in the same words; the
+/// The status of a presented secret. The caller refuses all but [`Valid`](KeyStatus::Valid), in the same words; the
 /// difference is for the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyStatus {

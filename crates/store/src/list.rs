@@ -68,7 +68,7 @@ impl From<TaskState> for StateSet {
 pub struct StoredTaskPage {
     /// The tasks, latest status first.
     pub tasks: Vec<StoredTask>,
-    /// The token of the next page; `Unchanged` at the end.
+    /// The token of the next page; `None` at the end.
     pub next: Option<PageToken>,
     /// The number of matches in all; capped at [`COUNT_MAX`] when `since` is given.
     pub total: u64,

@@ -93,7 +93,7 @@ impl TaskRow {
         }
     }
 
-    /// The position of the task as of a commit; `Unchanged` before the task existed.
+    /// The position of the task as of a commit; `None` before the task existed.
     fn position_at(&self, commit: u64) -> Option<Stamp> {
         self.places.iter().rev().find(|(since, _)| *since <= commit).map(|(_, position)| *position)
     }

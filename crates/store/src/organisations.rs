@@ -95,7 +95,7 @@ pub trait Organisations: Send + Sync + 'static {
     /// All organisations, by domain.
     fn organisations(&self) -> StoreFuture<Vec<Organisation>>;
 
-    /// Removes an organisation, with an audit entry; returns it, or `Unchanged` if there was none.
+    /// Removes an organisation, with an audit entry; returns it, or `None` if there was none.
     fn remove(&self, domain: Domain, by: AuditActor) -> StoreFuture<Option<Organisation>, ChangeError>;
 }
 

@@ -78,7 +78,7 @@ pub struct DueDeliveries {
 pub enum DueRemainder {
     /// Nothing more is due.
     Nothing,
-    /// More may be due; this is [`DueQuery::source_text`] of the next query.
+    /// More may be due; this is [`DueQuery::from`] of the next query.
     ContinueFrom(Option<Lane>),
 }
 
@@ -139,7 +139,7 @@ pub enum DeliveryMark {
     Postpone {
         /// The time at which it is due again.
         until: Timestamp,
-        /// The attempt; `Unchanged` if none was made because the receiver is paused.
+        /// The attempt; `None` if none was made because the receiver is paused.
         attempt: Option<Attempt>,
     },
     /// The event is given up and becomes a dead letter, and the next one is due. Adjacent events that were given up for
@@ -192,7 +192,7 @@ pub struct Delivery {
     pub last: Seq,
     /// The time at which they were committed.
     pub at: Timestamp,
-    /// When the oldest is tried next; `Unchanged` for dead letters, and for rows behind older ones.
+    /// When the oldest is tried next; `None` for dead letters, and for rows behind older ones.
     pub due: Option<Timestamp>,
     /// The number of attempts for the oldest event.
     pub attempts: u32,
@@ -214,7 +214,7 @@ pub trait Outbox: Send + Sync + 'static {
     /// The time of the next due delivery after this time.
     fn next_due(&self, after: Timestamp) -> StoreFuture<Option<Timestamp>>;
 
-    /// The receiver of a configuration; `Unchanged` once it was deleted.
+    /// The receiver of a configuration; `None` once it was deleted.
     fn receiver(&self, task: TaskId, config: &str) -> StoreFuture<Option<PushReceiver>>;
 
     /// Stores the result of an attempt; false, and nothing happens, when the event is no longer pending: its

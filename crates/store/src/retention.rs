@@ -17,7 +17,7 @@ pub trait Retention: Send + Sync + 'static {
     /// The number of settled tasks of an agent.
     fn settled_count(&self, agent: &AgentName) -> StoreFuture<u64>;
 
-    /// The position of the last among the `count` oldest settled tasks of an agent; `Unchanged` if there are none. Counts no
+    /// The position of the last among the `count` oldest settled tasks of an agent; `None` if there are none. Counts no
     /// further than [`OLDEST_MAX`].
     fn oldest_settled(&self, agent: &AgentName, count: u64) -> StoreFuture<Option<Stamp>>;
 
@@ -33,7 +33,7 @@ pub const OLDEST_MAX: u64 = 10_000;
 pub struct PruneProgress {
     /// The number of deleted tasks.
     pub tasks: u64,
-    /// Where to go on; `Unchanged` when there is nothing more to do.
+    /// Where to go on; `None` when there is nothing more to do.
     pub next: Option<PruneCursor>,
 }
 

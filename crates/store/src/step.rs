@@ -69,7 +69,7 @@ pub struct Step {
     pub events: Vec<FrozenEvent>,
     /// The folded task after the last event, when it is due. A step that settles the task always brings it.
     pub snapshot: Option<FrozenTask>,
-    /// The new place in the list; `Unchanged` when no status was reported.
+    /// The new place in the list; `None` when no status was reported.
     pub placement: Option<Placement>,
     /// A new turn or attempt begins with this step.
     pub turn: Option<(Seq, u32)>,
@@ -151,20 +151,20 @@ pub enum Effect {
     /// [`crate::AppendError::NameMoved`] unless the owner's alias still leads to the task that was seen.
     SetAlias {
         name: Arc<str>,
-        /// The task it was seen to lead to; `Unchanged` for none.
+        /// The task it was seen to lead to; `None` for none.
         was: Option<TaskId>,
     },
     /// Gives the task to the owner that presented the claim. Where that is another owner, the aliases and push
     /// configurations of the first one are deleted. Refused with [`crate::AppendError::Stale`] if the task was claimed
     /// before.
     Claim(Arc<Scope>),
-    /// Stores which remote agent the task's turn waits for, replacing the entry before; `Unchanged` when it waits for none.
+    /// Stores which remote agent the task's turn waits for, replacing the entry before; `None` when it waits for none.
     /// A task that settles waits for none, whatever its step contains.
     WaitFor(Option<Box<Continuation>>),
     /// Stores data of the agent with the task, replacing the data before. Unlike the checkpoint it outlives the end of
     /// the task: later tasks of the conversation read it, see [`crate::TaskLog::agent_data`].
     StoreAgentData(Bytes),
-    /// Stores that a remote agent is yet to be told of the task's cancel; `Unchanged`, that it has been told.
+    /// Stores that a remote agent is yet to be told of the task's cancel; `None`, that it has been told.
     SetPendingCancel(Option<Box<PendingCancel>>),
     /// Adds to the spend of the tree with this root.
     Spend {
@@ -214,7 +214,7 @@ pub struct Continuation {
     pub since: Timestamp,
     /// The time of its last answer.
     pub last_heard_at: Timestamp,
-    /// When it is called next; `Unchanged` while a call is under way.
+    /// When it is called next; `None` while a call is under way.
     pub next: Option<Timestamp>,
 }
 

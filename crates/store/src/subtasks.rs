@@ -43,7 +43,7 @@ pub struct ChildOf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskTreeNode {
     pub id: TaskId,
-    /// The task it was opened for; `Unchanged` for the root.
+    /// The task it was opened for; `None` for the root.
     pub parent: Option<TaskId>,
     /// The owner of the task.
     pub scope: Arc<Scope>,
@@ -70,7 +70,7 @@ pub struct InterruptedTask {
 
 /// Trees of subtasks, and tasks that wait for input or credentials, of all owners.
 pub trait TaskTree: Send + Sync + 'static {
-    /// The parent link of a task; `Unchanged` for a task without a parent.
+    /// The parent link of a task; `None` for a task without a parent.
     fn parent_link(&self, task: TaskId) -> StoreFuture<Option<ParentLink>>;
 
     /// The child of this parent with this key.

@@ -56,7 +56,7 @@ impl StoredTask {
         base + self.tail.iter().map(|event| event.json.len()).sum::<usize>()
     }
 
-    /// The conversation; `Unchanged` only for a damaged record.
+    /// The conversation; `None` only for a damaged record.
     pub fn context(&self) -> Option<ContextId> {
         match (&self.base, self.tail.first()) {
             (Some(base), _) => base.task.context(),

@@ -126,13 +126,13 @@ pub enum NetworkResponse {
         replaced: u64,
     },
     Venues(Vec<VenueView>),
-    /// One venue; `Unchanged` if there is none of that slug.
+    /// One venue; `None` if there is none of that slug.
     Venue(Option<Box<VenueView>>),
     Bookings(Vec<BookingView>),
-    /// One booking; `Unchanged` if there is none of that id.
+    /// One booking; `None` if there is none of that id.
     Booking(Option<Box<BookingView>>),
     Subscriptions(Vec<SubscriptionView>),
-    /// One subscription; `Unchanged` if there is none of that id.
+    /// One subscription; `None` if there is none of that id.
     Subscription(Option<Box<SubscriptionView>>),
     /// Batches, with the result of each.
     Billed(Vec<BatchView>),

@@ -98,7 +98,7 @@ pub struct AttemptView {
 pub enum OutboxResponse {
     /// The response to `List`: the deliveries.
     Letters(Vec<DeliveryView>),
-    /// The response to the others: the delivery as it was before; `Unchanged` if there is none of that number.
+    /// The response to the others: the delivery as it was before; `None` if there is none of that number.
     Letter(Option<Box<DeliveryView>>),
     /// The request failed, for this reason.
     Failed(String),

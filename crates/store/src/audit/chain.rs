@@ -23,7 +23,7 @@ pub(crate) fn next_row(end: ChainPosition, record: &AuditRecord) -> ChainRow {
     ChainRow { seq, hash: chain_hash(&end.hash, &canonical), canonical }
 }
 
-/// The entry of a row; `Unchanged` where this program did not write the row.
+/// The entry of a row; `None` where this program did not write the row.
 pub(crate) fn parse_entry(row: &ChainRow) -> Option<AuditEntry> {
     serde_json::from_str(&row.canonical).ok()
 }

@@ -74,13 +74,13 @@ pub struct BookingDetails {
 pub struct NewBooking {
     /// The content of the booking.
     pub details: BookingDetails,
-    /// [`BookingStatus::PendingRefusals`], or [`BookingStatus::PendingPayment`] while the slot is only held.
+    /// [`BookingStatus::Pending`], or [`BookingStatus::PendingPayment`] while the slot is only held.
     pub status: BookingStatus,
     /// The time at which it is made.
     pub at: Timestamp,
-    /// Until when the slot is held; `Unchanged` where it is not only held.
+    /// Until when the slot is held; `None` where it is not only held.
     pub held_until: Option<Timestamp>,
-    /// The usage that is metered for it; `Unchanged` where the slot is only held.
+    /// The usage that is metered for it; `None` where the slot is only held.
     pub usage: Option<NewUsage>,
     /// The record of the envelope it came in.
     pub interaction: Option<Box<Interaction>>,

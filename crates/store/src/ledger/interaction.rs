@@ -32,7 +32,7 @@ pub struct Interaction {
     pub payload: Option<String>,
     /// The context that is echoed in the response: JSON.
     pub agent_context: Option<String>,
-    /// The key it was signed with (`current`, `previous`, `next`); `Unchanged` where it was not signed.
+    /// The key it was signed with (`current`, `previous`, `next`); `None` where it was not signed.
     pub signed: Option<String>,
     /// `ok`, `duplicate`, or the code of the problem.
     pub status: String,

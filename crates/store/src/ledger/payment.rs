@@ -72,7 +72,7 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// The payment after a move; `Unchanged` where it is not in the status that the caller saw.
+    /// The payment after a move; `None` where it is not in the status that the caller saw.
     pub(crate) fn after_move(mut self, step: &PaymentStep) -> Option<Self> {
         let PaymentStep::Move { from, to, at, why, reference, receipt } = step else { return None };
         if self.status != *from {

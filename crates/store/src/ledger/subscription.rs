@@ -54,7 +54,7 @@ pub enum SubscribeError {
 }
 
 impl Subscriber {
-    /// The receiver of a subscription; `Unchanged` once the subscription has ended.
+    /// The receiver of a subscription; `None` once the subscription has ended.
     pub(crate) fn of(subscription: Subscription) -> Option<Self> {
         let Subscription { id, url, events, ended, .. } = subscription;
         ended.is_none().then_some(Self { id, url, events })
@@ -80,7 +80,7 @@ pub trait Subscriptions: Send + Sync + 'static {
     /// has this id.
     fn rotate_subscription(&self, id: &str, secret: Secret, until: Timestamp) -> StoreFuture<bool>;
 
-    /// Ends a subscription because its receiver wants no more, or resumes it with `Unchanged`; false where none has this id.
+    /// Ends a subscription because its receiver wants no more, or resumes it with `None`; false where none has this id.
     fn end_subscription(&self, id: &str, why: Option<&str>) -> StoreFuture<bool>;
 
     /// Removes a subscription; false where none has this id.

@@ -197,7 +197,7 @@ impl WriterQueue {
         };
         let thread = std::thread::Builder::new().name("sabir-writer".into()).spawn(run).ok();
         if thread.is_none() {
-            // Replies become `AuthUnavailable`; the caller reports it like any other store failure.
+            // Replies become `Closed`; the caller reports it like any other store failure.
             shared.lock().closed = true;
         }
         Self { dispatcher, shared, notes_dropped, interactions_dropped, thread }
@@ -292,7 +292,7 @@ impl WriterQueue {
     fn push(&self, job: WriterJob) {
         let mut state = self.shared.lock();
         if state.closed {
-            return; // dropping the sender answers `AuthUnavailable`
+            return; // dropping the sender answers `Closed`
         }
         let was_empty = state.jobs.is_empty();
         state.jobs.push(job);
@@ -317,7 +317,7 @@ impl Drop for CloseOnExit<'_> {
         let WriterQueueState { jobs, changes, loss_notes: notings, idle, .. } = &mut *state;
         let unanswered = (std::mem::take(jobs), std::mem::take(changes), std::mem::take(notings), std::mem::take(idle));
         drop(state);
-        // Without their senders the replies become `AuthUnavailable`.
+        // Without their senders the replies become `Closed`.
         drop(unanswered);
     }
 }
@@ -470,7 +470,7 @@ impl Drop for WriterQueue {
         self.shared.lock().closed = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already answered `AuthUnavailable` to all callers.
+            // A writer that panicked has already answered `Closed` to all callers.
             drop(thread.join());
         }
         self.dispatcher.close();

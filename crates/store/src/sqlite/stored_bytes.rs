@@ -171,7 +171,7 @@ pub(super) fn wrong_counts(view: &Connection) -> rusqlite::Result<Vec<String>> {
     rows.collect()
 }
 
-/// The bytes of a caller, for a command that looks at a file which a server may have open. `Unchanged` where they are not
+/// The bytes of a caller, for a command that looks at a file which a server may have open. `None` where they are not
 /// counted: no server has run on the file with a limit, or the last one ran without.
 pub fn stored_bytes(task_log: &Path, caller: &Caller) -> Result<Option<u64>, OpenError> {
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;

@@ -174,7 +174,7 @@ impl TaskLogWriter {
         Ok(self.write_group(steps, UndoScope::Step)?.unwrap_or_default())
     }
 
-    /// Writes a group; `Unchanged` where a refused step cannot be rolled back alone.
+    /// Writes a group; `None` where a refused step cannot be rolled back alone.
     fn write_group(
         &mut self,
         steps: &[Step],
@@ -236,7 +236,7 @@ impl TaskLogWriter {
     }
 
     /// Writes one step. A step without effects is refused before it has written anything, and needs no savepoint.
-    /// `Unchanged` where a refused step would have needed one.
+    /// `None` where a refused step would have needed one.
     fn write_step(
         &self,
         step: &Step,

@@ -143,7 +143,7 @@ impl PendingKeyUses {
         lock(&self.0).get(id).copied()
     }
 
-    /// The job that writes the uses; `Unchanged` if there are none. They are lost if it fails, which is acceptable for uses.
+    /// The job that writes the uses; `None` if there are none. They are lost if it fails, which is acceptable for uses.
     pub(super) fn write_job(&self) -> Option<Box<dyn super::queue::GuardJob>> {
         let uses = std::mem::take(&mut *lock(&self.0));
         if uses.is_empty() {

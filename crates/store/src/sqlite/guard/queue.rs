@@ -227,7 +227,7 @@ impl GuardQueue {
     pub(super) fn push(&self, job: Box<dyn GuardJob>) {
         let mut state = self.shared.lock();
         if state.closed {
-            return; // dropping the job answers `AuthUnavailable`
+            return; // dropping the job answers `Closed`
         }
         let was_empty = state.jobs.is_empty();
         state.jobs.push(job);
@@ -254,7 +254,7 @@ impl Drop for GuardQueue {
         self.shared.lock().closed = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already answered `AuthUnavailable` to all callers.
+            // A writer that panicked has already answered `Closed` to all callers.
             drop(thread.join());
         }
     }
@@ -297,7 +297,7 @@ impl GuardQueueShared {
         writer.commit(Vec::new(), true);
     }
 
-    /// Waits for work; `Unchanged` once the queue is closed and empty.
+    /// Waits for work; `None` once the queue is closed and empty.
     fn next(&self, writer: &GuardWriter) -> Option<(Vec<Box<dyn GuardJob>>, bool)> {
         let mut state = self.lock();
         loop {

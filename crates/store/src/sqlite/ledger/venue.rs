@@ -185,7 +185,7 @@ fn find_conflict(connection: &Connection, venue: &Venue) -> rusqlite::Result<Opt
     Ok(None)
 }
 
-/// A key between those of its neighbours; `Unchanged` where there is no gap.
+/// A key between those of its neighbours; `None` where there is no gap.
 fn free_key(connection: &Connection, venue: &Venue) -> rusqlite::Result<Option<i64>> {
     let neighbour = |sql: &str| {
         let place = params![venue.reverse_rank(), venue.name, venue.id];
