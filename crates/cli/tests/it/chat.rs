@@ -318,6 +318,8 @@ pub(crate) struct TerminalUser {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<String>>,
+    /// Reads what is shown until the terminal is closed.
+    reader: thread::JoinHandle<()>,
     seen: usize,
 }
 
@@ -331,13 +333,13 @@ impl TerminalUser {
         let screen = Arc::new(Mutex::new(String::new()));
         let (mut near, shown) = (terminal.near.try_clone().unwrap(), screen.clone());
         // Ends when no process holds the other end any more, which a terminal reports as an error.
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = near.read(&mut bytes) {
                 shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]).replace('\r', ""));
             }
         });
-        Self { child, keyboard: terminal.near, screen, seen: 0 }
+        Self { child, keyboard: terminal.near, screen, reader, seen: 0 }
     }
 
     /// Waits until this is shown after what was seen before.
@@ -397,6 +399,10 @@ impl TerminalUser {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                // The last output may not have reached the screen yet.
+                while !self.reader.is_finished() && begun.elapsed() < TEST_TIMEOUT {
+                    thread::sleep(Duration::from_millis(5));
+                }
                 return status.code().unwrap();
             }
             if begun.elapsed() > TEST_TIMEOUT {
