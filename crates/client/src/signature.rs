@@ -23,7 +23,7 @@
 //!
 //! let trust = TrustPolicy {
 //!     card_url: found.url.clone(),
-//!     keys: Jwks::parse(&std::fs::read("keys.json")?)?,
+//!     keys: Jwks::parse_set_or_key(&std::fs::read("keys.json")?)?,
 //!     authorities: Authorities::parse(&std::fs::read("ca.pem")?)?,
 //!     registry: Some("https://keys.example/agents".parse()?),
 //!     roots_only: true,
@@ -46,15 +46,16 @@ mod mode;
 
 pub use card_verification::{VerifiedCard, verified_card};
 pub use chain::{Authorities, AuthoritiesFault, CERTIFICATES_MAX};
-pub use jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, Jwks, JwksFault};
+pub use jwks::{Jwks, SignerKey};
 pub use mode::{SignatureMode, UnknownSignatureMode, UntrustedReason};
 pub use sabir_proto::digest::CanonicalForm;
+pub use sabir_proto::jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JwksFault};
 
 use crate::agent_reference::is_loopback;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use header::Header;
-use jwks::{KeyFault, SignedInput};
+use sabir_proto::jwks::{KeyFault, SignedInput};
 use sabir_proto::{canon, digest};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -339,7 +340,7 @@ impl<F: FetchKeys> SignatureVerifier<'_, F> {
             let payload = digest::card(self.card, form).map_err(|e| SignatureFault::NotCanonical(e.to_string()))?;
             let input = digest::signing_input(protected, &payload);
             let signed = SignedInput { algorithm: header.algorithm, input: &input, signature };
-            match keys.check(Some(&header.key), &signed, self.trust.now) {
+            match keys.check(Some(&header.key), &signed, Some(self.trust.now)) {
                 Ok(()) => {
                     let covered =
                         String::from_utf8(payload).map_err(|e| SignatureFault::NotCanonical(e.to_string()))?;
@@ -410,7 +411,7 @@ impl<F: FetchKeys> SignatureVerifier<'_, F> {
         }
         let unavailable = |why: String| SignatureFault::KeysUnavailable { url: url.clone(), why };
         let keys = match self.fetch.fetch(url).await {
-            Ok(body) => Jwks::parse(&body).map_err(|fault| unavailable(fault.to_string())),
+            Ok(body) => Jwks::parse_set_or_key(&body).map_err(|fault| unavailable(fault.to_string())),
             Err(why) => Err(unavailable(why)),
         };
         self.fetched.insert(url.clone(), keys.clone());

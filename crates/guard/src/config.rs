@@ -4,11 +4,11 @@
 //! kept under version control.
 
 use crate::authenticator::SecretResolver;
-use crate::authn::jwks::JwsAlgorithm;
 use crate::authn::native_jwt::ExpiryRule;
 use crate::authn::{Scheme, agnt, oidc, trust_score};
 use crate::guard::EnvelopeKeys;
 use sabir_proto::Timestamp;
+use sabir_proto::jwks::JwsAlgorithm;
 use sabir_store::{InvalidSecretRef, SecretRef};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};

@@ -17,8 +17,9 @@ mod search;
 pub use search::{NetworkHealth, NetworkQuery, PlaceMatch, RESULTS_MAX};
 
 use crate::record::{Record, RecordFault, SignedRecord};
-use sabir_guard::authn::jwks::{self, KeySet};
+use sabir_guard::authn::jwks::KeySet;
 use sabir_guard::fetch::{Fetch, FetchMethod, FetchRequest};
+use sabir_proto::jwks::JWKS_BYTES_MAX;
 use sabir_proto::{Json, Timestamp};
 use sabir_store::{NetworkRecord, Networks, StoreError};
 use serde::{Deserialize, Serialize};
@@ -368,12 +369,12 @@ async fn fetch_published_keys(record: &Record, fetch: &impl Fetch) -> Result<Key
         RecordRejection::Unproven(host.to_owned())
     };
     let url: Url = endpoint.join(KEYS).map_err(|_| invalid())?;
-    let answer = fetch.fetch(FetchRequest { url, method: FetchMethod::Get, bytes_max: jwks::BYTES_MAX }).await;
+    let answer = fetch.fetch(FetchRequest { url, method: FetchMethod::Get, bytes_max: JWKS_BYTES_MAX }).await;
     let answer = answer.map_err(|fault| unproven(fault.to_string()))?;
     if answer.status != 200 {
         return Err(unproven(format!("HTTP {}", answer.status)));
     }
-    KeySet::parse(&answer.body).map_err(|why| unproven(why.to_owned()))
+    KeySet::parse(&answer.body).map_err(|why| unproven(why.to_string()))
 }
 
 #[cfg(test)]

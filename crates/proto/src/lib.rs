@@ -24,6 +24,7 @@ pub mod canon;
 pub mod card;
 pub mod digest;
 pub mod direct_message;
+pub mod jwks;
 pub mod k1;
 pub mod lenient;
 pub mod transfer;

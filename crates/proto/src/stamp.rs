@@ -1,6 +1,8 @@
 //! Time: the wire form ([`Timestamp`]) and the ordering key of the store ([`Stamp`]).
 
 use crate::lenient::from_text;
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -10,7 +12,7 @@ pub struct Timestamp(i64);
 
 /// The last instant with a year of four digits.
 const LAST_MS: i64 = 253_402_300_799_999;
-const DAY_MS: i64 = 86_400_000;
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 impl Timestamp {
     /// Converts milliseconds since 1970, clamped to the years 1970 to 9999, which the wire form can express.
@@ -48,43 +50,38 @@ impl Timestamp {
     /// of fraction (the Python SDK six, Go nine), of which three are kept.
     pub fn parse(text: &str) -> Option<Self> {
         let b = text.as_bytes();
-        let digits = |from: usize, to: usize| -> Option<i64> {
-            b.get(from..to)?.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
+        let digits = |from: usize, to: usize| -> Option<i16> {
+            b.get(from..to)?.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i16::from(c - b'0')))
         };
+        let two_digits = |from: usize| i8::try_from(digits(from, from + 2)?).ok();
         let mark = |at: usize, c: u8| (b.get(at)? == &c).then_some(());
-        let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
-        let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
+        let (year, month, day) = (digits(0, 4)?, two_digits(5)?, two_digits(8)?);
+        let (hour, minute, second) = (two_digits(11)?, two_digits(14)?, two_digits(17)?);
         [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')].iter().try_for_each(|&(at, c)| mark(at, c))?;
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        let month_days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-        let days_in = *month_days.get(usize::try_from(month.checked_sub(1)?).ok()?)?;
-        if year < 1970 || !(1..=days_in).contains(&day) || hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
         let rest = &b[19..];
         let millis = match rest.strip_suffix(b"Z")? {
             [] => 0,
             [b'.', fraction @ ..] if (1..=9).contains(&fraction.len()) && fraction.iter().all(u8::is_ascii_digit) => {
-                fraction.iter().chain(b"00").take(3).fold(0, |n, c| n * 10 + i64::from(c - b'0'))
+                fraction.iter().chain(b"00").take(3).fold(0, |n, c| n * 10 + i32::from(c - b'0'))
             }
             _ => return None,
         };
-        let days = days_from_civil(year, month, day);
-        Some(Self(days * DAY_MS + hour * 3_600_000 + minute * 60_000 + second * 1000 + millis))
+        let time = DateTime::new(year, month, day, hour, minute, second, millis * 1_000_000).ok()?;
+        let ms = i64::try_from(time.duration_since(EPOCH).as_millis()).ok()?;
+        (year >= 1970).then_some(Self(ms))
     }
 
     fn write(self, out: &mut [u8; 24]) {
         out.copy_from_slice(b"0000-00-00T00:00:00.000Z");
-        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
-        let ms = self.0.rem_euclid(DAY_MS);
+        let time = EPOCH.saturating_add(SignedDuration::from_millis(self.0));
         let fields = [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, ms / 3_600_000),
-            (14, 2, ms / 60_000 % 60),
-            (17, 2, ms / 1000 % 60),
-            (20, 3, ms % 1000),
+            (0, 4, time.year()),
+            (5, 2, time.month().into()),
+            (8, 2, time.day().into()),
+            (11, 2, time.hour().into()),
+            (14, 2, time.minute().into()),
+            (17, 2, time.second().into()),
+            (20, 3, time.millisecond()),
         ];
         for (at, len, mut value) in fields {
             for slot in out[at..at + len].iter_mut().rev() {
@@ -93,28 +90,6 @@ impl Timestamp {
             }
         }
     }
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar (years start in March, so leap days come last).
-const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// The inverse of [`days_from_civil`].
-const fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + (month <= 2) as i64;
-    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 impl fmt::Display for Timestamp {
@@ -199,6 +174,8 @@ mod tests {
         }
     }
 
+    const DAY_MS: i64 = 86_400_000;
+
     #[test]
     fn timestamps_read_back_what_they_write() {
         for (ms, text) in [
@@ -231,6 +208,8 @@ mod tests {
             "1970-02-29T00:00:00Z",
             "1970-13-01T00:00:00Z",
             "1970-01-01T24:00:00Z",
+            "1970-01-01T00:00:60Z",
+            "1969-12-31T23:59:59Z",
             "1970-01-01T00:00:00.Z",
             "1970-01-01T00:00:00.1234567890Z",
             "+970-01-01T00:00:00Z",

@@ -1,8 +1,8 @@
 //! Percent-encoding, both ways, and query parameters, for every binding that has paths.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sabir_proto::Fault;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// Query parameters, decoded. Unknown ones are ignored, one given twice is an error.
@@ -53,34 +53,22 @@ fn decode_form(text: &str) -> Result<Cow<'_, str>, Fault> {
     decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
-/// Percent-decoding; the result must be UTF-8.
+/// Percent-decoding; the result must be UTF-8. The library passes a broken sequence through, and we refuse it.
 pub(crate) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
-    if !text.contains('%') {
-        return Ok(Cow::Borrowed(text));
-    }
     let broken = || Fault::invalid("", "the path or query is not properly percent-encoded");
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        let digits = piece.get(..2).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(broken)?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| broken())?);
-        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    let is_whole = |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_whole) {
+        return Err(broken());
     }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| broken())
+    percent_decode_str(text).decode_utf8().map_err(|_| broken())
 }
 
-/// Percent-encodes all but the unreserved characters of RFC 3986, which is right in a path segment and in a query. A
-/// colon must be encoded, or an id could end in a verb.
+/// The unreserved characters of RFC 3986 stay as they are.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Percent-encodes for a path segment or a query. A colon must be encoded, or an id could end in a verb.
 pub(crate) fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(byte.into());
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    utf8_percent_encode(text, &ENCODED).to_string()
 }
 
 /// Writes a query: with its question mark, or empty without parameters.

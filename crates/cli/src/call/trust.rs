@@ -54,7 +54,7 @@ pub(super) fn trust_roots(settings: &Settings, found: &DiscoveredCard) -> Result
     let read = |flag: &str, path: &str| std::fs::read(path).map_err(|error| wrong(flag, path, &error.to_string()));
     let mut keys = Jwks::default();
     for path in settings.list("trusted-keys") {
-        let set = Jwks::parse(&read("trusted-keys", path)?);
+        let set = Jwks::parse_set_or_key(&read("trusted-keys", path)?);
         keys = keys.with(set.map_err(|fault| wrong("trusted-keys", path, &fault.to_string()))?);
     }
     let authorities = match settings.text("trusted-ca") {

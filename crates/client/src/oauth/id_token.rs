@@ -4,29 +4,16 @@
 //! without `none` and the HMAC family, and each key accepts only algorithms of its own kind.
 
 use crate::signature::Jwks;
-use crate::signature::jwks::{KeyFault, SignedInput};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::Algorithm;
 use sabir_proto::Json;
+use sabir_proto::jwks::{JwsAlgorithm, KeyFault, SignedInput};
 use serde_json::{Map, Value};
 
 /// The largest difference between two clocks, in seconds.
 const SKEW: f64 = 60.0;
 /// The algorithm if the discovery document lists none.
 const ALGORITHM_DEFAULT: &str = "RS256";
-
-const ALGORITHMS: [(&str, Algorithm); 9] = [
-    ("RS256", Algorithm::RS256),
-    ("RS384", Algorithm::RS384),
-    ("RS512", Algorithm::RS512),
-    ("PS256", Algorithm::PS256),
-    ("PS384", Algorithm::PS384),
-    ("PS512", Algorithm::PS512),
-    ("ES256", Algorithm::ES256),
-    ("ES384", Algorithm::ES384),
-    ("EdDSA", Algorithm::EdDSA),
-];
 
 /// The identity of the user, as the server has proven it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,20 +82,20 @@ pub(super) fn check_id_token(
     let (algorithm, key) = read_header(header, expected)?;
     URL_SAFE_NO_PAD.decode(signature).map_err(|_| IdTokenFault::Malformed("signature"))?;
     let input = &token.as_bytes()[..header.len() + 1 + claims.len()];
-    keys.check(key.as_deref(), &SignedInput { algorithm, input, signature }, expected.now).map_err(
-        |fault| match fault {
+    keys.check(key.as_deref(), &SignedInput { algorithm, input, signature }, Some(expected.now)).map_err(|fault| {
+        match fault {
             KeyFault::Unknown | KeyFault::Mismatch | KeyFault::Expired => IdTokenFault::NoKey,
             KeyFault::Wrong => IdTokenFault::Signature,
-        },
-    )?;
+        }
+    })?;
     check_claims(&decode_part(claims).ok_or(IdTokenFault::Malformed("claims"))?, expected)
 }
 
-fn read_header(header: &str, expected: &ExpectedClaims<'_>) -> Result<(Algorithm, Option<String>), IdTokenFault> {
+fn read_header(header: &str, expected: &ExpectedClaims<'_>) -> Result<(JwsAlgorithm, Option<String>), IdTokenFault> {
     let header = decode_part(header).ok_or(IdTokenFault::Malformed("header"))?;
     let named = header.get("alg").and_then(Value::as_str).ok_or(IdTokenFault::Malformed("no `alg`"))?;
     let refused = || IdTokenFault::Algorithm(super::printable(named));
-    let (_, algorithm) = ALGORITHMS.into_iter().find(|(name, _)| *name == named).ok_or_else(refused)?;
+    let algorithm = JwsAlgorithm::parse(named).ok_or_else(refused)?;
     let listed = match expected.algorithms {
         Some(listed) => listed.iter().any(|name| name == named),
         None => named == ALGORITHM_DEFAULT,

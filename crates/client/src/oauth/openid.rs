@@ -105,7 +105,7 @@ impl<H: Http, C: Clock> OAuthClient<'_, H, C> {
     async fn issuer_keys(&self, metadata: &Metadata) -> Result<Jwks, OAuthError> {
         let url = metadata.keys_url()?;
         let (status, body) = self.fetch(&url).await?;
-        Jwks::parse(&body).map_err(|fault| unreadable_error(&url, status, &fault.to_string()))
+        Jwks::parse_set_or_key(&body).map_err(|fault| unreadable_error(&url, status, &fault.to_string()))
     }
 }
 

@@ -4,7 +4,7 @@
 //! card's host. Only a holder of a certificate for the host can sign cards for it. Only configured authorities count;
 //! those of the machine, which cover half the Internet, are not used.
 
-use super::jwks::Jwks;
+use super::jwks::{Jwks, certificate_key_set};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -79,7 +79,7 @@ impl Authorities {
         let parsed = ParsedCertificate::try_from(signer).map_err(|error| error.to_string())?;
         let opened = parse_spki(&parsed.subject_public_key_info());
         let (kind, public) = opened.ok_or("its key is of a kind that signs no cards")?;
-        Ok(Jwks::from_certificate_key(key, kind, &public))
+        Ok(certificate_key_set(key, kind, &public))
     }
 }
 

@@ -3,18 +3,17 @@
 use super::{CERTIFICATES_MAX, PROTECTED_BYTES_MAX, SignatureFault};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use jsonwebtoken::Algorithm;
 use sabir_proto::canon;
+use sabir_proto::jwks::JwsAlgorithm;
 use serde_json::Value;
 
 /// The accepted algorithms. All others are refused, above all `none` and the HMAC family.
-const ALGORITHMS: [(&str, Algorithm); 3] =
-    [("ES256", Algorithm::ES256), ("RS256", Algorithm::RS256), ("EdDSA", Algorithm::EdDSA)];
+const ALGORITHMS: [JwsAlgorithm; 3] = [JwsAlgorithm::ES256, JwsAlgorithm::RS256, JwsAlgorithm::EdDSA];
 
 /// A header whose members we understand.
 #[derive(Debug)]
 pub(super) struct Header {
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: JwsAlgorithm,
     pub(super) key: String,
     /// The key set URL of the signer (`jku`). It is not verified yet.
     pub(super) keys_url: Option<String>,
@@ -41,7 +40,7 @@ impl Header {
             Some(_) => Err(malformed(format!("`{name}` must be a string"))),
         };
         let named = text("alg")?.ok_or_else(|| malformed("no `alg`".to_owned()))?;
-        let Some((_, algorithm)) = ALGORITHMS.into_iter().find(|(name, _)| *name == named) else {
+        let Some(algorithm) = ALGORITHMS.into_iter().find(|algorithm| algorithm.name() == named) else {
             return Err(SignatureFault::AlgorithmRefused(named));
         };
         // We know no extension, so every critical parameter is one that we do not understand (RFC 7515 §4.1.11).

@@ -5,7 +5,7 @@
 //! too often, because any sender can invent names of keys. While an issuer is unreachable, its last keys serve for a
 //! bounded time.
 
-use super::jwks::{self, JwsAlgorithm, KeySet, KeySetFault};
+use super::jwks::{self, KeySet};
 use super::jws::{Claims, Jws, JwsFault};
 use super::token_cache::{self, CachedToken, VerifiedTokenCache};
 use super::{Principal, Scheme, is_name};
@@ -13,6 +13,7 @@ use crate::fetch::Fetch;
 use crate::refreshing_cache::{CacheLimits, LoadFault, RefreshingCache, WhileLoading};
 use crate::unix_seconds;
 use sabir_proto::Timestamp;
+use sabir_proto::jwks::{JwsAlgorithm, KeyFault, SignedInput};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -279,21 +280,21 @@ impl<F: Fetch> TrustedIssuers<F> {
         algorithm: JwsAlgorithm,
         now: Timestamp,
     ) -> Result<Arc<KeySet>, AccessTokenFault> {
-        let check = |keys: &KeySet| keys.check(jws.key.as_deref(), algorithm, jws.input, jws.signature_text);
+        let signed = SignedInput { algorithm, input: jws.input, signature: jws.signature_text };
+        let check = |keys: &KeySet| keys.check(jws.key.as_deref(), &signed, None);
         let mut keys = self.keys(issuer, KeyFreshness::Usual, now).await?;
         let mut checked = check(&keys);
         // An unnamed key may have been replaced by another unnamed one.
-        let may_be_new =
-            matches!((checked, &jws.key), (Err(KeySetFault::Unknown), _) | (Err(KeySetFault::Wrong), None));
+        let may_be_new = matches!((checked, &jws.key), (Err(KeyFault::Unknown), _) | (Err(KeyFault::Wrong), None));
         if may_be_new {
             keys = self.keys(issuer, KeyFreshness::Refreshed, now).await?;
             checked = check(&keys);
         }
         match checked {
             Ok(()) => Ok(keys),
-            Err(KeySetFault::Unknown) => Err(AccessTokenFault::UnknownKey),
-            Err(KeySetFault::Mismatch) => Err(AccessTokenFault::KeyMismatch),
-            Err(KeySetFault::Wrong) => Err(AccessTokenFault::Signature),
+            Err(KeyFault::Unknown | KeyFault::Expired) => Err(AccessTokenFault::UnknownKey),
+            Err(KeyFault::Mismatch) => Err(AccessTokenFault::KeyMismatch),
+            Err(KeyFault::Wrong) => Err(AccessTokenFault::Signature),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Detached signatures: a JWS (RFC 7515) without its payload, over the RFC 8785 form.
 
 use super::SigningKey;
-use crate::authn::jwks::{JwsAlgorithm, KeySet};
+use crate::authn::jwks::KeySet;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sabir_proto::jwks::{JwsAlgorithm, SignedInput};
 use sabir_proto::{Json, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -42,7 +43,9 @@ impl DetachedSignature {
         let text = |name: &str| header.get(name).and_then(Value::as_str);
         match (text("alg").and_then(JwsAlgorithm::parse), text("kid")) {
             (Some(algorithm), Some(id)) => {
-                keys.has_signed(id, algorithm, &digest::signing_input(&self.protected, payload), &self.signature)
+                let input = digest::signing_input(&self.protected, payload);
+                let signed = SignedInput { algorithm, input: &input, signature: &self.signature };
+                keys.check(Some(id), &signed, None).is_ok()
             }
             _ => false,
         }

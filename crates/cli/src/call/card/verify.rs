@@ -120,7 +120,7 @@ impl CardVerify {
         }
         let mut last = Err(UntrustedReason::Unsigned);
         for path in &self.jwks {
-            let keys = Jwks::parse(&read("--jwks", path)?);
+            let keys = Jwks::parse_set_or_key(&read("--jwks", path)?);
             let keys = keys.map_err(|fault| usage_problem("--jwks", path, &fault.to_string()))?;
             last = verified_card(found, &TrustPolicy { keys, ..trust.clone() }, &session.client).await;
             if last.is_ok() {

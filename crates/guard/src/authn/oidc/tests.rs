@@ -6,6 +6,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sabir_proto::jwks::JWKS_BYTES_MAX;
 use serde_json::json;
 
 const NOW: i64 = 1_700_000_000;
@@ -299,7 +300,7 @@ async fn an_issuer_that_publishes_nonsense_vouches_for_nobody() {
         assert!(matches!(ours, Err(AccessTokenFault::KeysUnavailable(_))), "{what}: {ours:?}");
     }
     let at_url = TrustedIssuer { keys: KeySource::At(Url::parse("https://keys.example/set").unwrap()), ..issuer() };
-    let huge = padded(&json!({"keys": [pen.jwk()]}), jwks::BYTES_MAX);
+    let huge = padded(&json!({"keys": [pen.jwk()]}), JWKS_BYTES_MAX);
     for set in [huge, b"[]".to_vec(), Vec::new()] {
         let fetch = FakeFetch::new(move |_| answer(200, set.clone()));
         let issuers = TrustedIssuers::new(vec![at_url.clone()], fetch).unwrap();
