@@ -1,5 +1,7 @@
 """Every package of others that the tests install, by the folder that has its pins. A new one is added here."""
 
+from go_package import GoPackage
+from maven_package import MavenPackage
 from node_package import NodePackage
 from python_package import PythonPackage
 
@@ -38,8 +40,19 @@ CLI = CAPTURED['py-1.3.0']
 # Those of them that `servers` starts. The others are for `capture/run` alone, which `./test` does not call.
 SERVED = ('py-1.3.0', 'py-0.3.26', 'js-1.3.0', 'js-0.3.14', 'pya2a-0.1.1', 'xpr-0.2.6', 'agent-native-0.133.3')
 
+# SDKs that have to be compiled. Their programs are clients of our server and servers for our client; `./test --full` alone
+# builds them.
+GO_PROGRAMS = ('client-2', 'client-0.3', 'server-2', 'server-0.3')
+GO = GoPackage('go', 'github.com/a2aproject/a2a-go/v2', GO_PROGRAMS)
+GO_0_3 = GoPackage('go', 'github.com/a2aproject/a2a-go', GO_PROGRAMS)
+JAVA_CLIENT = MavenPackage(
+    'java/client', 'io.github.a2asdk', ('java', '-cp', '{home}/target/client.jar:{home}/target/libraries/*', 'Main')
+)
+JAVA_SERVER = MavenPackage('java/server', 'io.github.a2asdk', ('java', '-jar', '{home}/target/quarkus-app/quarkus-run.jar'))
+COMPILED = (GO, JAVA_CLIENT, JAVA_SERVER)
+
 TESTED = (
     *(PYTHON, PYTHON_0_3, JS, JS_0_3, XPR, AGENT_NATIVE, MCP, MODEL, PUSH, PUSH_JS, PROVIDER),
     *(CAPTURED[name] for name in SERVED),
 )
-ALL = {package.folder: package for package in (*TESTED, *CAPTURED.values())}
+ALL = {package.folder: package for package in (*TESTED, *CAPTURED.values(), *COMPILED)}

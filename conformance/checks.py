@@ -125,7 +125,7 @@ async def run_binding(peer, cases):
     await peer.close()
 
 
-async def run_all(make, speaking):
+async def run_all(make, speaking, bindings):
     parser = argparse.ArgumentParser()
     parser.add_argument('base')
     parser.add_argument('--speak', default=speaking[0], choices=speaking, help='the version of the protocol to use')
@@ -137,11 +137,11 @@ async def run_all(make, speaking):
         cases = {name: cases[name] for name in options.case}
     base = options.base.rstrip('/')
     # Side by side, because the quiet streams would otherwise add up, and because servers have more than one caller.
-    peers = [make(base, binding, options.speak) for binding in options.binding or BINDINGS]
+    peers = [make(base, binding, options.speak) for binding in options.binding or bindings]
     await asyncio.gather(*(run_binding(peer, cases) for peer in peers))
 
 
-def run(make, speaking):
+def run(make, speaking, bindings=BINDINGS):
     """Runs the cases on the command line's server. `make` is called with a base URL, a binding and a version."""
     logging.disable(logging.CRITICAL)
-    asyncio.run(run_all(make, speaking))
+    asyncio.run(run_all(make, speaking, bindings))

@@ -6,7 +6,7 @@ counts as passed, or as known to fail, or as one the client cannot ask for; a pa
 
 import collections
 
-from peers import PEERS
+from peers import ALL, COMPILED, PEERS
 
 COMMAND = 'conformance/run --sabir target/release/sabir'
 HEAD = f"""# Interoperability
@@ -23,14 +23,17 @@ over HTTP+JSON, and read back as 0.1, as agent-native and as 1.0 over gRPC.
 """
 
 
-def page(results, lists):
-    """The text of the page. `results` maps `(peer, binding, case)` to an outcome and a reason."""
-    groups = list(dict.fromkeys(group for cases in lists.values() for group in cases.values()))
-    out = [HEAD]
-    out += table(
-        ['Client', 'Version', 'Speaks', 'Binding', *groups, 'all', 'Command'],
-        [row for name in PEERS if name != 'journey' for row in rows(name, results, lists, groups)],
-    )
+COMPILED_HEAD = f"""## Go and Java
+
+The same for SDKs that have to be compiled, from their sources on the registries of Go and Maven. What a case promises is
+in [`conformance/cases/core.txt`](../conformance/cases/core.txt). This part of the page is written by
+`{COMMAND} --compiled` and checked by the same with `--check`; do not edit it.
+"""
+
+
+def part(results, lists):
+    """The first part of the page. `results` maps `(peer, binding, case)` to an outcome and a reason."""
+    out = [HEAD, *peers_table([name for name in PEERS if name != 'journey'], results, lists)]
     out += ['Commands are short for `conformance/run --sabir …`. A dash means that there is no such case.', '']
     out += [JOURNEY]
     steps = lists[PEERS['journey'].cases]
@@ -42,8 +45,24 @@ def page(results, lists):
     return '\n'.join(out).rstrip() + '\n'
 
 
+def compiled_part(results, lists):
+    """The part about the peers that have to be compiled."""
+    out = [COMPILED_HEAD, *peers_table(COMPILED, results, lists)]
+    out += excuses('Known failures in Go and Java', 'known', results, 'None.', level='###')
+    out += excuses('What a client in Go or Java cannot ask for', 'n/a', results, 'Nothing.', level='###')
+    return '\n'.join(out).rstrip() + '\n'
+
+
+def peers_table(names, results, lists):
+    groups = list(dict.fromkeys(group for name in names for group in lists[ALL[name].cases].values()))
+    return table(
+        ['Client', 'Version', 'Speaks', 'Binding', *groups, 'all', 'Command'],
+        [row for name in names for row in rows(name, results, lists, groups)],
+    )
+
+
 def rows(name, results, lists, groups):
-    peer = PEERS[name]
+    peer = ALL[name]
     for binding in peer.bindings:
         cells = []
         for group in [*groups, None]:
@@ -58,19 +77,19 @@ def rows(name, results, lists, groups):
         yield [package, peer.package.version, peer.speaks, binding, *cells, f'`--only {name}`']
 
 
-def excuses(title, wanted, results, none):
+def excuses(title, wanted, results, none, level='##'):
     """Cases that did not pass for a reason, by peer and reason."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     for (name, binding, case), (outcome, reason) in results.items():
         if outcome == wanted:
             found[name, reason][case].append(binding)
     body = []
-    for (name, reason), cases in sorted(found.items(), key=lambda item: (list(PEERS).index(item[0][0]), item[0][1])):
+    for (name, reason), cases in sorted(found.items(), key=lambda item: (list(ALL).index(item[0][0]), item[0][1])):
         said = [f'`{case}` ({", ".join(sorted(bindings))})' for case, bindings in sorted(cases.items())]
         body.append([f'`{name}`', ', '.join(said), reason])
     if not body:
-        return [f'## {title}', '', none, '']
-    return [f'## {title}', '', *table(['Peer', 'Cases', 'Why'], body)]
+        return [f'{level} {title}', '', none, '']
+    return [f'{level} {title}', '', *table(['Peer', 'Cases', 'Why'], body)]
 
 
 def table(head, body):

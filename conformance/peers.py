@@ -6,7 +6,7 @@ cases it has to prove. Two peers may share a package: the SDKs of 1.x are also t
 
 import dataclasses
 
-from catalog import AGENT_NATIVE, JS, JS_0_3, PYTHON, PYTHON_0_3, XPR
+from catalog import AGENT_NATIVE, CAPTURED, GO, GO_0_3, JAVA_CLIENT, JS, JS_0_3, PYTHON, PYTHON_0_3, XPR
 from package_cache import HERE, Package
 
 ALL_BINDINGS = ('JSONRPC', 'HTTP+JSON', 'GRPC')
@@ -34,6 +34,7 @@ PEERS = {
     'js-0.3': Peer(JS_0_3, 'js-0.3/client_v03.mjs', 'A2A 0.3', 'a2a-0.3'),
     'python-as-0.3': Peer(PYTHON, 'python/client_v1.py', 'A2A 0.3', 'a2a-0.3', arguments=('--speak', '0.3')),
     'js-as-0.3': Peer(JS, 'js/client_v1.mjs', 'A2A 0.3', 'a2a-0.3', arguments=('--speak', '0.3')),
+    'v0.1': Peer(CAPTURED['pya2a-0.1.1'], 'v0.1/client.py', 'A2A 0.1', 'a2a-0.1', bindings=('JSONRPC',)),
     'xpr': Peer(XPR, 'xpr/client.mjs', 'XPR', 'xpr', bindings=('JSONRPC',)),
     'agent-native': Peer(
         AGENT_NATIVE, 'agent-native/client.mjs', 'agent-native', 'agent-native', bindings=('JSONRPC',)
@@ -41,3 +42,13 @@ PEERS = {
     # Not a client of others: one task by hand through all dialects.
     'journey': Peer(PYTHON, 'journey', 'all', 'journey', bindings=('all',)),
 }
+
+# Those that have to be compiled, which only the long form of `./test` does.
+COMPILED = {
+    'go': Peer(GO, 'go/client-2', 'A2A 1.0', 'core'),
+    'go-as-0.3': Peer(GO, 'go/client-2', 'A2A 0.3', 'core', arguments=('-speak', '0.3')),
+    # It has no transport for HTTP+JSON.
+    'go-0.3': Peer(GO_0_3, 'go/client-0.3', 'A2A 0.3', 'core', bindings=('JSONRPC', 'GRPC')),
+    'java-0.3': Peer(JAVA_CLIENT, 'java/client', 'A2A 0.3', 'core'),
+}
+ALL = {**PEERS, **COMPILED}

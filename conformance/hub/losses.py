@@ -30,6 +30,15 @@ def settled(told, there, dialect):
     return there['again'] if dialect in NAMING else refused('UnsupportedOperation')
 
 
+def nameless(told, there, dialect):
+    """Files without their names and types."""
+    artifacts = tuple(
+        (name, tuple((*part[:2], '', '') if part[0] in ('raw', 'url') else part for part in parts))
+        for name, parts in told.artifacts
+    )
+    return told.but(artifacts=artifacts)
+
+
 LOSSES = (
     Loss(
         'settled',
@@ -69,6 +78,13 @@ LOSSES = (
         lambda told, there, dialect: Seen('failed', 'the agent failed: it did not work'),
         'An XPR agent answers a send that fails with an error (-32603). Here there is a task by then: it fails, with the '
         'words of the error.',
+    ),
+    Loss(
+        'files',
+        ('send/files',),
+        lambda dialect, upstream: upstream == 'java-0.3-rest',
+        nameless,
+        'The SDK for Java writes neither the name nor the media type of a file over HTTP+JSON.',
     ),
 )
 

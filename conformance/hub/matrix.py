@@ -23,8 +23,8 @@ def cell_name(caller, upstream, operation):
     return f'matrix/{upstream}/{caller.replace(" ", "-")}/{operation}'
 
 
-def cells():
-    for upstream in upstreams.UPSTREAMS:
+def cells(names=upstreams.UPSTREAMS):
+    for upstream in names:
         for caller in CALLERS:
             for operation in OPERATIONS:
                 yield caller, upstream, operation
@@ -57,7 +57,7 @@ async def played(world, upstream, wanted):
         section = upstreams.agent('far', direct.base, default=True)
         hub = await asyncio.to_thread(stack.enter_context, upstreams.hub(world, section))
         there = {}
-        async with DIRECT[upstreams.UPSTREAMS[upstream].direct].calling(direct) as session:
+        async with DIRECT[upstreams.ALL[upstream].direct].calling(direct) as session:
             for operation in OPERATIONS:
                 if any(is_asked(caller, upstream, operation, wanted) for caller in CALLERS):
                     there[operation] = await asked(session, operation)
@@ -82,13 +82,21 @@ async def through(hub, caller, upstream, there, wanted):
         if absent:
             yield name, 'n/a', absent
             continue
-        try:
-            async with CALLERS[caller].calling(upstreams.Place(hub.url)) as session:
-                here = await asked(session, operation)
-        except Exception as error:
-            yield name, 'FAIL', f'{type(error).__name__}: {error}'
-            continue
-        yield name, *judged(caller, upstream, operation, there[operation], here)
+        for _ in range(upstreams.ALL[upstream].attempts_max):
+            outcome, reason = await attempted(hub, caller, upstream, operation, there[operation])
+            if outcome != 'FAIL':
+                break
+        yield name, outcome, reason
+
+
+async def attempted(hub, caller, upstream, operation, there):
+    """The outcome of one attempt at a cell, and why."""
+    try:
+        async with CALLERS[caller].calling(upstreams.Place(hub.url)) as session:
+            here = await asked(session, operation)
+    except Exception as error:
+        return 'FAIL', f'{type(error).__name__}: {error}'
+    return judged(caller, upstream, operation, there, here)
 
 
 def judged(caller, upstream, operation, there, here):

@@ -5,7 +5,6 @@ Nothing here differs from run to run on the same code.
 
 import losses
 import registry
-import upstreams
 from callers import CALLERS
 from matrix import cell_name
 from probes import OPERATIONS
@@ -22,6 +21,12 @@ hub. A cell passes when text, state, artifacts and error code are the same, as t
 
 Callers of 1.0 and 0.3 are the official Python SDK, made from our card; the others are written by hand.
 """
+MARK = '<!-- What follows is written by conformance/hub/run --compiled. -->'
+COMPILED_HEAD = """## Agents in Go and Java
+
+The same for agents on SDKs that have to be compiled. This part is written by
+`conformance/hub/run --sabir target/release/sabir --compiled` and checked by the same with `--check`; do not edit it.
+"""
 MEANINGS = {
     'send': 'a text, a file of every kind, and a direct reply',
     'stream': 'three chunks, read to the end',
@@ -33,18 +38,38 @@ MEANINGS = {
 SIGNS = {'ok': 'yes', 'known': '**no**', 'n/a': '–'}
 
 
-def text(outcomes, known):
+def with_part(there, agents, outcomes, known, compiled):
+    """The page, with the part that this run is for in place of the one that was there."""
+    first, _, second = there.partition(MARK)
+    if compiled:
+        return f'{first.rstrip()}\n\n{MARK}\n\n{compiled_part(agents, outcomes, known)}'
+    rest = f'\n{MARK}\n\n{second.strip()}\n' if second else ''
+    return part(agents, outcomes, known) + rest
+
+
+def seen(agents, outcomes, level):
+    """Each agent, and then each with a table of what every caller sees of it."""
+    out = grid(['Agent', 'What it is'], [[f'`{name}`', one.what] for name, one in agents.items()])
+    out += [f'{level[1:]} Seen', '', 'A number is that of a loss.', '']
+    numbers = {loss: str(number) for number, loss in enumerate(losses.LOSSES, 1)}
+    for name in agents:
+        rows = [[caller, *(sign(outcomes, caller, name, one, numbers) for one in OPERATIONS)] for caller in CALLERS]
+        out += [f'{level} `{name}`', '', *grid(['Caller', *OPERATIONS], rows)]
+    return out
+
+
+def compiled_part(agents, outcomes, known):
+    out = [COMPILED_HEAD, *seen(agents, outcomes, '####')]
+    out += ['### Known failures with agents in Go and Java', '', *failures(known), '']
+    return '\n'.join(out).rstrip() + '\n'
+
+
+def part(agents, outcomes, known):
     out = [HEAD, '## Operations', '']
     out += grid(['Operation', 'What is done'], [[f'`{name}`', MEANINGS[name]] for name in OPERATIONS])
-    out += ['## Agents', '']
-    agents = [[f'`{name}`', one.what] for name, one in upstreams.UPSTREAMS.items()]
-    out += grid(['Agent', 'What it is'], agents)
-    out += ['## Seen', '', 'A number is that of a loss, below.', '']
-    numbers = {loss: str(number) for number, loss in enumerate(losses.LOSSES, 1)}
-    for name in upstreams.UPSTREAMS:
-        rows = [[caller, *(sign(outcomes, caller, name, one, numbers) for one in OPERATIONS)] for caller in CALLERS]
-        out += [f'### `{name}`', '', *grid(['Caller', *OPERATIONS], rows)]
+    out += ['## Agents', '', *seen(agents, outcomes, '###')]
     out += ['## Losses', '']
+    numbers = {loss: str(number) for number, loss in enumerate(losses.LOSSES, 1)}
     out += grid(
         ['', 'Where', 'What, and why'],
         [[numbers[loss], ', '.join(f'`{probe}`' for probe in loss.probes), loss.why] for loss in losses.LOSSES],

@@ -72,6 +72,8 @@ class Upstream:
     # Which caller speaks to it directly.
     direct: str
     kind: str | None
+    # How often a cell may be played. An agent that does not always tell the same is asked again before a cell has failed.
+    attempts_max: int = 1
 
 
 UPSTREAMS = {
@@ -85,13 +87,30 @@ UPSTREAMS = {
     'agnt': Upstream('a stand-in for AGNT’s booking network', 'AGNT', 'by hand'),
     'sabir': Upstream('`sabir serve`', '1.0 JSON-RPC', None),
 }
+# Those whose SDK has to be compiled, once for each binding, because the two bindings of 0.3 that follow its proto have their
+# own forms of files and errors. All are called directly over JSON-RPC: the Python SDK, as the caller, reads neither every
+# stream of Go over HTTP+JSON of 0.3 nor its errors over gRPC. Of 600 streams of the SDK for Java, one has its end before its
+# last artifact.
+COMPILED = {
+    'go-1': Upstream('`a2a-go` 2.4.0, A2A 1.0 over JSON-RPC', '1.0 JSON-RPC', 'go-1'),
+    'go-1-rest': Upstream('`a2a-go` 2.4.0, A2A 1.0 over HTTP+JSON', '1.0 JSON-RPC', 'go-1-rest'),
+    'go-1-grpc': Upstream('`a2a-go` 2.4.0, A2A 1.0 over gRPC', '1.0 JSON-RPC', 'go-1-grpc'),
+    'go-as-0.3': Upstream('`a2a-go` 2.4.0, A2A 0.3 over JSON-RPC', '0.3 JSON-RPC', 'go-as-0.3'),
+    'go-as-0.3-rest': Upstream('`a2a-go` 2.4.0, A2A 0.3 over HTTP+JSON', '0.3 JSON-RPC', 'go-as-0.3-rest'),
+    'go-as-0.3-grpc': Upstream('`a2a-go` 2.4.0, A2A 0.3 over gRPC', '0.3 JSON-RPC', 'go-as-0.3-grpc'),
+    'go-0.3': Upstream('`a2a-go` 0.3.15, A2A 0.3 over JSON-RPC', '0.3 JSON-RPC', 'go-0.3'),
+    'go-0.3-grpc': Upstream('`a2a-go` 0.3.15, A2A 0.3 over gRPC', '0.3 JSON-RPC', 'go-0.3-grpc'),
+    'java-0.3': Upstream('`io.github.a2asdk` 0.3.3.Final, A2A 0.3 over JSON-RPC', '0.3 JSON-RPC', 'java-0.3', 3),
+    'java-0.3-rest': Upstream('`io.github.a2asdk` 0.3.3.Final, A2A 0.3 over HTTP+JSON', '0.3 JSON-RPC', 'java-0.3-rest', 3),
+}
+ALL = {**UPSTREAMS, **COMPILED}
 ALLOW = '[egress]\nallow = ["127.0.0.0/8"]\n'
 
 
 @contextlib.contextmanager
 def serving(world, name):
     """Starts an upstream and yields where it is, for those who call it directly."""
-    upstream = UPSTREAMS[name]
+    upstream = ALL[name]
     if upstream.kind is None:
         with world.server('', agents=OURS) as server:
             yield Place(server.url)

@@ -317,7 +317,8 @@ def subscribe_final(talk):
 def stream_lost(talk):
     """A server that dies and comes back knowing nothing: it is said that the stream ended early, and how to go on."""
     with servers.serving(talk.server.kind) as first:
-        ports = [int(re.search(r':(\d+)', first.interfaces[name])[1]) for name in ('JSONRPC', 'GRPC')]
+        offered = [first.interfaces[name] for name in ('JSONRPC', 'GRPC') if name in first.interfaces]
+        ports = [int(re.search(r':(\d+)', url)[1]) for url in offered]
         here = dataclasses.replace(talk, server=first)
         process = here.sabir.start('send', LONG, '--stream', *here.options())
         alarm = threading.Timer(LISTEN_SECONDS_MAX, process.kill)
@@ -379,7 +380,8 @@ def list_status(talk):
     page = talk.json('task', 'list', '--context-id', task['contextId'], '--status', 'failed')
     equal('failed', [one['id'] for one in page['tasks']], [task['id']])
     page = talk.json('task', 'list', '--context-id', task['contextId'], '--status', 'completed')
-    equal('completed', page['tasks'], [])
+    # The SDK for Go writes null for a list without members, and JSON is shown as the agent wrote it.
+    equal('completed', page['tasks'] or [], [])
 
 
 @case('reading')

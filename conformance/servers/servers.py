@@ -22,10 +22,12 @@ import ca
 import packages
 import rogues
 import startup
-from catalog import PROVIDER
+from catalog import GO, JAVA_SERVER, PROVIDER
 from packages import HERE, Unable
 
 STOP_SECONDS_MAX = 5
+# A virtual machine of Java starts in three seconds, and in more than thirty where five programs share two cores.
+JAVA_SECONDS_MAX = 120
 # Known to the tests, and to nobody's harm.
 SECRET = 'test-secret-of-agent-native'
 KEY = 'test-key-of-agent-native'
@@ -68,7 +70,7 @@ class Programs(contextlib.ExitStack):
         ports = startup.free_ports(count)
         return [port or free for port, free in itertools.zip_longest(self.wanted, ports)][:count]
 
-    def run(self, arguments, *ports):
+    def run(self, arguments, *ports, seconds=startup.START_SECONDS_MAX):
         """Starts a program and waits until it listens on all ports."""
         self.started += 1
         log = self.scratch / f'program-{self.started}.log'
@@ -78,7 +80,7 @@ class Programs(contextlib.ExitStack):
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )
         self.callback(stop, process)
-        startup.wait(process, arguments, startup.listens_on(*ports), log)
+        startup.wait(process, arguments, startup.listens_on(*ports), log, seconds=seconds)
         return process.pid
 
 
@@ -114,6 +116,33 @@ def official(peer, script):
         base = f'http://127.0.0.1:{http}'
         interfaces = bindings(base, f'127.0.0.1:{grpc}')
         return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid)
+
+    return start
+
+
+def go(program, *arguments, offers=('JSONRPC', 'HTTP+JSON', 'GRPC')):
+    """An agent on the SDK for Go."""
+
+    def start(kind, programs):
+        http, grpc = programs.ports(2)
+        pid = programs.run([*GO.script(pathlib.Path(program)), '-http', http, '-grpc', grpc, *arguments], grpc, http)
+        base = f'http://127.0.0.1:{http}'
+        interfaces = {name: url for name, url in bindings(base, f'127.0.0.1:{grpc}').items() if name in offers}
+        return Server(kind, base, f'{base}/.well-known/agent-card.json', interfaces, pid)
+
+    return start
+
+
+def java(*properties):
+    """An agent on the SDK for Java. Its reference server for gRPC is not on Maven Central in this version."""
+
+    def start(kind, programs):
+        [http] = programs.ports(1)
+        program, *arguments = JAVA_SERVER.script()
+        command = [program, f'-Dquarkus.http.port={http}', *properties, *arguments]
+        pid = programs.run(command, http, seconds=JAVA_SECONDS_MAX)
+        base = f'http://127.0.0.1:{http}'
+        return Server(kind, base, f'{base}/.well-known/agent-card.json', {'JSONRPC': base, 'HTTP+JSON': base}, pid)
 
     return start
 
@@ -212,6 +241,18 @@ KINDS = {
     'oidc': signed_in('oidc'),
     'oauth-device': signed_in('device'),
     'oauth-client': signed_in('client'),
+    'go-1': go('server-2'),
+    'go-as-0.3': go('server-2', '-speak', '0.3'),
+    # It serves no HTTP+JSON.
+    'go-0.3': go('server-0.3', offers=('JSONRPC', 'GRPC')),
+    'java-0.3': java(),
+    # The same, with another binding at the head of the card: it is the one that a hub takes.
+    'go-1-rest': go('server-2', '-first', 'HTTP+JSON'),
+    'go-1-grpc': go('server-2', '-first', 'GRPC'),
+    'go-as-0.3-rest': go('server-2', '-speak', '0.3', '-first', 'HTTP+JSON'),
+    'go-as-0.3-grpc': go('server-2', '-speak', '0.3', '-first', 'GRPC'),
+    'go-0.3-grpc': go('server-0.3', '-first', 'GRPC', offers=('JSONRPC', 'GRPC')),
+    'java-0.3-rest': java('-Dfirst=HTTP+JSON'),
     'tls': secured(wants_client=False),
     'mtls': secured(wants_client=True),
 }
