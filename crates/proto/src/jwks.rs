@@ -283,16 +283,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A key that made every signature, unless it has no coordinate.
-    struct FakeKey;
+    /// A key that made every signature, unless its coordinate is "other". Without a coordinate it is no key.
+    struct FakeKey {
+        fits: bool,
+    }
 
     impl SignatureKey for FakeKey {
         fn from_jwk(jwk: &Value) -> Option<Self> {
-            jwk.get("x").map(|_| Self)
+            jwk.get("x").map(|x| Self { fits: x != "other" })
         }
 
         fn verifies(&self, signed: &SignedInput<'_>) -> bool {
-            signed.signature == "good"
+            self.fits && signed.signature == "good"
         }
     }
 
@@ -335,6 +337,19 @@ mod tests {
         let single = elliptic("one");
         assert!(parse(&single).is_err());
         assert!(KeySet::<FakeKey>::parse_set_or_key(single.to_string().as_bytes()).unwrap().contains("one"));
+    }
+
+    #[test]
+    fn few_keys_of_one_id_are_tried() {
+        let checked_after = |others: usize| {
+            let mut other = elliptic("k");
+            other["x"] = json!("other");
+            let mut keys = vec![other; others];
+            keys.push(elliptic("k"));
+            check(json!(keys), Some("k"), JwsAlgorithm::ES256, None)
+        };
+        assert_eq!(checked_after(SAME_ID_KEYS_MAX - 1), Ok(()));
+        assert_eq!(checked_after(SAME_ID_KEYS_MAX), Err(KeyFault::Wrong), "each key costs a verification");
     }
 
     #[test]
