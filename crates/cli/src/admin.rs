@@ -64,11 +64,13 @@ impl ServerFiles {
 /// Converts an error into a problem with a hint that says what to type next.
 fn problem(error: AdminError) -> Problem {
     let (code, hint) = match &error {
-        AdminError::NoStore(_) => (
+        AdminError::Open(OpenError::Missing(_)) | AdminError::Copy(CopyError::Open(OpenError::Missing(_))) => (
             "SABIR_ERR_NO_STORE",
             "name the server's files with --server-config FILE or --data DIR; sabir serve makes them when it starts",
         ),
-        AdminError::Memory | AdminError::Url(_) => {
+        AdminError::Open(OpenError::InMemory)
+        | AdminError::Copy(CopyError::Open(OpenError::InMemory))
+        | AdminError::Url(_) => {
             ("SABIR_ERR_NO_STORE", "name the server's files with --server-config FILE or --data DIR")
         }
         AdminError::Copy(CopyError::Exists(_)) => ("SABIR_ERR_EXISTS", EXISTS_HINT),

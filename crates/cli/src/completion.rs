@@ -19,7 +19,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells, Zsh};
-use sabir_server::admin::{guard_file_beside, store_at};
+use sabir_server::admin::has_store;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Read;
@@ -156,11 +156,6 @@ fn agent_names() -> Vec<Candidate> {
         .iter()
         .filter_map(|agent| candidate(agent, "name", text(agent, "kind")))
         .collect()
-}
-
-/// Whether a server has run here, or a key was made for one. A command that is only completed must not make a store.
-fn has_store(config: &sabir_server::Config) -> bool {
-    store_at(config).is_ok_and(|store| store.exists() || guard_file_beside(&store).exists())
 }
 
 /// The newest tasks of the agent that was typed, or of the configured one.

@@ -55,7 +55,7 @@ pub use turn::{FinishedTurn, IntoParts, RunningTurn};
 use crate::{Agent, AgentName, AnyAgent, Caller, Tenant, ToolMode};
 use host::{Environment, TestHost, lock};
 use sabir_engine::{Engine, HostedAgent, Limits, Metrics};
-use sabir_server::{MemoryLog, Scope};
+use sabir_server::{Scope, TaskLog, TaskStore};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub struct TestEngine {
 
 /// The state that survives a crash, and the process that runs now.
 struct SharedState {
-    log: Arc<MemoryLog>,
+    log: Arc<dyn TaskLog>,
     environment: Arc<Environment>,
     scope: Arc<Scope>,
     agents: Mutex<Vec<(AgentName, AgentFactory)>>,
@@ -100,7 +100,7 @@ impl TestEngine {
     /// The agent under test is called `agent`.
     pub async fn start<A: Agent>(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         let agent = agent_name(NAME);
-        let (log, world) = (Arc::new(MemoryLog::new()), Environment::new());
+        let (log, world) = (TaskStore::in_memory().log, Environment::new());
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: agent.clone() });
         let process = EngineProcess::start(&log, &world).await;
         let (agents, crashes) = (Mutex::default(), watch::Sender::new(0));
@@ -166,7 +166,7 @@ impl TestEngine {
 }
 
 impl EngineProcess {
-    async fn start(log: &Arc<MemoryLog>, world: &Arc<Environment>) -> Self {
+    async fn start(log: &Arc<dyn TaskLog>, world: &Arc<Environment>) -> Self {
         let host = Arc::new(TestHost::new(world.clone()));
         let opened = Engine::open(log.clone(), host.clone(), Limits::default(), Metrics::default()).await;
         let engine = opened.expect("a store in memory can be opened");

@@ -16,6 +16,7 @@ mod guard_requests;
 mod inbox;
 mod key_scopes;
 mod keys;
+mod open_or_ask;
 mod outbox;
 mod webhook;
 
@@ -30,8 +31,8 @@ pub use booking::{
 pub use cards::{CardKeys, key_set_at, key_set_of, make_key, make_withdrawal};
 pub use envelope::{EnvelopeQuery, EnvelopeView};
 pub use files::{
-    CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore, backup, check, exchanges, guard_file_beside,
-    prunable, prune, restore, store_at,
+    CheckProgress, CheckReport, CopyError, CopyReport, backup, check, exchanges, has_store, is_store, prunable, prune,
+    restore,
 };
 pub(crate) use guard_requests::{GuardRequest, GuardRequestHandler};
 pub(crate) use inbox::handle_inbox_request;
@@ -50,13 +51,12 @@ pub use sabir_store::{
 };
 pub use webhook::{DeliveryOutcome, DeliveryResult, Webhook, WebhookTrial, try_webhook};
 
-use crate::config::{Config, store_path};
+use crate::config::Config;
 use crate::operator_socket;
 use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_proto::{Caller, Timestamp};
-use sabir_store::sqlite::{self, SqliteGuard};
-use sabir_store::{Audit as _, AuditActor, Organisations as _};
+use sabir_store::{AuditActor, GuardStore, WriterMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,21 +68,13 @@ const PAGE: usize = 1000;
 /// Why an administrative command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// The store is in memory, so there is nothing to administer.
-    #[error(
-        "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
-    )]
-    Memory,
     /// `store.url` cannot be read.
     #[error("{0}")]
     Url(String),
-    /// There is no store at this path, because no server has run here.
-    #[error("there is no store at {}", .0.display())]
-    NoStore(PathBuf),
     /// The operating system gave no random numbers, so no key can be made.
     #[error("the operating system gives no random numbers: {0}")]
     NoRandomness(String),
-    /// The file cannot be opened.
+    /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The files cannot be copied.
@@ -130,7 +122,8 @@ pub enum Expect {
 /// The guard's store of one server, opened by a command.
 #[derive(Debug)]
 pub struct Admin {
-    store: Arc<SqliteGuard>,
+    store: Arc<dyn GuardStore>,
+    path: PathBuf,
     operator: Caller,
     /// Where a running server listens for operators.
     socket: PathBuf,
@@ -139,26 +132,21 @@ pub struct Admin {
 impl Admin {
     /// Opens the store of a configuration. `user` is the operator's name, as the operating system has it.
     pub fn open(config: &Config, user: &str, expect: Expect) -> Result<Self, AdminError> {
-        let task_log = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
-        let path = SqliteGuard::path_beside(&task_log);
-        if expect == Expect::Existing && !path.exists() && !task_log.exists() {
-            return Err(AdminError::NoStore(task_log));
+        let url = config.store_url().map_err(AdminError::Url)?;
+        let path = url.guard_file().ok_or(OpenError::InMemory)?;
+        if expect == Expect::Existing && !path.exists() {
+            url.existing_file()?;
         }
-        if let Some(directory) = path.parent() {
-            crate::app::make_private(directory)
-                .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
-        }
-        let durability = config.store.durability.into();
-        let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
+        url.create_directory()?;
+        let store = sabir_store::open_guard(&url, config.open_options(WriterMode::Inline))?;
         // An operator can set `USER` to anything, so the user id of the operating system is added.
-        let by = Caller::named(&format!("operator:{user}/{}", uid()));
-        let socket = operator_socket::socket_beside(&task_log);
-        Ok(Self { store: Arc::new(SqliteGuard::open(&path, options)?), operator: by, socket })
+        let operator = Caller::named(&format!("operator:{user}/{}", uid()));
+        Ok(Self { store, path, operator, socket: operator_socket::socket_beside(url.require_file()?) })
     }
 
     /// The path of the guard's file.
     pub fn path(&self) -> &Path {
-        self.store.path()
+        &self.path
     }
 
     /// The operator and the present time, for the audit.

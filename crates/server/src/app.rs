@@ -3,13 +3,13 @@
 use crate::admin::{GuardRequestHandler, NetworkAdmin};
 use crate::agents::CommandJournal;
 pub(crate) use crate::auth_setup::Rules;
-use crate::auth_setup::{self, AuthSetup, ConfiguredSecrets};
+use crate::auth_setup::{AuthSetup, ConfiguredSecrets};
 use crate::billing_jobs;
 use crate::bind::agnt::EnvelopeMetrics;
 use crate::body::{ClientBudget, OutgoingBudget};
 use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
-use crate::config::{Config, LimitsConfig, StoreConfig, booking, store_path};
+use crate::config::{Config, LimitsConfig, StoreConfig, booking};
 use crate::cors::Cors;
 pub(crate) use crate::directory::ServedAgent;
 use crate::directory::{AgentFactory, Directory, RegistrySync};
@@ -31,13 +31,10 @@ use sabir_gateway::exchange_log::ExchangeLog;
 use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
 use sabir_proto::Secret;
-use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{OpenError, Retention, StoreError, WriteHealth};
+use sabir_store::{ByteCounting, OpenError, OpenOptions, Store, StoreError, TaskStore, WriteHealth, WriterMode};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -140,7 +137,7 @@ impl Server {
     /// Finds what would keep a server with this configuration from starting, and a fallback that is not there when it is needed. It builds the server on a store in memory,
     /// does not listen at its address and serves nothing. It does not read the real store.
     pub async fn check(config: Config) -> Result<(), StartError> {
-        store_path(&config).map_err(StartError::Config)?;
+        config.store_url().map_err(StartError::Config)?;
         if let Some(unknown) = config.unknown_fallbacks().into_iter().next() {
             return Err(StartError::Config(unknown));
         }
@@ -180,11 +177,10 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let OpenStore { log, retention: kept, write_health: pulse, ledger: booked } =
-            open_store(&config, store_metrics.clone()).await?;
+        let Store { tasks: TaskStore { log, ledger: booked, upkeep }, guard: kept_for_guard } =
+            open_store(&config, store_metrics).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let kept_for_guard = auth_setup::open_guard_store(&config, sqlite::WriterMode::Threaded, store_metrics)?;
         let guard_desk = GuardRequestHandler { store: kept_for_guard.clone(), secrets: secrets.clone() };
         let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
@@ -245,7 +241,7 @@ impl Server {
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");
         }
-        let keeper = RetentionJob::new(&config, kept, &metrics);
+        let keeper = RetentionJob::new(&config, upkeep.clone(), &metrics);
         route.start_deliveries(Arc::new(webhook_delivery::DeliveryService {
             webhooks: courier,
             ledger: booked.clone(),
@@ -280,7 +276,7 @@ impl Server {
             limits: config.limits.clone(),
             interceptor: front,
             signer,
-            write_health: pulse,
+            write_health: upkeep,
             process_secret,
             directory,
             exchange_log: wire,
@@ -415,42 +411,20 @@ impl App {
     }
 }
 
-/// One store, as the trait objects that its users need.
-struct OpenStore {
-    log: Arc<dyn TaskLog>,
-    retention: Arc<dyn Retention>,
-    write_health: Arc<dyn WriteHealth>,
-    ledger: Arc<dyn sabir_store::Ledger>,
-}
-
-impl OpenStore {
-    fn new<S: TaskLog + Retention + WriteHealth + sabir_store::Ledger>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), retention: store.clone(), write_health: store.clone(), ledger: store }
-    }
-}
-
-async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<OpenStore, StartError> {
-    let Some(path) = store_path(config).map_err(StartError::Config)? else {
-        return Ok(OpenStore::new(Arc::new(MemoryLog::new())));
-    };
-    if let Some(directory) = path.parent() {
-        make_private(directory).map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
-    }
-    let byte_counting =
-        if config.limits.stored_bytes_max == 0 { sqlite::ByteCounting::Off } else { sqlite::ByteCounting::On };
-    let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Threaded, metrics, byte_counting };
+async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Store, StartError> {
+    let url = config.store_url().map_err(StartError::Config)?;
+    let byte_counting = if config.limits.stored_bytes_max == 0 { ByteCounting::Off } else { ByteCounting::On };
+    let options = OpenOptions { metrics, byte_counting, ..config.open_options(WriterMode::Threaded) };
     let begun = Instant::now();
-    let log = loop {
-        match SqliteLog::open(&path, options.clone()) {
+    let store = loop {
+        match sabir_store::open(&url, options.clone()) {
             // A command that reads the store without a server holds the lock for a moment.
             Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => tokio::time::sleep(LOCK_PAUSE).await,
-            opened => break Arc::new(opened?),
+            opened => break opened?,
         }
     };
-    log.require_guard()?;
-    TokioHost.spawn(Box::pin(log.dispatch_replies()));
-    Ok(OpenStore::new(log))
+    TokioHost.spawn(store.tasks.upkeep.dispatch_replies());
+    Ok(store)
 }
 
 /// Opens the booking network, if one is configured.
@@ -481,8 +455,8 @@ fn listen_to_operator(
     network_admin: NetworkAdmin,
     guard: GuardRequestHandler,
 ) -> Option<OperatorSocket> {
-    let path = store_path(config).ok().flatten()?;
-    match OperatorSocket::listen(&path, log, engine, network_admin, guard) {
+    let url = config.store_url().ok()?;
+    match OperatorSocket::listen(url.file()?, log, engine, network_admin, guard) {
         Ok(operator) => Some(operator),
         Err(error) => {
             tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
@@ -491,22 +465,12 @@ fn listen_to_operator(
     }
 }
 
-/// Creates the data directory, readable by its owner alone: it holds the messages of all callers.
-pub(crate) fn make_private(directory: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    if directory.as_os_str().is_empty() || directory.is_dir() {
-        return Ok(());
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // The umask may have changed the mode above, and parents were created with it; this call sets it for certain.
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
-}
-
 /// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
 /// the store, so no other server has commands in the journal.
 async fn end_leftovers(config: &Config) -> Result<Option<Arc<CommandJournal>>, StartError> {
-    let Some(store) = store_path(config).map_err(StartError::Config)? else { return Ok(None) };
-    let ledger = Arc::new(CommandJournal::beside(&store));
+    let url = config.store_url().map_err(StartError::Config)?;
+    let Some(store) = url.file() else { return Ok(None) };
+    let ledger = Arc::new(CommandJournal::beside(store));
     let (at, grace) = (ledger.clone(), Duration::from_secs(config.limits.cancel_grace_seconds));
     match tokio::task::spawn_blocking(move || at.end_leftovers(grace)).await {
         Ok(ended) if ended.processes + ended.directories > 0 => {

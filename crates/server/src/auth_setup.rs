@@ -3,7 +3,7 @@
 use crate::app::StartError;
 use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
-use crate::config::{Config, booking, store_path};
+use crate::config::{Config, booking};
 use sabir_gateway::{DocumentFetcher, Egress, redact};
 use sabir_guard::EnvelopeKeys;
 use sabir_guard::authenticator::{AuthMode, DeploymentFacts, SecretResolver};
@@ -13,9 +13,7 @@ use sabir_guard::policy::scope::SkillRule;
 use sabir_proto::agnt::Intent;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentName, Secret};
-use sabir_store::memory::MemoryGuard;
-use sabir_store::sqlite::{self, SqliteGuard};
-use sabir_store::{GuardStore, SecretRef};
+use sabir_store::{GuardStore, SecretRef, WriterMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -238,22 +236,8 @@ pub(crate) fn refuse_open(config: &Config, agent: &AgentConfig) -> Result<(), St
     ))
 }
 
-/// Opens the store of the guard and of the registry.
-pub(crate) fn open_guard_store(
-    config: &Config,
-    writing: sqlite::WriterMode,
-    metrics: sabir_store::Metrics,
-) -> Result<Arc<dyn GuardStore>, StartError> {
-    Ok(match store_path(config).map_err(StartError::Config)? {
-        None => Arc::new(MemoryGuard::new()),
-        Some(path) => {
-            let options = sqlite::Options {
-                durability: config.store.durability.into(),
-                writer_mode: writing,
-                metrics,
-                ..Default::default()
-            };
-            Arc::new(SqliteGuard::open(&SqliteGuard::path_beside(&path), options)?)
-        }
-    })
+/// Opens the store of the guard and of the registry, for a command.
+pub(crate) fn open_guard_store(config: &Config) -> Result<Arc<dyn GuardStore>, StartError> {
+    let url = config.store_url().map_err(StartError::Config)?;
+    Ok(sabir_store::open_guard(&url, config.open_options(WriterMode::Inline))?)
 }

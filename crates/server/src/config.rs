@@ -43,7 +43,7 @@ use sabir_guard::authn::{Principal, Scheme};
 use sabir_guard::config::AuthConfig;
 use sabir_guard::policy::rate::{RateLimit, default_tiers};
 use sabir_proto::{Caller, ToolMode};
-use sabir_store::sqlite;
+use sabir_store::{OpenOptions, StoreUrl, WriterMode};
 use sabir_wire::card::CardSchema;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -223,37 +223,12 @@ pub enum Durability {
     Normal,
 }
 
-impl From<Durability> for sqlite::Durability {
+impl From<Durability> for sabir_store::Durability {
     fn from(durability: Durability) -> Self {
         match durability {
             Durability::Full => Self::Full,
             Durability::Normal => Self::Normal,
         }
-    }
-}
-
-/// The path of the task log; `None` for a store in memory.
-pub(crate) fn store_path(config: &Config) -> Result<Option<PathBuf>, String> {
-    let url = &config.store.url;
-    if url == "memory:" {
-        return Ok(None);
-    }
-    match url.strip_prefix("sqlite:") {
-        Some(path) => Ok(Some(config.resolve(Path::new(path)))),
-        None => Err(format!(
-            "store.url = {:?} is not known here: tasks are kept in SQLite or in memory; write sqlite:PATH or memory:",
-            without_credentials(url)
-        )),
-    }
-}
-
-/// A URL without its user name, password and query.
-fn without_credentials(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
-    match rest.rsplit_once('@') {
-        Some((_, place)) => format!("{scheme}://…@{place}"),
-        None => format!("{scheme}://{rest}"),
     }
 }
 
@@ -573,7 +548,7 @@ impl Config {
         overrides.sort();
         // Parsed alone first, so that a mistake in the file names its line, also if a variable overrides that key.
         let alone: Self = toml::from_str(text).map_err(|e| invalid(origin, with_location(text, &e)))?;
-        store_path(&alone).map_err(|problem| invalid(origin, problem))?;
+        alone.store_url().map_err(|problem| invalid(origin, problem))?;
         let mut table: toml::Table = toml::from_str(text).map_err(|e| invalid(origin, with_location(text, &e)))?;
         let mut origins = SettingSources::of_file(&table, origin);
         // One variable at a time, so that the message can name it.
@@ -601,13 +576,23 @@ impl Config {
         let config: Self = toml::Value::Table(table)
             .try_into()
             .map_err(|e: toml::de::Error| invalid(origin, error_text::in_plain_words(e.message())))?;
-        store_path(&config).map_err(|problem| invalid(origins.of("store.url").unwrap_or(origin), problem))?;
+        config.store_url().map_err(|problem| invalid(origins.of("store.url").unwrap_or(origin), problem))?;
         Ok(Self { platform: platform::detect(&variables), sources: origins, ..config })
     }
 
     /// A path of the configuration. Relative paths start at the file's directory.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.base.join(path)
+    }
+
+    /// The URL of the store.
+    pub fn store_url(&self) -> Result<StoreUrl, String> {
+        StoreUrl::parse(&self.store.url, &self.base).map_err(|problem| format!("store.url = {problem}"))
+    }
+
+    /// The options with which the store is opened.
+    pub(crate) fn open_options(&self, writer_mode: WriterMode) -> OpenOptions {
+        OpenOptions { durability: self.store.durability.into(), writer_mode, ..OpenOptions::default() }
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::app::{StartError, public_address};
 use crate::auth_setup::{self, AuthSetup, ConfiguredSecrets};
 use crate::card;
+use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::config::registry::section;
-use crate::config::{Config, store_path};
 use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_guard::Guard;
@@ -14,7 +14,7 @@ use sabir_guard::authenticator::SecretResolver;
 pub use sabir_guard::explain::{AccessQuestion, Explanation, RuleDecision};
 pub use sabir_guard::policy::Action;
 use sabir_proto::{AgentName, Caller, Secret};
-use sabir_store::{SecretRef, sqlite};
+use sabir_store::SecretRef;
 use std::sync::Arc;
 
 /// What the rules of an agent (the default one, if none is named) decide about a question.
@@ -24,7 +24,7 @@ pub async fn explain(
     question: &AccessQuestion,
 ) -> Result<Explanation, StartError> {
     let wrong = StartError::Config;
-    let store = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default())?;
+    let store = auth_setup::open_guard_store(config)?;
     let added = store.registered_agents().await.map_err(|error| wrong(error.to_string()))?;
     let added: Vec<AgentConfig> = added.iter().filter(|one| one.enabled).flat_map(section).collect();
     let entry = match agent {
@@ -53,8 +53,11 @@ pub async fn explain(
 /// What the limit on stored bytes says of a caller, as the engine applies it behind the guard; nothing where there is none.
 fn stored_bytes(config: &Config, caller: &str) -> Result<Option<RuleDecision>, StartError> {
     let max = config.limits.stored_bytes_max;
-    let Some(path) = store_path(config).map_err(StartError::Config)?.filter(|_| max > 0) else { return Ok(None) };
-    let counted = if path.exists() { sqlite::stored_bytes(&path, &Caller::named(caller))? } else { None };
+    let url = config.store_url().map_err(StartError::Config)?;
+    if max == 0 || url.file().is_none() {
+        return Ok(None);
+    }
+    let counted = sabir_store::stored_bytes(&url, &Caller::named(caller))?;
     let (passed, why) = match counted {
         Some(bytes) => (bytes < max, format!("{bytes} bytes are stored, of {max} (limits.stored_bytes_max)")),
         None => (true, format!("{max} bytes may be stored (limits.stored_bytes_max); no server has counted them yet")),

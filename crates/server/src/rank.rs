@@ -5,13 +5,12 @@ use crate::agents::peers::{PeerAgent, names};
 use crate::app::public_address;
 use crate::auth_setup;
 use crate::card::{self, CardContent};
+use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
-use crate::config::{Config, store_path};
 use sabir_proto::AgentName;
 pub use sabir_store::RankingMatch;
 use sabir_store::StoredCard;
-use sabir_store::sqlite::{self, SqliteGuard};
 use std::collections::{BTreeMap, HashSet};
 
 /// Which agents would get a message.
@@ -69,12 +68,10 @@ struct StoredAgents {
 impl StoredAgents {
     async fn read(config: &Config) -> Result<Self, String> {
         // A command that only reads must not create a store.
-        let Some(path) = store_path(config)? else { return Ok(Self::default()) };
-        if !SqliteGuard::path_beside(&path).exists() {
+        if !config.store_url()?.has_guard() {
             return Ok(Self::default());
         }
-        let store = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default())
-            .map_err(|e| e.to_string())?;
+        let store = auth_setup::open_guard_store(config).map_err(|e| e.to_string())?;
         let added = store.registered_agents().await.map_err(|e| e.to_string())?;
         let cards = store.used_cards().await.map_err(|e| e.to_string())?;
         Ok(Self {

@@ -1,9 +1,9 @@
 //! A summary of a started server, for the operator who started it.
 
 use crate::app::{App, Server};
-use crate::config::{Config, Durability, store_path};
+use crate::config::{Config, Durability};
 use sabir_guard::config::AcceptedCredential;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The URL, agents and settings of a started server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Server {
             url: self.url(),
             is_local: config.reachable_by().is_none(),
             agents: agents(self.app()),
-            store: store_path(config).ok().flatten(),
+            store: config.store_url().ok().and_then(|url| url.file().map(Path::to_owned)),
             is_synced: config.store.durability == Durability::Full,
             accepted,
             open_agents: config.open_agents().map(str::to_owned).collect(),

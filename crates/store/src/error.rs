@@ -93,6 +93,14 @@ pub enum ChangeError {
 /// Why a store could not be opened. Each message names the file and what to do; none of them changes the file.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// The store is in memory, so there is nothing that a command could open.
+    #[error(
+        "the store is memory:, which ends with its server; keys and the audit need a file (url = \"sqlite:…\" in [store])"
+    )]
+    InMemory,
+    /// There is no store at this path, because no server has run here.
+    #[error("there is no store at {}", .0.display())]
+    Missing(PathBuf),
     /// Another process has the file.
     #[error("{} is in use by another process; stop that one, or choose another data directory", .0.display())]
     Locked(PathBuf),

@@ -2,15 +2,12 @@
 //!
 //! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable
 //! before its effects are visible. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and
-//! [`Audit`]; with the [`AgentRegistry`] of agents these are [`GuardStore`]. Behind both stand [`memory`] (tests, throw-away
-//! servers) and [`sqlite`] (one file each, one writer, group commit).
+//! [`Audit`]; with the [`AgentRegistry`] of agents these are [`GuardStore`]. A [`Store`] has both. Behind it stand
+//! `sqlite` (one file each, one writer, group commit) and `memory` (tests, throw-away servers), which no other crate
+//! can name: the URL of a store decides between them, in `open`.
 //!
 //! Absent on purpose: HTTP, dialects, the rules of the task state machine, and authorization. The store holds events
 //! and snapshots, keys and terms; other crates define what they mean.
-
-pub mod memory;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
 
 mod agent_registry;
 mod audit;
@@ -21,13 +18,21 @@ mod keys;
 mod ledger;
 mod list;
 mod loss_note;
+#[cfg(feature = "sqlite")]
+mod maintenance;
+mod memory;
 mod metrics;
+#[cfg(feature = "sqlite")]
+mod open;
 mod organisations;
 mod outbox;
 mod ranking;
 mod replay;
 mod retention;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod step;
+mod store;
 mod store_future;
 mod subtasks;
 mod task_log;
@@ -59,7 +64,17 @@ pub use ledger::{
 };
 pub use list::{PageToken, StateSet, StoredTaskPage, TaskListQuery};
 pub use loss_note::{LOSS_NOTES_MAX, LossNote, MORE_KIND};
+#[cfg(feature = "sqlite")]
+pub use maintenance::{
+    CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore, PROBLEMS_MAX, backup, check, prunable_tasks,
+    restore,
+};
 pub use metrics::Metrics;
+#[cfg(feature = "sqlite")]
+pub use open::{
+    ByteCounting, Durability, InvalidStoreUrl, OpenOptions, StoreUrl, WriterMode, create_private_directory, open,
+    open_guard, open_tasks, stored_bytes,
+};
 pub use organisations::{
     DOMAIN_BYTES_MAX, Domain, InvalidSecretRef, ORGANISATIONS_MAX, Organisation, Organisations, SecretRef,
 };
@@ -67,17 +82,15 @@ pub use outbox::{
     ATTEMPTS_KEPT, Attempt, Delivery, DeliveryMark, DeliveryQuery, DueDeliveries, DueDelivery, DueQuery, DueRemainder,
     Lane, Outbox, PROBLEM_CHARS_MAX, PushReceiver,
 };
-pub use ranking::{RANKING_FIELDS, Ranking, RankingCandidate, RankingMatch};
+#[cfg(feature = "sqlite")]
+pub use ranking::rank;
+pub use ranking::{RANKING_FIELDS, RankingCandidate, RankingMatch};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, ReplayVerdict};
 pub use retention::{OLDEST_MAX, PruneCursor, PruneProgress, Retention};
 pub use step::{Continuation, Digest, Effect, Opening, PendingCancel, Placement, RetryMark, Scope, Step};
+pub use store::{GuardStore, Store, TaskStore, Upkeep, guard_in_memory};
 pub use store_future::StoreFuture;
 pub use subtasks::{ChildOf, InterruptedTask, ParentLink, SubtaskSpend, TaskTree, TaskTreeNode, ended_unsuccessfully};
 pub use task_log::{StoredRetry, StoredTask, TaskLog, TaskSnapshot, TurnProgress};
 pub use wake_signal::WakeSignal;
 pub use write_health::WriteHealth;
-
-/// All stores of the guard in one trait.
-pub trait GuardStore: Keys + Organisations + ReplayGuard + Counters + Audit + AgentRegistry {}
-
-impl<T: Keys + Organisations + ReplayGuard + Counters + Audit + AgentRegistry> GuardStore for T {}

@@ -8,7 +8,7 @@ mod outbox;
 mod retention;
 mod subtasks;
 
-pub use guard::MemoryGuard;
+pub(crate) use guard::MemoryGuard;
 
 use crate::list::{COUNT_MAX, PageToken, StoredTaskPage, TaskListQuery};
 use crate::{
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A task log in memory, which does not survive the process.
 #[derive(Debug, Default)]
-pub struct MemoryLog {
+pub(crate) struct MemoryLog {
     inner: Mutex<LogState>,
     due_signal: Arc<WakeSignal>,
 }
@@ -131,10 +131,6 @@ impl TaskRow {
 }
 
 impl MemoryLog {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     fn lock(&self) -> MutexGuard<'_, LogState> {
         // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -3,6 +3,7 @@
 //! Nothing here is stored: the ranked items are the agents of this moment, at most some hundreds. It is in this crate
 //! because it uses SQLite's full-text search, and only this crate contains SQL.
 
+#[cfg(feature = "sqlite")]
 use crate::StoreError;
 
 /// The fields of a description and their weights: a word in a tag says more than the same word in a description.
@@ -29,8 +30,8 @@ pub struct RankingMatch {
     pub field_scores: Vec<(&'static str, f64)>,
 }
 
-/// Ranks descriptions by a text.
-pub trait Ranking: Send + Sync + 'static {
-    /// The items of `all` that match the text at all, best first.
-    fn rank(&self, text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError>;
+/// The items of `all` that match a text at all, best first.
+#[cfg(feature = "sqlite")]
+pub fn rank(text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError> {
+    crate::sqlite::rank(text, all)
 }

@@ -44,71 +44,30 @@ mod task_list;
 mod write_health;
 mod writer;
 
-pub use backup::{CopyError, CopyReport, ExistingStore, backup, restore};
-pub use check::{CheckProgress, CheckReport, PROBLEMS_MAX, check};
-pub use guard::SqliteGuard;
-pub use prune::prunable_tasks;
-pub use ranking::FullText;
-pub use stored_bytes::{ByteCounting, stored_bytes};
+pub(crate) use backup::{backup, restore};
+pub(crate) use check::check;
+pub(crate) use guard::SqliteGuard;
+pub(crate) use prune::prunable_tasks;
+pub(crate) use ranking::rank;
+pub(crate) use stored_bytes::stored_bytes;
 
 use crate::outbox::OutboxChange;
 use crate::{
     AppendError, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries, DueDelivery, DueQuery, LossNote,
-    Metrics, OpenError, Outbox, PendingCancel, PushReceiver, Scope, Step, StoreError, StoreFuture, StoredRetry,
-    StoredTask, StoredTaskPage, TaskListQuery, TaskLog, WakeSignal,
+    OpenError, OpenOptions, Outbox, PendingCancel, PushReceiver, Scope, Step, StoreError, StoreFuture, StoredRetry,
+    StoredTask, StoredTaskPage, TaskListQuery, TaskLog, Upkeep, WakeSignal, WriterMode,
 };
 use bytes::Bytes;
 use reader::{Reader, Readers};
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-/// How durable an acknowledged step is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Synced to disk before it is acknowledged: survives the machine losing power.
-    Full,
-    /// Handed to the operating system: survives the process, not the machine.
-    Normal,
-}
-
-/// The thread that runs the writer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriterMode {
-    /// A thread of its own, with group commits. For servers.
-    Threaded,
-    /// The caller's thread, one step at a time. For the simulator, which owns all scheduling.
-    Inline,
-}
-
-/// The options for opening a file.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How durable an acknowledged step is.
-    pub durability: Durability,
-    /// The thread that runs the writer.
-    pub writer_mode: WriterMode,
-    /// The metrics to update.
-    pub metrics: Metrics,
-    /// Whether the bytes of each caller are counted.
-    pub byte_counting: ByteCounting,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            durability: Durability::Full,
-            writer_mode: WriterMode::Threaded,
-            metrics: Metrics::default(),
-            byte_counting: ByteCounting::default(),
-        }
-    }
-}
-
 /// The task log in an SQLite file.
 #[derive(Debug)]
-pub struct SqliteLog {
+pub(crate) struct SqliteLog {
     readers: Readers,
     backend: LogBackend,
     shared: Arc<StoreState>,
@@ -147,7 +106,7 @@ struct StoreState {
 
 impl SqliteLog {
     /// Opens the file, creating it if there is none. A file that is locked, newer or foreign is left as it is.
-    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
         let lock = schema::FileLock::take(path)?;
         let mut connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let shared = Arc::new(StoreState::default());
@@ -171,27 +130,9 @@ impl SqliteLog {
         Ok(Self { readers, backend: writing, shared: for_us, due_signal: bell, path: path.into(), _lock: lock })
     }
 
-    /// Sends the replies of commits from the runtime that awaits them, a group at a time; see `queue`. A server should
-    /// run it; the store works without it.
-    pub fn dispatch_replies(&self) -> impl Future<Output = ()> + Send + 'static {
-        let delivery = match &self.backend {
-            LogBackend::Threaded { queue, .. } => Some(queue.dispatcher.clone()),
-            LogBackend::Inline(_) => None,
-        };
-        async move {
-            if let Some(delivery) = delivery {
-                delivery.run().await;
-            }
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Fails if the guard's file is missing beside a log that has tasks: every key would be unknown, and signed
     /// requests could be replayed. An operator who wants that puts an empty file in its place.
-    pub fn require_guard(&self) -> Result<(), OpenError> {
+    pub(crate) fn require_guard(&self) -> Result<(), OpenError> {
         let guard = SqliteGuard::path_beside(&self.path);
         let has_tasks = self.readers.with(Reader::has_tasks);
         let io = |e: StoreError| OpenError::Io { path: self.path.clone(), reason: e.to_string() };
@@ -199,14 +140,6 @@ impl SqliteLog {
             return Ok(());
         }
         Err(OpenError::GuardMissing { log: self.path.clone(), guard })
-    }
-
-    /// Limits the file to this many pages, so that tests can fill the disk.
-    pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
-        match &self.backend {
-            LogBackend::Threaded { queue, .. } => queue.set_pages_max(pages),
-            LogBackend::Inline(writer) => lock(writer).set_pages_max(pages),
-        }
     }
 }
 
@@ -403,5 +336,34 @@ impl Outbox for SqliteLog {
 
     fn discard(&self, number: i64) -> StoreFuture<bool> {
         self.change(OutboxChange::Discard { number })
+    }
+}
+
+impl Upkeep for SqliteLog {
+    fn compact(&self) -> StoreFuture<()> {
+        let work =
+            |writer: &mut writer::TaskLogWriter| writer.connection.execute_batch("VACUUM").map_err(|e| store_error(&e));
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.when_idle(work),
+            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
+        }
+    }
+
+    /// See `queue`.
+    fn dispatch_replies(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => {
+                let dispatcher = queue.dispatcher.clone();
+                Box::pin(async move { dispatcher.run().await })
+            }
+            LogBackend::Inline(_) => Box::pin(std::future::ready(())),
+        }
+    }
+
+    fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+        match &self.backend {
+            LogBackend::Threaded { queue, .. } => queue.set_pages_max(pages),
+            LogBackend::Inline(writer) => lock(writer).set_pages_max(pages),
+        }
     }
 }

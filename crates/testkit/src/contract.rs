@@ -26,26 +26,37 @@ mod subtasks;
 pub mod guard;
 pub mod model;
 
-use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{ByteCounting, Durability, Options, SqliteLog, WriterMode};
-use sabir_store::{AppendError, Ledger, Retention, Scope, Step, StoredTask, StoredTaskPage, TaskListQuery, TaskLog};
+use sabir_store::{
+    AppendError, ByteCounting, Durability, Ledger, OpenOptions, Scope, Step, StoreUrl, StoredTask, StoredTaskPage,
+    TaskListQuery, TaskLog, TaskStore, Upkeep, WriterMode, open_tasks,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
 use crate::wait::wait;
 use sabir_proto::{FrozenEvent, Seq, TaskId};
 
-/// A log under test, with the other interfaces of its store.
+/// A store of tasks under test.
 pub trait LogFixture {
-    fn log(&self) -> &dyn TaskLog;
-    /// The pruning interface of the same store.
-    fn retention(&self) -> &dyn Retention;
-    /// The booking ledger of the same store.
-    fn ledger(&self) -> &dyn Ledger;
-    /// Closes and reopens the log; nothing for a log in memory.
+    fn store(&self) -> &TaskStore;
+    /// Closes and reopens the store; nothing for a store in memory.
     fn reopen(&mut self) {}
+}
+
+impl dyn LogFixture + '_ {
+    pub fn log(&self) -> &dyn TaskLog {
+        &*self.store().log
+    }
+
+    pub fn upkeep(&self) -> &dyn Upkeep {
+        &*self.store().upkeep
+    }
+
+    pub fn ledger(&self) -> &dyn Ledger {
+        &*self.store().ledger
+    }
 }
 
 /// The name of a promise and its test.
@@ -119,29 +130,27 @@ fn broken_promises<F: FnOnce()>(promises: impl Iterator<Item = (&'static str, F)
     promises.filter_map(|(name, promise)| is_broken(promise).then_some(name)).collect()
 }
 
-/// The fixture of a log in memory.
-#[derive(Debug, Default)]
-pub struct MemoryLogFixture(MemoryLog);
+/// The fixture of a store in memory.
+#[derive(Debug)]
+pub struct MemoryLogFixture(TaskStore);
+
+impl Default for MemoryLogFixture {
+    fn default() -> Self {
+        Self(TaskStore::in_memory())
+    }
+}
 
 impl LogFixture for MemoryLogFixture {
-    fn log(&self) -> &dyn TaskLog {
-        &self.0
-    }
-
-    fn retention(&self) -> &dyn Retention {
-        &self.0
-    }
-
-    fn ledger(&self) -> &dyn Ledger {
+    fn store(&self) -> &TaskStore {
         &self.0
     }
 }
 
-/// The fixture of a log in an SQLite file of its own.
+/// The fixture of a store in an SQLite file of its own.
 #[derive(Debug)]
 pub struct SqliteLogFixture {
-    log: Option<SqliteLog>,
-    options: Options,
+    store: Option<TaskStore>,
+    options: OpenOptions,
     dir: TempDir,
 }
 
@@ -150,12 +159,11 @@ impl SqliteLogFixture {
     ///
     /// # Panics
     /// When there is no room for temporary files.
-    pub fn new(writing: WriterMode) -> Self {
+    pub fn new(writer_mode: WriterMode) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let byte_counting = ByteCounting::On;
-        let options =
-            Options { durability: Durability::Normal, writer_mode: writing, byte_counting, ..Options::default() };
-        let mut bench = Self { log: None, options, dir };
+        let (durability, byte_counting) = (Durability::Normal, ByteCounting::On);
+        let options = OpenOptions { durability, writer_mode, byte_counting, ..OpenOptions::default() };
+        let mut bench = Self { store: None, options, dir };
         bench.reopen();
         bench
     }
@@ -165,37 +173,37 @@ impl SqliteLogFixture {
         self.dir.path().join("sabir.db")
     }
 
-    /// The log as its SQLite type.
+    /// The log of the store.
     ///
     /// # Panics
-    /// Never: the log is only closed inside of [`LogFixture::reopen`].
-    pub fn sqlite(&self) -> &SqliteLog {
-        self.log.as_ref().expect("open between calls")
+    /// When the store is closed.
+    pub fn log(&self) -> &dyn TaskLog {
+        &*self.store().log
     }
 
-    /// Closes the log and keeps its file.
+    /// Closes the store and keeps its file.
     pub fn close(&mut self) {
-        self.log = None;
+        self.store = None;
     }
 }
 
 impl LogFixture for SqliteLogFixture {
-    fn log(&self) -> &dyn TaskLog {
-        self.sqlite()
-    }
-
-    fn retention(&self) -> &dyn Retention {
-        self.sqlite()
-    }
-
-    fn ledger(&self) -> &dyn Ledger {
-        self.sqlite()
+    fn store(&self) -> &TaskStore {
+        self.store.as_ref().expect("open between calls")
     }
 
     fn reopen(&mut self) {
         self.close();
-        self.log = Some(SqliteLog::open(&self.path(), self.options.clone()).expect("our own file opens"));
+        self.store = Some(open_tasks(&url_of(&self.path()), self.options.clone()).expect("our own file opens"));
     }
+}
+
+/// The URL of the store with this file.
+///
+/// # Panics
+/// Never: every path makes a URL.
+pub fn url_of(file: &Path) -> StoreUrl {
+    StoreUrl::parse(&format!("sqlite:{}", file.display()), Path::new("")).expect("a path makes a URL")
 }
 
 /// Calls of the promises on a log, without futures.

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{Outcome, Problem, Stop};
 use clap::Args;
-use sabir_server::admin::{self, CopyReport, guard_file_beside, store_at};
+use sabir_server::admin::{self, CopyReport};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -57,8 +57,7 @@ pub(crate) struct Restore {
 impl Verb for Restore {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let config = self.server.config()?;
-        let own = store_at(&config).map_err(problem)?;
-        if std::fs::canonicalize(&self.file).ok() == std::fs::canonicalize(&own).ok() && own.exists() {
+        if admin::is_store(&config, &self.file) {
             return Err(Problem::usage(format!("{} is the store itself", self.file.display())).into());
         }
         let copied =
@@ -69,17 +68,17 @@ impl Verb for Restore {
 }
 
 fn print_copy(out: &Output, label: &str, copied: &CopyReport) -> Result<(), Stop> {
-    let CopyReport { path, bytes, check_report: checked, aside } = copied;
+    let CopyReport { path, guard, bytes, check_report: checked, aside } = copied;
     if out.is_json() {
         let said = json!({
-            "file": path, "guard": guard_file_beside(path), "bytes": bytes, "tasks": checked.tasks,
+            "file": path, "guard": guard, "bytes": bytes, "tasks": checked.tasks,
             "events": checked.events, "auditEntries": checked.audit, "aside": aside,
         });
         return out.document(&said.to_string());
     }
     out.text(|fields| {
         fields.field(label, &path.display().to_string());
-        fields.field("Guard", &guard_file_beside(path).display().to_string());
+        fields.field("Guard", &guard.display().to_string());
         fields.field("Bytes", &bytes.to_string());
         fields.field("Tasks", &checked.tasks.to_string());
         fields.field("Audit entries", &checked.audit.to_string());

@@ -9,7 +9,7 @@ use sabir_proto::{
     ServiceParameters, Task, TaskState, Tenant, Timestamp,
 };
 use sabir_store::Scope;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 impl EngineFixture {
     fn new() -> Self {
         let host = Arc::new(FrozenHost::default());
-        let opened = Engine::open(Arc::new(MemoryLog::new()), host.clone(), Limits::default(), Metrics::default());
+        let opened = Engine::open(TaskStore::in_memory().log, host.clone(), Limits::default(), Metrics::default());
         let Poll::Ready(Ok(engine)) = poll(pin!(opened)) else { panic!("a log in memory opens at once") };
         let resident = HostedAgent {
             name: AgentName::parse("asks").unwrap(),

@@ -8,7 +8,7 @@ use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, GetTask, Message, MessageId, Object, Role, SendConfiguration, SendMessage,
     SendReply, ServiceParameters, Task, TaskId, TaskState, Tenant, Timestamp, ToolMode,
 };
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_store::{Scope, TaskLog};
 use serde_json::Value;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn new(upstream: Upstream) -> Self {
-        Self::on(Arc::new(MemoryLog::new()), upstream).await
+        Self::on(TaskStore::in_memory().log, upstream).await
     }
 
     /// Another process on the same log.

@@ -5,8 +5,7 @@ use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer, chunk, fr
 use crate::bench::{Bench, eventually, upstream, words};
 use sabir_gateway::{Upstream, WaitLimits};
 use sabir_proto::{Fault, Gap, TaskId, TaskState};
-use sabir_store::TaskLog;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -99,7 +98,7 @@ async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
     })
     .await;
     let impatient = || Upstream { cancel_grace: Duration::from_millis(300), ..upstream(&stub.url) };
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), impatient()).await;
     let id = at_work(&bench).await;
     let task = bench.cancel(id).await.unwrap();
@@ -124,7 +123,7 @@ async fn silence_is_a_cancel_with_a_mark_and_they_are_told_until_they_know() {
 async fn who_cannot_cancel_is_not_told_again() {
     let stub =
         StubServer::agent(|_, heard| works(heard, StubAction::Error(-32004, "not here"), StubAction::HangUp)).await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let id = at_work(&bench).await;
     let task = bench.cancel(id).await.unwrap();
@@ -211,7 +210,7 @@ async fn a_cancel_right_after_the_send_reaches_the_agent_every_time() {
 async fn an_agent_that_names_its_task_after_the_grace_is_told_then() {
     for streams in [false, true] {
         let (stub, counts) = slow_to_name(streams, Duration::from_millis(1500)).await;
-        let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let impatient = Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
         let bench = Bench::on(log.clone(), impatient).await;
         let id = bench.begin("go").await.id;
@@ -340,7 +339,7 @@ async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
 async fn whom_we_give_up_on_is_told_that_nobody_waits() {
     let stub =
         StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let limits = sabir_engine::Limits { turn_time_max: Duration::from_millis(500), ..sabir_engine::Limits::default() };
     let bench = Bench::limited(log.clone(), upstream(&stub.url), limits).await;
     let id = at_work(&bench).await;
@@ -363,7 +362,7 @@ async fn whom_we_stop_waiting_for_is_told_until_it_has_heard() {
         works(heard, cancel, StubAction::Result(whole("WORKING")))
     })
     .await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let patience = WaitLimits { silence_max: Some(Duration::from_millis(300)), ..upstream("").wait_limits };
     let impatient = || Upstream { wait_limits: patience, ..upstream(&stub.url) };
     let bench = Bench::on(log.clone(), impatient()).await;
@@ -384,7 +383,7 @@ async fn whom_we_stop_waiting_for_is_told_until_it_has_heard() {
 async fn whoever_cannot_be_taken_up_again_is_told_that_nobody_waits() {
     let stub =
         StubServer::agent(|_, heard| works(heard, StubAction::Result(whole("CANCELED")), StubAction::HangUp)).await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let id = at_work(&bench).await;
     bench.engine.stop().await;
@@ -423,7 +422,7 @@ async fn who_makes_more_artifacts_than_may_be_is_called_off() {
         _ => StubAction::Result(whole("CANCELED")),
     })
     .await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let failed = bench.send("go").await;
     assert_eq!((failed.status.state, failed.artifacts.len()), (TaskState::Failed, 1000));
@@ -450,7 +449,7 @@ async fn what_was_told_before_a_crash_is_not_told_again_however_much_came_at_onc
         }
     })
     .await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&stub.url)).await;
     let id = bench.begin("go").await.id;
     let text = |chunks: usize| (0..chunks).map(|n| format!("{n} ")).collect::<String>();

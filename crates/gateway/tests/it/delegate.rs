@@ -9,8 +9,7 @@ use sabir_proto::{
     AgentName, Artifact, ArtifactId, Caller, CancelTask, GetTask, Message, MessageId, Part, Role, SendConfiguration,
     SendMessage, SendReply, ServiceParameters, Task, TaskState, Tenant, Timestamp, ToolMode,
 };
-use sabir_store::Scope;
-use sabir_store::memory::MemoryLog;
+use sabir_store::{Scope, TaskLog, TaskStore};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -98,7 +97,7 @@ impl Agent for Worker {
 }
 
 struct DelegationWorld {
-    log: Arc<MemoryLog>,
+    log: Arc<dyn TaskLog>,
     process: Arc<Process>,
     engine: Engine,
 }
@@ -119,10 +118,10 @@ fn scope(agent: &str) -> Arc<Scope> {
 
 impl DelegationWorld {
     async fn new() -> Self {
-        Self::on(Arc::new(MemoryLog::new())).await
+        Self::on(TaskStore::in_memory().log).await
     }
 
-    async fn on(log: Arc<MemoryLog>) -> Self {
+    async fn on(log: Arc<dyn TaskLog>) -> Self {
         let process = Arc::new(Process::default());
         let engine = Engine::open(log.clone(), process.clone(), Limits::default(), Metrics::default()).await.unwrap();
         engine.set_directory(Arc::new(find));

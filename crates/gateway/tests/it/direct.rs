@@ -4,8 +4,7 @@ use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer, frame, ta
 use crate::bench::{Bench, eventually, upstream, words};
 use sabir_gateway::Upstream;
 use sabir_proto::{Message, SendReply, Task, TaskState, direct_message};
-use sabir_store::TaskLog;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,7 +45,7 @@ fn message(sent: SendReply) -> Message {
 async fn a_message_of_an_agent_elsewhere_is_answered_as_a_message_and_kept_as_a_task() {
     for idempotent in [false, true] {
         for stub in [StubServer::agent(|_, heard| answers(heard)).await, polled().await] {
-            let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+            let log = TaskStore::in_memory().log;
             let bench = Bench::on(log.clone(), Upstream { idempotent, ..upstream(&stub.url) }).await;
             let first = message(bench.ask_as("ana", ONE, "hello").await);
             assert_eq!((first.joined_text().as_str(), first.message_id.as_str()), ("hi", "theirs-1"));
@@ -157,7 +156,7 @@ async fn a_message_that_is_delivered_twice_is_one_answer() {
 #[tokio::test]
 async fn a_message_keeps_the_id_that_its_caller_gave_it() {
     let stub = polled().await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log, upstream(&stub.url)).await;
     let heard = |stub: &StubServer| -> Vec<String> {
         let id = |call: &RecordedRequest| call.json()["params"]["message"]["messageId"].as_str().unwrap().to_owned();

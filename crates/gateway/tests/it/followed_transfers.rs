@@ -7,8 +7,7 @@ use sabir_gateway::{
     Credentials, Egress, FollowPolicy, Hub, Metrics, RemoteAgent, RemoteAgentDirectory, Upstream, WaitLimits,
 };
 use sabir_proto::{AgentName, Caller, Fault, Gap, HANDOFF, HANDOFF_LITERAL, Secret, Task, TaskState};
-use sabir_store::TaskLog;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -223,7 +222,7 @@ async fn what_is_found_out_by_asking_is_followed_and_a_chain_of_it_too() {
 async fn what_the_receiver_asks_is_answered_there_and_nowhere_else() {
     let b = receiver(&["WORKING", "INPUT_REQUIRED"]).await;
     let a = giver(rpc(&b), TransferForm::Urn).await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&a.url)).await;
     let asks = bench.send("go").await;
     assert_eq!((asks.status.state, words(&asks)), (TaskState::InputRequired, "b is INPUT_REQUIRED".into()));
@@ -286,7 +285,7 @@ async fn a_claim_is_shown_to_the_receiver_until_the_task_was_seen_and_told_to_no
         StubAction::Result(json!({ "task": went }).to_string())
     })
     .await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), upstream(&a.url)).await;
     let done = bench.send("go").await;
     assert_eq!(done.status.state, TaskState::Completed, "{}", words(&done));
@@ -351,7 +350,7 @@ async fn a_cancel_that_is_owed_is_told_to_whoever_has_the_task() {
     })
     .await;
     let a = giver(rpc(&b), TransferForm::Urn).await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let patience = WaitLimits { silence_max: Some(Duration::from_millis(300)), ..upstream("").wait_limits };
     let impatient = || Upstream { wait_limits: patience, ..upstream(&a.url) };
     let bench = Bench::on(log.clone(), impatient()).await;
@@ -385,7 +384,7 @@ fn a_crash_after_the_move_finds_the_receiver_again() {
             }
         }));
         let a = world.block_on(giver(rpc(&b), TransferForm::Urn));
-        let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let first = runtime();
         let id = first.block_on(async {
             let bench = Bench::on(log.clone(), upstream(&a.url)).await;

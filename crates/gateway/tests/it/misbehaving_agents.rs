@@ -5,7 +5,7 @@ use crate::bench::{Bench, upstream, words};
 use sabir_engine::Limits;
 use sabir_gateway::Egress;
 use sabir_proto::{GAP, Gap, Task, TaskState};
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,7 +133,7 @@ async fn a_stream_without_end_ends_at_our_limits() {
     })
     .await;
     let limits = Limits { task_events_max: 100, ..Limits::default() };
-    let bench = Bench::limited(Arc::new(MemoryLog::new()), upstream(&stub.url), limits).await;
+    let bench = Bench::limited(TaskStore::in_memory().log, upstream(&stub.url), limits).await;
     let done = bench.send("go").await;
     assert_eq!(done.status.state, TaskState::Failed);
     assert!(words(&done).contains("more than 100 events"), "{}", words(&done));

@@ -84,8 +84,8 @@ mod tests {
     use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
     use http::{HeaderMap, HeaderValue};
     use sabir_proto::{AgentName, Secret, ToolMode};
-    use sabir_store::memory::MemoryGuard;
-    use sabir_store::{Audit as _, AuditActor, KeyFingerprint, KeyId, KeyTerms, Keys as _, SecretRef};
+
+    use sabir_store::{AuditActor, GuardStore, KeyFingerprint, KeyId, KeyTerms, SecretRef, guard_in_memory};
     use std::sync::Arc;
 
     const SECRET: &str = "a secret that is long enough for everybody";
@@ -105,12 +105,12 @@ mod tests {
 
     struct WatchTest {
         guard: Guard,
-        store: Arc<MemoryGuard>,
+        store: Arc<dyn GuardStore>,
     }
 
     impl WatchTest {
         fn new() -> Self {
-            let store = Arc::new(MemoryGuard::new());
+            let store = guard_in_memory();
             Self { guard: Guard::new(store.clone(), Arc::new(OneSecret), Metrics::default()), store }
         }
 

@@ -15,8 +15,7 @@ use sabir_proto::{
     AgentName, CancelTask, GetTask, Message, MessageId, Object, Role, Secret, SendConfiguration, SendMessage, Tenant,
     ToolMode,
 };
-use sabir_store::memory::MemoryGuard;
-use sabir_store::{Audit as _, AuditActor, AuditOutcome, KeyFingerprint, KeyId, KeyTerms, Keys as _, SecretRef};
+use sabir_store::{AuditActor, AuditOutcome, GuardStore, KeyFingerprint, KeyId, KeyTerms, SecretRef, guard_in_memory};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -37,7 +36,7 @@ type Fake = Arc<FakeFetch>;
 
 struct TestGuard {
     guard: Guard,
-    store: Arc<MemoryGuard>,
+    store: Arc<dyn GuardStore>,
     rules: Rules<Fake>,
     fetch: Fake,
 }
@@ -57,7 +56,7 @@ impl TestGuard {
         let config: AuthConfig = toml::from_str(auth).unwrap();
         let fetch = FakeFetch::new(|_| Err(FetchFault::Timeout));
         let entrance = Arc::new(Authenticator::new(&config, ground, &NamedSecrets, &fetch).unwrap());
-        let store = Arc::new(MemoryGuard::new());
+        let store = guard_in_memory();
         let skills =
             vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false, intent: None }];
         let agent = AgentName::parse("echo").unwrap();

@@ -191,7 +191,7 @@ async fn who_covers_restaurants_in_canggu() {
 async fn what_was_taken_outlives_a_restart_and_its_way_is_found_again() {
     let key = key();
     let hosts = KeyHosts::default().with_keys("network:a", &key);
-    let ledger = Arc::new(sabir_store::memory::MemoryLog::new());
+    let ledger = sabir_store::TaskStore::in_memory().ledger;
     let open = async || NetworkRegistry::open("network:r", ledger.clone(), now()).await.unwrap();
     let signed = record("network:a", &key, 3).sign(&key).unwrap();
     let told = Some(RecordSource { origin: "network:o", through: "network:n" });

@@ -6,10 +6,9 @@ use sabir_network::ServiceTransport;
 use sabir_network::billing::{self, Biller, BillingResult, BillingRun, Reconciliation, StripeMeter};
 use sabir_network::payment::Stripe;
 use sabir_proto::{Secret, TaskState, Timestamp};
-use sabir_store::memory::MemoryLog;
 use sabir_store::{
-    Batch, Billing as _, BookingDetails, BookingStatus, DAY_MS, Effect, Fee, Ledger as _, NewBooking, NewUsage, Step,
-    TaskLog as _, Venue, VenueListing,
+    Batch, BookingDetails, BookingStatus, DAY_MS, Effect, Fee, NewBooking, NewUsage, Step, TaskStore, Venue,
+    VenueListing,
 };
 use sabir_testkit::scripted_task::{TaskFactory, epoch, owner};
 use sabir_testkit::wait::wait;
@@ -87,7 +86,7 @@ impl ServiceTransport for MeterStub {
 }
 
 struct BillingWorld {
-    log: MemoryLog,
+    store: TaskStore,
     author: TaskFactory,
     clock: Clock,
     meter_stub: MeterStub,
@@ -95,7 +94,7 @@ struct BillingWorld {
 
 impl BillingWorld {
     fn new() -> Self {
-        let log = MemoryLog::new();
+        let store = TaskStore::in_memory();
         let venue = Venue {
             id: "v".into(),
             slug: "v".into(),
@@ -113,9 +112,9 @@ impl BillingWorld {
             fee: Fee::default(),
             active: true,
         };
-        wait(log.import_venues(vec![VenueListing { venue, slots: Vec::new() }])).unwrap();
+        wait(store.ledger.import_venues(vec![VenueListing { venue, slots: Vec::new() }])).unwrap();
         let clock = Clock(AtomicI64::new(epoch().millis()));
-        Self { log, author: TaskFactory::new(7), clock, meter_stub: MeterStub::default() }
+        Self { store, author: TaskFactory::new(7), clock, meter_stub: MeterStub::default() }
     }
 
     fn book(&mut self, customer: Option<&str>) {
@@ -134,7 +133,7 @@ impl BillingWorld {
         let new = NewBooking { details: booked, status, at, held_until: None, usage: Some(usage), interaction: None };
         let effects = vec![Effect::Book(Box::new(new))];
         let step = Step { effects, ..self.author.new_task(&owner("ann")).open_settled(TaskState::Completed) };
-        wait(self.log.append(step)).unwrap();
+        wait(self.store.log.append(step)).unwrap();
         self.pass(1);
     }
 
@@ -146,7 +145,7 @@ impl BillingWorld {
         let url = Url::parse("https://stripe.example/").unwrap();
         let stripe = Stripe::new(url, Secret::new("sk"), Arc::new(self.meter_stub.clone()));
         let meter = StripeMeter { stripe, event_name: "bookings".into(), id: id.map(str::to_owned) };
-        wait(billing::run(&self.log, &meter, &self.clock, None)).unwrap()
+        wait(billing::run(&*self.store.ledger, &meter, &self.clock, None)).unwrap()
     }
 
     fn billed(&self) -> u64 {
@@ -167,7 +166,7 @@ fn everything_is_billed_once_by_payer_and_day() {
     }
     world.pass(DAY_MS);
     world.book(Some("x"));
-    let preview = wait(billing::preview(&world.log, world.clock.now())).unwrap();
+    let preview = wait(billing::preview(&*world.store.ledger, world.clock.now())).unwrap();
     assert_eq!((preview.len(), world.meter_stub.0.lock().unwrap().asked), (3, 0), "looking sends nothing");
     let run = world.run(None);
     assert_eq!((run.synced.len(), run.open.len(), run.manual.len(), world.billed()), (3, 0, 0, 4));
@@ -175,7 +174,7 @@ fn everything_is_billed_once_by_payer_and_day() {
     assert_eq!(world.meter_stub.0.lock().unwrap().asked, 3);
     world.book(Some("x"));
     assert_eq!((world.run(None).synced.len(), world.billed()), (1, 5), "later ones are a batch of their own");
-    let tally = wait(world.log.billing_totals()).unwrap();
+    let tally = wait(world.store.ledger.billing_totals()).unwrap();
     assert_eq!((tally.drift(), tally.unsynced, tally.without_customer), (0, 1, 1));
     assert!(billing::is_consistent(&tally));
 }
@@ -195,7 +194,7 @@ fn an_answer_that_is_lost_is_asked_for_under_the_same_name() {
     let run = world.run(None);
     assert_eq!((run.manual.len(), world.billed()), (1, 2), "what is refused for good is left to people");
     assert_eq!(world.run(None).manual.len(), 1);
-    assert!(!billing::is_consistent(&wait(world.log.billing_totals()).unwrap()));
+    assert!(!billing::is_consistent(&wait(world.store.ledger.billing_totals()).unwrap()));
 }
 
 #[test]
@@ -253,11 +252,11 @@ fn a_run_that_dies_is_taken_up_by_the_next() {
     }
     let mortal = CrashingBiller(Mutex::new(1), world.meter_stub.clone());
     {
-        let mut run = std::pin::pin!(billing::run(&world.log, &mortal, &world.clock, None));
+        let mut run = std::pin::pin!(billing::run(&*world.store.ledger, &mortal, &world.clock, None));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(run.as_mut().poll(&mut cx).is_pending());
     }
     let left = CrashingBiller(Mutex::new(9), world.meter_stub.clone());
-    let run = wait(billing::run(&world.log, &left, &world.clock, None)).unwrap();
+    let run = wait(billing::run(&*world.store.ledger, &left, &world.clock, None)).unwrap();
     assert_eq!((run.synced.len(), world.billed()), (2, 3));
 }

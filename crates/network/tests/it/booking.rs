@@ -4,7 +4,7 @@ use crate::world::{World, now, response_data, row};
 use sabir_network::{TransitionError, webhook};
 use sabir_proto::agnt::Intent;
 use sabir_proto::{Caller, Fault, TaskId, TaskState, Tenant};
-use sabir_store::{BookingQuery, BookingStatus, InteractionQuery, Ledger as _, Scope, TaskListQuery, TaskLog as _};
+use sabir_store::{BookingQuery, BookingStatus, InteractionQuery, Scope, TaskListQuery};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn world() -> World {
 }
 
 fn bookings(world: &World) -> usize {
-    now(world.log.bookings(&BookingQuery { limit: 100, ..BookingQuery::default() })).unwrap().len()
+    now(world.ledger.bookings(&BookingQuery { limit: 100, ..BookingQuery::default() })).unwrap().len()
 }
 
 #[test]
@@ -32,17 +32,18 @@ fn a_booking_is_its_task_with_its_count_and_its_record() {
     let shown = response_data(&task.artifacts[0].parts);
     assert_eq!((&shown["booking_id"], &shown["status"]), (&json!(task.id.to_string()), &json!("pending")));
     assert_eq!((&shown["time"], &shown["venue"]["slug"]), (&json!("19:00"), &json!("a")));
-    let booking = now(world.log.booking(task.id)).unwrap().unwrap();
+    let booking = now(world.ledger.booking(task.id)).unwrap().unwrap();
     assert_eq!((booking.details.key.as_str(), booking.details.from.as_str()), ("k1", "me"));
-    assert_eq!(world.log.metered_bookings(), 1);
-    let records = now(world.log.interactions(&InteractionQuery { limit: 9, ..InteractionQuery::default() })).unwrap();
+    assert_eq!(world.ledger.metered_bookings(), 1);
+    let records =
+        now(world.ledger.interactions(&InteractionQuery { limit: 9, ..InteractionQuery::default() })).unwrap();
     assert_eq!((records.len(), records[0].booking), (1, Some(task.id)));
     // The same request again returns the same booking; other content with its key is a conflict.
     let again = world.envelope("t1", "network:agnt", CONFIRM, &order).unwrap().task();
     assert_eq!(again.id, task.id);
     let other = world.envelope("t1", "network:agnt", CONFIRM, &json!({"venue_id": "b"}));
     assert!(matches!(other, Err(Fault::RetryConflict)), "{other:?}");
-    assert_eq!((bookings(&world), world.log.metered_bookings()), (1, 1));
+    assert_eq!((bookings(&world), world.ledger.metered_bookings()), (1, 1));
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn what_is_refused_for_good_is_kept_and_books_nothing() {
         assert_eq!(again.id, first.id, "{order}");
         assert_eq!(world.ask(CONFIRM, &order).refusal(), code, "{order}");
     }
-    assert_eq!((bookings(&world), world.log.metered_bookings()), (0, 0));
+    assert_eq!((bookings(&world), world.ledger.metered_bookings()), (0, 0));
 }
 
 #[test]

@@ -9,10 +9,7 @@ use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage,
     SendReply, ServiceParameters, Task, TaskId, TaskState, Tenant, ToolMode,
 };
-use sabir_store::memory::MemoryLog;
-use sabir_store::{
-    Billing as _, BookingStatus, Fee, Ledger as _, PaymentStatus, Payments as _, Scope, Slot, Venue, VenueListing,
-};
+use sabir_store::{BookingStatus, Fee, PaymentStatus, Scope, Slot, TaskStore, Venue, VenueListing};
 use sabir_testkit::host::SimHost;
 use sabir_testkit::seeded_rng::SeededRng;
 use sabir_testkit::sim::executor::{Executor, StepResult};
@@ -112,7 +109,7 @@ impl PaymentProcessor for Bank {
 
 struct PaymentWorld {
     executor: Executor,
-    log: Arc<MemoryLog>,
+    store: TaskStore,
     bank: Bank,
     engine: Engine,
     resident: Arc<HostedAgent>,
@@ -121,7 +118,7 @@ struct PaymentWorld {
 
 impl PaymentWorld {
     fn new(mood: BankBehaviour) -> Self {
-        let (executor, log) = (Executor::new(7), Arc::new(MemoryLog::new()));
+        let (executor, store) = (Executor::new(7), TaskStore::in_memory());
         let venue = Venue {
             id: "id-a".into(),
             slug: "a".into(),
@@ -140,20 +137,20 @@ impl PaymentWorld {
             active: true,
         };
         let slots = vec![Slot { id: "s".into(), time: "noon".into(), capacity: 1, taken: 0 }];
-        wait(log.import_venues(vec![VenueListing { venue, slots }])).unwrap();
+        wait(store.ledger.import_venues(vec![VenueListing { venue, slots }])).unwrap();
         let bank = Bank { executor: executor.clone(), mood, accounts: Arc::default(), lost: Arc::default() };
         let caps = PaymentCaps { payment_max: Some(5000), day_max: Some(6000) };
         let cashier = PaymentService::new(vec![Arc::new(bank.clone())], caps);
-        let agent =
-            NetworkAgent::new(NetworkTerms::default(), log.clone(), Arc::new(NoKeyHolders)).with_payments(cashier);
+        let agent = NetworkAgent::new(NetworkTerms::default(), store.ledger.clone(), Arc::new(NoKeyHolders))
+            .with_payments(cashier);
         let resident = Arc::new(HostedAgent {
             name: AgentName::parse("network").unwrap(),
             agent: Arc::new(agent),
             push: true,
             tool_mode: ToolMode::Full,
         });
-        let engine = open(&executor, &log, 1);
-        Self { executor, log, bank, engine, resident, process: 1 }
+        let engine = open(&executor, &store, 1);
+        Self { executor, store, bank, engine, resident, process: 1 }
     }
 
     fn request(&self, payload: &Value) -> Box<SendMessage> {
@@ -184,7 +181,7 @@ impl PaymentWorld {
     fn crash(&mut self) {
         self.executor.abort_group(self.process);
         self.process += 1;
-        self.engine = open(&self.executor, &self.log, self.process);
+        self.engine = open(&self.executor, &self.store, self.process);
         let (engine, resident) = (self.engine.clone(), self.resident.clone());
         let by_name = move |name: &AgentName| (*name == resident.name).then(|| resident.clone());
         self.executor.block_on(async move { engine.recover(by_name).await.unwrap() });
@@ -195,20 +192,24 @@ impl PaymentWorld {
     }
 
     fn slots_taken(&self) -> u32 {
-        wait(self.log.slots("id-a")).unwrap()[0].taken
+        wait(self.store.ledger.slots("id-a")).unwrap()[0].taken
     }
 
     /// Checks that the bank, the ledger and the task agree.
     fn check(&self, task: &Task, note: &str) {
-        let payment = wait(self.log.payment(task.id)).unwrap().unwrap();
-        let booking = wait(self.log.booking(task.id)).unwrap().unwrap();
-        let (account, tally) = (self.account(task.id), wait(self.log.billing_totals()).unwrap());
+        let payment = wait(self.store.ledger.payment(task.id)).unwrap().unwrap();
+        let booking = wait(self.store.ledger.booking(task.id)).unwrap().unwrap();
+        let (account, tally) = (self.account(task.id), wait(self.store.ledger.billing_totals()).unwrap());
         assert_eq!(tally.drift(), 0, "{note}");
         match payment.status {
             PaymentStatus::Captured => {
                 assert_eq!((account.captured, account.voided), (1, false), "{note}");
                 assert_eq!((booking.status, self.slots_taken()), (BookingStatus::Pending, 1), "{note}");
-                assert_eq!((task.status.state, self.log.metered_bookings()), (TaskState::Completed, 1), "{note}");
+                assert_eq!(
+                    (task.status.state, self.store.ledger.metered_bookings()),
+                    (TaskState::Completed, 1),
+                    "{note}"
+                );
             }
             PaymentStatus::Failed => {
                 assert_eq!(account.captured, 0, "{note}");
@@ -221,9 +222,9 @@ impl PaymentWorld {
     }
 }
 
-fn open(executor: &Executor, log: &Arc<MemoryLog>, process: u32) -> Engine {
+fn open(executor: &Executor, store: &TaskStore, process: u32) -> Engine {
     let host = Arc::new(SimHost::new(executor.clone(), process, SeededRng::new(process.into())));
-    let log = log.clone();
+    let log = store.log.clone();
     executor.block_on(async move { Engine::open(log, host, Limits::default(), Metrics::default()).await.unwrap() })
 }
 
@@ -363,14 +364,14 @@ fn a_hold_that_nobody_sees_to_is_given_back() {
     let world = PaymentWorld::new(BankBehaviour { never_answers: true, ..BankBehaviour::default() });
     let sending = world.sending("k", &payload(2500));
     world.executor.spawn(world.process, Box::pin(async move { drop(sending.await) }));
-    while wait(world.log.payments(true, 1)).unwrap().is_empty() {
+    while wait(world.store.ledger.payments(true, 1)).unwrap().is_empty() {
         assert_ne!(world.executor.step(), StepResult::Idle, "the slot is held sooner or later");
     }
-    let id = wait(world.log.payments(true, 1)).unwrap()[0].id;
+    let id = wait(world.store.ledger.payments(true, 1)).unwrap()[0].id;
     let release = |later: i64| {
         let now = world.executor.now() + sabir_testkit::clock::EPOCH_MS;
         let now = sabir_proto::Timestamp::from_millis(i64::try_from(now).unwrap() + later);
-        wait(release_holds(&*world.log, &*world.log, now)).unwrap()
+        wait(release_holds(&*world.store.log, &*world.store.ledger, now)).unwrap()
     };
     let hold = i64::try_from(HOLD_TIME.as_millis()).unwrap();
     assert_eq!(release(hold), 0, "its task is at work");
@@ -383,6 +384,6 @@ fn a_hold_that_nobody_sees_to_is_given_back() {
     assert_eq!((release(0), world.slots_taken()), (0, 1), "the hold has not run out");
     assert_eq!((release(hold), world.slots_taken()), (1, 0));
     assert_eq!(release(hold), 0);
-    assert_eq!(wait(world.log.booking(id)).unwrap().unwrap().status, BookingStatus::Cancelled);
-    assert_eq!(wait(world.log.payment(id)).unwrap().unwrap().status, PaymentStatus::Voiding);
+    assert_eq!(wait(world.store.ledger.booking(id)).unwrap().unwrap().status, BookingStatus::Cancelled);
+    assert_eq!(wait(world.store.ledger.payment(id)).unwrap().unwrap().status, PaymentStatus::Voiding);
 }

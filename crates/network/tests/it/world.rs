@@ -8,8 +8,7 @@ use sabir_proto::{
     AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, SendReply,
     Task, Tenant, Timestamp, ToolMode,
 };
-use sabir_store::memory::MemoryLog;
-use sabir_store::{Interaction, Ledger, Scope, Subscription, Subscriptions as _};
+use sabir_store::{Interaction, Ledger, Scope, Subscription, TaskStore};
 use serde_json::{Value, json};
 use std::future::Future;
 use std::pin::pin;
@@ -73,7 +72,8 @@ impl KeyHolderDirectory for FixedKeyHolders {
 }
 
 pub(crate) struct World {
-    pub(crate) log: Arc<MemoryLog>,
+    pub(crate) log: Arc<dyn TaskLog>,
+    pub(crate) ledger: Arc<dyn Ledger>,
     engine: Engine,
     resident: HostedAgent,
 }
@@ -89,20 +89,20 @@ pub(crate) enum TestResponse {
 impl World {
     /// A network with venues of these rows.
     pub(crate) fn with(rows: &Value) -> Self {
-        let log = Arc::new(MemoryLog::new());
+        let TaskStore { log, ledger, .. } = TaskStore::in_memory();
         let host = Arc::new(FixedHost::default());
         let engine = now(Engine::open(log.clone(), host, Limits::default(), Metrics::default())).unwrap();
-        let agent = NetworkAgent::new(NetworkTerms::default(), log.clone(), Arc::new(FixedKeyHolders));
+        let agent = NetworkAgent::new(NetworkTerms::default(), ledger.clone(), Arc::new(FixedKeyHolders));
         let name = AgentName::parse("network").unwrap();
         let resident = HostedAgent { name, agent: Arc::new(agent), push: true, tool_mode: ToolMode::Full };
-        let world = Self { log, engine, resident };
+        let world = Self { log, ledger, engine, resident };
         world.import(rows);
         world
     }
 
     pub(crate) fn import(&self, rows: &Value) {
         let rows: Vec<VenueRow> = import::read(&rows.to_string()).unwrap();
-        now(import::import(&*self.log, &NetworkTerms::default(), rows)).unwrap();
+        now(import::import(&*self.ledger, &NetworkTerms::default(), rows)).unwrap();
     }
 
     pub(crate) fn subscribe(&self, id: &str, events: &[&str]) {
@@ -116,14 +116,14 @@ impl World {
             created_at: Timestamp::from_millis(1),
             ended: None,
         };
-        now(self.log.subscribe(subscription)).unwrap();
+        now(self.ledger.subscribe(subscription)).unwrap();
     }
 
     pub(crate) fn booking_admin(&self) -> BookingAdmin {
         BookingAdmin {
             engine: self.engine.clone(),
-            log: self.log.clone() as Arc<dyn TaskLog>,
-            ledger: self.log.clone() as Arc<dyn Ledger>,
+            log: self.log.clone(),
+            ledger: self.ledger.clone(),
             key_holders: Arc::new(FixedKeyHolders),
             agent: self.resident.name.clone(),
         }

@@ -19,7 +19,7 @@ use crate::explain::SecretsOrPlaceholder;
 use sabir_gateway::{CardRejection, DiscoveredCard, Hub, ProbedInterface, RemoteAgent, SignatureCheck, VendorProfile};
 use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::AgentName;
-use sabir_store::{AgentRegistry as _, CardState, RegisteredAgent, SecretRef, StoredCard};
+use sabir_store::{CardState, RegisteredAgent, SecretRef, StoredCard};
 use sabir_wire::card::CardSchema;
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -4,32 +4,28 @@
 //! its socket; otherwise the command opens the file itself. The responses are the same.
 
 use super::billing::{self as bills, BatchView, TallyView};
+use super::open_or_ask::{OpenedOrAnswered, open_or_ask};
 use super::{AdminError, EnvelopeQuery, EnvelopeView};
 use crate::auth_setup::{self, ConfiguredSecrets};
 use crate::billing_jobs;
 use crate::booking::{self, KeyHolders, subscriptions};
+use crate::config::Config;
 use crate::config::booking::AGENT;
-use crate::config::{Config, store_path};
-use crate::operator_socket;
 use crate::tokio_host::TokioHost;
 use sabir_engine::{Engine, Host as _, Limits, Metrics, TaskLog};
 use sabir_network::billing::{self, Biller};
 use sabir_network::import::{self, VenueRow};
 use sabir_network::{BookingAdmin, KeyHolderDirectory, NetworkTerms};
 use sabir_proto::{AgentName, Caller, TaskId, Timestamp};
-use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{BookingQuery, BookingStatus, Ledger, OpenError, Venue, VenueQuery, VenueRef};
+use sabir_store::{BookingQuery, BookingStatus, Ledger, TaskStore, Venue, VenueQuery, VenueRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Venues, bookings or subscriptions in one answer, at most.
 pub const ROWS_MAX: usize = 1000;
-/// How long a command waits for a server that has locked the store and does not listen yet, and how often it tries.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// An operator's request about the booking network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -270,44 +266,24 @@ impl NetworkAdmin {
     }
 }
 
-/// Runs a request: in the server if one runs, otherwise on the opened file.
+/// Runs a request: in the server if one runs, otherwise on the opened store.
 pub async fn run_network_request(config: &Config, order: NetworkRequest) -> Result<NetworkResponse, AdminError> {
-    let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
-    if let Some(directory) = path.parent() {
-        crate::app::make_private(directory).map_err(|e| AdminError::Failed(e.to_string()))?;
-    }
-    let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
-    let begun = Instant::now();
-    Ok(loop {
-        match SqliteLog::open(&path, options.clone()) {
-            Ok(log) => break run_without_server(config, Arc::new(log), order).await?,
-            Err(OpenError::Locked(_)) => {}
-            Err(other) => return Err(other.into()),
-        }
-        let socket = operator_socket::socket_beside(&path);
-        match operator_socket::call(&socket, &order).await {
-            Ok(said) => break said,
-            // A server that starts has the lock before it listens; another command has it for a moment.
-            Err(_) if begun.elapsed() < LOCK_PATIENCE && !operator_socket::is_listening(&socket).await => {
-                tokio::time::sleep(LOCK_PAUSE).await;
-            }
-            Err(reason) => return Err(AdminError::Operator { socket, reason }),
-        }
+    Ok(match open_or_ask(config, &order).await? {
+        OpenedOrAnswered::Opened(tasks) => run_without_server(config, tasks, order).await?,
+        OpenedOrAnswered::Answered(response) => response,
     })
 }
 
 /// Runs a request where no server runs.
 async fn run_without_server(
     config: &Config,
-    log: Arc<SqliteLog>,
+    TaskStore { log, ledger, .. }: TaskStore,
     order: NetworkRequest,
 ) -> Result<NetworkResponse, AdminError> {
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
-    let keys = auth_setup::open_guard_store(config, sqlite::WriterMode::Inline, Default::default());
-    let keys = keys.map_err(|e| AdminError::Failed(e.to_string()))?;
+    let keys = auth_setup::open_guard_store(config).map_err(|e| AdminError::Failed(e.to_string()))?;
     let patrons = Arc::new(KeyHolders::new(keys, None));
-    let bureau = NetworkAdmin::new(config, engine, log.clone(), log, patrons).map_err(AdminError::Failed)?;
+    let bureau = NetworkAdmin::new(config, engine, log, ledger, patrons).map_err(AdminError::Failed)?;
     Ok(bureau.handle(order).await)
 }
 

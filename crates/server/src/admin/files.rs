@@ -4,37 +4,40 @@
 //! deletes old tasks itself, see `[retention]`.
 
 use super::{AdminError, now};
-use crate::config::{Config, store_path};
+use crate::config::Config;
 use crate::retention::before;
 use sabir_gateway::exchange_log;
 use sabir_proto::AgentName;
-use sabir_store::sqlite::{self, SqliteGuard, SqliteLog};
-pub use sabir_store::sqlite::{CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore};
-use sabir_store::{OpenError, Retention as _};
-use std::path::{Path, PathBuf};
+pub use sabir_store::{CheckProgress, CheckReport, CopyError, CopyReport};
+use sabir_store::{ExistingStore, OpenError, StoreUrl, WriterMode};
+use std::path::Path;
 use std::time::Duration;
 
 /// The recorded requests and responses about a task, oldest first, as JSON.
 pub fn exchanges(config: &Config, task: &str) -> Result<Vec<serde_json::Value>, AdminError> {
-    let path = config.exchange_log_directory().map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
+    let path = config.exchange_log_directory().map_err(AdminError::Url)?.ok_or(OpenError::InMemory)?;
     Ok(exchange_log::read_exchanges(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
 }
 
-/// The path of the store of a configuration.
-pub fn store_at(config: &Config) -> Result<PathBuf, AdminError> {
-    store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)
+/// The URL of the store of a configuration.
+fn url(config: &Config) -> Result<StoreUrl, AdminError> {
+    config.store_url().map_err(AdminError::Url)
 }
 
-/// The path of the store; an error if it does not exist.
-fn existing(config: &Config) -> Result<PathBuf, AdminError> {
-    let task_log = store_at(config)?;
-    // A directory where the first key was made before the first start has no task log yet.
-    if task_log.exists() { Ok(task_log) } else { Err(AdminError::NoStore(task_log)) }
+/// Whether a server has run with a configuration, or a key was made for one.
+pub fn has_store(config: &Config) -> bool {
+    config.store_url().is_ok_and(|url| url.existing_file().is_ok() || url.has_guard())
+}
+
+/// Whether this file is the store of a configuration.
+pub fn is_store(config: &Config, file: &Path) -> bool {
+    let own = |url: StoreUrl| url.existing_file().ok().and_then(|own| own.canonicalize().ok());
+    config.store_url().ok().and_then(own).is_some_and(|own| file.canonicalize().ok() == Some(own))
 }
 
 /// Copies the store of a configuration. A server may run meanwhile.
 pub fn backup(config: &Config, into: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CopyReport, AdminError> {
-    Ok(sqlite::backup(&existing(config)?, into, looked)?)
+    Ok(sabir_store::backup(&url(config)?, into, looked)?)
 }
 
 /// Copies a backup to where the configuration has its store. With `replace` an existing store is renamed first.
@@ -44,33 +47,20 @@ pub fn restore(
     replace: bool,
     looked: &mut dyn FnMut(CheckProgress),
 ) -> Result<CopyReport, AdminError> {
-    let task_log = store_at(config)?;
-    if !copy.exists() {
-        return Err(AdminError::NoStore(copy.into()));
-    }
-    if let Some(directory) = task_log.parent() {
-        crate::app::make_private(directory)
-            .map_err(|e| OpenError::Io { path: directory.into(), reason: e.to_string() })?;
-    }
     // Only letters and digits, so that the file name needs no quotes in a shell.
     let moment: String = now().to_string().chars().filter(char::is_ascii_alphanumeric).collect();
     let over = if replace { ExistingStore::MoveAside(format!(".before-{moment}")) } else { ExistingStore::Refuse };
-    Ok(sqlite::restore(copy, &task_log, &over, looked)?)
+    Ok(sabir_store::restore(copy, &url(config)?, &over, looked)?)
 }
 
-/// Checks every row of both files.
+/// Checks every row of a store.
 pub fn check(config: &Config, looked: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport, AdminError> {
-    Ok(sqlite::check(&existing(config)?, looked)?)
-}
-
-/// The guard's file that belongs to a task log.
-pub fn guard_file_beside(task_log: &Path) -> PathBuf {
-    SqliteGuard::path_beside(task_log)
+    Ok(sabir_store::check(&url(config)?, looked)?)
 }
 
 /// How many settled tasks of each agent have a last status older than `age` and no pending delivery.
 pub fn prunable(config: &Config, age: Duration) -> Result<Vec<(AgentName, u64)>, AdminError> {
-    Ok(sqlite::prunable_tasks(&existing(config)?, before(age))?)
+    Ok(sabir_store::prunable_tasks(&url(config)?, before(age))?)
 }
 
 /// Deletes these tasks, of all agents or of one, and returns their number; `told` gets the number so far after each
@@ -82,10 +72,9 @@ pub async fn prune(
     compact: bool,
     told: &mut dyn FnMut(u64),
 ) -> Result<u64, AdminError> {
-    let task_log = existing(config)?;
-    let durability = config.store.durability.into();
-    let writing = sqlite::WriterMode::Threaded;
-    let log = SqliteLog::open(&task_log, sqlite::Options { durability, writer_mode: writing, ..Default::default() })?;
+    let url = url(config)?;
+    url.existing_file()?;
+    let log = sabir_store::open_tasks(&url, config.open_options(WriterMode::Threaded))?.upkeep;
     let below = before(age);
     let mut tasks = 0;
     for name in log.agents().await?.into_iter().filter(|name| agent.is_none_or(|agent| agent == name)) {

@@ -4,14 +4,12 @@
 //! and canceling work either way. An answer needs the agent that asked, and so its server. A cancel without a server
 //! changes the log alone: remote agents do not get it.
 
+use super::open_or_ask::{OpenedOrAnswered, existing_store, open_or_ask};
 use super::{AdminError, user};
-use crate::config::{Config, store_path};
-use crate::operator_socket;
+use crate::config::Config;
 use crate::tokio_host::TokioHost;
 use sabir_engine::{Engine, Limits, Metrics, Question};
 use sabir_proto::{Fault, Json, Part, Stamp, TaskId, Timestamp};
-use sabir_store::OpenError;
-use sabir_store::sqlite::{self, SqliteLog};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -128,25 +126,15 @@ pub fn operator_name() -> String {
     format!("operator:{}", user())
 }
 
-/// Runs a request: in the server if one runs, otherwise on the opened file.
+/// Runs a request: in the server if one runs, otherwise on the opened store.
 pub async fn run_inbox_request(config: &Config, order: InboxRequest) -> Result<InboxResponse, AdminError> {
-    let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
-    if !path.exists() {
-        return Err(AdminError::NoStore(path));
-    }
-    let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
-    Ok(match SqliteLog::open(&path, options) {
-        Ok(log) => {
-            let host = Arc::new(TokioHost);
-            let engine = Engine::open(Arc::new(log), host, Limits::default(), Metrics::default()).await?;
+    existing_store(config)?;
+    Ok(match open_or_ask(config, &order).await? {
+        OpenedOrAnswered::Opened(tasks) => {
+            let engine = Engine::open(tasks.log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
             handle_inbox_request(&engine, order).await
         }
-        Err(OpenError::Locked(_)) => {
-            let socket = operator_socket::socket_beside(&path);
-            operator_socket::call(&socket, &order).await.map_err(|reason| AdminError::Operator { socket, reason })?
-        }
-        Err(other) => return Err(other.into()),
+        OpenedOrAnswered::Answered(response) => response,
     })
 }
 

@@ -5,7 +5,7 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use sabir_guard::authn::api_key::{self, KeyKind};
 use sabir_proto::{Secret, Timestamp};
-use sabir_store::{ApiKey, ChangeError, KeyFingerprint, KeyId, KeyTerms, Keys as _};
+use sabir_store::{ApiKey, ChangeError, KeyFingerprint, KeyId, KeyTerms};
 use std::time::Duration;
 
 /// How often a random id may be taken already before the command fails: the random numbers are wrong then.

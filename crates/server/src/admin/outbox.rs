@@ -5,15 +5,13 @@
 //! only the owner of that directory may write to it. The owner may read the file as well, so the socket needs no login.
 
 use super::AdminError;
-use crate::config::{Config, store_path};
-use crate::operator_socket;
+use super::open_or_ask::{OpenedOrAnswered, existing_store, open_or_ask};
+use crate::config::Config;
 use crate::tokio_host::TokioHost;
 use sabir_engine::{Host as _, TaskLog};
 use sabir_proto::{TaskId, Timestamp};
-use sabir_store::sqlite::{self, SqliteLog};
-use sabir_store::{DeliveryQuery, OpenError, StoreError};
+use sabir_store::{DeliveryQuery, StoreError};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
 
 /// Maximum number of deliveries on one page.
 pub const DELIVERIES_MAX: usize = 1000;
@@ -104,38 +102,16 @@ pub enum OutboxResponse {
     Failed(String),
 }
 
-/// How long a command waits for a server that has locked the store and does not listen yet, and how often it tries.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
-
-/// Runs a request: in the server if one runs, otherwise on the opened file.
+/// Runs a request: in the server if one runs, otherwise on the opened store.
 pub async fn run_outbox_request(config: &Config, order: OutboxRequest) -> Result<OutboxResponse, AdminError> {
-    let path = store_path(config).map_err(AdminError::Url)?.ok_or(AdminError::Memory)?;
-    if !path.exists() {
-        return Err(AdminError::NoStore(path));
-    }
-    let durability = config.store.durability.into();
-    let options = sqlite::Options { durability, writer_mode: sqlite::WriterMode::Inline, ..Default::default() };
-    let begun = Instant::now();
-    let said = loop {
-        match SqliteLog::open(&path, options.clone()) {
-            Ok(log) => break handle_outbox_request(&log, order).await,
-            Err(OpenError::Locked(_)) => {}
-            Err(other) => return Err(other.into()),
-        }
-        let socket = operator_socket::socket_beside(&path);
-        match operator_socket::call(&socket, &order).await {
-            Ok(said) => break said,
-            // A server that starts has the lock before it listens; another command has it for a moment.
-            Err(_) if begun.elapsed() < LOCK_PATIENCE && !operator_socket::is_listening(&socket).await => {
-                tokio::time::sleep(LOCK_PAUSE).await;
-            }
-            Err(reason) => return Err(AdminError::Operator { socket, reason }),
-        }
+    existing_store(config)?;
+    let response = match open_or_ask(config, &order).await? {
+        OpenedOrAnswered::Opened(tasks) => handle_outbox_request(&*tasks.log, order).await,
+        OpenedOrAnswered::Answered(response) => response,
     };
-    match said {
+    match response {
         OutboxResponse::Failed(reason) => Err(AdminError::Failed(reason)),
-        said => Ok(said),
+        response => Ok(response),
     }
 }
 

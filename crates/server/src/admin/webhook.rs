@@ -14,8 +14,7 @@ use sabir_proto::{
     AgentName, Authentication, Caller, ContextId, Event, FrozenEvent, PushConfig, Secret, Seq, Stamp, StatusUpdate,
     TaskId, TaskState, TaskStatus, Tenant,
 };
-use sabir_store::memory::MemoryLog;
-use sabir_store::{Scope, SecretRef};
+use sabir_store::{Scope, SecretRef, TaskStore};
 use std::sync::Arc;
 
 /// A webhook as its client would register it.
@@ -62,8 +61,8 @@ pub struct WebhookTrial {
 pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<WebhookTrial, String> {
     let public = public_address(config, config.server.listen);
     let metrics = Metrics::register(&mut Registry::default());
-    let nothing = Arc::new(MemoryLog::new());
-    let courier = webhook_delivery::webhook_client(config, &public, (nothing.clone(), nothing), metrics)?;
+    let nothing = TaskStore::in_memory();
+    let courier = webhook_delivery::webhook_client(config, &public, (nothing.log, nothing.ledger), metrics)?;
     let parcel = sample(webhook.register(&ConfiguredSecrets::new(config))?)?;
     let (id, body) = (parcel.id.clone(), String::from_utf8_lossy(&parcel.event.json).into_owned());
     Ok(WebhookTrial { id, body, delivered: courier.deliver(parcel).await })

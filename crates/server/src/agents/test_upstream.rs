@@ -13,7 +13,7 @@ use sabir_proto::{
     AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
     SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant, ToolMode,
 };
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_store::{Scope, SecretRef};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -189,7 +189,7 @@ impl AgentTest {
     }
 
     pub(super) async fn limited(agent: Arc<dyn AnyAgent>, tools: ToolMode, limits: Limits) -> Self {
-        let log = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let engine = Engine::open(log, Arc::new(TokioHost), limits, Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: name.clone() });
@@ -265,7 +265,7 @@ impl AgentGroup {
         let roster = Arc::new(PeerAgents::default());
         let peers: Vec<PeerAgent> = config.agent.iter().filter_map(PeerAgent::configured).collect();
         roster.set_source(move || peers.clone());
-        let log = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let resident = |entry: &AgentConfig| {
             let agent = make_agent_among(entry, &roster, &config.egress).unwrap();

@@ -1,6 +1,6 @@
 //! `[debug]`: what the server records to find faults.
 
-use super::{Config, store_path};
+use super::Config;
 use sabir_gateway::exchange_log::{ExchangeLog, ExchangeLogMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub struct DebugConfig {
 impl Config {
     /// The directory of the recorded exchanges; `None` for a store in memory.
     pub(crate) fn exchange_log_directory(&self) -> Result<Option<PathBuf>, String> {
-        Ok(store_path(self)?.map(|path| path.with_file_name("wire")))
+        Ok(self.store_url()?.file().map(|path| path.with_file_name("wire")))
     }
 
     /// Opens the log of exchanges.

@@ -17,7 +17,6 @@ use sabir_guard::Guard;
 use sabir_guard::authenticator::AuthMode;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
-use sabir_store::memory::MemoryGuard;
 use sabir_store::{AgentRegistry, Scope, StoredCard};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -96,7 +95,7 @@ impl AgentFactory {
         (own_agents, interceptor): (OwnAgents, Option<Arc<dyn Interceptor>>),
         handoff_audit: Arc<dyn handoff::HandoffAudit>,
     ) -> Self {
-        let (registry, peers, handoff_targets) = (Arc::new(MemoryGuard::new()), Arc::default(), Arc::default());
+        let (registry, peers, handoff_targets) = (sabir_store::guard_in_memory(), Arc::default(), Arc::default());
         let processes = ProcessLimit::new(auth_setup.config().limits.processes_max);
         Self {
             auth_setup,

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A store of the guard in memory, which does not survive the process.
 #[derive(Debug, Default)]
-pub struct MemoryGuard {
+pub(crate) struct MemoryGuard {
     inner: Mutex<GuardState>,
     marks: Mutex<ReplayMarks>,
     sliding: SlidingWindows,
@@ -36,10 +36,6 @@ struct GuardState {
 }
 
 impl MemoryGuard {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     fn lock(&self) -> MutexGuard<'_, GuardState> {
         // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

@@ -2,9 +2,11 @@
 
 use super::{LogState, MemoryLog, TaskRow};
 use crate::retention::{OLDEST_MAX, PruneCursor, PruneProgress, Retention};
-use crate::{StoreError, StoreFuture, WriteHealth};
+use crate::{StoreError, StoreFuture, Upkeep, WriteHealth};
 use sabir_proto::{AgentName, Stamp, TaskId};
 use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
 
 impl LogState {
     fn settled<'a>(&'a self, agent: &'a AgentName) -> impl Iterator<Item = (TaskId, &'a TaskRow)> {
@@ -67,5 +69,19 @@ impl WriteHealth for MemoryLog {
 
     fn probe(&self) -> StoreFuture<()> {
         StoreFuture::ready(Ok(()))
+    }
+}
+
+impl Upkeep for MemoryLog {
+    fn compact(&self) -> StoreFuture<()> {
+        StoreFuture::ready(Ok(()))
+    }
+
+    fn dispatch_replies(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn set_pages_max(&self, _: u32) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -10,10 +10,10 @@
 //!
 //! Nothing is ever overwritten: a copy takes its name when it is complete, and a store that is replaced is moved aside.
 
-use super::check::{self, CheckProgress, CheckReport};
+use super::check;
 use super::guard::SqliteGuard;
 use super::schema::{self, FileFormat, FileLock, beside};
-use crate::OpenError;
+use crate::{CheckProgress, CopyError, CopyReport, ExistingStore, OpenError};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,62 +23,19 @@ const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// The suffix of a copy that is not complete yet.
 const PARTIAL: &str = ".partial";
 
-/// The result of a backup or a restore.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyReport {
-    /// The path of the task log's copy; the guard's is beside it.
-    pub path: PathBuf,
-    /// The size of both files.
-    pub bytes: u64,
-    /// The result of checking the copy.
-    pub check_report: CheckReport,
-    /// The new path of the store that was there before.
-    pub aside: Option<PathBuf>,
-}
-
-/// What a restore does with an existing store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExistingStore {
-    /// The restore fails if there is a store.
-    Refuse,
-    /// The existing store is kept under its name with this suffix.
-    MoveAside(String),
-}
-
-/// Why there is no copy. What was there before is unchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// The destination exists already.
-    #[error("{} is there already", .0.display())]
-    Exists(PathBuf),
-    /// The source is damaged.
-    #[error("{} is not whole: {}", path.display(), checked.problems.first().map_or("", String::as_str))]
-    Damaged {
-        path: PathBuf,
-        /// The problems that were found.
-        checked: Box<CheckReport>,
-    },
-    /// A store could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The copy could not be written.
-    #[error("cannot write {}: {reason}", path.display())]
-    Write {
-        path: PathBuf,
-        /// What the operating system or the database engine said.
-        reason: String,
-    },
-}
-
 /// Copies the store with this task log, and checks the copy. The store may be in use. Damage in it is an error: a copy
 /// that cannot be restored is useless.
-pub fn backup(task_log: &Path, into: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CopyReport, CopyError> {
+pub(crate) fn backup(
+    task_log: &Path,
+    into: &Path,
+    looked: &mut dyn FnMut(CheckProgress),
+) -> Result<CopyReport, CopyError> {
     let places = [task_log, &SqliteGuard::path_beside(task_log)].map(Path::to_owned);
     copy(&places, into, looked, |_| Ok(None))
 }
 
 /// Replaces a store with a copy. No process may be using the store.
-pub fn restore(
+pub(crate) fn restore(
     copy_at: &Path,
     task_log: &Path,
     over: &ExistingStore,
@@ -123,7 +80,8 @@ fn copy(
         fs::rename(partial, name).map_err(|e| write_error(name, &e))?;
     }
     sync_directory(to).map_err(|e| write_error(to, &e))?;
-    Ok(CopyReport { path: to.into(), bytes, check_report: checked, aside })
+    let [path, guard] = names;
+    Ok(CopyReport { path, guard, bytes, check_report: checked, aside })
 }
 
 /// Temporary copies; those that were not renamed are deleted on drop.

@@ -14,61 +14,16 @@
 
 use super::guard::{SqliteGuard, audit};
 use super::{reader, schema, seq, stored_bytes, task_id};
-use crate::{OpenError, StoreError};
+use crate::{CheckProgress, CheckReport, OpenError, PROBLEMS_MAX, StoreError};
 use rusqlite::{Connection, Row};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, TaskState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Problems that are listed; more are only counted.
-pub const PROBLEMS_MAX: usize = 100;
 /// Tasks between two progress reports.
 const PROGRESS_EVERY: u64 = 10_000;
 
-/// The result of a check.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// The number of tasks that were read.
-    pub tasks: u64,
-    /// The number of their events.
-    pub events: u64,
-    /// The number of audit entries that follow from each other.
-    pub audit: u64,
-    /// The problems, at most [`PROBLEMS_MAX`].
-    pub problems: Vec<String>,
-    /// The number of further problems.
-    pub more: u64,
-}
-
-impl CheckReport {
-    /// Whether no problem was found.
-    pub fn is_whole(&self) -> bool {
-        self.problems.is_empty()
-    }
-
-    fn add_problem(&mut self, what: String) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(what);
-        } else {
-            self.more += 1;
-        }
-    }
-}
-
-/// The progress of a check or a copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckProgress {
-    /// This file is being copied.
-    Copying(PathBuf),
-    /// The pages of this file are being read.
-    Pages(PathBuf),
-    /// The number of tasks read so far, and of all tasks.
-    Tasks(u64, u64),
-    /// The audit is being read.
-    Audit,
-}
-
 /// Checks the store with this task log. An error means that a file cannot be checked at all.
-pub fn check(task_log: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport, OpenError> {
+pub(crate) fn check(task_log: &Path, looked: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport, OpenError> {
     let guard = SqliteGuard::path_beside(task_log);
     let mut checked = CheckReport::default();
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;

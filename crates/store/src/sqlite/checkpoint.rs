@@ -106,7 +106,8 @@ impl Drop for Checkpointer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Durability, schema};
+    use crate::Durability;
+    use crate::sqlite::schema;
     use std::time::Instant;
 
     #[test]

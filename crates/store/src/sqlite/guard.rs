@@ -26,15 +26,15 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-use super::{Options, WriterMode, lock, schema};
+use super::{lock, schema};
 use crate::audit::PendingRefusals;
 use crate::counters::{Day, SlidingWindows};
 use crate::replay::{ReplayMarks, replay_mark};
 use crate::{
     AgentRegistry, ApiKey, Audit, AuditActor, AuditRecord, CardChange, CardObservation, ChainPosition,
     ChainVerification, ChangeError, Counters, Digest, Domain, Hash, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys,
-    LinkedEntry, OpenError, Organisation, Organisations, QuotaDecision, RateDecision, RateWindow, RegisteredAgent,
-    ReplayGuard, ReplayVerdict, SecretRef, StoreError, StoreFuture, StoredCard,
+    LinkedEntry, OpenError, OpenOptions, Organisation, Organisations, QuotaDecision, RateDecision, RateWindow,
+    RegisteredAgent, ReplayGuard, ReplayVerdict, SecretRef, StoreError, StoreFuture, StoredCard, WriterMode,
 };
 use key_cache::{KeyCache, KeyCacheRefresher, PendingKeyUses};
 use queue::{FnJob, GuardQueue, GuardWriter, JobWeight};
@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex};
 
 /// The guard's store in an SQLite file.
 #[derive(Debug)]
-pub struct SqliteGuard {
+pub(crate) struct SqliteGuard {
     path: PathBuf,
     key_cache: Arc<KeyCache>,
     uses: Arc<PendingKeyUses>,
@@ -66,7 +66,7 @@ enum GuardBackend {
 
 impl SqliteGuard {
     /// The path of the guard's file beside a task log.
-    pub fn path_beside(task_log: &Path) -> PathBuf {
+    pub(crate) fn path_beside(task_log: &Path) -> PathBuf {
         schema::beside(task_log, ".guard")
     }
 
@@ -75,8 +75,8 @@ impl SqliteGuard {
     /// With [`WriterMode::Threaded`] it has a writer and a refresher thread of its own, for servers. With
     /// [`WriterMode::Inline`] every change is written by its caller and every lookup reads the file, for a command that
     /// makes one change and ends; refusals are then written with the next record, or when the store is closed.
-    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let Options { durability, writer_mode: writing, metrics, .. } = options;
+    pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
+        let OpenOptions { durability, writer_mode: writing, metrics, .. } = options;
         let connection = queue::open(path, durability)?;
         let fail = |e: rusqlite::Error| open_error(path, &e);
         let directory = Arc::new(KeyCache::new());
@@ -113,12 +113,9 @@ impl SqliteGuard {
         })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Limits the file to this many pages, so that tests can fill the disk.
-    pub fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
+    #[cfg(test)]
+    fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         match &self.backend {
             GuardBackend::Threaded { queue, .. } => {
                 queue.set_pages_max(pages);

@@ -2,7 +2,8 @@
 
 use super::reader::Reader;
 use super::writer::TaskLogWriter;
-use super::{Durability, key, lock, salt, store_error};
+use super::{key, lock, salt, store_error};
+use crate::Durability;
 use crate::StoreError;
 use crate::loss_note::{LOSS_NOTES_MAX, LossNote, MORE_KIND};
 use rusqlite::{Connection, params};
@@ -105,7 +106,8 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Options, StoreState, schema};
+    use crate::OpenOptions;
+    use crate::sqlite::{StoreState, schema};
     use sabir_proto::Stamp;
     use std::sync::Arc;
 
@@ -114,7 +116,7 @@ mod tests {
         for (durability, level) in [(Durability::Full, 2), (Durability::Normal, 1)] {
             let dir = tempfile::tempdir().unwrap();
             let connection = schema::open_writer(&dir.path().join("a.db"), &schema::TASK_LOG, durability).unwrap();
-            let options = Options { durability, ..Options::default() };
+            let options = OpenOptions { durability, ..OpenOptions::default() };
             let mut writer = TaskLogWriter::new(connection, Arc::new(StoreState::default()), options).unwrap();
             let synchronous = |writer: &TaskLogWriter| {
                 writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))

@@ -290,19 +290,8 @@ impl Retention for SqliteLog {
     }
 }
 
-impl SqliteLog {
-    /// Shrinks the file to its content. Needs as much free disk space again while it works, and blocks writes.
-    pub fn compact(&self) -> StoreFuture<()> {
-        let work = |writer: &mut TaskLogWriter| writer.connection.execute_batch("VACUUM").map_err(|e| store_error(&e));
-        match &self.backend {
-            LogBackend::Threaded { queue, .. } => queue.when_idle(work),
-            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
-        }
-    }
-}
-
 /// The number of tasks of each agent that could be deleted below a position. Other processes may have the file open.
-pub fn prunable_tasks(task_log: &Path, below: Stamp) -> Result<Vec<(AgentName, u64)>, OpenError> {
+pub(crate) fn prunable_tasks(task_log: &Path, below: Stamp) -> Result<Vec<(AgentName, u64)>, OpenError> {
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
     let states: Vec<String> = settled_states().map(|state| state.number().to_string()).collect();
     let sql = format!(

@@ -480,7 +480,8 @@ impl Drop for WriterQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Durability, Options, StoreState, schema};
+    use crate::sqlite::{StoreState, schema};
+    use crate::{Durability, OpenOptions};
     use sabir_proto::{Stamp, Timestamp};
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
@@ -505,7 +506,7 @@ mod tests {
     fn queue() -> (WriterQueue, Arc<StoreState>, tempfile::TempDir) {
         let (dir, shared) = (tempfile::tempdir().unwrap(), Arc::new(StoreState::default()));
         let connection = schema::open_writer(&dir.path().join("a.db"), &schema::TASK_LOG, Durability::Full).unwrap();
-        let writer = TaskLogWriter::new(connection, shared.clone(), Options::default()).unwrap();
+        let writer = TaskLogWriter::new(connection, shared.clone(), OpenOptions::default()).unwrap();
         (WriterQueue::start(writer), shared, dir)
     }
 

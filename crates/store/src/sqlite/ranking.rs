@@ -5,7 +5,7 @@
 //! of two agents has counts as it should.
 
 use crate::StoreError;
-use crate::ranking::{RANKING_FIELDS, Ranking, RankingCandidate, RankingMatch};
+use crate::ranking::{RANKING_FIELDS, RankingCandidate, RankingMatch};
 use rusqlite::{Connection, params_from_iter};
 
 /// The number of filler rows.
@@ -23,18 +23,13 @@ const STOP: [&str; 42] = [
     "when", "where", "which", "who", "will", "with", "you", "your",
 ];
 
-/// SQLite's full-text search, in memory and for one query.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FullText;
-
-impl Ranking for FullText {
-    fn rank(&self, text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError> {
-        let Some(question) = question(text) else { return Ok(Vec::new()) };
-        rank(&question, &all[..all.len().min(ROWS_MAX)]).map_err(|e| StoreError::Io(e.to_string()))
-    }
+/// Ranks with SQLite's full-text search, in memory and for one query.
+pub(crate) fn rank(text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError> {
+    let Some(question) = question(text) else { return Ok(Vec::new()) };
+    search(&question, &all[..all.len().min(ROWS_MAX)]).map_err(|e| StoreError::Io(e.to_string()))
 }
 
-fn rank(question: &str, all: &[RankingCandidate]) -> rusqlite::Result<Vec<RankingMatch>> {
+fn search(question: &str, all: &[RankingCandidate]) -> rusqlite::Result<Vec<RankingMatch>> {
     let db = Connection::open_in_memory()?;
     let columns = RANKING_FIELDS.map(|(name, _)| name).join(", ");
     db.execute_batch(&format!(
@@ -116,7 +111,7 @@ mod tests {
     }
 
     fn order(text: &str) -> Vec<String> {
-        FullText.rank(text, &agents()).unwrap().into_iter().map(|fit| fit.key).collect()
+        rank(text, &agents()).unwrap().into_iter().map(|fit| fit.key).collect()
     }
 
     #[test]
@@ -132,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_score_says_where_it_comes_from() {
-        let fit = FullText.rank("reconcile", &agents()).unwrap().remove(0);
+        let fit = rank("reconcile", &agents()).unwrap().remove(0);
         let because: Vec<_> = fit.field_scores.iter().map(|(field, _)| *field).collect();
         assert_eq!(because, ["skills", "examples"], "{fit:?}");
         assert!(fit.score > 1.0, "{fit:?}");
@@ -141,7 +136,7 @@ mod tests {
     #[test]
     fn words_of_a_caller_are_words_and_nothing_else() {
         for text in ["tags: books", "\"books", "books OR (", "NEAR(books, 2)", "books*", "' -- ; DROP TABLE entry"] {
-            FullText.rank(text, &agents()).unwrap();
+            rank(text, &agents()).unwrap();
         }
         assert_eq!(order("NOT books"), ["ledger", "travel"]);
     }

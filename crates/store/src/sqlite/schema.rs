@@ -1,6 +1,6 @@
 //! The file format: tables, versions, and files that this program refuses to open.
 
-use super::Durability;
+use crate::Durability;
 use crate::OpenError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};

@@ -12,25 +12,13 @@
 //! every other start reads one row for each owner. Where no limit is configured, no step pays for the count.
 
 use super::{StoreState, schema, unsigned};
-use crate::OpenError;
+use crate::{ByteCounting, OpenError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use sabir_proto::Caller;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
-
-/// Whether the bytes of each caller are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ByteCounting {
-    /// As the file was left: what commands do that open it without the server's configuration.
-    #[default]
-    AsFound,
-    /// They are counted, from this start on if they were not.
-    On,
-    /// They are not counted, and what was counted is erased.
-    Off,
-}
 
 /// What one row of `task`, and what an agent keeps with it, have in bytes. The row is called `t`.
 const ROW_BYTES: &str = "ifnull(length(t.body), 0) + ifnull(length(t.events), 0)
@@ -173,7 +161,7 @@ pub(super) fn wrong_counts(view: &Connection) -> rusqlite::Result<Vec<String>> {
 
 /// The bytes of a caller, for a command that looks at a file which a server may have open. `None` where they are not
 /// counted: no server has run on the file with a limit, or the last one ran without.
-pub fn stored_bytes(task_log: &Path, caller: &Caller) -> Result<Option<u64>, OpenError> {
+pub(crate) fn stored_bytes(task_log: &Path, caller: &Caller) -> Result<Option<u64>, OpenError> {
     let connection = schema::open_existing(task_log, &schema::TASK_LOG)?;
     let read = || -> rusqlite::Result<Option<u64>> {
         if !is_counted(&connection)? {

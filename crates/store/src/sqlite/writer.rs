@@ -2,9 +2,10 @@
 
 use super::ledger::SlotMove;
 use super::queue::{AppendReply, ReplyDispatcher};
-use super::{Durability, Options, StoreState, key, number, salt, seq, store_error, stored_bytes};
+use super::{StoreState, key, number, salt, seq, store_error, stored_bytes};
 use crate::list::WALK_MS_MAX;
 use crate::{AppendError, Effect, Interaction, Metrics, Opening, RetryMark, Scope, Step, StoreError};
+use crate::{Durability, OpenOptions};
 use rusqlite::{Connection, OptionalExtension, params};
 use sabir_proto::{FrozenEvent, FrozenTask, Seq, Stamp, TaskId, TaskState, Timestamp};
 use std::cell::{Cell, RefCell};
@@ -93,10 +94,10 @@ struct TaskHead {
 }
 
 impl TaskLogWriter {
-    pub(super) fn new(connection: Connection, shared: Arc<StoreState>, options: Options) -> rusqlite::Result<Self> {
+    pub(super) fn new(connection: Connection, shared: Arc<StoreState>, options: OpenOptions) -> rusqlite::Result<Self> {
         let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
         shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
-        let Options { durability, metrics, .. } = options;
+        let OpenOptions { durability, metrics, .. } = options;
         Ok(Self {
             connection,
             shared,

@@ -9,12 +9,12 @@ mod organisations;
 mod registry;
 mod replay;
 
-use super::broken_promises;
+use super::{broken_promises, url_of};
 use sabir_proto::{Caller, Timestamp};
-use sabir_store::memory::MemoryGuard;
-use sabir_store::sqlite::{Durability, Options, SqliteGuard, WriterMode};
-use sabir_store::{AuditActor, AuditEntry, GuardStore, LinkedEntry};
-use std::path::PathBuf;
+use sabir_store::{
+    AuditActor, AuditEntry, Durability, GuardStore, LinkedEntry, OpenOptions, WriterMode, guard_in_memory, open_guard,
+};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 use crate::clock::EPOCH_MS;
@@ -71,20 +71,26 @@ pub fn guard_store<B: GuardFixture>(make: impl Fn() -> B) {
 }
 
 /// The fixture of a guard store in memory.
-#[derive(Debug, Default)]
-pub struct MemoryGuardFixture(MemoryGuard);
+#[derive(Debug)]
+pub struct MemoryGuardFixture(Arc<dyn GuardStore>);
+
+impl Default for MemoryGuardFixture {
+    fn default() -> Self {
+        Self(guard_in_memory())
+    }
+}
 
 impl GuardFixture for MemoryGuardFixture {
     fn store(&self) -> &dyn GuardStore {
-        &self.0
+        &*self.0
     }
 }
 
 /// The fixture of a guard store in an SQLite file of its own.
 #[derive(Debug)]
 pub struct SqliteGuardFixture {
-    guard: Option<SqliteGuard>,
-    options: Options,
+    guard: Option<Arc<dyn GuardStore>>,
+    options: OpenOptions,
     dir: TempDir,
 }
 
@@ -93,50 +99,24 @@ impl SqliteGuardFixture {
     ///
     /// # Panics
     /// When there is no room for temporary files.
-    pub fn new(writing: WriterMode) -> Self {
+    pub fn new(writer_mode: WriterMode) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { durability: Durability::Normal, writer_mode: writing, ..Options::default() };
+        let options = OpenOptions { durability: Durability::Normal, writer_mode, ..OpenOptions::default() };
         let mut bench = Self { guard: None, options, dir };
         bench.reopen();
         bench
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> PathBuf {
-        SqliteGuard::path_beside(&self.dir.path().join("sabir.db"))
-    }
-
-    /// The store as its SQLite type.
-    ///
-    /// # Panics
-    /// When it is closed.
-    pub fn sqlite(&self) -> &SqliteGuard {
-        self.guard.as_ref().expect("open between calls")
-    }
-
-    /// Closes the store and keeps its file.
-    pub fn close(&mut self) {
-        self.guard = None;
-    }
-
-    /// Opens the file a second time, as another process would.
-    ///
-    /// # Panics
-    /// When it does not open.
-    pub fn open_again(&self) -> SqliteGuard {
-        let options = Options { writer_mode: WriterMode::Inline, ..self.options.clone() };
-        SqliteGuard::open(&self.path(), options).expect("our own file opens twice")
     }
 }
 
 impl GuardFixture for SqliteGuardFixture {
     fn store(&self) -> &dyn GuardStore {
-        self.sqlite()
+        self.guard.as_deref().expect("open between calls")
     }
 
     fn reopen(&mut self) -> bool {
-        self.close();
-        self.guard = Some(SqliteGuard::open(&self.path(), self.options.clone()).expect("our own file opens"));
+        self.guard = None;
+        let url = url_of(&self.dir.path().join("sabir.db"));
+        self.guard = Some(open_guard(&url, self.options.clone()).expect("our own file opens"));
         true
     }
 }

@@ -22,7 +22,7 @@ fn now(author: &mut TaskFactory) -> Stamp {
 fn forget_below(bench: &dyn LogFixture, below: Stamp) -> u64 {
     let (mut from, mut tasks) = (None, 0);
     for _ in 0..10_000 {
-        let forgotten = wait(bench.retention().prune(&agent(), below, from)).expect("tasks can be forgotten");
+        let forgotten = wait(bench.upkeep().prune(&agent(), below, from)).expect("tasks can be forgotten");
         tasks += forgotten.tasks;
         from = forgotten.next;
         if from.is_none() {
@@ -60,7 +60,7 @@ pub(super) fn settled_tasks_go_whole_and_others_stay(bench: &mut dyn LogFixture)
         assert!(bench.log().stored(story.id()).is_some(), "and it may be kept in memory now");
     }
     let below = now(&mut author);
-    assert_eq!(wait(bench.retention().settled_count(&agent())), Ok(2));
+    assert_eq!(wait(bench.upkeep().settled_count(&agent())), Ok(2));
     assert_eq!(forget_below(bench, below), 2);
     for _ in 0..2 {
         check_gone(bench, &quick);
@@ -71,7 +71,7 @@ pub(super) fn settled_tasks_go_whole_and_others_stay(bench: &mut dyn LogFixture)
         assert_eq!(wait(bench.log().explicit_retry(mark.key, at)), Ok(None));
         let listed = bench.log().page(list_everything(&ann));
         assert_eq!((ids(&listed), listed.total), (vec![open.id()], 1));
-        assert_eq!(wait(bench.retention().settled_count(&agent())), Ok(0));
+        assert_eq!(wait(bench.upkeep().settled_count(&agent())), Ok(0));
         assert_eq!(forget_below(bench, below), 0);
         bench.reopen();
     }
@@ -98,19 +98,19 @@ pub(super) fn only_what_stands_below_is_forgotten(bench: &mut dyn LogFixture) {
     }
     let total = |scope: &Arc<Scope>| bench.log().page(list_everything(scope)).total;
     assert_eq!(scopes.iter().map(total).sum::<u64>(), 300);
-    let oldest = |count| wait(bench.retention().oldest_settled(&agent(), count)).expect("places can be read");
+    let oldest = |count| wait(bench.upkeep().oldest_settled(&agent(), count)).expect("places can be read");
     assert_eq!((oldest(1), oldest(120)), (Some(stories[0].id().stamp()), Some(stories[119].id().stamp())));
     assert_eq!((oldest(0), oldest(5000)), (None, Some(stories[299].id().stamp())));
     assert_eq!(forget_below(bench, stories[200].id().stamp()), 200);
-    assert_eq!(wait(bench.retention().settled_count(&agent())), Ok(100));
+    assert_eq!(wait(bench.upkeep().settled_count(&agent())), Ok(100));
     assert_eq!(scopes.iter().map(total).sum::<u64>(), 100);
     for (n, story) in stories.iter().enumerate() {
         assert_eq!(bench.log().stored(story.id()).is_some(), n >= 200, "task {n}");
     }
-    assert_eq!(wait(bench.retention().agents()), Ok(vec![agent()]));
+    assert_eq!(wait(bench.upkeep().agents()), Ok(vec![agent()]));
     let nobody = AgentName::parse("nobody").expect("a legal name");
-    assert_eq!(wait(bench.retention().settled_count(&nobody)), Ok(0));
-    assert_eq!(wait(bench.retention().prune(&nobody, Stamp::from_u64(u64::MAX >> 1), None)).map(|f| f.tasks), Ok(0));
+    assert_eq!(wait(bench.upkeep().settled_count(&nobody)), Ok(0));
+    assert_eq!(wait(bench.upkeep().prune(&nobody, Stamp::from_u64(u64::MAX >> 1), None)).map(|f| f.tasks), Ok(0));
 }
 
 pub(super) fn a_walk_goes_on_over_what_was_forgotten(bench: &mut dyn LogFixture) {
@@ -155,7 +155,7 @@ pub(super) fn a_task_with_many_steps_goes_as_one(bench: &mut dyn LogFixture) {
     bench.log().append_ok(after.open_settled(TaskState::Completed));
     let below = now(&mut author);
     // A pass is begun, interrupted, and completed by the next one.
-    let begun = wait(bench.retention().prune(&agent(), below, None)).expect("tasks can be forgotten");
+    let begun = wait(bench.upkeep().prune(&agent(), below, None)).expect("tasks can be forgotten");
     assert!(begun.tasks >= 1);
     check_gone(bench, &long);
     bench.reopen();

@@ -16,7 +16,7 @@ fn stored(bench: &dyn LogFixture, scope: &Scope) -> u64 {
 fn forget(bench: &dyn LogFixture, agent: &AgentName, below: Stamp) {
     let mut from = None;
     loop {
-        from = wait(bench.retention().prune(agent, below, from)).expect("tasks can be forgotten").next;
+        from = wait(bench.upkeep().prune(agent, below, from)).expect("tasks can be forgotten").next;
         if from.is_none() {
             return;
         }

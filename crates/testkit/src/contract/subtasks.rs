@@ -219,7 +219,7 @@ pub(super) fn a_child_is_forgotten_with_its_task(bench: &mut dyn LogFixture) {
     bench.log().append_ok(step);
     author.advance(1000);
     let (agent, below) = (family[0].scope.agent.clone(), author.stamp());
-    wait(bench.retention().prune(&agent, below, None)).expect("old tasks can be forgotten");
+    wait(bench.upkeep().prune(&agent, below, None)).expect("old tasks can be forgotten");
     assert_eq!(wait(bench.log().parent_link(family[1].id())), Ok(None));
     assert_eq!(wait(bench.log().child(root, "1")), Ok(None));
     assert_eq!(
@@ -230,7 +230,7 @@ pub(super) fn a_child_is_forgotten_with_its_task(bench: &mut dyn LogFixture) {
     let step = family[0].step(&mut author, &[ScriptedEvent::Status(TaskState::Completed)]);
     bench.log().append_ok(step);
     let below = author.stamp();
-    wait(bench.retention().prune(&agent, below, None)).expect("old tasks can be forgotten");
+    wait(bench.upkeep().prune(&agent, below, None)).expect("old tasks can be forgotten");
     assert_eq!(
         wait(bench.log().subtask_spend(root)),
         Ok(SubtaskSpend { calls: 1, spent: 0 }),

@@ -8,17 +8,17 @@ use super::faults::Sabotage;
 use super::observations::OwnedAlias;
 use super::{Options, Store};
 use crate::agents::VENUE;
+use crate::contract::url_of;
 use crate::wait::at_once;
 use bytes::Bytes;
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
-use sabir_store::memory::MemoryLog;
-use sabir_store::sqlite::{Durability, SqliteLog, WriterMode};
 use sabir_store::{
     AppendError, BillingTotals, Booking, BookingQuery, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries,
     DueDelivery, DueQuery, Effect, InterruptedTask, Ledger, LossNote, Outbox, ParentLink, PendingCancel, PushReceiver,
     Scope, Slot, Step, StoreError, StoreFuture, StoredRetry, StoredTask, StoredTaskPage, SubtaskSpend, TaskListQuery,
     TaskLog, TaskTree, TaskTreeNode, WakeSignal, ended_unsuccessfully,
 };
+use sabir_store::{Durability, OpenOptions, TaskStore, WriterMode, open_tasks};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
@@ -135,46 +135,44 @@ fn child_opened_by(step: &Step) -> Option<(TaskId, Arc<str>)> {
     Some((birth.parent_link.parent, birth.parent_link.key.clone()))
 }
 
-enum SimStore {
-    Memory(MemoryLog),
-    File { log: Option<SqliteLog>, dir: TempDir },
+struct SimStore {
+    /// None while the file is opened again.
+    tasks: Option<TaskStore>,
+    /// The directory of the file; none for a store in memory.
+    dir: Option<TempDir>,
 }
 
 impl SimStore {
     fn new(store: Store) -> Self {
-        let disk = match store {
-            Store::Memory => Self::Memory(MemoryLog::new()),
-            Store::Sqlite => {
-                let mut disk = Self::File { log: None, dir: tempfile::tempdir().expect("a temporary directory") };
-                disk.reopen();
-                disk
-            }
+        let mut disk = match store {
+            Store::Memory => Self { tasks: Some(TaskStore::in_memory()), dir: None },
+            Store::Sqlite => Self { tasks: None, dir: Some(tempfile::tempdir().expect("a temporary directory")) },
         };
+        disk.reopen();
         crate::agents::BookingAgent::import_venue(disk.ledger());
         disk
     }
 
+    fn tasks(&self) -> &TaskStore {
+        self.tasks.as_ref().expect("closed only while it is opened again")
+    }
+
     fn log(&self) -> &dyn TaskLog {
-        match self {
-            Self::Memory(log) => log,
-            Self::File { log, .. } => log.as_ref().expect("closed only while it is opened again"),
-        }
+        &*self.tasks().log
     }
 
     fn ledger(&self) -> &dyn Ledger {
-        match self {
-            Self::Memory(log) => log,
-            Self::File { log, .. } => log.as_ref().expect("closed only while it is opened again"),
-        }
+        &*self.tasks().ledger
     }
 
     fn reopen(&mut self) {
-        if let Self::File { log, dir } = self {
-            *log = None;
+        if let Some(dir) = &self.dir {
+            self.tasks = None;
             // Without syncing: the process dies here, not the machine.
-            let (durability, writing) = (Durability::Normal, WriterMode::Inline);
-            let options = sabir_store::sqlite::Options { durability, writer_mode: writing, ..Default::default() };
-            *log = Some(SqliteLog::open(&dir.path().join("sim.db"), options).expect("our own file opens"));
+            let (durability, writer_mode) = (Durability::Normal, WriterMode::Inline);
+            let options = OpenOptions { durability, writer_mode, ..OpenOptions::default() };
+            let url = url_of(&dir.path().join("sim.db"));
+            self.tasks = Some(open_tasks(&url, options).expect("our own file opens"));
         }
     }
 }

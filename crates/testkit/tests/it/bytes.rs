@@ -4,9 +4,8 @@
 use crate::engine_fixture::EngineFixture;
 use sabir_engine::machine;
 use sabir_proto::{Seq, Task};
-use sabir_store::TaskLog;
-use sabir_store::sqlite::{Durability, Options, SqliteLog, WriterMode};
-use std::sync::Arc;
+use sabir_store::{Durability, OpenOptions, TaskLog as _, WriterMode, open_tasks};
+use sabir_testkit::contract::url_of;
 
 /// The most bytes written for every byte streamed.
 const FACTOR_MAX: usize = 4;
@@ -15,8 +14,9 @@ const TINY_TURN_BYTES_MAX: usize = 2 << 10;
 
 /// On a file: the memory log copies a task to change it, which would be most of the work here.
 fn desk_on_file(dir: &tempfile::TempDir) -> EngineFixture {
-    let options = Options { durability: Durability::Normal, writer_mode: WriterMode::Inline, ..Options::default() };
-    EngineFixture::on(Arc::new(SqliteLog::open(&dir.path().join("sabir.db"), options).unwrap()))
+    let (durability, writer_mode) = (Durability::Normal, WriterMode::Inline);
+    let options = OpenOptions { durability, writer_mode, ..OpenOptions::default() };
+    EngineFixture::on(open_tasks(&url_of(&dir.path().join("sabir.db")), options).unwrap().log)
 }
 
 fn written(desk: &EngineFixture) -> usize {

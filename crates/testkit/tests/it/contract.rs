@@ -1,6 +1,6 @@
 //! Every backend keeps the same contract.
 
-use sabir_store::sqlite::WriterMode;
+use sabir_store::WriterMode;
 use sabir_testkit::contract::guard::{MemoryGuardFixture, SqliteGuardFixture, guard_store};
 use sabir_testkit::contract::model::same_answers;
 use sabir_testkit::contract::{MemoryLogFixture, SqliteLogFixture, task_log};

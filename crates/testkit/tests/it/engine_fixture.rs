@@ -6,7 +6,7 @@ use sabir_proto::{
     AgentName, Caller, Message, MessageId, Role, SendConfiguration, SendMessage, SendReply, ServiceParameters, Task,
     Tenant,
 };
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_store::{Scope, TaskLog};
 use sabir_testkit::agents::{TurnTracker, scripted_agents};
 use sabir_testkit::counting_log::CountingLog;
@@ -31,7 +31,7 @@ pub(crate) struct EngineFixture {
 
 impl EngineFixture {
     pub(crate) fn new() -> Self {
-        Self::on(Arc::new(MemoryLog::new()))
+        Self::on(TaskStore::in_memory().log)
     }
 
     pub(crate) fn on(log: Arc<dyn TaskLog>) -> Self {

@@ -1,9 +1,10 @@
 //! Tests of store files: our file survives, another program's file is not changed, and a full disk is not fatal.
 
 use sabir_proto::{Seq, TaskState};
-use sabir_store::sqlite::{Options, SqliteLog, WriterMode};
-use sabir_store::{AppendError, OpenError, Step, StoreError, TaskListQuery};
-use sabir_testkit::contract::{LogFixture, SqliteLogFixture};
+use sabir_store::{
+    AppendError, OpenError, OpenOptions, Step, StoreError, TaskListQuery, TaskStore, WriterMode, open_tasks,
+};
+use sabir_testkit::contract::{LogFixture, SqliteLogFixture, url_of};
 use sabir_testkit::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, owner};
 use sabir_testkit::wait::wait;
 use std::fs;
@@ -49,7 +50,8 @@ fn all_bytes(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn check_refused(path: &Path, words: &[&str]) {
     let before = all_bytes(path);
     for _ in 0..2 {
-        let error = SqliteLog::open(path, Options::default()).expect_err("a file like this is refused").to_string();
+        let error =
+            open_tasks(&url_of(path), OpenOptions::default()).expect_err("a file like this is refused").to_string();
         assert!(error.contains(&*path.to_string_lossy()), "{error} does not name the file");
         for word in words {
             assert!(error.contains(word), "{error} does not say {word}");
@@ -69,14 +71,14 @@ fn a_store_in_use_is_refused() {
     bench.reopen();
     check_refused(&bench.path(), &["in use by another process", "stop that one"]);
     bench.close();
-    assert!(SqliteLog::open(&bench.path(), Options::default()).is_ok());
+    assert!(open_tasks(&url_of(&bench.path()), OpenOptions::default()).is_ok());
 }
 
 #[test]
 fn stores_side_by_side_are_not_in_each_others_way() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |name: &str| SqliteLog::open(&dir.path().join(name), Options::default());
-    let _held: Vec<SqliteLog> = ["a.db", "a.sqlite", "a"].into_iter().map(|name| open(name).unwrap()).collect();
+    let open = |name: &str| open_tasks(&url_of(&dir.path().join(name)), OpenOptions::default());
+    let _held: Vec<TaskStore> = ["a.db", "a.sqlite", "a"].into_iter().map(|name| open(name).unwrap()).collect();
     assert!(matches!(open("a.db"), Err(OpenError::Locked(_))), "a name of its own, and still a lock");
 }
 
@@ -155,7 +157,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
         let bench = SqliteLogFixture::new(writing);
         let mut kept: Vec<ScriptedTask> = Vec::new();
         // The current size of the file: SQLite raises any lower number to that.
-        bench.sqlite().set_pages_max(1).unwrap();
+        bench.store().upkeep.set_pages_max(1).unwrap();
         let mut refused = loop {
             let mut story = author.new_task(&scope);
             match wait(bench.log().append(story.open(&mut author, &[ScriptedEvent::Chunk; 40]))) {
@@ -189,7 +191,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
         // Also for a new owner, whose number is written first.
         let stranger = author.new_task(&owner("bob")).open(&mut author, &[ScriptedEvent::Chunk; 40]);
         assert_eq!(wait(bench.log().append(stranger)), Err(AppendError::Store(StoreError::Full)));
-        bench.sqlite().set_pages_max(1_000_000).unwrap();
+        bench.store().upkeep.set_pages_max(1_000_000).unwrap();
         wait(bench.log().append(refused.open(&mut author, &[ScriptedEvent::Chunk; 40]))).unwrap();
         kept.push(refused);
         check(&bench, &kept);

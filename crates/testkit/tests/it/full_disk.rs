@@ -5,7 +5,7 @@ use sabir_proto::{
     CancelTask, Fault, GetTask, SendMessage, SendReply, ServiceParameters, Subscribe, Task, TaskState, Tenant,
 };
 use sabir_store::StoreError;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_testkit::agents::ARTIFACT;
 use sabir_testkit::faulty_log::FaultyLog;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 
 fn desk() -> (EngineFixture, Arc<FaultyLog>) {
-    let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+    let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
     (EngineFixture::on(log.clone()), log)
 }
 

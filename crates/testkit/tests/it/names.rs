@@ -7,7 +7,7 @@ use sabir_proto::{
     Task, TaskRef, TaskState, Tenant,
 };
 use sabir_store::Scope;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_testkit::faulty_log::FaultyLog;
 use sabir_testkit::scripted_task::push_config;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ fn a_repeated_send_under_a_name_is_the_same_send() {
 #[test]
 fn of_two_sends_under_a_new_name_one_opens_it() {
     for (agent, keyed) in [("tardy", true), ("tardy", false), ("echo", true)] {
-        let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+        let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
         let mut desk = EngineFixture::on(log.clone());
         log.hold_reads(true);
         let (sender, answers) = std::sync::mpsc::channel();

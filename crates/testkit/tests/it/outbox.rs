@@ -1,8 +1,7 @@
 //! Tests that delivered rows do not slow down the outbox.
 
 use sabir_proto::TaskId;
-use sabir_store::sqlite::{SqliteLog, WriterMode};
-use sabir_store::{DeliveryMark, DueDelivery, DueQuery, Outbox, Step, TaskLog};
+use sabir_store::{DeliveryMark, DueDelivery, DueQuery, Step, TaskLog, WriterMode};
 use sabir_testkit::contract::SqliteLogFixture;
 use sabir_testkit::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, epoch, owner, put_push_effect};
 use sabir_testkit::wait::wait;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 const CONFIGS: usize = 100;
 
 /// Opens tasks with a hundred configurations each, all of which get the next event.
-fn tasks(log: &SqliteLog, author: &mut TaskFactory, count: usize) -> Vec<ScriptedTask> {
+fn tasks(log: &dyn TaskLog, author: &mut TaskFactory, count: usize) -> Vec<ScriptedTask> {
     let open = |author: &mut TaskFactory| {
         let mut story = author.new_task(&owner("ann"));
         let effects = (0..CONFIGS).map(|n| put_push_effect(&format!("config-{n}"), 100)).collect();
@@ -23,7 +22,7 @@ fn tasks(log: &SqliteLog, author: &mut TaskFactory, count: usize) -> Vec<Scripte
 }
 
 /// Adds one row for every configuration.
-fn add_due_events(log: &SqliteLog, author: &mut TaskFactory, stories: &mut [ScriptedTask]) {
+fn add_due_events(log: &dyn TaskLog, author: &mut TaskFactory, stories: &mut [ScriptedTask]) {
     let step = |story: &mut ScriptedTask, author: &mut TaskFactory| {
         log.append(Step { notify: Some(epoch()), ..story.step(author, &[ScriptedEvent::Chunk]) })
     };
@@ -32,7 +31,7 @@ fn add_due_events(log: &SqliteLog, author: &mut TaskFactory, stories: &mut [Scri
 }
 
 /// Reads everything that a delivery needs, and marks it delivered; returns how many.
-fn drain(log: &SqliteLog) -> usize {
+fn drain(log: &dyn TaskLog) -> usize {
     let mut delivered = 0;
     loop {
         let due: Vec<DueDelivery> = wait(log.due(DueQuery::all(epoch(), 256))).unwrap().deliveries;
@@ -61,13 +60,13 @@ struct OutboxFixture {
 impl OutboxFixture {
     fn new(pending: usize) -> Self {
         let (bench, mut author) = (SqliteLogFixture::new(WriterMode::Threaded), TaskFactory::new(1));
-        let stories = tasks(bench.sqlite(), &mut author, pending / CONFIGS);
+        let stories = tasks(bench.log(), &mut author, pending / CONFIGS);
         Self { bench, author, stories }
     }
 
     /// Adds a row for every configuration and drains them; returns the time of draining.
     fn deliver_round(&mut self) -> Duration {
-        let log = self.bench.sqlite();
+        let log = self.bench.log();
         add_due_events(log, &mut self.author, &mut self.stories);
         let began = Instant::now();
         assert_eq!(drain(log), CONFIGS * self.stories.len());

@@ -6,7 +6,7 @@ use sabir_proto::{
     Authentication, Caller, DeletePush, Fault, GetPush, ListPush, PushConfig, ServiceParameters, Task, TaskState,
     Tenant,
 };
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_store::{Delivery, DeliveryQuery, Scope, StoreError};
 use sabir_testkit::faulty_log::FaultyLog;
 use sabir_testkit::sim::executor::Executor;
@@ -304,7 +304,7 @@ fn an_owner_whose_hosts_all_hang_leaves_room_for_others() {
 
 #[test]
 fn a_registration_that_cannot_be_read_stops_no_other() {
-    let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+    let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
     let mut desk = EngineFixture::on(log.clone());
     send(&mut desk, "echo", "hello", config("damaged", "a.example"));
     send(&mut desk, "echo", "hello", config("whole", "a.example"));
@@ -429,7 +429,7 @@ fn a_crash_repeats_only_what_was_in_flight() {
 
 #[test]
 fn a_disk_that_is_full_does_not_make_us_deliver_twice() {
-    let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+    let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
     let mut desk = EngineFixture::on(log.clone());
     send(&mut desk, "echo", "hello", config("hook", "a.example"));
     log.set_write_error(Some(StoreError::Full));

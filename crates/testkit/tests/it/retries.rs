@@ -2,8 +2,7 @@
 
 use crate::engine_fixture::EngineFixture;
 use sabir_proto::{Fault, SendReply, ServiceParameters, Stamp, TaskState};
-use sabir_store::Retention as _;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_testkit::faulty_log::FaultyLog;
 use sabir_testkit::wait::wait;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::time::Duration;
 fn a_caller_that_leaves_early_does_not_lock_itself_out() {
     let explicit = ServiceParameters { idempotency_key: Some("k".into()), ..ServiceParameters::default() };
     for (terms, follow_up) in [(ServiceParameters::default(), true), (explicit.clone(), true), (explicit, false)] {
-        let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+        let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
         let mut desk = EngineFixture::on(log.clone());
         let asks = desk.send("asks", "ask 1", None);
         let request = desk.request("do 1", follow_up.then_some(&asks));
@@ -39,7 +38,7 @@ fn a_caller_that_leaves_early_does_not_lock_itself_out() {
 /// A repeat in progress at a stop is refused: the unfinished task would look like an answer.
 #[test]
 fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
-    let log = Arc::new(FaultyLog::new(Arc::new(MemoryLog::new())));
+    let log = Arc::new(FaultyLog::new(TaskStore::in_memory().log));
     let mut desk = EngineFixture::on(log.clone());
     let mut request = desk.request("do 9", None);
     request.configuration.return_immediately = true;
@@ -82,15 +81,15 @@ fn a_repeat_during_a_stop_is_answered_at_rest_or_not_at_all() {
 /// A send whose task was pruned is not a repeat, and its sender is not told to wait.
 #[test]
 fn a_send_whose_task_was_forgotten_is_a_new_one() {
-    let log = Arc::new(MemoryLog::new());
-    let mut desk = EngineFixture::on(log.clone());
+    let TaskStore { log, upkeep, .. } = TaskStore::in_memory();
+    let mut desk = EngineFixture::on(log);
     let request = desk.request("hello", None);
     let first = desk.deliver("echo", request.clone());
     assert_eq!(desk.deliver("echo", request.clone()).id, first.id, "a repeat");
     desk.run(desk.executor.sleep(Duration::from_secs(120)));
     assert_eq!(desk.deliver("echo", request.clone()).id, first.id, "still");
     let all = Stamp::from_u64(u64::MAX >> 1);
-    let gone = wait(log.prune(&desk.agent("echo").name, all, None)).unwrap();
+    let gone = wait(upkeep.prune(&desk.agent("echo").name, all, None)).unwrap();
     assert_eq!(gone.tasks, 1);
     let again = desk.deliver("echo", request.clone());
     assert_ne!(again.id, first.id);

@@ -6,7 +6,7 @@ use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, GetTask, Json, ListTasks, Object, Part, SendReply, ServiceParameters, Task,
     TaskId, TaskState, Tenant, ToolMode,
 };
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use sabir_store::{Scope, TaskTree};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn fixture_with_parent() -> (EngineFixture, ParentAgent) {
 }
 
 fn fixture_within(limits: Limits) -> (EngineFixture, ParentAgent) {
-    let (desk, boss) = (EngineFixture::within(Arc::new(MemoryLog::new()), limits), parent_agent(Recovery::Resume));
+    let (desk, boss) = (EngineFixture::within(TaskStore::in_memory().log, limits), parent_agent(Recovery::Resume));
     desk.add_agents([resident("boss", boss.clone())]);
     (desk, boss)
 }

@@ -15,8 +15,7 @@ use sabir_proto::{
     Role, SendConfiguration, SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant,
     Timestamp, ToolMode, TransferContext, View,
 };
-use sabir_store::memory::MemoryLog;
-use sabir_store::{Scope, TaskLog as _};
+use sabir_store::{Scope, TaskLog, TaskStore};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -282,7 +281,7 @@ impl HandoffTarget for ForeignTarget {
 
 struct RecordedOutcomes {
     outcomes: Mutex<Vec<&'static str>>,
-    log: Arc<MemoryLog>,
+    log: Arc<dyn TaskLog>,
 }
 
 impl HandoffAudit for RecordedOutcomes {
@@ -305,7 +304,7 @@ pub(crate) fn refund() -> HandoffRequest {
 }
 
 pub(crate) struct HandoffWorld {
-    log: Arc<MemoryLog>,
+    log: Arc<dyn TaskLog>,
     road: Arc<PeerServer>,
     books: Arc<RecordedOutcomes>,
     order: HandoffRequest,
@@ -339,7 +338,7 @@ impl HandoffWorld {
         let handle = theirs.handle().clone();
         let limits = Limits { hold_time_max: hold, ..Limits::default() };
         let host = Arc::new(Clock(handle.clone()));
-        let log = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let engine = theirs.block_on(Engine::open(log, host, limits, Metrics::default())).unwrap();
         let road = Arc::new(PeerServer {
             handle,
@@ -354,7 +353,7 @@ impl HandoffWorld {
             followed: AtomicU64::new(u64::MAX),
             sent: Mutex::default(),
         });
-        let log = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let books = Arc::new(RecordedOutcomes { outcomes: Mutex::default(), log: log.clone() });
         Self { log, road, books, order, unaware, relayed: Arc::new(Refunds), stranger: None, _theirs: theirs }
     }

@@ -4,8 +4,7 @@ use crate::agents::peers::PeerAgent;
 use crate::config::dispatch::DispatchConfig;
 use sabir_engine::Failure;
 use sabir_proto::AgentName;
-use sabir_store::sqlite::FullText;
-use sabir_store::{Ranking, RankingMatch};
+use sabir_store::RankingMatch;
 
 /// The score of a skill that the message names: more than any number of matching words.
 const SKILL_SCORE: f64 = 1000.0;
@@ -45,7 +44,7 @@ impl DispatchCandidates {
     /// The scores of the candidates for a text, best first.
     pub(crate) fn rank(&self, skill: Option<&str>, text: &str) -> Result<Vec<RankingMatch>, Failure> {
         let described: Vec<_> = self.0.iter().map(PeerAgent::search_document).collect();
-        let mut fits = FullText.rank(text, &described)?;
+        let mut fits = sabir_store::rank(text, &described)?;
         let has = |peer: &&PeerAgent| skill.is_some_and(|skill| peer.skills.iter().any(|one| one.id == skill));
         for peer in self.0.iter().filter(has) {
             let key = peer.name.to_string();

@@ -15,7 +15,7 @@ use sabir_proto::{
     SendConfiguration, SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant,
 };
 use sabir_store::Scope;
-use sabir_store::memory::MemoryLog;
+use sabir_store::TaskStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl ExecTest {
 
     async fn of(exec: Exec) -> Self {
         let agent: Arc<dyn AnyAgent> = Arc::new(exec);
-        let log = Arc::new(MemoryLog::new());
+        let log = TaskStore::in_memory().log;
         let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
         let name = AgentName::parse("x").unwrap();
         let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::named("key:k1"), agent: name.clone() });

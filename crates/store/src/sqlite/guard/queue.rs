@@ -4,9 +4,10 @@
 //! synced to disk only if one of its jobs requires that. Refusals for the audit are written together with other jobs,
 //! or alone once they have waited long enough.
 
-use super::super::{Durability, lock, schema};
+use super::super::{lock, schema};
 use super::audit;
 use super::key_cache::KeyCache;
+use crate::Durability;
 use crate::audit::PendingRefusals;
 use crate::{AuditRecord, Metrics, StoreError, StoreFuture};
 use rusqlite::Connection;
@@ -243,6 +244,7 @@ impl GuardQueue {
         self.shared.wake.notify_one();
     }
 
+    #[cfg(test)]
     pub(super) fn set_pages_max(&self, pages: u32) {
         self.shared.lock().pages_max = Some(pages);
         self.shared.wake.notify_one();

@@ -1,8 +1,8 @@
 //! Tests of what only a file can show: what survives, what other processes see, and tampering.
 
 use super::*;
-use crate::sqlite::Durability;
 use crate::{AuditOutcome, ChainBreak, Tampering};
+use crate::{Durability, OpenOptions, WriterMode};
 use sabir_proto::Caller;
 use std::fs;
 use std::pin::Pin;
@@ -40,8 +40,8 @@ fn refusal(caller: &str, ms: i64) -> AuditRecord {
     AuditRecord::refusal(at(ms), Caller::named(caller), "api-key", "SendMessage", "rate")
 }
 
-fn options(writing: WriterMode) -> Options {
-    Options { durability: Durability::Normal, writer_mode: writing, ..Options::default() }
+fn options(writing: WriterMode) -> OpenOptions {
+    OpenOptions { durability: Durability::Normal, writer_mode: writing, ..OpenOptions::default() }
 }
 
 fn open(path: &Path, writing: WriterMode) -> SqliteGuard {
