@@ -10,7 +10,6 @@ mod handoff;
 mod http;
 pub mod mention;
 mod openai;
-pub(crate) mod peers;
 mod remote;
 mod script;
 #[cfg(test)]
@@ -19,6 +18,7 @@ mod test_upstream;
 use crate::config::agent::{AgentConfig, BULKHEAD, ContinuationConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::BreakerConfig;
+use crate::directory::AgentDirectory;
 pub(crate) use chunks::ChunkLimits;
 use delegation::DelegatesTo;
 pub(crate) use delegation::{DelegationListener, Delegations};
@@ -26,21 +26,18 @@ pub use dispatch::Dispatch;
 pub use echo::Echo;
 pub use exec::Exec;
 pub(crate) use exec::{CommandJournal, EndedLeftovers, ProcessLimit};
-pub(crate) use handoff::{
-    GuardHandoffAudit, HandoffSetup, HandoffTargets, NoHandoffAudit, advertise_handoffs, handoff_scope,
-};
+pub(crate) use handoff::{GuardHandoffAudit, HandoffSetup, NoHandoffAudit, advertise_handoffs, handoff_scope};
 pub use http::Http;
 use mention::{MentionNames, MentioningAgent};
 pub use openai::Openai;
-use peers::PeerAgents;
-pub(crate) use remote::{RemoteDirectory, allow_configured, make_remote};
+pub(crate) use remote::{RemoteAgentParts, allow_configured, make_remote};
 use sabir_engine::AnyAgent;
 use sabir_gateway::{Capacity, RemoteAgent};
 use sabir_guard::authenticator::SecretResolver;
 use sabir_guard::config::SecretReference;
 use sabir_proto::Secret;
 pub use script::Script;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What agents are made from besides their own configuration: limits, secrets, policies and shared services.
@@ -60,7 +57,7 @@ pub(crate) struct AgentEnvironment<'a> {
     /// The memory budget for the answers that all agents receive.
     pub(crate) answers: &'a Capacity,
     /// The other agents of this server.
-    pub(crate) peers: &'a Arc<PeerAgents>,
+    pub(crate) directory: &'a Weak<AgentDirectory>,
     /// The service through which commands and endpoints delegate.
     pub(crate) delegations: &'a Arc<Delegations>,
 }

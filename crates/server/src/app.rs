@@ -1,6 +1,7 @@
 //! The composition root: the only place that names concrete types.
 
 use crate::admin::{GuardRequestHandler, NetworkAdmin};
+use crate::agent_factory::{AgentFactory, SharedParts};
 use crate::agents::CommandJournal;
 pub(crate) use crate::auth_setup::Rules;
 use crate::auth_setup::{AuthSetup, ConfiguredSecrets};
@@ -11,8 +12,8 @@ use crate::booking::KeyHolders;
 use crate::card::{PublicAddress, Signer};
 use crate::config::{Config, LimitsConfig, StoreConfig, booking};
 use crate::cors::Cors;
+use crate::directory::AgentDirectory;
 pub(crate) use crate::directory::ServedAgent;
-use crate::directory::{AgentFactory, Directory, RegistrySync};
 use crate::engine_access::EngineAccess;
 use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
@@ -21,6 +22,7 @@ use crate::operator_socket::OperatorSocket;
 use crate::origin_check::OriginCheck;
 use crate::peer::Peer;
 use crate::proxies::Proxies;
+use crate::registry_sync::RegistrySync;
 use crate::retention::RetentionJob;
 use crate::tls::ServerCertificate;
 use crate::tokio_host::TokioHost;
@@ -105,7 +107,7 @@ pub(crate) struct App {
     write_health: Arc<dyn WriteHealth>,
     /// The secret with which agent-native servers call themselves back.
     pub(crate) process_secret: Option<Secret>,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) directory: Arc<AgentDirectory>,
     /// Records requests and responses, of callers and of upstreams.
     pub(crate) exchange_log: ExchangeLog,
     /// The booking network, if one is configured.
@@ -219,10 +221,24 @@ impl Server {
         let hub = Hub::with_rules(sabir_gateway::BreakerRules::HUB, upstream_metrics, wire.clone(), answers);
         let ours = authorities(&public, address);
         let books = Arc::new(agents::GuardHandoffAudit { guard: guard.clone(), metrics: metrics.clone() });
-        let workshop =
-            AgentFactory::new(gate, public.clone(), signer.clone(), ledger, hub, (own_agents, front.clone()), books)
-                .with_registry(kept_for_guard, ours.clone());
-        let registrar = RegistrySync::open(workshop).await?;
+        let route = Arc::new(EngineAccess::new(engine));
+        let directory = Arc::new(AgentDirectory::new(guard.clone()));
+        route.set_directory(directory.clone());
+        let workshop = AgentFactory::new(SharedParts {
+            auth_setup: gate,
+            public: public.clone(),
+            signer: signer.clone(),
+            journal: ledger,
+            hub,
+            own_agents,
+            interceptor: front.clone(),
+            registry: kept_for_guard,
+            own_addresses: ours.clone().into(),
+            handoff_audit: books,
+            directory: Arc::downgrade(&directory),
+            engine: Arc::downgrade(&route),
+        });
+        let registrar = RegistrySync::open(workshop, directory.clone()).await?;
         // Before turns are resumed, because they may delegate.
         let delegations = match registrar.factory().delegations() {
             Some(delegations) => {
@@ -233,10 +249,6 @@ impl Server {
             }
             None => None,
         };
-        let directory = registrar.directory().clone();
-        let route = Arc::new(EngineAccess::new(engine));
-        registrar.factory().connect(&directory, &route, &guard);
-        route.set_directory(directory.clone());
         let (resumed, failed) = route.recover(|name| directory.status(name)).await?;
         if resumed + failed > 0 {
             tracing::info!(resumed, failed, "took up what was running when the last process ended");

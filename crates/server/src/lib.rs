@@ -29,6 +29,8 @@
 //! | `card` | well-known documents |
 //! | `catalog` | the list of the agents served here, as JSON and as a page |
 //! | `directory` | which agents are served now; agents come and go |
+//! | `agent_factory` | makes a served agent from its configuration |
+//! | `registry_sync` | agents added at run time: which ones commands have added, removed or changed |
 //! | [`rank`] | which agent a message would be passed on to |
 //! | `webhook_delivery` | webhooks: the transport, its policy, and the bodies it sends |
 //! | `booking` | the agent of the booking network, its venues and subscriptions |
@@ -59,6 +61,7 @@ pub mod local_server;
 pub mod rank;
 
 mod accept_header;
+mod agent_factory;
 mod app;
 mod auth_setup;
 mod authorized_stream;
@@ -88,6 +91,7 @@ mod peer;
 mod process;
 mod proxies;
 mod registry;
+mod registry_sync;
 mod retention;
 mod sse;
 mod stack;

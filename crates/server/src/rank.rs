@@ -1,17 +1,17 @@
 //! Ranks agents for a message, with the code that passes messages on.
 
 use crate::agents::dispatch::{DispatchCandidates, DispatchVerdict};
-use crate::agents::peers::{PeerAgent, names};
 use crate::app::public_address;
 use crate::auth_setup;
 use crate::card::{self, CardContent};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
+use crate::directory::peers::{PeerAgent, names};
 use sabir_proto::AgentName;
 pub use sabir_store::RankingMatch;
 use sabir_store::StoredCard;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Which agents would get a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,6 @@ impl StoredAgents {
         let name = AgentName::parse(&entry.name).ok()?;
         let (public, skills) = card::build(entry, &public_address(config, config.server.listen));
         let face = card::merge(&CardContent { public, skills, xpr: None, replaced_url: None }, &entry.card, card);
-        let guarded = entry.auth.iter().map(|_| entry.name.clone()).collect::<HashSet<String>>();
-        Some(PeerAgent::new(&name, &face.public, &guarded))
+        Some(PeerAgent::of_card(&name, &face.public, entry.auth.is_some()))
     }
 }

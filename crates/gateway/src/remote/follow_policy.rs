@@ -15,7 +15,7 @@ use sabir_client::{Credentials, DiscoveredCard, Egress, Error, Tls, is_confident
 use sabir_engine::BoxFuture;
 use sabir_proto::transfer::same_agent;
 use sabir_proto::{AgentName, Caller, Transfer};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use url::Url;
 
 /// The maximum number of foreign agents with cards and connections; the least recently used one is dropped first.
@@ -28,8 +28,9 @@ pub struct FollowPolicy {
     pub egress: Egress,
     /// Where this server is, as `host:port`: no task is followed to ourselves.
     pub own_addresses: Arc<[String]>,
-    /// The upstream agents of this server, which may be the receivers; `None` without any.
-    pub remote_agents: Option<Arc<dyn RemoteAgentDirectory>>,
+    /// The upstream agents of this server, which may be the receivers; `None` without any. Weak, because the directory
+    /// holds the agents.
+    pub remote_agents: Option<Weak<dyn RemoteAgentDirectory>>,
 }
 
 /// The upstream agents of this server.
@@ -74,8 +75,8 @@ impl RemoteAgent {
         if is_own_address(&url, &onward.own_addresses) {
             return Err("that is this server, so it goes round in a circle".into());
         }
-        if let Some(acquaintances) = &onward.remote_agents
-            && let Some(name) = acquaintances.find_at(&url, &Caller::named(caller)).await
+        if let Some(directory) = onward.remote_agents.as_ref().and_then(Weak::upgrade)
+            && let Some(name) = directory.find_at(&url, &Caller::named(caller)).await
         {
             return Ok(Some(name));
         }
@@ -86,8 +87,8 @@ impl RemoteAgent {
     pub(super) async fn replica_of_holder(&self, moved: &FollowedTransfer) -> Result<Arc<Replica>, Error> {
         let Some(name) = &moved.by else { return self.foreign_replica(&moved.endpoint) };
         let gone = || Error::Usage(format!("agent {name}, by whom it was followed, is no longer served here"));
-        let remote =
-            self.upstream.follow_policy.remote_agents.as_ref().and_then(|all| all.find_named(name)).ok_or_else(gone)?;
+        let directory = self.upstream.follow_policy.remote_agents.as_ref().and_then(Weak::upgrade);
+        let remote = directory.and_then(|directory| directory.find_named(name)).ok_or_else(gone)?;
         let endpoint = Url::parse(&moved.endpoint).map_err(|_| gone())?;
         remote.replica_at(&endpoint).await.cloned().ok_or_else(gone)
     }

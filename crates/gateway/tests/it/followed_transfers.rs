@@ -523,8 +523,8 @@ async fn an_agent_of_ours_is_called_as_it_is_otherwise_where_the_caller_may_use_
         let credentials = Credentials { bearer: Some(Secret::new("for-b")), ..Credentials::default() };
         let known = Upstream { name: "other".into(), credentials, ..upstream(&b.url) };
         let remote = Arc::new(RemoteAgent::new(known, &Hub::new(Metrics::default())).unwrap());
-        let acquaintances: Option<Arc<dyn RemoteAgentDirectory>> = Some(Arc::new(OneAgentDirectory { remote, open }));
-        let onward = FollowPolicy { remote_agents: acquaintances, ..upstream("").follow_policy };
+        let directory: Arc<dyn RemoteAgentDirectory> = Arc::new(OneAgentDirectory { remote, open });
+        let onward = FollowPolicy { remote_agents: Some(Arc::downgrade(&directory)), ..upstream("").follow_policy };
         let bench = Bench::new(Upstream { follow_policy: onward, ..upstream(&a.url) }).await;
         let task = bench.send("go").await;
         let shown = b.calls().iter().any(|call| call.header("authorization").as_deref() == Some("Bearer for-b"));

@@ -7,6 +7,7 @@
 //! added and removed in the file.
 
 use super::{Admin, AdminError, now};
+use crate::agent_factory::{AgentFactory, SharedParts};
 use crate::agents::NoHandoffAudit;
 use crate::app::{authorities, public_address};
 use crate::auth_setup::{AuthSetup, ConfiguredSecrets, refuse_open};
@@ -14,7 +15,6 @@ use crate::card::{Signer, drift};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
-use crate::directory::AgentFactory;
 use crate::explain::SecretsOrPlaceholder;
 use sabir_gateway::{CardRejection, DiscoveredCard, Hub, ProbedInterface, RemoteAgent, SignatureCheck, VendorProfile};
 use sabir_guard::authenticator::SecretResolver;
@@ -23,7 +23,7 @@ use sabir_store::{CardState, RegisteredAgent, SecretRef, StoredCard};
 use sabir_wire::card::CardSchema;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 /// Longest name that is derived from a card, in characters.
@@ -286,8 +286,20 @@ impl Admin {
         let signer = Signer::open(config, &public, SystemTime::now()).map_err(wrong)?.map(Arc::new);
         let ours = authorities(&public, config.server.listen);
         let hub = Hub::new(sabir_gateway::Metrics::default());
-        Ok(AgentFactory::new(gate, public, signer, None, hub, (HashMap::new(), None), Arc::new(NoHandoffAudit))
-            .with_registry(self.store.clone(), ours))
+        Ok(AgentFactory::new(SharedParts {
+            auth_setup: gate,
+            public,
+            signer,
+            journal: None,
+            hub,
+            own_agents: HashMap::new(),
+            interceptor: None,
+            registry: self.store.clone(),
+            own_addresses: ours.into(),
+            handoff_audit: Arc::new(NoHandoffAudit),
+            directory: Weak::new(),
+            engine: Weak::new(),
+        }))
     }
 }
 

@@ -199,7 +199,7 @@ pub(crate) struct DelegatesTo {
 impl DelegatesTo {
     /// `None` where the list is empty.
     pub(crate) fn new(own: &str, names: &[String], delegations: &Arc<Delegations>) -> Result<Option<Self>, String> {
-        let agents = super::peers::names("delegates_to", names)?;
+        let agents = crate::directory::peers::names("delegates_to", names)?;
         if agents.iter().any(|agent| agent.as_str() == own) {
             return Err("delegates_to: an agent that delegates to itself never ends".into());
         }

@@ -11,16 +11,17 @@ mod tests;
 
 pub(crate) use self::choice::{DispatchCandidates, DispatchVerdict};
 use super::AgentEnvironment;
-use super::peers::{PeerAgent, PeerAgents, names};
 use crate::config::agent::AgentConfig;
 use crate::config::dispatch::DispatchConfig;
+use crate::directory::AgentDirectory;
+use crate::directory::peers::{PeerAgent, names};
 use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_gateway::{MirrorSettings, delegate};
 use sabir_proto::{AgentName, Message, Object, Part};
 use sabir_store::RankingMatch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::Weak;
 
 /// The metadata member in which a status lists the candidates and their scores.
 pub(crate) const RANKING: &str = "urn:sabir:ext:ranking:v1";
@@ -35,7 +36,7 @@ pub struct Dispatch {
     agents: Vec<AgentName>,
     fallback: Option<AgentName>,
     config: DispatchConfig,
-    peers: Arc<PeerAgents>,
+    directory: Weak<AgentDirectory>,
 }
 
 impl std::fmt::Debug for Dispatch {
@@ -64,14 +65,17 @@ impl Dispatch {
         if agents.contains(&own) || fallback.as_ref() == Some(&own) {
             return Err("dispatch: an agent that passes on to itself never ends".into());
         }
-        Ok(Self { own, agents, fallback, config: dispatch, peers: ground.peers.clone() })
+        Ok(Self { own, agents, fallback, config: dispatch, directory: ground.directory.clone() })
     }
 
     /// The agents that may be chosen now: those that the configuration lists, or else those that the caller may call.
     async fn candidates(&self, cx: &Context) -> DispatchCandidates {
-        let all = match self.agents.is_empty() {
-            true => self.peers.callable_by(cx.caller(), first(cx).skill()).await,
-            false => self.peers.all(),
+        let all = match self.directory.upgrade() {
+            Some(directory) if self.agents.is_empty() => {
+                directory.callable_by(cx.caller(), first(cx).skill().as_deref()).await
+            }
+            Some(directory) => directory.peers(),
+            None => Vec::new(),
         };
         DispatchCandidates::new(all, Some(&self.own), &self.agents)
     }

@@ -4,6 +4,8 @@ mod targets;
 
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
+use crate::directory::AgentDirectory;
+use crate::engine_access::EngineAccess;
 use crate::metrics::Metrics;
 use crate::tokio_host::TokioHost;
 use sabir_engine::{AnyAgent, Host as _};
@@ -14,8 +16,7 @@ use sabir_proto::card::Extension;
 use sabir_proto::{AgentCard, AgentName, HANDOFF, HANDOFF_LITERAL, Object};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-pub(crate) use targets::HandoffTargets;
+use std::sync::{Arc, Weak};
 use targets::NamedTarget;
 
 /// Adds the handoff extensions of an agent to its card.
@@ -53,7 +54,10 @@ pub(crate) fn handoff_scope(entry: &AgentConfig, card: &AgentCard) -> Result<Opt
 /// What the server needs to make agents that may hand tasks over.
 pub(crate) struct HandoffSetup<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) targets: &'a Arc<HandoffTargets>,
+    /// Where the targets are looked up when a task is handed over.
+    pub(crate) directory: &'a Weak<AgentDirectory>,
+    /// How tasks reach the agents of this server.
+    pub(crate) engine: &'a Weak<EngineAccess>,
     pub(crate) audit: &'a Arc<dyn HandoffAudit>,
 }
 
@@ -91,7 +95,8 @@ impl HandoffSetup<'_> {
     /// A target of handoffs. An error if no other agent has this name.
     fn target(&self, from: &AgentConfig, name: &str) -> Result<NamedTarget, String> {
         let known = self.config.agent.iter().any(|agent| agent.name == name && agent.name != from.name);
-        let one = || NamedTarget { name: name.to_owned(), targets: self.targets.clone() };
+        let (directory, engine) = (self.directory.clone(), self.engine.clone());
+        let one = || NamedTarget { name: name.to_owned(), directory, engine };
         known.then(one).ok_or_else(|| "no other agent of the configuration has this name".into())
     }
 }

@@ -1,13 +1,11 @@
 //! Remote agents, from configuration.
 
 mod credentials;
-mod remote_directory;
-
-pub(crate) use remote_directory::RemoteDirectory;
 
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::read_replicas;
+use crate::directory::AgentDirectory;
 use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_gateway::{
@@ -19,25 +17,42 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+/// What a remote agent is made from besides its section.
+pub(crate) struct RemoteAgentParts<'a> {
+    pub(crate) secrets: &'a dyn SecretResolver,
+    /// Which addresses agents may call.
+    pub(crate) egress: &'a EgressConfig,
+    /// How long an upstream gets to end a canceled task.
+    pub(crate) cancel_grace: Duration,
+    /// The connections that all remote agents share.
+    pub(crate) hub: &'a Arc<Hub>,
+    pub(crate) card_policy: Arc<dyn CardPolicy>,
+    /// How an app of a workspace is called on behalf of the caller.
+    pub(crate) user_tokens: Option<UserTokens>,
+    /// The addresses of this server, as `host:port`.
+    pub(crate) own_addresses: Arc<[String]>,
+    /// The other agents of this server, to which a task may be followed.
+    pub(crate) directory: Weak<AgentDirectory>,
+}
+
 /// Makes the remote agent that a configuration describes; `None` for an agent of another kind.
 pub(crate) fn make_remote(
     config: &AgentConfig,
-    secrets: &dyn SecretResolver,
-    egress: &EgressConfig,
-    cancel_grace: Duration,
-    hub: &Arc<Hub>,
-    (card_policy, on_behalf): (Arc<dyn CardPolicy>, Option<UserTokens>),
-    (ours, circle): (Arc<[String]>, RemoteDirectory),
+    parts: RemoteAgentParts<'_>,
 ) -> Result<Option<Arc<RemoteAgent>>, String> {
     if config.kind != Kind::A2a {
         return Ok(None);
     }
     let places = read_replicas(config.url.as_ref(), &config.replicas)?;
-    let onward = FollowPolicy { egress: egress.policy(), own_addresses: ours, remote_agents: Some(Arc::new(circle)) };
-    let egress = places.iter().fold(egress.policy(), |policy, place| allow_configured(policy, &place.url));
+    let follow_policy = FollowPolicy {
+        egress: parts.egress.policy(),
+        own_addresses: parts.own_addresses,
+        remote_agents: Some(parts.directory),
+    };
+    let egress = places.iter().fold(parts.egress.policy(), |policy, place| allow_configured(policy, &place.url));
     let profile =
         config.profile.as_deref().map(VendorProfile::by_name).transpose().map_err(|e| format!("profile: {e}"))?;
-    let shown = credentials::resolve(config, secrets, &egress)?;
+    let shown = credentials::resolve(config, parts.secrets, &egress)?;
     let fallback = config.fallback.as_deref().map(AgentName::parse).transpose();
     let fallback = fallback.map_err(|e| format!("fallback: the name {e}"))?;
     if fallback.as_ref().is_some_and(|name| name.as_str() == config.name) {
@@ -66,13 +81,13 @@ pub(crate) fn make_remote(
         egress,
         wait_limits: patience,
         idempotent: config.idempotent,
-        card_policy: Some(card_policy),
-        user_tokens: on_behalf,
+        card_policy: Some(parts.card_policy),
+        user_tokens: parts.user_tokens,
         breaker_rules: config.breaker.rules()?,
-        cancel_grace,
-        follow_policy: onward,
+        cancel_grace: parts.cancel_grace,
+        follow_policy,
     };
-    let remote = RemoteAgent::new(upstream, hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
+    let remote = RemoteAgent::new(upstream, parts.hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
     if config.health_seconds > 0 {
         let every = Duration::from_secs(config.health_seconds);
         TokioHost.spawn(Box::pin(check_health(Arc::downgrade(&remote), every)));

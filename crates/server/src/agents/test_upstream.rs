@@ -1,13 +1,19 @@
 //! For tests of agents that call an HTTP endpoint: an endpoint with scripted answers, and an engine around one agent.
 
-use super::peers::{PeerAgent, PeerAgents};
+use super::NoHandoffAudit;
+use crate::agent_factory::{AgentFactory, SharedParts};
+use crate::app::public_address;
+use crate::auth_setup::AuthSetup;
 use crate::config::agent::AgentConfig;
 use crate::config::push::EgressConfig;
 use crate::config::{Config, LimitsConfig};
+use crate::directory::AgentDirectory;
+use crate::engine_access::EngineAccess;
 use crate::tokio_host::TokioHost;
 use sabir_engine::watch::WatchItem;
 use sabir_engine::{AnyAgent, Engine, HostedAgent, Limits, Metrics};
-use sabir_gateway::Capacity;
+use sabir_gateway::{Capacity, Hub};
+use sabir_guard::Guard;
 use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::{
     AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
@@ -15,8 +21,8 @@ use sabir_proto::{
 };
 use sabir_store::TaskStore;
 use sabir_store::{Scope, SecretRef};
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -147,16 +153,6 @@ pub(super) fn agent_config(kind: &str, url: &str, more: &str) -> AgentConfig {
 
 /// Makes the agent of a section, without other agents.
 pub(super) fn make_agent(config: &AgentConfig) -> Result<Arc<dyn AnyAgent>, String> {
-    let egress = EgressConfig::default();
-    make_agent_among(config, &Arc::default(), &egress)
-}
-
-/// Makes the agent of a section, with other agents.
-pub(super) fn make_agent_among(
-    config: &AgentConfig,
-    roster: &Arc<PeerAgents>,
-    egress: &EgressConfig,
-) -> Result<Arc<dyn AnyAgent>, String> {
     let cancel_grace = Duration::from_secs(1);
     let ground = super::AgentEnvironment {
         chunks: super::ChunkLimits::new(&LimitsConfig::default(), &config.limits),
@@ -164,9 +160,9 @@ pub(super) fn make_agent_among(
         ledger: None,
         processes: &super::ProcessLimit::new(LimitsConfig::default().processes_max),
         secrets: &TestSecrets,
-        egress,
+        egress: &EgressConfig::default(),
         answers: &Capacity::default(),
-        peers: roster,
+        directory: &Weak::new(),
         delegations: &Arc::default(),
     };
     super::make(config, &ground, None)
@@ -251,8 +247,9 @@ fn text(artifact: &Artifact) -> String {
 
 /// Several agents that can call each other, made from the sections of a file.
 pub(super) struct AgentGroup {
-    engine: Engine,
-    hosted: HashMap<String, Arc<HostedAgent>>,
+    engine: Arc<EngineAccess>,
+    directory: Arc<AgentDirectory>,
+    tools: ToolMode,
 }
 
 impl AgentGroup {
@@ -261,21 +258,36 @@ impl AgentGroup {
     }
 
     pub(super) async fn with(sections: &str, tools: ToolMode) -> Self {
-        let config = Config::read(sections).unwrap();
-        let roster = Arc::new(PeerAgents::default());
-        let peers: Vec<PeerAgent> = config.agent.iter().filter_map(PeerAgent::configured).collect();
-        roster.set_source(move || peers.clone());
-        let log = TaskStore::in_memory().log;
-        let engine = Engine::open(log, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
-        let resident = |entry: &AgentConfig| {
-            let agent = make_agent_among(entry, &roster, &config.egress).unwrap();
-            let name = AgentName::parse(&entry.name).unwrap();
-            (entry.name.clone(), Arc::new(HostedAgent { name, agent, push: false, tool_mode: tools }))
-        };
-        let residents: HashMap<String, Arc<HostedAgent>> = config.agent.iter().map(resident).collect();
-        let known = residents.clone();
-        engine.set_directory(Arc::new(move |name: &AgentName| known.get(name.as_str()).cloned()));
-        Self { engine, hosted: residents }
+        let config = Arc::new(Config::read(sections).unwrap());
+        let store = TaskStore::in_memory().log;
+        let engine = Engine::open(store, Arc::new(TokioHost), Limits::default(), Metrics::default()).await.unwrap();
+        let engine = Arc::new(EngineAccess::new(engine));
+        let secrets = Arc::new(TestSecrets);
+        let guard = Guard::new(sabir_store::guard_in_memory(), secrets.clone(), sabir_guard::Metrics::default());
+        let directory = Arc::new(AgentDirectory::new(guard));
+        engine.set_directory(directory.clone());
+        let factory = AgentFactory::new(SharedParts {
+            auth_setup: AuthSetup::new(config.clone(), secrets).unwrap(),
+            public: public_address(&config, config.server.listen),
+            signer: None,
+            journal: None,
+            hub: Hub::new(sabir_gateway::Metrics::default()),
+            own_agents: HashMap::new(),
+            interceptor: None,
+            registry: sabir_store::guard_in_memory(),
+            own_addresses: Arc::new([]),
+            handoff_audit: Arc::new(NoHandoffAudit),
+            directory: Arc::downgrade(&directory),
+            engine: Arc::downgrade(&engine),
+        });
+        let made = config.agent.iter().map(|entry| (entry.name.clone(), factory.make(entry, None).unwrap()));
+        directory.replace(made.collect(), BTreeSet::new());
+        Self { engine, directory, tools }
+    }
+
+    fn hosted(&self, name: &str) -> HostedAgent {
+        let HostedAgent { name, agent, push, .. } = &*self.directory.get(name).unwrap().hosted;
+        HostedAgent { name: name.clone(), agent: agent.clone(), push: *push, tool_mode: self.tools }
     }
 
     pub(super) async fn say(&self, to: &str, text: &str) -> Task {
@@ -284,12 +296,13 @@ impl AgentGroup {
 
     /// All events of a call.
     pub(super) async fn stream(&self, to: &str, message: Message) -> Vec<Event> {
-        let resident = &self.hosted[to];
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
+        let hosted = self.hosted(to);
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: hosted.name.clone() };
         let (configuration, terms) = (SendConfiguration::default(), ServiceParameters::default());
         let (tenant, metadata, alias) = (Tenant::none(), None, None);
         let request = SendMessage { tenant, message, configuration, metadata, alias, wants_task: true };
-        let mut watch = self.engine.stream(resident, Arc::new(scope), Box::new(request), &terms).await.unwrap();
+        let mut watch =
+            self.engine.for_operators().stream(&hosted, Arc::new(scope), Box::new(request), &terms).await.unwrap();
         let mut events = Vec::new();
         while let Some(item) = watch.next().await {
             if let WatchItem::Event(event) = item.unwrap() {
@@ -304,8 +317,8 @@ impl AgentGroup {
     }
 
     pub(super) async fn send(&self, to: &str, message: Message) -> Task {
-        let resident = &self.hosted[to];
-        let scope = Scope { tenant: Tenant::none(), caller: Caller::named("ann"), agent: resident.name.clone() };
-        send(&self.engine, resident, Arc::new(scope), message, false).await
+        let hosted = self.hosted(to);
+        let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: hosted.name.clone() };
+        send(&self.engine.for_operators(), &hosted, Arc::new(scope), message, false).await
     }
 }

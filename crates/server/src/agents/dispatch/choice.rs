@@ -1,7 +1,7 @@
 //! Which agent fits a message: the only place that decides.
 
-use crate::agents::peers::PeerAgent;
 use crate::config::dispatch::DispatchConfig;
+use crate::directory::peers::PeerAgent;
 use sabir_engine::Failure;
 use sabir_proto::AgentName;
 use sabir_store::RankingMatch;

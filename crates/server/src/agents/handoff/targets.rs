@@ -2,45 +2,13 @@
 //!
 //! An agent is made before all others exist, so it looks up the target when it hands a task over.
 
-use crate::directory::{Directory, ServedAgent};
+use crate::directory::{AgentDirectory, ServedAgent};
 use crate::engine_access::EngineAccess;
 use sabir_engine::BoxFuture;
+use sabir_gateway::Error;
 use sabir_gateway::handoff::{HandoffReply, HandoffTarget, TargetProfile};
-use sabir_gateway::{Error, RemoteAgent};
-use sabir_proto::{AgentCard, AgentName, Fault, Message, TaskId, TaskRef};
-use std::sync::{Arc, OnceLock, Weak};
-
-/// The directory and the route to the engine. Both references are weak: the directory holds the agents, and the route
-/// holds the directory.
-#[derive(Default)]
-pub(crate) struct HandoffTargets(OnceLock<(Weak<Directory>, Weak<EngineAccess>)>);
-
-impl HandoffTargets {
-    /// Sets the directory and the route. Only the first call has an effect.
-    pub(crate) fn connect(&self, directory: &Arc<Directory>, route: &Arc<EngineAccess>) {
-        // A second call would set the same values.
-        drop(self.0.set((Arc::downgrade(directory), Arc::downgrade(route))));
-    }
-
-    /// The remote agents of this server.
-    pub(crate) fn remote_agents(&self) -> Vec<(AgentName, Arc<RemoteAgent>)> {
-        let directory = self.0.get().and_then(|(directory, _)| directory.upgrade());
-        let all = directory.map(|directory| directory.all()).unwrap_or_default();
-        let remote = |served: &Arc<ServedAgent>| {
-            served.remote_card.as_ref().map(|elsewhere| (served.hosted.name.clone(), elsewhere.remote().clone()))
-        };
-        all.values().filter_map(remote).collect()
-    }
-
-    fn find(&self, name: &str) -> Result<(Arc<ServedAgent>, Arc<EngineAccess>), Error> {
-        let (directory, route) = self.0.get().ok_or_else(|| unavailable("no agent is here yet"))?;
-        let (Some(directory), Some(route)) = (directory.upgrade(), route.upgrade()) else {
-            return Err(unavailable("the server has stopped"));
-        };
-        let served = directory.get(name).ok_or_else(|| unavailable("it is not served at the moment"))?;
-        Ok((served, route))
-    }
-}
+use sabir_proto::{AgentCard, Fault, Message, TaskId, TaskRef};
+use std::sync::{Arc, Weak};
 
 fn unavailable(words: &str) -> Error {
     Fault::Unavailable(words.into()).into()
@@ -49,13 +17,30 @@ fn unavailable(words: &str) -> Error {
 /// One agent to which tasks are handed over.
 pub(super) struct NamedTarget {
     pub(super) name: String,
-    pub(super) targets: Arc<HandoffTargets>,
+    pub(super) directory: Weak<AgentDirectory>,
+    pub(super) engine: Weak<EngineAccess>,
+}
+
+/// The target while a call to it lasts.
+struct FoundTarget {
+    served: Arc<ServedAgent>,
+    engine: Arc<EngineAccess>,
+}
+
+impl NamedTarget {
+    fn find(&self) -> Result<FoundTarget, Error> {
+        let (Some(directory), Some(engine)) = (self.directory.upgrade(), self.engine.upgrade()) else {
+            return Err(unavailable("the server has stopped"));
+        };
+        let served = directory.get(&self.name).ok_or_else(|| unavailable("it is not served at the moment"))?;
+        Ok(FoundTarget { served, engine })
+    }
 }
 
 impl HandoffTarget for NamedTarget {
     fn profile(&self) -> BoxFuture<'_, Result<TargetProfile, Error>> {
         Box::pin(async move {
-            let (served, _) = self.targets.find(&self.name)?;
+            let FoundTarget { served, .. } = self.find()?;
             match &served.remote_card {
                 Some(elsewhere) => elsewhere.remote().handoff_profile().await,
                 None => Ok(local_face(&served)),
@@ -65,10 +50,10 @@ impl HandoffTarget for NamedTarget {
 
     fn send(&self, of: TaskId, message: Message) -> BoxFuture<'_, Result<HandoffReply, Error>> {
         Box::pin(async move {
-            let (served, route) = self.targets.find(&self.name)?;
+            let FoundTarget { served, engine } = self.find()?;
             match &served.remote_card {
-                Some(elsewhere) => elsewhere.remote().send_handoff(&route.caller_of(of).await?, message).await,
-                None => Ok(match route.hand_over(of, &served.hosted, message).await? {
+                Some(elsewhere) => elsewhere.remote().send_handoff(&engine.caller_of(of).await?, message).await,
+                None => Ok(match engine.hand_over(of, &served.hosted, message).await? {
                     Some(task) => HandoffReply::Task(Box::new(task)),
                     None => HandoffReply::Message,
                 }),
@@ -78,10 +63,10 @@ impl HandoffTarget for NamedTarget {
 
     fn cancel(&self, of: TaskId, task: TaskRef) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let (served, route) = self.targets.find(&self.name)?;
+            let FoundTarget { served, engine } = self.find()?;
             match &served.remote_card {
-                Some(elsewhere) => elsewhere.remote().cancel_handoff(&route.caller_of(of).await?, task).await,
-                None => Ok(route.cancel_handed_over(of, &served.hosted, task).await?),
+                Some(elsewhere) => elsewhere.remote().cancel_handoff(&engine.caller_of(of).await?, task).await,
+                None => Ok(engine.cancel_handed_over(of, &served.hosted, task).await?),
             }
         })
     }

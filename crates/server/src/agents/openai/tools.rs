@@ -6,13 +6,14 @@
 use super::chat::ToolCall;
 use super::mcp::McpServer;
 use crate::agents::AgentEnvironment;
-use crate::agents::peers::{PeerAgent, PeerAgents, names};
 use crate::config::openai::{AGENTS, OpenaiConfig};
+use crate::directory::AgentDirectory;
+use crate::directory::peers::{PeerAgent, names};
 use sabir_engine::{Context, Ending, Failure};
 use sabir_gateway::{DelegationOutcome, MirrorSettings, delegate};
 use sabir_proto::{AgentName, NonText, Part, ToolMode};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::Weak;
 
 /// The longest tool name that endpoints accept.
 const NAME_BYTES_MAX: usize = 64;
@@ -23,7 +24,7 @@ const ASK: &str = "ask_user";
 pub(super) struct Tools {
     asks: bool,
     agents: Vec<AgentName>,
-    peers: Arc<PeerAgents>,
+    directory: Weak<AgentDirectory>,
     servers: Vec<McpServer>,
     result_bytes_max: usize,
 }
@@ -71,7 +72,7 @@ impl Tools {
         Ok(Self {
             asks: config.asks,
             agents: names("openai.tools.agents", &config.tools.agents)?,
-            peers: ground.peers.clone(),
+            directory: ground.directory.clone(),
             servers: servers.collect::<Result<_, _>>()?,
             result_bytes_max: config.limits.result_bytes_max,
         })
@@ -97,8 +98,10 @@ impl Tools {
             });
         }
         // The name of an agent does not show what it changes, so agents are offered only where changes are allowed.
-        if mode == ToolMode::Full {
-            offers.extend(self.agents.iter().filter_map(|name| self.peers.find(name)).map(agent_tool));
+        if mode == ToolMode::Full
+            && let Some(directory) = self.directory.upgrade()
+        {
+            offers.extend(self.agents.iter().filter_map(|name| directory.peer(name)).map(agent_tool));
         }
         for (at, server) in self.servers.iter().enumerate() {
             for tool in server.tools().await? {

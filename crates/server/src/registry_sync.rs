@@ -6,9 +6,10 @@
 //!
 //! An agent that cannot be made is logged and left out; the others are served.
 
-use super::{AgentFactory, Agents, Directory};
+use crate::agent_factory::AgentFactory;
 use crate::app::StartError;
 use crate::config::registry::section;
+use crate::directory::{AgentDirectory, Agents};
 use crate::engine_access::EngineAccess;
 use sabir_proto::AgentName;
 use sabir_store::{RegisteredAgent, StoreError, StoredCard};
@@ -22,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Keeps a directory in sync with the registry.
 pub(crate) struct RegistrySync {
     factory: AgentFactory,
-    directory: Arc<Directory>,
+    directory: Arc<AgentDirectory>,
     /// The enabled agents of the registry.
     served: BTreeMap<String, RegisteredAgent>,
     /// The names of all agents of the registry, disabled ones included.
@@ -33,8 +34,8 @@ pub(crate) struct RegistrySync {
 }
 
 impl RegistrySync {
-    /// Opens the directory with the agents of the file and those of the registry.
-    pub(crate) async fn open(workshop: AgentFactory) -> Result<Self, StartError> {
+    /// Fills the directory with the agents of the file and those of the registry.
+    pub(crate) async fn open(workshop: AgentFactory, directory: Arc<AgentDirectory>) -> Result<Self, StartError> {
         let registry = workshop.registry();
         let generation = registry.generation()?;
         let mut used = by_name(registry.used_cards().await?);
@@ -60,7 +61,10 @@ impl RegistrySync {
                 )));
             }
         }
-        let directory = Arc::new(Directory::new(agents, default));
+        directory.replace(agents, BTreeSet::new());
+        if let Some(default) = default {
+            directory.set_default(default);
+        }
         let mut registrar = Self {
             factory: workshop,
             directory,
@@ -81,10 +85,6 @@ impl RegistrySync {
 
     pub(crate) const fn factory(&self) -> &AgentFactory {
         &self.factory
-    }
-
-    pub(crate) const fn directory(&self) -> &Arc<Directory> {
-        &self.directory
     }
 
     /// Follows the registry, and recovers the tasks of changed agents; never ends.

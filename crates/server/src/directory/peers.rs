@@ -1,15 +1,10 @@
-//! The other agents of this server, for agents that work with others.
-//!
-//! An agent is made before all others exist, and others are added and removed later. So an agent holds this list and
-//! reads it when it needs it. The server sets where the list comes from.
+//! What an agent that works with others needs to know about another agent.
 
+use super::ServedAgent;
 use crate::config::agent::{AgentConfig, SkillConfig};
-use sabir_engine::BoxFuture;
 use sabir_proto::card::Skill;
-use sabir_proto::{AgentCard, AgentName, Caller};
+use sabir_proto::{AgentCard, AgentName};
 use sabir_store::RankingCandidate;
-use std::collections::HashSet;
-use std::sync::OnceLock;
 
 /// Another agent, with what a possible caller needs to know about it.
 #[derive(Debug, Clone)]
@@ -23,65 +18,20 @@ pub(crate) struct PeerAgent {
     pub(crate) guarded: bool,
 }
 
-type PeerSource = dyn Fn() -> Vec<PeerAgent> + Send + Sync;
-type AccessCheck = dyn Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync;
-
-/// The agents that are served at this moment.
-#[derive(Default)]
-pub(crate) struct PeerAgents {
-    source: OnceLock<Box<PeerSource>>,
-    access_check: OnceLock<Box<AccessCheck>>,
-}
-
-impl std::fmt::Debug for PeerAgents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.all().iter().map(|peer| &peer.name)).finish()
-    }
-}
-
-impl PeerAgents {
-    /// Sets the source of the agents. Only the first call has an effect: later changes come from the source.
-    pub(crate) fn set_source(&self, source: impl Fn() -> Vec<PeerAgent> + Send + Sync + 'static) {
-        // A second call would set the same source.
-        drop(self.source.set(Box::new(source)));
-    }
-
-    /// Sets the check that decides which agents a caller may call. Only the first call has an effect.
-    pub(crate) fn set_access_check(
-        &self,
-        access_check: impl Fn(Caller, Option<String>) -> BoxFuture<'static, HashSet<AgentName>> + Send + Sync + 'static,
-    ) {
-        drop(self.access_check.set(Box::new(access_check)));
-    }
-
-    /// The agents that a caller may call directly, with this skill if one is named. No caller reaches an agent through
-    /// another one that it could not call directly, unless the configuration allows it.
-    pub(crate) async fn callable_by(&self, caller: &Caller, skill: Option<String>) -> Vec<PeerAgent> {
-        let Some(doorkeeper) = self.access_check.get() else { return self.all() };
-        let open = doorkeeper(caller.clone(), skill).await;
-        self.all().into_iter().filter(|peer| open.contains(&peer.name)).collect()
-    }
-
-    /// All agents that are served.
-    pub(crate) fn all(&self) -> Vec<PeerAgent> {
-        self.source.get().map(|source| source()).unwrap_or_default()
-    }
-
-    /// The agent of a name.
-    pub(crate) fn find(&self, name: &AgentName) -> Option<PeerAgent> {
-        self.all().into_iter().find(|peer| peer.name == *name)
-    }
-}
-
 impl PeerAgent {
-    /// An agent as its public card describes it.
-    pub(crate) fn new(name: &AgentName, card: &AgentCard, guarded: &HashSet<String>) -> Self {
+    /// A served agent as its public card describes it now.
+    pub(super) fn new(served: &ServedAgent) -> Self {
+        Self::of_card(&served.hosted.name, &served.cards.public(), served.has_own_auth)
+    }
+
+    /// An agent as a card describes it.
+    pub(crate) fn of_card(name: &AgentName, card: &AgentCard, guarded: bool) -> Self {
         Self {
             name: name.clone(),
             title: card.name.clone(),
             description: card.description.clone(),
             skills: card.skills.clone(),
-            guarded: guarded.contains(name.as_str()),
+            guarded,
         }
     }
 
