@@ -9,8 +9,8 @@ use crate::directory::{AgentDirectory, ServedAgent};
 use crate::engine_access::EngineAccess;
 use crate::interceptor::Interceptor;
 use crate::stack;
-use crate::tokio_host::TokioHost;
-use sabir_engine::{AnyAgent, Host as _, HostedAgent};
+use crate::tokio_host::ServerTasks;
+use sabir_engine::{AnyAgent, HostedAgent};
 use sabir_gateway::{Hub, RemoteAgent, UserTokens, handoff};
 use sabir_guard::authenticator::AuthMode;
 use sabir_proto::{AgentCard, AgentName, Caller, Tenant};
@@ -52,6 +52,8 @@ pub(crate) struct SharedParts {
     pub(crate) directory: Weak<AgentDirectory>,
     /// How handed-over tasks reach the agents of this server.
     pub(crate) engine: Weak<EngineAccess>,
+    /// Runs health checks, and what keeps cards up to date.
+    pub(crate) tasks: ServerTasks,
 }
 
 /// Makes agents from their configuration and the shared parts of the server.
@@ -124,7 +126,7 @@ impl AgentFactory {
         let agent = handoffs.wrap(entry, &whole, agent)?;
         let grants = agents::handoff_scope(entry, &whole)?.map(|scope| scope.names().map(str::to_owned).collect());
         let scope = Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent: name.clone() };
-        let chain = Registration::open(config, entry, public, gate.outbound())?;
+        let chain = Registration::open(config, entry, public, gate.outbound(), &self.parts.tasks)?;
         // Where a chain fills the card, the remote agent's card does not.
         let is_silent = chain.is_some();
         let elsewhere = elsewhere.map(|(remote, card_tracker)| {
@@ -135,7 +137,7 @@ impl AgentFactory {
             Arc::new(Cards::new(face, card_rules(config, entry), SystemTime::now(), self.parts.signer.clone(), chain)?);
         if let Some(elsewhere) = &elsewhere {
             elsewhere.update(&cards);
-            TokioHost.spawn(Box::pin(elsewhere.clone().follow(Arc::downgrade(&cards))));
+            self.parts.tasks.spawn_loop(elsewhere.clone().follow(Arc::downgrade(&cards)));
         }
         Ok(Arc::new(ServedAgent {
             cards,
@@ -209,6 +211,7 @@ impl AgentFactory {
             user_tokens: on_behalf,
             own_addresses: self.parts.own_addresses.clone(),
             directory: self.parts.directory.clone(),
+            tasks: &self.parts.tasks,
         };
         let remote = agents::make_remote(entry, parts)?;
         Ok(remote.map(|remote| (remote, card_tracker)))

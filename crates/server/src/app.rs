@@ -25,10 +25,10 @@ use crate::proxies::Proxies;
 use crate::registry_sync::RegistrySync;
 use crate::retention::RetentionJob;
 use crate::tls::ServerCertificate;
-use crate::tokio_host::TokioHost;
+use crate::tokio_host::{ServerTasks, TaskOwner};
 use crate::{agents, listen, webhook_delivery};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, TaskLog};
 use sabir_gateway::exchange_log::ExchangeLog;
 use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
@@ -81,6 +81,8 @@ pub struct Server {
     registry_sync: RegistrySync,
     /// The configuration of the booking network.
     network_config: Option<booking::NetworkConfig>,
+    /// Ends the background tasks of the server.
+    task_owner: TaskOwner,
 }
 
 /// The parts of the server that every request uses.
@@ -116,6 +118,8 @@ pub(crate) struct App {
     pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
+    /// Runs the background tasks of the server.
+    pub(crate) tasks: ServerTasks,
 }
 
 impl std::fmt::Debug for App {
@@ -176,11 +180,13 @@ impl Server {
             None => AuthSetup::new(config.clone(), secrets.clone())?,
             Some(_) => AuthSetup::behind_interceptor(config.clone(), secrets.clone())?,
         };
+        let task_owner = TaskOwner::default();
+        let tasks = task_owner.tasks().clone();
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
         let Store { tasks: TaskStore { log, ledger: booked, upkeep }, guard: kept_for_guard } =
-            open_store(&config, store_metrics).await?;
+            open_store(&config, store_metrics, &tasks).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let guard_desk = GuardRequestHandler { store: kept_for_guard.clone(), secrets: secrets.clone() };
@@ -192,7 +198,7 @@ impl Server {
         engine_metrics.register(&mut registry);
         let metrics = Metrics::register(&mut registry);
         let limits = config.push.limit(config.limits.engine());
-        let engine = Engine::open(log.clone(), Arc::new(TokioHost), limits, engine_metrics).await?;
+        let engine = Engine::open(log.clone(), Arc::new(tasks.clone()), limits, engine_metrics).await?;
         let public = public_address(&config, address);
         let process_secret = gate.shared_secret().map_err(StartError::Config)?;
         let courier =
@@ -200,7 +206,7 @@ impl Server {
                 .map_err(StartError::Config)?;
         let root_rules = gate.root_rules()?;
         let answers = Capacity::new(config.limits.answers_bytes_max);
-        let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers).await;
+        let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers, &tasks).await;
         let network = network.map_err(StartError::Config)?;
         let passages = network.as_ref().map(|network| network.pending_records.clone());
         let holders = KeyHolders::new(kept_for_guard.clone(), passages);
@@ -237,6 +243,7 @@ impl Server {
             handoff_audit: books,
             directory: Arc::downgrade(&directory),
             engine: Arc::downgrade(&route),
+            tasks: tasks.clone(),
         });
         let registrar = RegistrySync::open(workshop, directory.clone()).await?;
         // Before turns are resumed, because they may delegate.
@@ -261,11 +268,11 @@ impl Server {
         let bureau = NetworkAdmin::new(&config, route.for_operators(), log.clone(), booked.clone(), Arc::new(holders))
             .map_err(StartError::Config)?;
         if network.is_some() {
-            TokioHost.spawn(Box::pin(billing_jobs::release_expired_holds(log.clone(), booked.clone())));
+            tasks.spawn_loop(billing_jobs::release_expired_holds(log.clone(), booked.clone()));
         }
         let nightly = config.network.as_ref().and_then(|network| network.billing.as_ref()).is_some_and(|b| b.nightly);
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
-            TokioHost.spawn(Box::pin(billing_jobs::bill_nightly(booked, biller)));
+            tasks.spawn_loop(billing_jobs::bill_nightly(booked, biller));
         }
         let operator = listen_to_operator(&config, log, route.for_operators(), bureau, guard_desk);
         let app = App {
@@ -296,6 +303,7 @@ impl Server {
             public,
             registry,
             stopping: AtomicBool::new(false),
+            tasks,
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
         let section = config.network.clone();
@@ -308,6 +316,7 @@ impl Server {
             retention: keeper,
             registry_sync: registrar,
             network_config: section,
+            task_owner,
         })
     }
 
@@ -325,7 +334,8 @@ impl Server {
         &self.app
     }
 
-    /// Serves until `stop` completes. Then requests and streams may finish for the drain time, and agents are parked.
+    /// Serves until `stop` completes. Then requests and streams may finish for the drain time, and agents are parked. No
+    /// task of the server runs any more when this returns.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let app = self.app.clone();
         let following = self.app.clone().follow_certificate();
@@ -350,7 +360,7 @@ impl Server {
             }
         };
         tokio::select! {
-            () = listen::serve(self.app, self.listener, stop, self.drain) => {}
+            () = listen::serve(self.app, self.listener, stop, self.drain, self.task_owner.tasks()) => {}
             () = delegating => {}
             () = following => {}
             () = keeping => {}
@@ -359,6 +369,7 @@ impl Server {
             () = beside => {}
         }
         app.engine.stop().await;
+        self.task_owner.stop().await;
     }
 }
 
@@ -423,7 +434,7 @@ impl App {
     }
 }
 
-async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<Store, StartError> {
+async fn open_store(config: &Config, metrics: sabir_store::Metrics, tasks: &ServerTasks) -> Result<Store, StartError> {
     let url = config.store_url().map_err(StartError::Config)?;
     let byte_counting = if config.limits.stored_bytes_max == 0 { ByteCounting::Off } else { ByteCounting::On };
     let options = OpenOptions { metrics, byte_counting, ..config.open_options(WriterMode::Threaded) };
@@ -435,7 +446,7 @@ async fn open_store(config: &Config, metrics: sabir_store::Metrics) -> Result<St
             opened => break opened?,
         }
     };
-    TokioHost.spawn(store.tasks.upkeep.dispatch_replies());
+    tasks.spawn_loop(store.tasks.upkeep.dispatch_replies());
     Ok(store)
 }
 
@@ -446,11 +457,12 @@ async fn open_network(
     ledger: Arc<dyn sabir_store::Ledger>,
     registry: &mut Registry,
     answers: &Capacity,
+    tasks: &ServerTasks,
 ) -> Result<Option<Arc<Network>>, String> {
     let Some(section) = &config.network else { return Ok(None) };
     let seals = auth_setup.seals()?.map(Arc::new);
     let metrics = EnvelopeMetrics::register(registry);
-    network::register_metered(&ledger, registry);
+    network::register_metered(&ledger, registry, tasks);
     let names = (&*section.id, &*section.version, booking::AGENT);
     let kept: Arc<dyn sabir_store::Networks> = ledger.clone();
     let beside = (kept, registry);

@@ -13,6 +13,7 @@ use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
 use crate::stack;
 use crate::tls::ServerCertificate;
+use crate::tokio_host::ServerTasks;
 use connection_shares::ConnectionShares;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -107,17 +108,19 @@ impl RequestHandler for Arc<App> {
     }
 }
 
-/// Accepts connections until `stop` completes, then lets running requests finish for the drain time.
+/// Accepts connections until `stop` completes, then lets running requests finish for the drain time. The owner of the
+/// tasks ends those that are still open then.
 pub(crate) async fn serve(
     handler: impl RequestHandler,
     listener: TcpListener,
     stop: impl Future<Output = ()>,
     drain: Duration,
+    tasks: &ServerTasks,
 ) {
     let slots = Arc::new(Semaphore::new(handler.limits().connections_max));
     let shares = ConnectionShares::new(handler.limits().connections_per_address_max);
     let (stopping, told) = watch::channel(false);
-    let builders = Arc::new(Builders::new(handler.limits(), told));
+    let builders = Arc::new(Builders::new(handler.limits(), told, tasks.clone()));
     let graceful = GracefulShutdown::new();
     let mut is_told = false;
     tokio::pin!(stop);
@@ -158,15 +161,15 @@ pub(crate) async fn serve(
         match handler.tls().map(ServerCertificate::current) {
             None => {
                 let requests = RequestService(Arc::new(connection));
-                drop(tokio::spawn(async move {
+                tasks.spawn_connection(async move {
                     builders.serve(stream, requests, watcher).await;
                     drop((gauge, slot, share));
-                }));
+                });
             }
-            Some(tls) => drop(tokio::spawn(async move {
+            Some(tls) => tasks.spawn_connection(async move {
                 builders.serve_secured(stream, tls, connection, watcher).await;
                 drop((gauge, slot, share));
-            })),
+            }),
         }
     }
     handler.begin_stop();
@@ -230,7 +233,7 @@ struct Builders {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Builders {
-    fn new(limits: &LimitsConfig, stopping: watch::Receiver<bool>) -> Self {
+    fn new(limits: &LimitsConfig, stopping: watch::Receiver<bool>, tasks: ServerTasks) -> Self {
         let header_time_max = Duration::from_secs(limits.header_seconds_max);
         let mut http1 = http1::Builder::new();
         http1
@@ -240,7 +243,7 @@ impl Builders {
             // response to a head that is too large is never sent.
             .max_buf_size(limits.header_bytes_max.max(8192));
         let write_time_max = Duration::from_secs(limits.write_seconds_max);
-        let mut http2 = http2::Builder::new(StreamExecutor { time_max: write_time_max });
+        let mut http2 = http2::Builder::new(StreamExecutor { time_max: write_time_max, tasks });
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.http2_streams_max)

@@ -12,6 +12,7 @@ use crate::listen::{self, RequestHandler, ResponseFuture};
 use crate::metrics::GaugeGuard;
 use crate::origin_check::OriginCheck;
 use crate::peer::Peer;
+use crate::tokio_host::TaskOwner;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -90,7 +91,9 @@ impl LocalServer {
             limits: LimitsConfig::default(),
             stopping: AtomicBool::new(false),
         };
-        listen::serve(Arc::new(cast), self.listener, stop, DRAIN).await;
+        let owner = TaskOwner::default();
+        listen::serve(Arc::new(cast), self.listener, stop, DRAIN, owner.tasks()).await;
+        owner.stop().await;
     }
 }
 

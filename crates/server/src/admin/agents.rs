@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
 use crate::explain::SecretsOrPlaceholder;
+use crate::tokio_host::ServerTasks;
 use sabir_gateway::{CardRejection, DiscoveredCard, Hub, ProbedInterface, RemoteAgent, SignatureCheck, VendorProfile};
 use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::AgentName;
@@ -299,6 +300,7 @@ impl Admin {
             handoff_audit: Arc::new(NoHandoffAudit),
             directory: Weak::new(),
             engine: Weak::new(),
+            tasks: ServerTasks::default(),
         }))
     }
 }

@@ -6,8 +6,7 @@ use crate::config::agent::{AgentConfig, Kind};
 use crate::config::push::EgressConfig;
 use crate::config::upstream::read_replicas;
 use crate::directory::AgentDirectory;
-use crate::tokio_host::TokioHost;
-use sabir_engine::Host as _;
+use crate::tokio_host::ServerTasks;
 use sabir_gateway::{
     CardPolicy, Egress, FollowPolicy, Hub, RemoteAgent, Upstream, UserTokens, VendorProfile, WaitLimits,
 };
@@ -33,6 +32,8 @@ pub(crate) struct RemoteAgentParts<'a> {
     pub(crate) own_addresses: Arc<[String]>,
     /// The other agents of this server, to which a task may be followed.
     pub(crate) directory: Weak<AgentDirectory>,
+    /// Runs the health checks.
+    pub(crate) tasks: &'a ServerTasks,
 }
 
 /// Makes the remote agent that a configuration describes; `None` for an agent of another kind.
@@ -90,7 +91,7 @@ pub(crate) fn make_remote(
     let remote = RemoteAgent::new(upstream, parts.hub).map(Arc::new).map_err(|e| format!("url: {e}"))?;
     if config.health_seconds > 0 {
         let every = Duration::from_secs(config.health_seconds);
-        TokioHost.spawn(Box::pin(check_health(Arc::downgrade(&remote), every)));
+        parts.tasks.spawn_loop(check_health(Arc::downgrade(&remote), every));
     }
     Ok(Some(remote))
 }

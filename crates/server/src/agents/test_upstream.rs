@@ -9,7 +9,7 @@ use crate::config::push::EgressConfig;
 use crate::config::{Config, LimitsConfig};
 use crate::directory::AgentDirectory;
 use crate::engine_access::EngineAccess;
-use crate::tokio_host::TokioHost;
+use crate::tokio_host::{ServerTasks, TokioHost};
 use sabir_engine::watch::WatchItem;
 use sabir_engine::{AnyAgent, Engine, HostedAgent, Limits, Metrics};
 use sabir_gateway::{Capacity, Hub};
@@ -279,6 +279,7 @@ impl AgentGroup {
             handoff_audit: Arc::new(NoHandoffAudit),
             directory: Arc::downgrade(&directory),
             engine: Arc::downgrade(&engine),
+            tasks: ServerTasks::default(),
         });
         let made = config.agent.iter().map(|entry| (entry.name.clone(), factory.make(entry, None).unwrap()));
         directory.replace(made.collect(), BTreeSet::new());

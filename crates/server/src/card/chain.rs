@@ -9,8 +9,8 @@ use super::build::agent_url;
 use crate::card::PublicAddress;
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
-use crate::tokio_host::TokioHost;
-use sabir_engine::{BoxFuture, Host as _};
+use crate::tokio_host::ServerTasks;
+use sabir_engine::BoxFuture;
 use sabir_guard::authn::chain::{ChainClient, ChainFault};
 use sabir_guard::authn::trust_score::{AgentRegistration, ScoreKind, TrustRecord};
 use sabir_guard::fetch::Fetch;
@@ -75,6 +75,7 @@ pub(crate) struct Registration {
     open_members: OpenMembers,
     refresh_state: Mutex<RefreshState>,
     refreshed: Notify,
+    tasks: ServerTasks,
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +107,7 @@ impl Registration {
         entry: &AgentConfig,
         address: &PublicAddress,
         fetch: &F,
+        tasks: &ServerTasks,
     ) -> Result<Option<Self>, String> {
         let auth = entry.auth.as_ref().unwrap_or(&config.auth);
         let node = auth.xpr.as_ref().map(|xpr| xpr.rpc_url.clone());
@@ -116,21 +118,21 @@ impl Registration {
         // An address from the chain is not signed with our key, so it is used only without signing keys.
         let unsigned = config.server.signing.keys.is_empty();
         let replaceable = (config.server.public_url.is_none() && unsigned).then(|| agent_url(entry, address));
-        Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), entry.clone(), replaceable)))
+        let open_members = OpenMembers { config: entry.clone(), replaceable };
+        Ok(Some(Self::new(Arc::new(chain), xpr.account.clone(), open_members, tasks.clone())))
     }
 
     fn new<F: Fetch + 'static>(
         chain: Arc<ChainClient<F>>,
         account: String,
-        config: AgentConfig,
-        replaceable: Option<String>,
+        open_members: OpenMembers,
+        tasks: ServerTasks,
     ) -> Self {
         let ask = move |now: Timestamp| -> BoxFuture<'static, Result<ChainRecord, ChainFault>> {
             let (chain, account) = (chain.clone(), account.clone());
             Box::pin(async move { fetch_record(&chain, &account, now).await })
         };
-        let open_members = OpenMembers { config, replaceable };
-        Self { fetch: Arc::new(ask), open_members, refresh_state: Mutex::default(), refreshed: Notify::new() }
+        Self { fetch: Arc::new(ask), open_members, refresh_state: Mutex::default(), refreshed: Notify::new(), tasks }
     }
 
     /// Refreshes an old answer: `show` gets what the chain says, `None` if it does not know the agent. Waits only until
@@ -147,7 +149,7 @@ impl Registration {
             if rounds.is_due(now) {
                 rounds.begun = Some(now);
                 let this = self.clone();
-                TokioHost.spawn(Box::pin(async move { this.fetch_once(now, show).await }));
+                self.tasks.spawn_work(async move { this.fetch_once(now, show).await });
             }
             !rounds.ended
         };

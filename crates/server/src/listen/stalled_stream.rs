@@ -10,9 +10,9 @@
 //! body records here what it sent; if hyper does not come back for more, it waits for the peer.
 
 use super::write_timeout::PROGRESS_BYTES_MIN;
+use crate::tokio_host::ServerTasks;
 use bytes::Bytes;
 use hyper::rt::Executor;
-use hyper_util::rt::TokioExecutor;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -87,11 +87,12 @@ pub(super) fn record_no_data() {
 #[derive(Debug, Clone)]
 pub(super) struct StreamExecutor {
     pub(super) time_max: Duration,
+    pub(super) tasks: ServerTasks,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
-        TokioExecutor::new().execute(until_stalled(stream, self.time_max));
+        self.tasks.spawn_connection(until_stalled(stream, self.time_max));
     }
 }
 

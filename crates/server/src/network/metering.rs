@@ -1,12 +1,11 @@
 //! Metrics of metered bookings: their total, and whether the counted events match the bookings.
 
-use crate::tokio_host::TokioHost;
+use crate::tokio_host::ServerTasks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use sabir_engine::Host as _;
 use sabir_store::Ledger;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,12 +14,12 @@ use std::time::Duration;
 const COMPARE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Registers the metrics. They read the ledger, so a restart does not begin at zero.
-pub(crate) fn register_metering(ledger: &Arc<dyn Ledger>, registry: &mut Registry) {
+pub(crate) fn register_metering(ledger: &Arc<dyn Ledger>, registry: &mut Registry, tasks: &ServerTasks) {
     registry.register_collector(Box::new(MeteringCollector(ledger.clone())));
     let drift = Gauge::default();
     let help = "How many more events were counted than bookings made; anything but 0 is a fault";
     registry.register("a2a_metering_drift", help, drift.clone());
-    TokioHost.spawn(Box::pin(compare(Arc::downgrade(ledger), drift)));
+    tasks.spawn_loop(compare(Arc::downgrade(ledger), drift));
 }
 
 struct MeteringCollector(Arc<dyn Ledger>);

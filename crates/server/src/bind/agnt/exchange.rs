@@ -156,13 +156,13 @@ impl EnvelopeExchange {
     /// Finishes the work in a background task, which counts and records the final result.
     pub(super) fn finish_in_background(&self, work: impl Future<Output = EnvelopeOutcome> + Send + 'static) {
         let behind = self.copy();
-        TokioHost.spawn(Box::pin(async move {
+        self.app.tasks.spawn_work(async move {
             let came_to = work.await;
             let outcome = if came_to.is_first() { came_to } else { EnvelopeOutcome::refused(too_late()) };
             let status = if outcome.result.is_ok() { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT };
             behind.network.metrics.answered_late(&behind, &outcome);
             behind.store_record(&outcome, status);
-        }));
+        });
     }
 
     fn copy(&self) -> Self {

@@ -54,7 +54,7 @@ fn cards(agent: &str, node: &TestNode) -> Arc<Cards> {
         PublicAddress { url: "http://127.0.0.1:4000".into(), authority: "127.0.0.1:4000".into(), slash: true };
     let (public, skills) = build(entry, &address);
     let face = CardContent { public, skills, xpr: entry.xpr.as_ref().map(configured_identity), replaced_url: None };
-    let chain = Registration::open(&config, entry, &address, node).unwrap();
+    let chain = Registration::open(&config, entry, &address, node, &ServerTasks::default()).unwrap();
     assert!(chain.is_some());
     Arc::new(Cards::new(face, CardRules::default(), SystemTime::now(), None, chain).unwrap())
 }
