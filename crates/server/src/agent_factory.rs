@@ -8,7 +8,7 @@ use crate::config::agent::AgentConfig;
 use crate::directory::{AgentDirectory, ServedAgent};
 use crate::engine_access::EngineAccess;
 use crate::interceptor::Interceptor;
-use crate::stack;
+use crate::routes::serves_interface;
 use crate::tokio_host::ServerTasks;
 use sabir_engine::{AnyAgent, HostedAgent};
 use sabir_gateway::{Hub, RemoteAgent, UserTokens, handoff};
@@ -27,7 +27,7 @@ struct DescribedAgent {
 }
 
 /// Agents written in Rust, by name.
-type OwnAgents = HashMap<String, Arc<dyn AnyAgent>>;
+pub(crate) type OwnAgents = HashMap<String, Arc<dyn AnyAgent>>;
 
 /// A remote agent and the tracker of its cards.
 type TrackedRemote = (Arc<RemoteAgent>, Arc<CardTracker>);
@@ -169,7 +169,7 @@ impl AgentFactory {
         }
         let extended =
             self.parts.interceptor.as_deref().and_then(|interceptor| interceptor.extend_card(&mut card)).map(Arc::new);
-        if let Some(idle) = card.supported_interfaces.iter().find(|i| !stack::serves_interface(i, entry, public)) {
+        if let Some(idle) = card.supported_interfaces.iter().find(|i| !serves_interface(i, entry, public)) {
             let (binding, version) = (&idle.protocol_binding, &idle.protocol_version);
             return Err(format!("its card offers {binding} {version} at {}, which is not served", idle.url));
         }

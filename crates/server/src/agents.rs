@@ -1,8 +1,7 @@
-//! The built-in agents, made from configuration; and the agent of the demo server, which only `sabir demo` makes.
+//! The built-in agents, made from configuration.
 
 mod chunks;
 pub(crate) mod delegation;
-pub mod demo;
 pub(crate) mod dispatch;
 mod echo;
 mod exec;

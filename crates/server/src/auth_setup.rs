@@ -1,9 +1,9 @@
 //! Builds the guard from the configuration: its store, its secrets, its HTTP client, and the rules of each agent.
 
-use crate::app::StartError;
 use crate::card::needs_identity;
 use crate::config::agent::AgentConfig;
 use crate::config::{Config, booking};
+use crate::start_error::StartError;
 use sabir_gateway::{DocumentFetcher, Egress, redact};
 use sabir_guard::EnvelopeKeys;
 use sabir_guard::authenticator::{AuthMode, DeploymentFacts, SecretResolver};

@@ -9,8 +9,8 @@ pub(crate) mod rest;
 
 use crate::app::App;
 use crate::body::Body;
+use crate::body::RETRY_AFTER_SECONDS;
 use crate::peer::Peer;
-use crate::stack::RETRY_AFTER_SECONDS;
 use crate::tokio_host::TokioHost;
 use ::http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, Response, StatusCode, Uri};

@@ -5,10 +5,8 @@
 //! client may ask again.
 //! The answers to one address may use half of it: a client that asks for much and reads nothing leaves room for all others.
 
-use crate::local_server::{BodyBroken, ChunkStream};
-use crate::sse::EventStream;
-use crate::stack::RETRY_AFTER_SECONDS;
 use bytes::Bytes;
+use futures_util::Stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};
@@ -21,13 +19,32 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+/// After how many seconds a retry is worthwhile if a budget was full.
+pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// The bytes of an event stream.
+pub(crate) trait EventBytes: std::fmt::Debug + Send {
+    /// Whether the last byte was returned.
+    fn is_done(&self) -> bool;
+
+    /// The next bytes; `None` after the last ones.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+/// The body of a local server breaks off here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyBroken;
+
+/// A body of a local server that arrives in chunks.
+pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Bytes, BodyBroken>> + Send>>;
+
 /// The body of every response.
 #[derive(Debug)]
 pub(crate) enum Body {
     Whole(Option<Bytes>),
     /// Like `Whole`, counted in the budget until it is written.
     Counted(Option<Bytes>),
-    Events(Box<EventStream>),
+    Events(Box<dyn EventBytes>),
     Grpc(tonic::body::Body),
     /// A gRPC body of agents, counted in the budget.
     CountedGrpc(GrpcAnswer),

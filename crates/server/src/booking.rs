@@ -38,15 +38,18 @@ pub(crate) fn add_network_agent(config: &mut Config) -> Result<(), String> {
     Ok(())
 }
 
+/// What the agent of the network is made from besides its section.
+pub(crate) struct VenueAgentParts {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) key_holders: Arc<dyn KeyHolderDirectory>,
+    pub(crate) payments: PaymentService,
+    pub(crate) routes: Arc<Routes>,
+}
+
 /// Makes the agent of the network.
-pub(crate) fn venue_agent(
-    network: &NetworkConfig,
-    ledger: Arc<dyn Ledger>,
-    patrons: Arc<dyn KeyHolderDirectory>,
-    (cashier, routes): (PaymentService, Arc<Routes>),
-) -> Result<Arc<dyn AnyAgent>, String> {
-    let agent = NetworkAgent::new(network.terms()?, ledger, patrons);
-    Ok(Arc::new(agent.with_payments(cashier).with_routes(routes)))
+pub(crate) fn venue_agent(network: &NetworkConfig, parts: VenueAgentParts) -> Result<Arc<dyn AnyAgent>, String> {
+    let agent = NetworkAgent::new(network.terms()?, parts.ledger, parts.key_holders);
+    Ok(Arc::new(agent.with_payments(parts.payments).with_routes(parts.routes)))
 }
 
 /// Imports the file of a configuration, if it names one.

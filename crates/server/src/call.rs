@@ -13,8 +13,11 @@
 //! - The check for a copy of a signed request comes last: a refused request may be corrected and sent again.
 //! - A retry is recognised after all of them, in the engine: a caller that has lost access gets no stored answer.
 
-use crate::app::{App, Rules, ServedAgent};
+use crate::app::App;
+use crate::auth_setup::Rules;
 use crate::authorized_stream::AuthorizedStream;
+use crate::directory::ServedAgent;
+use crate::engine_access::task_of_call;
 use crate::exchange_log;
 use crate::{guessable_names, handoff_check};
 use sabir_guard::authn::Scheme;
@@ -86,7 +89,7 @@ impl App {
             return Err(Fault::ExtendedCardNotConfigured);
         }
         let permit = self.permit(served, cleared, call, evidence.now).await?;
-        let named = exchange_log::task_of_call(permit.call()).cloned();
+        let named = task_of_call(permit.call()).cloned();
         let shows = HandoffSupport::of(&active);
         let outcome = self.engine.serve(served, permit, (&terms, shows)).await;
         exchange_log::report_subject(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));

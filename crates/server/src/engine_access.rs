@@ -2,8 +2,8 @@
 //! only the guard can make. Two exceptions: operators on this machine, and agents of this server that hand a permitted
 //! task over to agents that the configuration names.
 
-use crate::app::ServedAgent;
 use crate::authorized_stream::AuthorizedStream;
+use crate::directory::ServedAgent;
 use sabir_engine::{AgentDirectory, AgentStatus, Engine, HostedAgent, PushTransport};
 use sabir_guard::{Identity, Permit};
 use sabir_proto::{
@@ -32,7 +32,7 @@ impl EngineAccess {
         (terms, shows): (&ServiceParameters, HandoffSupport),
     ) -> Result<(Reply<AuthorizedStream>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
-        if let (Some(claim), Some(task)) = (&terms.claim, crate::exchange_log::task_of_call(permit.call())) {
+        if let (Some(claim), Some(task)) = (&terms.claim, task_of_call(permit.call())) {
             Box::pin(self.engine.claim_task(&scope, task, claim)).await?;
         }
         let (call, identity) = permit.into_parts();
@@ -193,5 +193,17 @@ impl EngineAccess {
     /// Parks the running turns.
     pub(crate) async fn stop(&self) {
         self.engine.stop().await;
+    }
+}
+
+/// The task that a call names.
+pub(crate) fn task_of_call(call: &Call) -> Option<&TaskRef> {
+    match call {
+        Call::Send(request) | Call::Stream(request) => request.message.task_id.as_ref(),
+        Call::Get(call) => Some(&call.id),
+        Call::Cancel(call) => Some(&call.id),
+        Call::Subscribe(call) => Some(&call.id),
+        Call::CreatePush { task, .. } => Some(task),
+        Call::List(_) | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_) | Call::ExtendedCard { .. } => None,
     }
 }

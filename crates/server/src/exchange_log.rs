@@ -65,18 +65,6 @@ fn id(task: &TaskRef) -> Option<TaskId> {
     }
 }
 
-/// The task that a call names.
-pub(crate) fn task_of_call(call: &Call) -> Option<&TaskRef> {
-    match call {
-        Call::Send(request) | Call::Stream(request) => request.message.task_id.as_ref(),
-        Call::Get(call) => Some(&call.id),
-        Call::Cancel(call) => Some(&call.id),
-        Call::Subscribe(call) => Some(&call.id),
-        Call::CreatePush { task, .. } => Some(task),
-        Call::List(_) | Call::GetPush(_) | Call::ListPush(_) | Call::DeletePush(_) | Call::ExtendedCard { .. } => None,
-    }
-}
-
 /// Serves a request, and records it if the settings say so. The caller boxes the future, because by value it would be
 /// in the future of every request twice.
 pub(crate) async fn record(

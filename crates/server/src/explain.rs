@@ -1,12 +1,13 @@
 //! Explains why a caller may or may not make a call, by the same rules that decide about calls. It admits no call,
 //! counts nothing, and needs no secret.
 
-use crate::app::{StartError, public_address};
 use crate::auth_setup::{self, AuthSetup, ConfiguredSecrets};
 use crate::card;
 use crate::config::Config;
 use crate::config::agent::AgentConfig;
 use crate::config::registry::section;
+use crate::public_address::public_address;
+use crate::start_error::StartError;
 use crate::tokio_host::TokioHost;
 use sabir_engine::Host as _;
 use sabir_guard::Guard;

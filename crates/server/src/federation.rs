@@ -30,17 +30,27 @@ const FIRST_ATTEMPTS: u32 = 10;
 /// The name of our key in the chains of envelopes that we forward.
 const KEY_NAME: &str = "current";
 
+/// What the federation of a network is made from.
+pub(crate) struct FederationParts<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) section: &'a NetworkConfig,
+    pub(crate) auth_setup: &'a AuthSetup,
+    /// The keys that sign payloads.
+    pub(crate) seals: Option<&'a Arc<EnvelopeKeys>>,
+    /// Stores the records of networks.
+    pub(crate) records: Arc<dyn Networks>,
+    /// The memory budget for the answers of other networks.
+    pub(crate) answers: &'a Capacity,
+}
+
 /// Opens the routes of a configured network, and the sync with its neighbours.
 pub(crate) async fn open(
-    config: &Config,
-    section: &NetworkConfig,
-    gate: &AuthSetup,
-    seals: Option<&Arc<EnvelopeKeys>>,
-    (ledger, metrics): (Arc<dyn Networks>, &mut Metrics),
-    answers: &Capacity,
+    parts: FederationParts<'_>,
+    metrics: &mut Metrics,
 ) -> Result<Federation<DocumentFetcher>, String> {
+    let FederationParts { config, section, auth_setup, seals, records, answers } = parts;
     let ring = seals.map(|seals| seals.key_ring.clone());
-    let secrets = gate.secrets();
+    let secrets = auth_setup.secrets();
     let neighbours: Result<Vec<ConfiguredPeer>, String> =
         section.peer.iter().map(|peer| peer.to_peer(secrets, ring.as_ref())).collect();
     let neighbours = neighbours?;
@@ -59,7 +69,7 @@ pub(crate) async fn open(
         EnvelopeSender::new(egress.clone(), &Tls::default(), venues).map_err(|error| error.to_string())?;
     let envelope_sender = envelope_sender.with_answer_capacity(answers.part());
     let registry =
-        NetworkRegistry::open(section.id.as_str(), ledger, TokioHost.now()).await.map_err(|e| e.to_string())?;
+        NetworkRegistry::open(section.id.as_str(), records, TokioHost.now()).await.map_err(|e| e.to_string())?;
     let names = (section.id.clone(), KEY_NAME.to_owned());
     let routes = Routes::new(names, ring, envelope_sender, Arc::new(registry), neighbours, section.hops_max);
     let fetch =

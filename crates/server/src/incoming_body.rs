@@ -3,10 +3,16 @@
 //! A caller can send a body before it is authenticated, so all such bodies share one budget. Bytes are counted as they
 //! arrive, whatever length was declared, and released when the request is decoded or dropped.
 
+use crate::app::App;
+use crate::body::{self, RETRY_AFTER_SECONDS};
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use sabir_gateway::{Capacity, CapacityShare};
+use sabir_proto::Fault;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -96,4 +102,61 @@ impl Body for IncomingBody {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+/// A body that was refused: the status and the fault for its sender.
+pub(crate) struct RejectedBody {
+    pub(crate) status: StatusCode,
+    pub(crate) fault: Fault,
+}
+
+impl RejectedBody {
+    /// The response in the form of a binding.
+    pub(crate) fn into_response(
+        self,
+        refuse: impl FnOnce(StatusCode, &Fault) -> Response<body::Body>,
+    ) -> Response<body::Body> {
+        let mut response = refuse(self.status, &self.fault);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+        }
+        response
+    }
+}
+
+/// Reads the body within the limits of its size, its time, and all bodies together.
+pub(crate) async fn collect(
+    app: &App,
+    headers: &http::HeaderMap,
+    body: Incoming,
+    most: usize,
+) -> Result<ReceivedBody, RejectedBody> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
+    let read = if declared.is_some_and(|n| n > most) {
+        Err(ReceiveError::TooLarge)
+    } else {
+        let bounds = BodyLimits { bytes_max: most, time_max: app.body_time_max };
+        let mut arriving = IncomingBody::new(body, &app.inflight, bounds);
+        Box::pin(async move {
+            let body = (&mut arriving).collect().await?.to_bytes();
+            Ok(ReceivedBody { body, share: arriving.into_share() })
+        })
+        .await
+    };
+    read.map_err(|trouble| {
+        let (status, fault) = match trouble {
+            ReceiveError::TooLarge => {
+                let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
+                (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
+            }
+            ReceiveError::TimedOut => (StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest(trouble.to_string())),
+            ReceiveError::Crowded => {
+                app.metrics.shed();
+                (StatusCode::SERVICE_UNAVAILABLE, Fault::Unavailable(trouble.to_string()))
+            }
+            // The client cannot read this response any more; it is made in any case.
+            ReceiveError::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
+        };
+        RejectedBody { status, fault }
+    })
 }

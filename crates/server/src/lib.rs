@@ -3,13 +3,17 @@
 //! | Module | What is decided there |
 //! |---|---|
 //! | [`config`] | every option, its default, and what is refused at start |
-//! | `app` | which concrete types make up a server |
+//! | `server` | which concrete types make up a server: its start, its run and its stop |
+//! | `start_error` | why a server did not start |
+//! | `app` | the parts of the server that every request uses |
+//! | `public_address` | the addresses of a server, and the names under which it may be called |
 //! | `listen` | sockets, connection limits, shutdown |
 //! | `process` | the limit of open files, the signals that stop the process, and the log |
 //! | `tls` | the server's certificate, and which client certificates it accepts |
 //! | `peer` | what the sockets know about the other end of a connection |
 //! | `summary` | what a started server serves, for the person who started it |
-//! | `stack` | the order of HTTP checks, and which binding a path belongs to |
+//! | `stack` | the order of HTTP checks, and the way of each request to its binding |
+//! | `routes` | which agent, which binding and which version a path names |
 //! | `interceptor` | what may run before everything that is served; `serve` has none |
 //! | `origin_check` | the checks of `Host`, `Origin` and content type that keep web pages out |
 //! | `cors` | which web pages may call |
@@ -48,13 +52,15 @@
 //! | `exchange_log` | which requests and responses of callers are recorded |
 //! | [`lattice`] | workflows in files, and what they can come to |
 //! | [`local_server`] | plain HTTP on this machine for programs that are no A2A server: recorders and mocks |
-//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch, remote agents, and the demo |
+//! | [`agents`] | built-in agents: echo, script, exec, http, openai, dispatch and remote agents |
+//! | [`demo`] | the demo server: an agent to practise on, and an interceptor that injects faults |
 //!
 //! Absent on purpose: business rules. Each of them is in the crate that owns its subject.
 
 pub mod admin;
 pub mod agents;
 pub mod config;
+pub mod demo;
 pub mod explain;
 pub mod lattice;
 pub mod local_server;
@@ -90,18 +96,21 @@ mod origin_check;
 mod peer;
 mod process;
 mod proxies;
+mod public_address;
 mod registry;
 mod registry_sync;
 mod retention;
+mod routes;
+mod server;
 mod sse;
 mod stack;
+mod start_error;
 mod summary;
 mod tls;
 mod tokio_host;
 mod webhook_delivery;
 mod xpr_registry;
 
-pub use app::{Server, StartError};
 pub use config::Config;
 #[cfg(feature = "logging")]
 pub use process::init_logging;
@@ -109,5 +118,7 @@ pub use process::{is_json_log, raise_file_limit, stop_signal, survive_file_size_
 /// The part that the crate `sabir` re-exports for authors of agents: delegation, and the store that their tests use.
 pub use sabir_gateway::{ArtifactMirroring, DelegationOutcome, MirrorSettings, delegate};
 pub use sabir_store::{Effect, Scope, TaskLog, TaskStore};
+pub use server::Server;
+pub use start_error::StartError;
 pub use summary::{AgentSummary, Summary};
 pub use xpr_registry::{XprRegistration, XprRegistry};

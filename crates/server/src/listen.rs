@@ -6,12 +6,10 @@ mod stalled_stream;
 mod tls_connection;
 mod write_timeout;
 
-use crate::app::App;
 use crate::body::Body;
 use crate::config::LimitsConfig;
 use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
-use crate::stack;
 use crate::tls::ServerCertificate;
 use crate::tokio_host::ServerTasks;
 use connection_shares::ConnectionShares;
@@ -68,44 +66,6 @@ pub(crate) trait RequestHandler: Clone + Send + Sync + 'static {
 
     /// Whether the server is stopping.
     fn is_stopping(&self) -> bool;
-}
-
-impl RequestHandler for Arc<App> {
-    fn limits(&self) -> &LimitsConfig {
-        &self.limits
-    }
-
-    fn connection(&self) -> Option<GaugeGuard> {
-        Some(self.metrics.connection())
-    }
-
-    fn is_proxy(&self, address: IpAddr) -> bool {
-        self.proxies.is_trusted(&address)
-    }
-
-    fn tls(&self) -> Option<&ServerCertificate> {
-        self.tls.as_deref()
-    }
-
-    fn handshake_failed(&self, reason: &'static str) {
-        self.metrics.tls_failure(reason);
-    }
-
-    fn answer(&self, request: Request<Incoming>, peer: Peer) -> ResponseFuture {
-        let app = self.clone();
-        match &self.interceptor {
-            None => Box::pin(stack::serve(app, request, peer)),
-            Some(interceptor) => interceptor.clone().serve(app, request, peer),
-        }
-    }
-
-    fn begin_stop(&self) {
-        App::begin_stop(self);
-    }
-
-    fn is_stopping(&self) -> bool {
-        App::is_stopping(self)
-    }
 }
 
 /// Accepts connections until `stop` completes, then lets running requests finish for the drain time. The owner of the

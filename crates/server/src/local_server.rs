@@ -7,6 +7,7 @@
 //! This module knows nothing of A2A.
 
 use crate::body::{Body, ChunkedBody, TEXT, answer};
+pub use crate::body::{BodyBroken, ChunkStream};
 use crate::config::LimitsConfig;
 use crate::listen::{self, RequestHandler, ResponseFuture};
 use crate::metrics::GaugeGuard;
@@ -14,7 +15,6 @@ use crate::origin_check::OriginCheck;
 use crate::peer::Peer;
 use crate::tokio_host::TaskOwner;
 use bytes::Bytes;
-use futures_util::Stream;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -22,7 +22,6 @@ use sabir_engine::BoxFuture;
 use std::fmt;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,10 +30,6 @@ use tokio::net::TcpListener;
 /// How long running responses may continue after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The body breaks off here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BodyBroken;
-
 /// The body of a response.
 pub enum LocalBody {
     /// All the bytes at once.
@@ -42,9 +37,6 @@ pub enum LocalBody {
     /// Chunks as they arrive. Dropped when the client leaves.
     Chunks(ChunkStream),
 }
-
-/// A body that arrives in chunks.
-pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Bytes, BodyBroken>> + Send>>;
 
 impl fmt::Debug for LocalBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

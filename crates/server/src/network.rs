@@ -1,15 +1,17 @@
 //! The booking network of this server: its name, its keys, its pending records and its federation.
 
+mod envelope_metrics;
 mod metering;
 mod pending_records;
 mod search_cache;
 
+pub(crate) use envelope_metrics::{DeliveryLabels, EnvelopeLabels, EnvelopeMetrics, IntentLabels, RetryLabels};
 pub(crate) use metering::register_metering as register_metered;
 pub(crate) use pending_records::{PendingRecord, PendingRecords};
 pub(crate) use search_cache::SearchCache;
 
-use crate::app::{App, ServedAgent};
-use crate::bind::agnt::EnvelopeMetrics;
+use crate::auth_setup::Rules;
+use crate::directory::{AgentDirectory, ServedAgent};
 use sabir_gateway::DocumentFetcher;
 use sabir_guard::authenticator::AuthMode;
 use sabir_guard::config::AcceptedCredential;
@@ -20,6 +22,22 @@ use sabir_proto::agnt::{EnvelopeMeta, Intent};
 use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
 use std::sync::Arc;
+
+/// How the network is called.
+#[derive(Debug)]
+pub(crate) struct NetworkName {
+    pub(crate) id: String,
+    pub(crate) version: String,
+    /// The name of its agent.
+    pub(crate) agent: String,
+}
+
+/// The agent that an envelope names, and what it wants of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recipient<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) intent: Intent,
+}
 
 /// The booking network of this server.
 pub(crate) struct Network {
@@ -45,14 +63,14 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(
-        (id, version, agent): (&str, &str, &str),
+        name: NetworkName,
         seals: Option<Arc<EnvelopeKeys>>,
         ledger: Arc<dyn Ledger>,
         metrics: EnvelopeMetrics,
         federation: Arc<Federation<DocumentFetcher>>,
     ) -> Self {
         let pending_records = Arc::new(PendingRecords::new());
-        let (id, version, agent) = (id.to_owned(), version.to_owned(), agent.to_owned());
+        let NetworkName { id, version, agent } = name;
         let search_cache = Arc::default();
         Self {
             id,
@@ -85,14 +103,21 @@ impl Network {
     }
 
     /// The agent that an envelope names as its recipient: it has the intent among its skills, and the key may call it.
-    /// An agent with authentication of its own is not reached through the network.
-    pub(crate) fn addressee(&self, app: &App, sender: &Identity, to: &str, intent: Intent) -> Option<Arc<ServedAgent>> {
-        let found = app.agent(to).filter(|served| !self.is_agent(served))?;
+    /// An agent with authentication of its own, other than that of the root, is not reached through the network.
+    pub(crate) fn addressee(
+        &self,
+        recipient: Recipient<'_>,
+        sender: &Identity,
+        directory: &AgentDirectory,
+        root_rules: &Rules,
+    ) -> Option<Arc<ServedAgent>> {
+        let Recipient { name, intent } = recipient;
+        let found = directory.get(name).filter(|served| !self.is_agent(served))?;
         let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
         let door = &found.rules.authenticator;
         let takes_keys = door.mode() == AuthMode::Open || door.accepted().contains(&AcceptedCredential::ApiKey);
         let may = Guard::is_for(&found.rules, sender);
-        (has_skill && may && takes_keys && Arc::ptr_eq(door, &app.root_rules.authenticator)).then_some(found)
+        (has_skill && may && takes_keys && Arc::ptr_eq(door, &root_rules.authenticator)).then_some(found)
     }
 
     /// Writes into the metadata of a message in another dialect who its sender is, and which intent its words name: the

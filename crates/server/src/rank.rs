@@ -1,13 +1,13 @@
 //! Ranks agents for a message, with the code that passes messages on.
 
 use crate::agents::dispatch::{DispatchCandidates, DispatchVerdict};
-use crate::app::public_address;
 use crate::auth_setup;
 use crate::card::{self, CardContent};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
 use crate::directory::peers::{PeerAgent, names};
+use crate::public_address::public_address;
 use sabir_proto::AgentName;
 pub use sabir_store::RankingMatch;
 use sabir_store::StoredCard;

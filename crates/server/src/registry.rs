@@ -14,9 +14,9 @@ mod publishers;
 
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
+use crate::incoming_body::{RejectedBody, collect};
 use crate::network::Network;
 use crate::peer::Peer;
-use crate::stack::{RejectedBody, collect};
 use crate::tokio_host::TokioHost;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};

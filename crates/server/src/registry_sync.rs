@@ -7,10 +7,10 @@
 //! An agent that cannot be made is logged and left out; the others are served.
 
 use crate::agent_factory::AgentFactory;
-use crate::app::StartError;
 use crate::config::registry::section;
 use crate::directory::{AgentDirectory, Agents};
 use crate::engine_access::EngineAccess;
+use crate::start_error::StartError;
 use sabir_proto::AgentName;
 use sabir_store::{RegisteredAgent, StoreError, StoredCard};
 use std::collections::{BTreeMap, BTreeSet};

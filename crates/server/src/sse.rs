@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::authorized_stream::AuthorizedStream;
-use crate::body::{Body, ClientBudget, EVENT_STREAM, over_budget};
+use crate::body::{Body, ClientBudget, EVENT_STREAM, EventBytes, over_budget};
 use crate::losses::LossReport;
 use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
@@ -65,11 +65,36 @@ impl EventStream {
         response
     }
 
-    pub(crate) const fn is_done(&self) -> bool {
+    /// Counts events until they are written. A stream whose events do not fit into the budget ends, and can be resumed.
+    fn reserve(&mut self, events: Vec<u8>) -> Bytes {
+        self.outgoing.reserve(events).unwrap_or_else(|| {
+            self.app.metrics.shed();
+            self.done = true;
+            let mut end = Vec::new();
+            self.encoder.encode_fault(&over_budget(), &mut end);
+            end.into()
+        })
+    }
+
+    fn write(&mut self, item: &WatchItem, out: &mut Vec<u8>) {
+        match item {
+            WatchItem::Event(event) => {
+                let last = self.watch.is_finished();
+                self.encoder.encode(event, last, self.loss_report.losses(), out);
+                self.loss_report.about_event(event);
+            }
+            WatchItem::Reply(message) => self.encoder.encode_direct_reply(message, self.loss_report.losses(), out),
+        }
+        self.loss_report.report(&self.app);
+    }
+}
+
+impl EventBytes for EventStream {
+    fn is_done(&self) -> bool {
         self.done
     }
 
-    pub(crate) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.done {
             return Poll::Ready(None);
         }
@@ -104,28 +129,5 @@ impl EventStream {
             return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
         }
         Poll::Pending
-    }
-
-    /// Counts events until they are written. A stream whose events do not fit into the budget ends, and can be resumed.
-    fn reserve(&mut self, events: Vec<u8>) -> Bytes {
-        self.outgoing.reserve(events).unwrap_or_else(|| {
-            self.app.metrics.shed();
-            self.done = true;
-            let mut end = Vec::new();
-            self.encoder.encode_fault(&over_budget(), &mut end);
-            end.into()
-        })
-    }
-
-    fn write(&mut self, item: &WatchItem, out: &mut Vec<u8>) {
-        match item {
-            WatchItem::Event(event) => {
-                let last = self.watch.is_finished();
-                self.encoder.encode(event, last, self.loss_report.losses(), out);
-                self.loss_report.about_event(event);
-            }
-            WatchItem::Reply(message) => self.encoder.encode_direct_reply(message, self.loss_report.losses(), out),
-        }
-        self.loss_report.report(&self.app);
     }
 }

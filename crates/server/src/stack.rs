@@ -12,26 +12,29 @@
 //! fit in its own form, and all other responses are counted here at the end.
 
 use crate::accept_header;
-use crate::app::{App, ServedAgent};
+use crate::app::App;
 use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{A2A_JSON, Body, JSON, TEXT, answer, over_budget};
-use crate::card::{PublicAddress, WELL_KNOWN_KEYS, WellKnown};
+use crate::card::{WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
-use crate::config::agent::AgentConfig;
+use crate::config::LimitsConfig;
+use crate::directory::ServedAgent;
 use crate::exchange_log;
-use crate::incoming_body::{BodyLimits, IncomingBody, ReceiveError, ReceivedBody};
+use crate::incoming_body::collect;
+use crate::interceptor::Interceptor;
+use crate::listen::{RequestHandler, ResponseFuture};
+use crate::metrics::GaugeGuard;
 use crate::peer::Peer;
 use crate::registry;
-use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
-};
+use crate::routes::{agent_in_path, endpoint, is_app_path, is_endpoint, is_grpc, is_probe, v03_path, with_one_slash};
+use crate::tls::ServerCertificate;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sabir_proto::Fault;
-use sabir_proto::card::Interface;
 use sabir_wire::v1::http::{RouteMatch, route};
-use sabir_wire::{EndpointPath, v03};
+use sabir_wire::v03;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
@@ -40,10 +43,53 @@ use tracing::Instrument;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Browsers use only HTTPS for this host for a year. Its subdomains are left out, because they may belong to others.
 const HTTPS_ONLY: &str = "max-age=31536000";
-/// After how many seconds a retry is worthwhile if a budget was full.
-pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;
 /// Longest request id that is accepted from a caller, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Serves the requests that the sockets receive: through the interceptor, if there is one.
+#[derive(Clone)]
+pub(crate) struct AppHandler {
+    pub(crate) app: Arc<App>,
+    pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+}
+
+impl RequestHandler for AppHandler {
+    fn limits(&self) -> &LimitsConfig {
+        &self.app.limits
+    }
+
+    fn connection(&self) -> Option<GaugeGuard> {
+        Some(self.app.metrics.connection())
+    }
+
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.app.proxies.is_trusted(&address)
+    }
+
+    fn tls(&self) -> Option<&ServerCertificate> {
+        self.app.tls.as_deref()
+    }
+
+    fn handshake_failed(&self, reason: &'static str) {
+        self.app.metrics.tls_failure(reason);
+    }
+
+    fn answer(&self, request: Request<Incoming>, peer: Peer) -> ResponseFuture {
+        let app = self.app.clone();
+        match &self.interceptor {
+            None => Box::pin(serve(app, request, peer)),
+            Some(interceptor) => interceptor.clone().serve(app, request, peer),
+        }
+    }
+
+    fn begin_stop(&self) {
+        self.app.begin_stop();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.app.is_stopping()
+    }
+}
 
 /// Serves one request of a peer. Never fails: a failure is a response too.
 pub(crate) async fn serve(app: Arc<App>, request: Request<Incoming>, peer: Peer) -> Response<Body> {
@@ -269,20 +315,6 @@ async fn http_json(
     }
 }
 
-/// Whether a platform requests this path from inside, in plain HTTP and without a credential.
-fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/metrics")
-}
-
-/// The path in 0.3, which is below `/v1`. 0.2 had another path for its extended card.
-pub(crate) fn v03_path(path: &str) -> Option<&str> {
-    match path {
-        "/agent/authenticatedExtendedCard" => Some("/v1/card"),
-        path if path.starts_with("/v1/") => Some(path),
-        _ => None,
-    }
-}
-
 fn wrong_method(allowed: &'static str) -> Response<Body> {
     let fault = Fault::InvalidRequest(format!("this path takes {allowed}"));
     let mut response = rest::refuse_early(StatusCode::METHOD_NOT_ALLOWED, &fault);
@@ -306,15 +338,6 @@ async fn agent_card(
     }
 }
 
-/// Which endpoint of JSON-RPC a path is.
-fn endpoint(path: &str) -> EndpointPath {
-    match path.trim_end_matches('/') {
-        "/a2a" => EndpointPath::A2a,
-        "/_agent-native/a2a" => EndpointPath::Native,
-        _ => EndpointPath::Root,
-    }
-}
-
 /// Splits `/agents/{name}` or `/apps/{name}` off a path. An unknown name is an error, not the default agent.
 fn split_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<ServedAgent>>, &'p str), String> {
     match agent_in_path(path) {
@@ -328,26 +351,6 @@ fn split_agent<'p>(app: &App, path: &'p str) -> Result<(Option<Arc<ServedAgent>>
     }
 }
 
-/// Whether a path is below `/apps/`.
-fn is_app_path(path: &str) -> bool {
-    path.starts_with("/apps/")
-}
-
-/// The agent that a path names, and the rest of the path.
-pub(crate) fn agent_in_path(path: &str) -> Option<(&str, &str)> {
-    // Apps of a workspace call each other by `/apps/{name}`; it leads to agents too.
-    let below = path.strip_prefix("/agents/").or_else(|| path.strip_prefix("/apps/"))?;
-    Some(below.find('/').map_or((below, ""), |slash| (&below[..slash], with_one_slash(&below[slash..]))))
-}
-
-/// A path with one slash at its beginning. Clients that append a `/` to a URL that ends in one request `//v1/…`.
-fn with_one_slash(path: &str) -> &str {
-    match path.strip_prefix("//") {
-        None => path,
-        Some(rest) => &path[path.len() - rest.trim_start_matches('/').len() - 1..],
-    }
-}
-
 /// A refusal before the body was read, in the form of the binding at the path.
 fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) -> Response<Body> {
     let path = with_one_slash(request.uri().path());
@@ -356,103 +359,6 @@ fn refuse_by_path<B>(request: &Request<B>, status: StatusCode, fault: &Fault) ->
         true => jsonrpc::refuse_early(status, fault),
         false => rest::refuse_early(status, fault),
     }
-}
-
-/// Whether requests to an interface of a card reach the agent. So the start finds a card that promises too much, and
-/// not its first client.
-pub(crate) fn serves_interface(interface: &Interface, agent: &AgentConfig, address: &PublicAddress) -> bool {
-    let (binding, version) = (&*interface.protocol_binding, &*interface.protocol_version);
-    if binding == "GRPC" {
-        let reached = match version {
-            "1.0" => agent.default || interface.tenant.as_deref() == Some(&*agent.name),
-            "0.3" => agent.default,
-            _ => false,
-        };
-        return reached && interface.url == address.authority;
-    }
-    let Some(path) = interface.url.strip_prefix(&*address.url) else { return false };
-    let below = match agent_in_path(path) {
-        Some((name, below)) if name == agent.name => below,
-        Some(_) => return false,
-        None if agent.default => path,
-        None => return false,
-    };
-    let operation = format!("{}/message:send", below.trim_end_matches('/'));
-    match (binding, version) {
-        ("JSONRPC", "1.0" | "0.3") => is_endpoint(below),
-        ("HTTP+JSON", "1.0") => matches!(route(&Method::POST, &operation), RouteMatch::Operation(..)),
-        ("HTTP+JSON", "0.3") => {
-            let operation = format!("/v1{operation}");
-            v03_path(&operation).is_some_and(|path| {
-                matches!(v03::rest::route(&Method::POST, path), v03::rest::RouteMatch::Operation(..))
-            })
-        }
-        _ => false,
-    }
-}
-
-/// The paths of JSON-RPC.
-pub(crate) fn is_endpoint(path: &str) -> bool {
-    matches!(path, "/" | "" | "/a2a" | "/a2a/" | "/_agent-native/a2a" | "/_agent-native/a2a/")
-}
-
-pub(crate) fn is_grpc(request: &Request<Incoming>) -> bool {
-    request.method() == Method::POST
-        && request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
-}
-
-/// A body that was refused: the status and the fault for its sender.
-pub(crate) struct RejectedBody {
-    pub(crate) status: StatusCode,
-    pub(crate) fault: Fault,
-}
-
-impl RejectedBody {
-    /// The response in the form of a binding.
-    fn into_response(self, refuse: impl FnOnce(StatusCode, &Fault) -> Response<Body>) -> Response<Body> {
-        let mut response = refuse(self.status, &self.fault);
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-        }
-        response
-    }
-}
-
-/// Reads the body within the limits of its size, its time, and all bodies together.
-pub(crate) async fn collect(
-    app: &App,
-    headers: &http::HeaderMap,
-    body: Incoming,
-    most: usize,
-) -> Result<ReceivedBody, RejectedBody> {
-    let declared = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
-    let read = if declared.is_some_and(|n| n > most) {
-        Err(ReceiveError::TooLarge)
-    } else {
-        let bounds = BodyLimits { bytes_max: most, time_max: app.body_time_max };
-        let mut arriving = IncomingBody::new(body, &app.inflight, bounds);
-        Box::pin(async move {
-            let body = (&mut arriving).collect().await?.to_bytes();
-            Ok(ReceivedBody { body, share: arriving.into_share() })
-        })
-        .await
-    };
-    read.map_err(|trouble| {
-        let (status, fault) = match trouble {
-            ReceiveError::TooLarge => {
-                let problem = format!("the body is over the limit of {most} bytes (body_bytes_max)");
-                (StatusCode::PAYLOAD_TOO_LARGE, Fault::InvalidRequest(problem))
-            }
-            ReceiveError::TimedOut => (StatusCode::REQUEST_TIMEOUT, Fault::InvalidRequest(trouble.to_string())),
-            ReceiveError::Crowded => {
-                app.metrics.shed();
-                (StatusCode::SERVICE_UNAVAILABLE, Fault::Unavailable(trouble.to_string()))
-            }
-            // The client cannot read this response any more; it is made in any case.
-            ReceiveError::Broken(_) => (StatusCode::BAD_REQUEST, Fault::InvalidRequest(trouble.to_string())),
-        };
-        RejectedBody { status, fault }
-    })
 }
 
 async fn ready(app: &App) -> Response<Body> {
@@ -481,26 +387,4 @@ fn not_found(problem: &str) -> Response<Body> {
     *response.body_mut() = Body::Whole(Some(body.to_string().into()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slashes_at_the_beginning_count_once() {
-        for (path, expected) in [
-            ("/", "/"),
-            ("", ""),
-            ("//", "/"),
-            ("//v1/card", "/v1/card"),
-            ("///v1//card", "/v1//card"),
-            ("/v1/card", "/v1/card"),
-        ] {
-            assert_eq!(with_one_slash(path), expected, "{path}");
-        }
-        assert_eq!(agent_in_path("/agents/desk//v1/card"), Some(("desk", "/v1/card")));
-        assert_eq!(agent_in_path("/agents/desk/"), Some(("desk", "/")));
-        assert_eq!(agent_in_path("/agents/desk"), Some(("desk", "")));
-    }
 }

@@ -1,7 +1,8 @@
 //! A summary of a started server, for the operator who started it.
 
-use crate::app::{App, Server};
+use crate::app::App;
 use crate::config::{Config, Durability};
+use crate::server::Server;
 use sabir_guard::config::AcceptedCredential;
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ use sabir_guard::authenticator::SecretResolver as _;
 use sabir_guard::sign::webhook::WebhookSecret;
 use sabir_network::webhook;
 use sabir_proto::{Event, FieldViolation, FrozenTask, PushConfig, Seq, TaskId};
-use sabir_store::{Ledger, LossNote, SecretRef, StoreError};
+use sabir_store::{Ledger, LossNote, SecretRef, StoreError, TaskStore};
 use sabir_wire::{Dialect, Losses, write_push_event, write_push_task};
 use std::sync::Arc;
 
@@ -27,11 +27,12 @@ const FOLD_EVENTS_MAX: u64 = 500;
 pub(crate) fn webhook_client(
     config: &Config,
     public: &PublicAddress,
-    (log, ledger): (Arc<dyn TaskLog>, Arc<dyn Ledger>),
+    stores: &TaskStore,
     metrics: Metrics,
 ) -> Result<WebhookSender, String> {
     config.push.check()?;
     let seal = WebhookSigner { secrets: signing_secrets(config)?, token_key: signing_key(config, public)? };
+    let (log, ledger) = (stores.log.clone(), stores.ledger.clone());
     let payloads = PayloadWriter { log, ledger, metrics, budget: PayloadBudget::default() };
     WebhookSender::new(config.egress.policy(), &Tls::default(), config.push.timeout(), seal, payloads)
         .map_err(|e| e.to_string())

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::problem::{ErrorCode, Outcome, Problem};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use sabir_server::agents::demo::{Access, Demo, Options, Token};
+use sabir_server::demo::{Access, Demo, Options, Token};
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 

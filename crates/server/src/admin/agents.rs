@@ -9,13 +9,13 @@
 use super::{Admin, AdminError, now};
 use crate::agent_factory::{AgentFactory, SharedParts};
 use crate::agents::NoHandoffAudit;
-use crate::app::{authorities, public_address};
 use crate::auth_setup::{AuthSetup, ConfiguredSecrets, refuse_open};
 use crate::card::{Signer, drift};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::registry::section;
 use crate::explain::SecretsOrPlaceholder;
+use crate::public_address::{authorities, public_address};
 use crate::tokio_host::ServerTasks;
 use sabir_gateway::{CardRejection, DiscoveredCard, Hub, ProbedInterface, RemoteAgent, SignatureCheck, VendorProfile};
 use sabir_guard::authenticator::SecretResolver;

@@ -1,9 +1,9 @@
 //! Trying a webhook: one sample delivery, under the same policy and with the same signatures as a real one.
 
-use crate::app::public_address;
 use crate::auth_setup::ConfiguredSecrets;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::public_address::public_address;
 use crate::tokio_host::TokioHost;
 use crate::webhook_delivery;
 use prometheus_client::registry::Registry;
@@ -62,7 +62,7 @@ pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<WebhookTri
     let public = public_address(config, config.server.listen);
     let metrics = Metrics::register(&mut Registry::default());
     let nothing = TaskStore::in_memory();
-    let courier = webhook_delivery::webhook_client(config, &public, (nothing.log, nothing.ledger), metrics)?;
+    let courier = webhook_delivery::webhook_client(config, &public, &nothing, metrics)?;
     let parcel = sample(webhook.register(&ConfiguredSecrets::new(config))?)?;
     let (id, body) = (parcel.id.clone(), String::from_utf8_lossy(&parcel.event.json).into_owned());
     Ok(WebhookTrial { id, body, delivered: courier.deliver(parcel).await })

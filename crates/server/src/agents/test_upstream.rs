@@ -2,13 +2,13 @@
 
 use super::NoHandoffAudit;
 use crate::agent_factory::{AgentFactory, SharedParts};
-use crate::app::public_address;
 use crate::auth_setup::AuthSetup;
 use crate::config::agent::AgentConfig;
 use crate::config::push::EgressConfig;
 use crate::config::{Config, LimitsConfig};
 use crate::directory::AgentDirectory;
 use crate::engine_access::EngineAccess;
+use crate::public_address::public_address;
 use crate::tokio_host::{ServerTasks, TokioHost};
 use sabir_engine::watch::WatchItem;
 use sabir_engine::{AnyAgent, Engine, HostedAgent, Limits, Metrics};

@@ -20,15 +20,13 @@ mod webhooks;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use metrics::EnvelopeMetrics;
-
 use super::RequestHead;
-use crate::app::{App, ServedAgent};
+use crate::app::App;
 use crate::body::{Body, JSON};
-use crate::incoming_body::ReceivedBody;
-use crate::network::Network;
+use crate::directory::ServedAgent;
+use crate::incoming_body::{ReceivedBody, RejectedBody, collect};
+use crate::network::{Network, Recipient};
 use crate::peer::Peer;
-use crate::stack::{RejectedBody, collect};
 use crate::tokio_host::TokioHost;
 use answer::{EnvelopeOutcome, from_reply, refusal_of};
 use exchange::EnvelopeExchange;
@@ -171,7 +169,12 @@ async fn process(
         dialect: DIALECT,
         ..ServiceParameters::default()
     };
-    let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
+    let addressee = network.addressee(
+        Recipient { name: &envelope.to, intent },
+        cleared.identity(),
+        &app.directory,
+        &app.root_rules,
+    );
     let permit = app.permit(&served, cleared, call, evidence.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
@@ -228,7 +231,7 @@ async fn receive(app: &App, parts: &Parts, body: Incoming, peer: &Peer) -> Resul
         StatusCode::SERVICE_UNAVAILABLE => {
             let problem = Problem::new(ProblemCode::Internal, fault.to_string());
             EnvelopeFailure::RefusedWithStatus(
-                problem.with_retry_after(Duration::from_secs(crate::stack::RETRY_AFTER_SECONDS)),
+                problem.with_retry_after(Duration::from_secs(crate::body::RETRY_AFTER_SECONDS)),
                 status,
             )
         }

@@ -1,9 +1,10 @@
 //! The HTTP+JSON binding of 1.0.
 
 use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
-use crate::app::{App, ServedAgent};
+use crate::app::App;
 use crate::body::{A2A_JSON, Body, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
+use crate::directory::ServedAgent;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
 use crate::sse::EventStream;

@@ -5,9 +5,10 @@ use super::{
     HeaderSpelling, IDEMPOTENCY_KEY, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version,
 };
 use crate::accept_header;
-use crate::app::{App, ServedAgent};
+use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
+use crate::directory::ServedAgent;
 use crate::guessable_names;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;

@@ -2,9 +2,10 @@
 
 use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
 use crate::accept_header::takes_events_only;
-use crate::app::{App, ServedAgent};
+use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
+use crate::directory::ServedAgent;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
 use crate::sse::EventStream;

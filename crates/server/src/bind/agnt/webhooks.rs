@@ -124,7 +124,7 @@ async fn handle(
             (StatusCode::OK, json!({"webhooks": subscriptions::list(ledger, Some(&key)).await.map_err(trouble)?}))
         }
         WebhookAction::Subscribe => {
-            let taken = crate::stack::collect(app, &parts.headers, body, REQUEST_BYTES_MAX).await;
+            let taken = crate::incoming_body::collect(app, &parts.headers, body, REQUEST_BYTES_MAX).await;
             let taken = taken.map_err(|untaken| trouble(untaken.fault.to_string()))?;
             let wish: SubscribeRequest = serde_json::from_slice(&taken.body).map_err(|e| trouble(e.to_string()))?;
             let made = subscriptions::subscribe(ledger, &key, &wish.url, wish.events, app.production)

@@ -1,9 +1,9 @@
 //! Answers that come too late, tested with a real server and a slow agent.
 
 use crate::admin::{Admin, Expect, NewKey};
-use crate::app::Server;
 use crate::config::Config;
 use crate::config::booking::AGENT;
+use crate::server::Server;
 use sabir_engine::{Agent, AnyAgent, Context, Ending, Failure};
 use sabir_proto::agnt::Intent;
 use sabir_proto::{Json, Timestamp};

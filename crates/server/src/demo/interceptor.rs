@@ -9,6 +9,7 @@ use crate::bind::{http as rest, rest as rest_v03};
 use crate::body::{Body, JSON, answer};
 use crate::interceptor::Interceptor;
 use crate::peer::Peer;
+use crate::routes;
 use crate::stack;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -152,12 +153,12 @@ impl DemoInterceptor {
 impl RequestFacts {
     fn of(request: &Request<Incoming>, token: &Token) -> Self {
         let path = request.uri().path();
-        let below = stack::agent_in_path(path).map_or(path, |(_, below)| below);
+        let below = routes::agent_in_path(path).map_or(path, |(_, below)| below);
         let binding = match below {
-            _ if stack::is_grpc(request) && path.starts_with("/a2a.v1.") => RequestBinding::GrpcV03,
-            _ if stack::is_grpc(request) => RequestBinding::Grpc,
-            below if stack::is_endpoint(below) => RequestBinding::JsonRpc,
-            below if stack::v03_path(below).is_some() => RequestBinding::HttpJsonV03,
+            _ if routes::is_grpc(request) && path.starts_with("/a2a.v1.") => RequestBinding::GrpcV03,
+            _ if routes::is_grpc(request) => RequestBinding::Grpc,
+            below if routes::is_endpoint(below) => RequestBinding::JsonRpc,
+            below if routes::v03_path(below).is_some() => RequestBinding::HttpJsonV03,
             _ => RequestBinding::HttpJson,
         };
         let method = path.rsplit('/').next().unwrap_or("");
@@ -168,7 +169,7 @@ impl RequestFacts {
 
 /// Whether a path needs no token: the public card and the health checks.
 fn is_public(path: &str) -> bool {
-    let below = stack::agent_in_path(path).map_or(path, |(_, below)| below);
+    let below = routes::agent_in_path(path).map_or(path, |(_, below)| below);
     matches!(below, "/.well-known/agent-card.json" | "/.well-known/agent.json" | "/healthz" | "/readyz")
 }
 

@@ -15,10 +15,11 @@ mod interceptor;
 mod samples;
 mod scenario;
 
-use crate::app::{Server, StartError};
 use crate::config::Config;
 use crate::config::agent::{AgentConfig, Kind};
 use crate::config::network::IpNetwork;
+use crate::server::Server;
+use crate::start_error::StartError;
 use agent::DemoAgent;
 use control::DemoControl;
 use interceptor::DemoInterceptor;
