@@ -53,12 +53,19 @@ impl PublishedState {
     }
 }
 
+/// The permit of the upstream's own breaker, and that of the breaker that all share.
+#[derive(Debug)]
+struct PermitPair {
+    own: BreakerPermit,
+    shared: BreakerPermit,
+}
+
 /// A call that both breakers have permitted.
 #[derive(Debug)]
 #[must_use = "what became of the call is to be reported"]
 pub struct CallPermit {
     circuit: Arc<Circuit>,
-    breaker_permits: Option<(BreakerPermit, BreakerPermit)>,
+    breaker_permits: Option<PermitPair>,
 }
 
 /// The state of the breakers of an upstream.
@@ -137,7 +144,9 @@ impl Circuit {
         let mut own = lock(&self.breaker);
         let passes = own.try_acquire(now).and_then(|pass| {
             let shared = lock(&self.hub.breaker).try_acquire(now);
-            shared.inspect_err(|_| own.report(pass, CallOutcome::Unknown, now)).map(|shared| (pass, shared))
+            shared
+                .inspect_err(|_| own.report(pass, CallOutcome::Unknown, now))
+                .map(|shared| PermitPair { own: pass, shared })
         });
         let state = own.state();
         drop(own);
@@ -178,7 +187,8 @@ impl Circuit {
         error.map_or(CallOutcome::Answered, |error| outcome_of(error, &self.upstream))
     }
 
-    fn report(&self, (own, shared): (BreakerPermit, BreakerPermit), verdict: &CallOutcome) {
+    fn report(&self, permits: PermitPair, verdict: &CallOutcome) {
+        let PermitPair { own, shared } = permits;
         let now = self.hub.now();
         let mut breaker = lock(&self.breaker);
         let before = breaker.trips();

@@ -192,7 +192,7 @@ impl HandoffAgent {
             return Ok(Ending::fail(format!("{} is none of the agents that this one may hand tasks to", order.to)));
         };
         if cx.follows_handoffs() {
-            return protocol::start((&self.policy, &self.pending_commits), &**peer, cx, order).await;
+            return protocol::start(&self.policy, &self.pending_commits, &**peer, cx, order).await;
         }
         relay::start(&self.policy, name, &**peer, cx, order).await
     }
@@ -207,15 +207,8 @@ impl Agent for HandoffAgent {
             {
                 match self.policy.targets.get(intent.to.as_str()) {
                     Some(peer) => {
-                        protocol::create_and_commit(
-                            (&self.policy, &self.pending_commits),
-                            &**peer,
-                            cx,
-                            *intent,
-                            inner,
-                            false,
-                        )
-                        .await
+                        let prepared = protocol::PreparedHandoff { intent: *intent, inner, is_repeated: true };
+                        protocol::create_and_commit(&self.policy, &self.pending_commits, &**peer, cx, prepared).await
                     }
                     None => Ok(Ending::fail(format!("{} is no longer an agent to hand tasks to", intent.to))),
                 }

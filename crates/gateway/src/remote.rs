@@ -57,7 +57,7 @@ use follow_policy::ForeignReplicas;
 pub use follow_policy::{FollowPolicy, RemoteAgentDirectory};
 use message_ids::MessageIds;
 use remote_turn::RemoteTurn;
-use replica::{Bulkhead, Replica};
+use replica::{Bulkhead, Replica, UpstreamShares};
 use sabir_client::{Capacity, Credentials, Egress, Error, PollSchedule, Tls, VendorProfile};
 use sabir_engine::{Agent, CancelOutcome, CanceledTask, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::{AgentCard, AgentName, Fault};
@@ -167,7 +167,8 @@ impl RemoteAgent {
         // One share of the room for answers, however many replicas the agent has.
         let answers = hub.answer_capacity().part();
         let make = |place: &UpstreamReplica| {
-            Replica::new(&upstream, place, hub, (bulkhead.clone(), answers.clone())).map(Arc::new)
+            let shares = UpstreamShares { bulkhead: bulkhead.clone(), answers: answers.clone() };
+            Replica::new(&upstream, place, hub, shares).map(Arc::new)
         };
         let replicas = upstream.replicas.iter().map(make).collect::<Result<Vec<_>, _>>()?;
         if replicas.is_empty() {

@@ -76,7 +76,7 @@ impl Guard {
             }
         };
         match outcome.await {
-            Ok(identity) => Ok(Admitted { identity, at: rules_address(rules), uncounted: false }),
+            Ok(identity) => Ok(Admitted { identity, rules: rules.id, uncounted: false }),
             Err((refusal, caller)) => {
                 let caller = caller.unwrap_or_else(|| evidence.unidentified_caller());
                 let entry =
@@ -90,7 +90,7 @@ impl Guard {
 
     /// Whether a caller was admitted under these rules. One that was admitted under others must be admitted again.
     pub fn is_admitted_under<F: Fetch>(admitted: &Admitted, rules: &Rules<F>) -> bool {
-        admitted.at == rules_address(rules)
+        admitted.rules == rules.id
     }
 
     /// Checks whether the caller may have what it wants.
@@ -327,11 +327,6 @@ async fn decide<F: Fetch>(
         CredentialProof::Account { .. } => Box::pin(trust::check(rules, identity, now, notes)).await,
         _ => Ok(()),
     }
-}
-
-/// Rules are identified by their address: each agent has its own, for as long as the server runs.
-fn rules_address<F>(rules: &Rules<F>) -> usize {
-    std::ptr::from_ref(rules).addr()
 }
 
 /// The task that a call names, where it is one of ours.

@@ -42,8 +42,8 @@
 //! ```
 //!
 //! ```compile_fail,E0451
-//! fn pretend(identity: sabir_guard::Identity) -> sabir_guard::Admitted {
-//!     sabir_guard::Admitted { identity, at: 0, uncounted: false }
+//! fn pretend(identity: sabir_guard::Identity, rules: sabir_guard::policy::RulesId) -> sabir_guard::Admitted {
+//!     sabir_guard::Admitted { identity, rules, uncounted: false }
 //! }
 //! ```
 //!
@@ -73,14 +73,15 @@
 //! ```
 
 use crate::identity::Identity;
+use crate::policy::RulesId;
 use sabir_proto::{Call, Caller};
 
 /// A caller that is authenticated and within its rate limit; what it wants has not been looked at.
 #[derive(Debug)]
 pub struct Admitted {
     pub(crate) identity: Identity,
-    /// The address of the rules under which it was admitted.
-    pub(crate) at: usize,
+    /// The rules under which it was admitted.
+    pub(crate) rules: RulesId,
     /// Whether the request could not be counted.
     pub(crate) uncounted: bool,
 }

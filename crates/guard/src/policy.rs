@@ -19,9 +19,25 @@ use sabir_proto::{AgentName, Call, ToolMode};
 use scope::SkillRule;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tells the rules of an agent from all other rules of this process, also from those that an agent of the same name had
+/// before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RulesId(u64);
+
+impl RulesId {
+    /// An id that no other rules of this process have.
+    pub fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// The rules of one agent.
 pub struct Rules<F> {
+    /// A caller that was admitted under these rules is recognised by it.
+    pub id: RulesId,
     /// The authentication of its callers.
     pub authenticator: Arc<Authenticator<F>>,
     /// The name of the agent; keys are tied to it, and rates are counted by it.

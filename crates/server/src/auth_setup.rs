@@ -8,6 +8,7 @@ use sabir_gateway::{DocumentFetcher, Egress, redact};
 use sabir_guard::EnvelopeKeys;
 use sabir_guard::authenticator::{AuthMode, DeploymentFacts, SecretResolver};
 use sabir_guard::config::{AcceptedCredential, AuthConfig};
+use sabir_guard::policy::RulesId;
 use sabir_guard::policy::rate::RateLimits;
 use sabir_guard::policy::scope::SkillRule;
 use sabir_proto::agnt::Intent;
@@ -140,7 +141,14 @@ impl AuthSetup {
     pub(crate) fn root_rules(&self) -> Result<Rules, StartError> {
         let agent = AgentName::parse(ROOT).map_err(|e| StartError::Config(e.to_string()))?;
         let (limits, tools) = self.limits(None);
-        Ok(Rules { authenticator: self.shared_authenticator.clone(), agent, limits, skills: Vec::new(), tools })
+        Ok(Rules {
+            id: RulesId::next(),
+            authenticator: self.shared_authenticator.clone(),
+            agent,
+            limits,
+            skills: Vec::new(),
+            tools,
+        })
     }
 
     /// The rules of one agent.
@@ -178,6 +186,7 @@ impl AuthSetup {
         };
         let (limits, tools) = self.limits(Some(entry));
         Ok(Rules {
+            id: RulesId::next(),
             authenticator: entrance,
             agent: name.clone(),
             limits,

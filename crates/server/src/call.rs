@@ -18,7 +18,7 @@ use crate::auth_setup::Rules;
 use crate::authorized_stream::AuthorizedStream;
 use crate::directory::ServedAgent;
 use crate::engine_access::task_of_call;
-use crate::exchange_log;
+use crate::exchange_log::ExchangeReport;
 use crate::{guessable_names, handoff_check};
 use sabir_guard::authn::Scheme;
 use sabir_guard::{Admitted, Cleared, Guard, Identity, Permit, RequestEvidence};
@@ -40,6 +40,8 @@ pub(crate) struct CallRequest<'a> {
     pub(crate) admitted: Option<Admitted>,
     pub(crate) call: Call,
     pub(crate) terms: ServiceParameters,
+    /// Where the task and the result are reported; `None` for a call that is never recorded.
+    pub(crate) report: Option<&'a ExchangeReport>,
 }
 
 /// The response to a call.
@@ -69,7 +71,7 @@ impl App {
 
     /// Serves one call of any binding.
     pub(crate) async fn call(&self, ask: CallRequest<'_>) -> Result<CallResponse, Fault> {
-        let CallRequest { path_agent: at, evidence, admitted, mut call, mut terms } = ask;
+        let CallRequest { path_agent: at, evidence, admitted, mut call, mut terms, report } = ask;
         let served = &self.target_agent(at, &mut call)?;
         let admitted = match admitted {
             Some(admitted) if Guard::is_admitted_under(&admitted, &served.rules) => admitted,
@@ -91,8 +93,10 @@ impl App {
         let permit = self.permit(served, cleared, call, evidence.now).await?;
         let named = task_of_call(permit.call()).cloned();
         let shows = HandoffSupport::of(&active);
-        let outcome = self.engine.serve(served, permit, (&terms, shows)).await;
-        exchange_log::report_subject(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        let outcome = self.engine.serve(served, permit, &terms, shows).await;
+        if let Some(report) = report {
+            report.set(named.as_ref(), outcome.as_ref().map(|(reply, _)| reply));
+        }
         let (reply, scope) = outcome?;
         let reply = match reply {
             Reply::Stream(watched) => Reply::Stream(watched.with_handoffs(shows)),

@@ -29,7 +29,8 @@ impl EngineAccess {
         &self,
         served: &ServedAgent,
         permit: Permit,
-        (terms, shows): (&ServiceParameters, HandoffSupport),
+        terms: &ServiceParameters,
+        shows: HandoffSupport,
     ) -> Result<(Reply<AuthorizedStream>, Arc<Scope>), Fault> {
         let scope = served.scope(permit.call().tenant(), permit.caller());
         if let (Some(claim), Some(task)) = (&terms.claim, task_of_call(permit.call())) {
@@ -40,7 +41,7 @@ impl EngineAccess {
             Call::Send(request) => Reply::Sent(self.engine.send(&served.hosted, scope.clone(), request, terms).await?),
             // Boxed, so that the future of a send is not as large as the largest of all calls.
             Call::ExtendedCard { .. } => Reply::Card(served.extended_card(&identity)?),
-            call => Box::pin(self.serve_other(served, (&identity, scope.clone()), call, (terms, shows))).await?,
+            call => Box::pin(self.serve_other(served, &identity, scope.clone(), call, terms, shows)).await?,
         };
         Ok((reply, scope))
     }
@@ -48,9 +49,11 @@ impl EngineAccess {
     async fn serve_other(
         &self,
         served: &ServedAgent,
-        (identity, scope): (&Identity, Arc<Scope>),
+        identity: &Identity,
+        scope: Arc<Scope>,
         call: Call,
-        (terms, shows): (&ServiceParameters, HandoffSupport),
+        terms: &ServiceParameters,
+        shows: HandoffSupport,
     ) -> Result<Reply<AuthorizedStream>, Fault> {
         let engine = &self.engine;
         Ok(match call {

@@ -1,7 +1,7 @@
 //! Records requests of callers and our responses in the exchange log.
 //!
-//! The handler of a call knows its task, and the writer of the response knows the bytes; the bindings between them know
-//! nothing of this module. gRPC calls are recorded as JSON, because protobuf bytes are unreadable. Not recorded:
+//! The handler of a call knows its task, and the writer of the response knows the bytes; the bindings between them only
+//! pass the [`ExchangeReport`] on. gRPC calls are recorded as JSON, because protobuf bytes are unreadable. Not recorded:
 //! requests without a task, which are in the audit and the log, and the events of streams, which are in the task log.
 
 use crate::app::App;
@@ -12,19 +12,16 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, request};
 use sabir_gateway::exchange_log::{ExchangeLogMode, ServedExchange};
 use sabir_proto::{Call, Fault, FrozenTask, Reply, SendReply, TaskId, TaskRef, TaskState};
-use std::cell::Cell;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::OnceLock;
 use std::time::Instant;
 
-tokio::task_local! {
-    static LISTENER: ExchangeContext;
-}
-
-/// What the handler reports about a request that may be recorded.
-struct ExchangeContext {
-    /// Whether successful requests are recorded too.
-    always: bool,
-    subject: Cell<Option<ExchangeSubject>>,
+/// What the handler of a request reports to its recorder.
+#[derive(Debug)]
+pub(crate) struct ExchangeReport {
+    /// Which requests are recorded.
+    mode: ExchangeLogMode,
+    subject: OnceLock<ExchangeSubject>,
 }
 
 /// The task and the result of a request.
@@ -35,23 +32,34 @@ struct ExchangeSubject {
     failed: bool,
 }
 
-/// Reports the task and the result of a request to its recorder.
-pub(crate) fn report_subject<S>(named: Option<&TaskRef>, outcome: Result<&Reply<S>, &Fault>) {
-    // There is no recorder if nothing is recorded.
-    let _ = LISTENER.try_with(|listener| {
+impl ExchangeReport {
+    /// The report of one request to this server.
+    pub(crate) fn new(app: &App) -> Self {
+        Self { mode: app.exchange_log.mode(), subject: OnceLock::new() }
+    }
+
+    /// Reports the task and the result of the request. A request has one result, so only the first report counts.
+    pub(crate) fn set<S>(&self, named: Option<&TaskRef>, outcome: Result<&Reply<S>, &Fault>) {
         let failed = match outcome {
             Ok(Reply::Sent(SendReply::Task(task, _)) | Reply::Task(task, _)) => has_failed(task),
             Ok(_) => false,
             Err(_) => true,
         };
-        if failed || listener.always {
-            let task = match outcome {
-                Ok(Reply::Sent(SendReply::Task(task, _)) | Reply::Task(task, _)) => task.id(),
-                _ => named.and_then(id),
-            };
-            listener.subject.set(task.map(|task| ExchangeSubject { task, failed }));
+        let is_recorded = match self.mode {
+            ExchangeLogMode::Off => false,
+            ExchangeLogMode::All => true,
+            ExchangeLogMode::Errors => failed,
+        };
+        let task = match outcome {
+            _ if !is_recorded => None,
+            Ok(Reply::Sent(SendReply::Task(task, _)) | Reply::Task(task, _)) => task.id(),
+            _ => named.and_then(id),
+        };
+        if let Some(task) = task {
+            // A second report has no effect.
+            let _ = self.subject.set(ExchangeSubject { task, failed });
         }
-    });
+    }
 }
 
 const fn has_failed(task: &FrozenTask) -> bool {
@@ -65,20 +73,21 @@ fn id(task: &TaskRef) -> Option<TaskId> {
     }
 }
 
-/// Serves a request, and records it if the settings say so. The caller boxes the future, because by value it would be
-/// in the future of every request twice.
+/// Serves a request, and records it if its handler reports a task. The caller boxes the future, because by value it
+/// would be in the future of every request twice.
 pub(crate) async fn record(
     app: &App,
     parts: &request::Parts,
     body: Bytes,
+    report: &ExchangeReport,
     serving: Pin<Box<impl Future<Output = Response<Body>>>>,
 ) -> Response<Body> {
-    if app.exchange_log.mode() == ExchangeLogMode::Off {
+    if report.mode == ExchangeLogMode::Off {
         return serving.await;
     }
     let begun = Instant::now();
-    let (response, about) = run_in_context(app, serving).await;
-    if let Some(ExchangeSubject { task, failed }) = about {
+    let response = serving.await;
+    if let Some(&ExchangeSubject { task, failed }) = report.subject.get() {
         let answer = match response.body() {
             Body::Whole(Some(bytes)) | Body::Counted(Some(bytes)) => Some(&bytes[..]),
             _ => None,
@@ -104,12 +113,13 @@ pub(crate) async fn record_call(
     app: &App,
     head: &RequestHead<'_>,
     said: Option<Call>,
+    report: &ExchangeReport,
     serving: Pin<Box<impl Future<Output = Result<CallResponse, Fault>>>>,
 ) -> Result<CallResponse, Fault> {
     let Some(said) = said else { return serving.await };
     let begun = Instant::now();
-    let (answered, about) = run_in_context(app, serving).await;
-    if let Some(ExchangeSubject { task, failed }) = about {
+    let answered = serving.await;
+    if let Some(&ExchangeSubject { task, failed }) = report.subject.get() {
         let answer = match &answered {
             Ok(CallResponse { reply: Reply::Sent(SendReply::Task(task, _)) | Reply::Task(task, _), .. }) => {
                 Some(task.json.clone())
@@ -132,14 +142,4 @@ pub(crate) async fn record_call(
         app.exchange_log.log_served(&served, failed);
     }
     answered
-}
-
-/// Runs the future, and returns what its handler reported.
-async fn run_in_context<T>(app: &App, serving: Pin<Box<impl Future<Output = T>>>) -> (T, Option<ExchangeSubject>) {
-    let listener =
-        ExchangeContext { always: app.exchange_log.mode() == ExchangeLogMode::All, subject: Cell::new(None) };
-    let mut serving = pin!(LISTENER.scope(listener, serving));
-    let done = serving.as_mut().await;
-    let about = serving.as_mut().take_value().and_then(|listener| listener.subject.take());
-    (done, about)
 }

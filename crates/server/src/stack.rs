@@ -19,7 +19,7 @@ use crate::card::{WELL_KNOWN_KEYS, WellKnown};
 use crate::catalog::{self, AI_CATALOG, CATALOG};
 use crate::config::LimitsConfig;
 use crate::directory::ServedAgent;
-use crate::exchange_log;
+use crate::exchange_log::{self, ExchangeReport};
 use crate::incoming_body::collect;
 use crate::interceptor::Interceptor;
 use crate::listen::{RequestHandler, ResponseFuture};
@@ -200,9 +200,10 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
             match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                 Ok(body) => {
                     let head = bind::RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
-                    let arrived = jsonrpc::RoutedRequest { path_agent: at.as_ref(), entry, head };
-                    exchange_log::record(app, &parts, body.body.clone(), Box::pin(jsonrpc::serve(app, arrived, body)))
-                        .await
+                    let (report, bytes) = (ExchangeReport::new(app), body.body.clone());
+                    let arrived = jsonrpc::RoutedRequest { path_agent: at.as_ref(), entry, head, report: &report };
+                    let serving = Box::pin(jsonrpc::serve(app, arrived, body));
+                    exchange_log::record(app, &parts, bytes, &report, serving).await
                 }
                 Err(untaken) => untaken.into_response(jsonrpc::refuse_early),
             }
@@ -270,13 +271,9 @@ async fn http_json(
             v03::rest::RouteMatch::Operation(route, _) => {
                 match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                     Ok(body) => {
-                        exchange_log::record(
-                            app,
-                            &parts,
-                            body.body.clone(),
-                            Box::pin(rest_v03::serve(app, at, route, head, body)),
-                        )
-                        .await
+                        let (report, bytes) = (ExchangeReport::new(app), body.body.clone());
+                        let serving = Box::pin(rest_v03::serve(app, at, route, head, body, &report));
+                        exchange_log::record(app, &parts, bytes, &report, serving).await
                     }
                     Err(untaken) => untaken.into_response(rest_v03::refuse_early),
                 }
@@ -291,13 +288,9 @@ async fn http_json(
         RouteMatch::Operation(route, tenant) => {
             match collect(app, &parts.headers, body, app.limits.body_bytes_max).await {
                 Ok(body) => {
-                    exchange_log::record(
-                        app,
-                        &parts,
-                        body.body.clone(),
-                        Box::pin(rest::serve(app, at, (route, tenant), head, body)),
-                    )
-                    .await
+                    let (report, bytes) = (ExchangeReport::new(app), body.body.clone());
+                    let serving = Box::pin(rest::serve(app, at, route, tenant, head, body, &report));
+                    exchange_log::record(app, &parts, bytes, &report, serving).await
                 }
                 Err(untaken) => untaken.into_response(rest::refuse_early),
             }

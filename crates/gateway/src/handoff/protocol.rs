@@ -29,7 +29,8 @@ const INSECURE: &str = "it is on another machine and called without TLS, where n
 
 /// Checks whether a task may be handed over, and hands it over.
 pub(super) async fn start(
-    (policy, bookings): (&HandoffPolicy, &PendingCommits),
+    policy: &HandoffPolicy,
+    pending_commits: &PendingCommits,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
     order: HandoffRequest,
@@ -40,11 +41,23 @@ pub(super) async fn start(
         Err(ending) => return Ok(ending),
     };
     if !face.accepts_transfers {
-        record_attempt(policy, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "refused");
+        record_attempt(
+            policy,
+            cx,
+            AttemptedHandoff::new(&context.transfer_id, &order.to, Some(&face)),
+            &verdict,
+            "refused",
+        );
         return Ok(Ending::fail(format!("{} takes no tasks that are handed over", order.to)));
     }
     if !face.is_followed {
-        record_attempt(policy, cx, (&context.transfer_id, &order.to), Some(&face), &verdict, None, "insecure");
+        record_attempt(
+            policy,
+            cx,
+            AttemptedHandoff::new(&context.transfer_id, &order.to, Some(&face)),
+            &verdict,
+            "insecure",
+        );
         return Ok(Ending::fail(format!("the task was not handed over to {}: {INSECURE}", order.to)));
     }
     let (hold, transfer_id) = (face.holds_tasks, context.transfer_id.clone());
@@ -72,7 +85,8 @@ pub(super) async fn start(
     let stage = HandoffStage::Preparing(Box::new(intent.clone()));
     cx.set_checkpoint(HandoffCheckpoint { stage, inner: inner.clone() }.encode());
     cx.commit().await?;
-    create_and_commit((policy, bookings), peer, cx, intent, inner, true).await
+    let prepared = PreparedHandoff { intent, inner, is_repeated: false };
+    create_and_commit(policy, pending_commits, peer, cx, prepared).await
 }
 
 /// A handoff that passed its checks: the receiver, and what is sent to it.
@@ -95,7 +109,7 @@ pub(super) async fn check_handoff(
         Ok(face) => face,
         Err(error) => {
             let verdict = ScopeVerdict { required: order.required.clone(), allowed: Vec::new(), missing: Vec::new() };
-            record_attempt(policy, cx, (&transfer_id, &order.to), None, &verdict, None, "unreachable");
+            record_attempt(policy, cx, AttemptedHandoff::new(&transfer_id, &order.to, None), &verdict, "unreachable");
             tracing::warn!(task = %cx.task_id(), to = order.to, %error, "an agent to hand over to cannot be asked");
             return Err(Ending::fail(format!("{} cannot be reached, so the task was not handed over", order.to)));
         }
@@ -104,7 +118,7 @@ pub(super) async fn check_handoff(
     let scope = delegable_scope(policy, came.as_ref());
     let verdict = lattice::check(order.required.iter().map(String::as_str), &face.caps, &scope);
     let refuse = |outcome: &'static str, ending: Ending| {
-        record_attempt(policy, cx, (&transfer_id, &order.to), Some(&face), &verdict, None, outcome);
+        record_attempt(policy, cx, AttemptedHandoff::new(&transfer_id, &order.to, Some(&face)), &verdict, outcome);
         Err(ending)
     };
     if !verdict.passes() {
@@ -139,22 +153,35 @@ pub(super) async fn check_handoff(
     Ok(CheckedHandoff { face, context: Box::new(context), verdict })
 }
 
+/// A handoff whose intent is in the log.
+pub(super) struct PreparedHandoff {
+    pub(super) intent: HandoffIntent,
+    /// The checkpoint of the agent that hands over.
+    pub(super) inner: Option<Vec<u8>>,
+    /// Whether an attempt before a crash may have created the task.
+    pub(super) is_repeated: bool,
+}
+
 /// Creates the task there and commits the transfer of ours; the first time, and after every crash since.
 pub(super) async fn create_and_commit(
-    (policy, bookings): (&HandoffPolicy, &PendingCommits),
+    policy: &HandoffPolicy,
+    pending_commits: &PendingCommits,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
-    mut intent: HandoffIntent,
-    inner: Option<Vec<u8>>,
-    first: bool,
+    prepared: PreparedHandoff,
 ) -> Result<Ending, Failure> {
-    if !first && !intent.repeatable {
+    let PreparedHandoff { mut intent, inner, is_repeated } = prepared;
+    if is_repeated && !intent.repeatable {
         let why = "the server stopped meanwhile, and it is not known whether it was taken there";
-        return Ok(abort(policy, peer, cx, (&intent, inner), intent.task.as_ref(), ("unknown", why)).await);
+        let reason = HandoffAbort { task: intent.task.as_ref(), outcome: "unknown", why };
+        return Ok(abort(policy, peer, cx, &intent, inner, reason).await);
     }
     let task = match create(policy, peer, cx, &intent).await {
         Ok(task) => task,
-        Err(why) => return Ok(abort(policy, peer, cx, (&intent, inner), None, ("refused", &why)).await),
+        Err(why) => {
+            let reason = HandoffAbort { task: None, outcome: "refused", why: &why };
+            return Ok(abort(policy, peer, cx, &intent, inner, reason).await);
+        }
     };
     // From here on a cancel knows the task there.
     intent.task = Some(task.id.clone());
@@ -167,23 +194,26 @@ pub(super) async fn create_and_commit(
         Err(error) => {
             tracing::warn!(transfer = intent.transfer_id, to = intent.to, %error, "its card can no longer be read");
             let why = "its card can no longer be read";
-            return Ok(abort(policy, peer, cx, (&intent, inner), Some(&task.id), ("unreachable", why)).await);
+            let reason = HandoffAbort { task: Some(&task.id), outcome: "unreachable", why };
+            return Ok(abort(policy, peer, cx, &intent, inner, reason).await);
         }
     };
     let verdict = lattice::check(intent.required.iter().map(String::as_str), &face.caps, &scope);
     if !verdict.passes() {
         let why = format!("{} is no longer allowed", verdict.missing.join(", "));
-        abort(policy, peer, cx, (&intent, inner), Some(&task.id), (ScopeVerdict::CODE, &why)).await;
+        let reason = HandoffAbort { task: Some(&task.id), outcome: ScopeVerdict::CODE, why: &why };
+        abort(policy, peer, cx, &intent, inner, reason).await;
         return Ok(scope_exceeded(&intent.to, &verdict));
     }
     if !face.is_followed {
-        return Ok(abort(policy, peer, cx, (&intent, inner), Some(&task.id), ("insecure", INSECURE)).await);
+        let reason = HandoffAbort { task: Some(&task.id), outcome: "insecure", why: INSECURE };
+        return Ok(abort(policy, peer, cx, &intent, inner, reason).await);
     }
     // T2: the engine commits the state, the transfer and the webhook deliveries in one step.
     cx.set_waiting_for(None);
     let transfer = transfer(cx, &intent, &face, &task);
     let (HandoffIntent { transfer_id, to, .. }, their_task) = (intent, task.id);
-    bookings.insert(cx, PendingCommit { transfer_id, to, face, their_task, verdict });
+    pending_commits.insert(cx, PendingCommit { transfer_id, to, face, their_task, verdict });
     Ok(Ending::Transferred(Box::new(transfer)))
 }
 
@@ -254,17 +284,30 @@ fn may_succeed_later(error: &Error) -> bool {
     error.is_transient() || error.cannot_have_arrived()
 }
 
+/// Why a handoff is given up.
+#[derive(Clone, Copy)]
+struct HandoffAbort<'a> {
+    /// The task that was created there, if its id is known.
+    task: Option<&'a TaskRef>,
+    /// The outcome in the audit.
+    outcome: &'static str,
+    /// The reason, for the caller.
+    why: &'a str,
+}
+
 /// Gives the handoff up: the task stays ours, and fails.
 async fn abort(
     policy: &HandoffPolicy,
     peer: &dyn HandoffTarget,
     cx: &mut Context,
-    (intent, inner): (&HandoffIntent, Option<Vec<u8>>),
-    task: Option<&TaskRef>,
-    (outcome, why): (&'static str, &str),
+    intent: &HandoffIntent,
+    inner: Option<Vec<u8>>,
+    reason: HandoffAbort<'_>,
 ) -> Ending {
+    let HandoffAbort { task, outcome, why } = reason;
     let verdict = ScopeVerdict { required: intent.required.clone(), allowed: Vec::new(), missing: Vec::new() };
-    record_attempt(policy, cx, (&intent.transfer_id, &intent.to), None, &verdict, task, outcome);
+    let attempt = AttemptedHandoff { transfer_id: &intent.transfer_id, to: &intent.to, face: None, their_task: task };
+    record_attempt(policy, cx, attempt, &verdict, outcome);
     if let Some(task) = task {
         cancel(peer, cx.task_id(), task, &intent.transfer_id).await;
     }
@@ -372,15 +415,31 @@ fn failure_with_data(words: String, body: &serde_json::Value) -> Ending {
     Ending::Fail(parts)
 }
 
+/// A handoff as the audit names it.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptedHandoff<'a> {
+    transfer_id: &'a str,
+    to: &'a str,
+    /// What the card of the receiver says, if it was read.
+    face: Option<&'a TargetProfile>,
+    their_task: Option<&'a TaskRef>,
+}
+
+impl<'a> AttemptedHandoff<'a> {
+    /// A handoff that has created no task there.
+    pub(super) const fn new(transfer_id: &'a str, to: &'a str, face: Option<&'a TargetProfile>) -> Self {
+        Self { transfer_id, to, face, their_task: None }
+    }
+}
+
 pub(super) fn record_attempt(
     policy: &HandoffPolicy,
     cx: &Context,
-    (transfer_id, to): (&str, &str),
-    face: Option<&TargetProfile>,
+    attempted: AttemptedHandoff<'_>,
     verdict: &ScopeVerdict,
-    their_task: Option<&TaskRef>,
     outcome: &'static str,
 ) {
+    let AttemptedHandoff { transfer_id, to, face, their_task } = attempted;
     let hops = cx.transfer_context().map_or(0, |came| came.chain.len()) + 1;
     policy.audit.record(&HandoffAttempt {
         transfer_id,

@@ -4,7 +4,7 @@
 //! turn is sent with it. The rest is delegation.
 
 use super::intent::{HandoffCheckpoint, HandoffStage, message_parts};
-use super::protocol::{CheckedHandoff, check_handoff, record_attempt};
+use super::protocol::{AttemptedHandoff, CheckedHandoff, check_handoff, record_attempt};
 use super::target::HandoffTarget;
 use super::{HandoffPolicy, UnawareCallers};
 use crate::delegation::{MirrorSettings, delegate};
@@ -34,7 +34,13 @@ pub(super) async fn start(
         UnawareCallers::Ask => Ok(Ending::ask_input(words)),
         UnawareCallers::Fail => Ok(Ending::fail(words)),
         UnawareCallers::Relay => {
-            record_attempt(policy, cx, (&context.transfer_id, to), Some(&face), &verdict, None, "relayed");
+            record_attempt(
+                policy,
+                cx,
+                AttemptedHandoff::new(&context.transfer_id, to, Some(&face)),
+                &verdict,
+                "relayed",
+            );
             let past = transfer_metadata(*context)?;
             let stage = HandoffStage::Relaying { to: to.to_owned(), text: order.text.clone(), past: past.clone() };
             let inner = cx.checkpoint().map(<[u8]>::to_vec);

@@ -6,7 +6,7 @@
 //! allows, by a card that offers exactly the named interface, and never where that leads back to us.
 
 use super::checkpoint::FollowedTransfer;
-use super::replica::Replica;
+use super::replica::{Replica, UpstreamShares};
 use super::{RemoteAgent, Upstream, UpstreamReplica};
 use crate::agent_probe::{SignatureCheck, interface_url, is_own_address};
 use crate::card_policy::{CardCheck, CardPolicy};
@@ -136,7 +136,7 @@ impl RemoteAgent {
             &stranger,
             &place,
             &self.hub,
-            (self.bulkhead.clone(), self.answer_capacity.clone()),
+            UpstreamShares { bulkhead: self.bulkhead.clone(), answers: self.answer_capacity.clone() },
         )?;
         Ok(stranger.with_origin_fallback().fetching_own_card())
     }

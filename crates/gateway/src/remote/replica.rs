@@ -74,6 +74,13 @@ pub(super) fn not_called_error(why: &str) -> Error {
     Error::Fault { fault, transport: None, retry_after }
 }
 
+/// What all replicas of one upstream share.
+pub(super) struct UpstreamShares {
+    pub(super) bulkhead: Arc<Bulkhead>,
+    /// The room for answers.
+    pub(super) answers: Capacity,
+}
+
 /// A replica of the agent.
 pub(super) struct Replica {
     pub(super) config: UpstreamReplica,
@@ -112,7 +119,7 @@ impl Replica {
         upstream: &Upstream,
         place: &UpstreamReplica,
         hub: &Arc<Hub>,
-        (bulkhead, answers): (Arc<Bulkhead>, Capacity),
+        shares: UpstreamShares,
     ) -> Result<Self, Error> {
         // If there are several, each is told apart by its host; no URL with a secret in it is a name.
         let name = match (AgentReference::parse(&place.url)?, upstream.replicas.len()) {
@@ -122,7 +129,7 @@ impl Replica {
             }
             _ => upstream.name.clone(),
         };
-        Self::with_metric_name(&name, upstream, place, hub, (bulkhead, answers))
+        Self::with_metric_name(&name, upstream, place, hub, shares)
     }
 
     /// A replica with a name of its own in metrics.
@@ -131,7 +138,7 @@ impl Replica {
         upstream: &Upstream,
         place: &UpstreamReplica,
         hub: &Arc<Hub>,
-        (bulkhead, answers): (Arc<Bulkhead>, Capacity),
+        shares: UpstreamShares,
     ) -> Result<Self, Error> {
         let reference = AgentReference::parse(&place.url)?;
         if matches!(reference, AgentReference::File(_)) {
@@ -146,7 +153,7 @@ impl Replica {
             .version(VersionPolicy::Any)
             .tls(upstream.tls.clone())
             .credentials(upstream.credentials.clone())
-            .capacity(answers)
+            .capacity(shares.answers)
             // The agent may hand tasks over: they are followed.
             .extensions([HANDOFF.to_owned(), HANDOFF_LITERAL.to_owned()])
             // The turn counts its calls, and so do breakers and the budget, so the client does not retry.
@@ -180,7 +187,7 @@ impl Replica {
         Ok(Self {
             config: place,
             circuit,
-            bulkhead,
+            bulkhead: shares.bulkhead,
             checks,
             client,
             reference,

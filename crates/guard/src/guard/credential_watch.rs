@@ -76,8 +76,8 @@ mod tests {
     use crate::config::AuthConfig;
     use crate::fetch::FetchFault;
     use crate::fetch::fakes::FakeFetch;
-    use crate::policy::Rules;
     use crate::policy::rate::RateLimits;
+    use crate::policy::{Rules, RulesId};
     use crate::{Metrics, RequestEvidence};
     use aws_lc_rs::hmac;
     use base64::Engine as _;
@@ -120,7 +120,8 @@ mod tests {
             let entrance = Authenticator::new(&config, &DeploymentFacts::default(), &OneSecret, &fetch).unwrap();
             let agent = AgentName::parse("echo").unwrap();
             let (limits, tools) = (RateLimits::default(), ToolMode::Full);
-            let rules = Rules { authenticator: Arc::new(entrance), agent, limits, skills: Vec::new(), tools };
+            let (id, authenticator) = (RulesId::next(), Arc::new(entrance));
+            let rules = Rules { id, authenticator, agent, limits, skills: Vec::new(), tools };
             let header = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}")).unwrap());
             let headers: HeaderMap = header.map(|value| (http::header::AUTHORIZATION, value)).into_iter().collect();
             let (channel, certificate, address, host) = (Channel::Plain, None, None, None);

@@ -7,7 +7,7 @@
 //! A signature is required of keys that are configured so, of relays, and for intents that move money; any signature
 //! must be valid. Only our audit learns which check failed.
 
-use super::{Guard, rules_address};
+use super::Guard;
 use crate::authn::Scheme;
 use crate::authn::agnt::{self, BindingRule, KeyRing, KeySlot, Novelty};
 use crate::fetch::Fetch;
@@ -81,7 +81,7 @@ impl Guard {
             },
         };
         match outcome {
-            Ok(identity) => Ok(Admitted { identity, at: rules_address(rules), uncounted }),
+            Ok(identity) => Ok(Admitted { identity, rules: rules.id, uncounted }),
             Err((refusal, caller)) => {
                 let caller = caller.unwrap_or_else(|| evidence.unidentified_caller());
                 let entry =

@@ -7,6 +7,7 @@ use crate::authn::basic::Channel;
 use crate::config::AuthConfig;
 use crate::fetch::FetchFault;
 use crate::fetch::fakes::{FakeFetch, answer};
+use crate::policy::RulesId;
 use crate::policy::rate::{RateLimit, RateLimits};
 use crate::policy::scope::SkillRule;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -60,8 +61,14 @@ impl TestGuard {
         let skills =
             vec![SkillRule { id: "only".into(), requirements: Vec::new(), needs_identity: false, intent: None }];
         let agent = AgentName::parse("echo").unwrap();
-        let rules =
-            Rules { authenticator: entrance, agent, limits: RateLimits::default(), skills, tools: ToolMode::Full };
+        let rules = Rules {
+            id: RulesId::next(),
+            authenticator: entrance,
+            agent,
+            limits: RateLimits::default(),
+            skills,
+            tools: ToolMode::Full,
+        };
         let guard = Guard::new(store.clone(), Arc::new(NamedSecrets), Metrics::default());
         Self { guard, store, rules, fetch }
     }

@@ -162,7 +162,7 @@ impl Admin {
         } else {
             remote.probe().try_interfaces(&found).await.map_err(unfit)?
         };
-        let card = drift::observation(&agent.name, (&found, &voucher), way, None, now());
+        let card = drift::observation(&agent.name, &found, &voucher, way, None, now());
         self.store.register_agent(agent.clone(), Some(card.clone()), self.by()).await?;
         let remarks = found.lint.iter().map(ToString::to_string).collect();
         let card = StoredCard { number: 1, observation: card };

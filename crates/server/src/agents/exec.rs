@@ -215,9 +215,9 @@ impl Exec {
     async fn make_directory(&self, cx: &Context) -> Result<Arc<TurnDirectory>, Failure> {
         let slots = self.slots(cx).await?;
         let (message, before, stdin) = (cx.message().clone(), cx.before().cloned(), self.stdin);
-        let (ledger, leftovers) = (self.journal.clone(), self.leftovers.clone());
+        let (journal, leftovers) = (self.journal.clone(), self.leftovers.clone());
         let furnish =
-            move || TurnDirectory::create(&message, before.as_ref(), stdin, (ledger.as_deref(), &leftovers), slots);
+            move || TurnDirectory::create(&message, before.as_ref(), stdin, journal.as_deref(), &leftovers, slots);
         match spawn_blocking(furnish).await {
             Ok(Ok(room)) => Ok(Arc::new(room)),
             Ok(Err(error)) => Err(server_failure(cx, "making its directory", &error)),

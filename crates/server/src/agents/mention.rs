@@ -215,20 +215,15 @@ async fn read_answer(agent: &AgentName, child: &Child) -> Result<Part, Failure> 
     let how = match task.status.state {
         TaskState::Completed | TaskState::Transferred => "says",
         TaskState::InputRequired | TaskState::AuthRequired => {
-            // The question becomes a part of the message; no caller will answer it.
+            // The question becomes a part of the message; no caller will answer it. If it stays open, it is only one
+            // more row in the list of open questions.
             if let Err(fault) = child.cancel().await {
-                tracing::warn!(task = %child.id(), %fault, "a question that no caller can answer could not be canceled");
+                tracing::warn!(%agent, task = %child.id(), %fault, "a question that no caller can answer could not be canceled");
             }
             "asks"
         }
         _ => "could not answer",
     };
-    if how == "asks"
-        && let Err(fault) = child.cancel().await
-    {
-        // No caller will answer it. If it stays open, it is only one more row in the list of open questions.
-        tracing::warn!(%agent, %fault, "a mentioned agent that asks cannot be called off");
-    }
     part(agent, Some(&task), how, &task.answer_text(NonText::Describe))
 }
 

@@ -184,7 +184,7 @@ async fn process(
     let event = event.map(|moment| search_event(visit, &envelope, &payload, moment));
     let searches = network.search_cache.clone();
     let mut work = Box::pin(async move {
-        let reply = app.engine.serve(&addressee, permit, (&terms, HandoffSupport::Unaware));
+        let reply = app.engine.serve(&addressee, permit, &terms, HandoffSupport::Unaware);
         if let Some(event) = event {
             let ask = async { from_reply(number, reply.await.map(|(reply, _)| reply)).result };
             let (said, replay) = searches.answer(event, ask).await;

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::authorized_stream::AuthorizedStream;
 use crate::body::{Body, GrpcAnswer};
 use crate::call::{CallRequest, CallResponse};
-use crate::exchange_log;
+use crate::exchange_log::{self, ExchangeReport};
 use crate::incoming_body::ReceiveError;
 use crate::losses::{LossReport, task_of};
 use crate::metrics::GaugeGuard;
@@ -161,7 +161,9 @@ impl Methods {
             let mut terms = read_terms(&headers, HeaderSpelling::of(package.dialect()))?;
             terms.dialect = package.dialect().name();
             // gRPC requests have no body signature.
-            let ask = CallRequest { path_agent: None, evidence: head.evidence(&self.app, None), admitted, call, terms };
+            let report = ExchangeReport::new(&self.app);
+            let evidence = head.evidence(&self.app, None);
+            let ask = CallRequest { path_agent: None, evidence, admitted, call, terms, report: Some(&report) };
             let said = (self.app.exchange_log.mode() != ExchangeLogMode::Off).then(|| ask.call.clone());
             let serving = Box::pin(async {
                 match package {
@@ -170,7 +172,7 @@ impl Methods {
                 }
             });
             let CallResponse { reply, active_extensions: active, scope } =
-                exchange_log::record_call(&self.app, &head, said, serving).await?;
+                exchange_log::record_call(&self.app, &head, said, &report, serving).await?;
             told.in_scope(scope);
             let about = task_of(&reply);
             let answer = encode(reply, told.losses())?;

@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::body::{A2A_JSON, Body, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
 use crate::directory::ServedAgent;
+use crate::exchange_log::ExchangeReport;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
 use crate::sse::EventStream;
@@ -22,9 +23,11 @@ const DIALECT: &str = "1.0 HTTP+JSON";
 pub(crate) async fn serve(
     app: &Arc<App>,
     at: Option<&Arc<ServedAgent>>,
-    (route, tenant): (PathOperation<'_>, Option<&str>),
+    route: PathOperation<'_>,
+    tenant: Option<&str>,
     head: RequestHead<'_>,
     taken: ReceivedBody,
+    report: &ExchangeReport,
 ) -> Response<Body> {
     let ReceivedBody { body, share: held } = taken;
     let started = Instant::now();
@@ -39,7 +42,7 @@ pub(crate) async fn serve(
         operation = call.operation();
         let mut terms = read_terms(head.headers, HeaderSpelling::Plain)?;
         terms.dialect = Dialect::V1.name();
-        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms, report: Some(report) }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());

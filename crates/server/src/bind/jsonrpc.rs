@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
 use crate::directory::ServedAgent;
+use crate::exchange_log::ExchangeReport;
 use crate::guessable_names;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
@@ -40,6 +41,7 @@ pub(crate) struct RoutedRequest<'a> {
     pub(crate) path_agent: Option<&'a Arc<ServedAgent>>,
     pub(crate) entry: EndpointPath,
     pub(crate) head: RequestHead<'a>,
+    pub(crate) report: &'a ExchangeReport,
 }
 
 impl RoutedRequest<'_> {
@@ -101,7 +103,8 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
         if let Some(name) = guessable_names::replace_task_name(admitted.identity(), &mut call) {
             responder.set_name(name);
         }
-        app.call(CallRequest { path_agent: arrived.path_agent, evidence, admitted: Some(admitted), call, terms }).await
+        let (path_agent, report) = (arrived.path_agent, Some(arrived.report));
+        app.call(CallRequest { path_agent, evidence, admitted: Some(admitted), call, terms, report }).await
     }
     .await;
     app.metrics.request(operation, metric_name(spoken), outcome.as_ref().map(|_| ()), started.elapsed());

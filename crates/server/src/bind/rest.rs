@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
 use crate::directory::ServedAgent;
+use crate::exchange_log::ExchangeReport;
 use crate::incoming_body::ReceivedBody;
 use crate::losses::LossReport;
 use crate::sse::EventStream;
@@ -28,6 +29,7 @@ pub(crate) async fn serve(
     route: PathOperation<'_>,
     head: RequestHead<'_>,
     taken: ReceivedBody,
+    report: &ExchangeReport,
 ) -> Response<Body> {
     let ReceivedBody { body, share: held } = taken;
     let started = Instant::now();
@@ -47,7 +49,7 @@ pub(crate) async fn serve(
         operation = call.operation();
         let mut terms = read_terms(head.headers, HeaderSpelling::WithX)?;
         terms.dialect = Dialect::V03.name();
-        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms }).await
+        app.call(CallRequest { path_agent: at, evidence, admitted, call, terms, report: Some(report) }).await
     }
     .await;
     app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());

@@ -95,7 +95,7 @@ impl CardTracker {
         }
         let way = before.as_ref().map_or(way.clone(), |before| keep_pinned(before, found, way));
         may(&sabir_gateway::with_interface_first(found.clone(), &way))?;
-        let mut card = drift::observation(&self.agent, (found, voucher), way, before.as_ref(), TokioHost.now());
+        let mut card = drift::observation(&self.agent, found, voucher, way, before.as_ref(), TokioHost.now());
         let same = |b: &StoredCard| b.observation.digest == card.digest && b.observation.pin.signer == card.pin.signer;
         let is_same = before.as_ref().is_some_and(same);
         if is_same && !self.is_held.load(Ordering::Relaxed) {

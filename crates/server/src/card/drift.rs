@@ -25,13 +25,14 @@ pub(crate) fn digest(json: &str) -> String {
 /// A fetched card, in the form in which it is stored.
 pub(crate) fn observation(
     agent: &AgentName,
-    (found, voucher): (&DiscoveredCard, &SignatureCheck),
+    found: &DiscoveredCard,
+    check: &SignatureCheck,
     way: ChosenInterface,
     before: Option<&StoredCard>,
     at: Timestamp,
 ) -> CardObservation {
     let ChosenInterface { binding, address, version } = way;
-    let pin = PinnedInterface { binding, address, version, signer: voucher.signer.clone() };
+    let pin = PinnedInterface { binding, address, version, signer: check.signer.clone() };
     let changes = before.map(|before| changes(before, &found.card, &pin)).unwrap_or_default();
     CardObservation {
         agent: agent.clone(),
@@ -142,7 +143,7 @@ mod tests {
         let way = sabir_gateway::chosen_interface(&found).unwrap();
         StoredCard {
             number: 1,
-            observation: observation(&agent, (&found, &voucher), way, None, Timestamp::from_millis(0)),
+            observation: observation(&agent, &found, &voucher, way, None, Timestamp::from_millis(0)),
         }
     }
 

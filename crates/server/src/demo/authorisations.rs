@@ -53,7 +53,8 @@ async fn authorise(app: Arc<App>, grant: DelayedAuthorisation) {
     // It is authenticated like every other request; the demo is open.
     let (uri, headers, peer) = (Uri::default(), HeaderMap::new(), Peer::plain(SocketAddr::from(([127, 0, 0, 1], 0))));
     let evidence = RequestHead { uri: &uri, headers: &headers, peer: &peer }.evidence(&app, None);
-    let ask = CallRequest { path_agent: None, evidence, admitted: None, call, terms: ServiceParameters::default() };
+    let terms = ServiceParameters::default();
+    let ask = CallRequest { path_agent: None, evidence, admitted: None, call, terms, report: None };
     if let Err(fault) = app.call(ask).await {
         // The caller has replied or cancelled before.
         tracing::debug!(%fault, "an authorisation that no task waits for any more");

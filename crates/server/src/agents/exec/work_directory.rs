@@ -67,11 +67,12 @@ impl TurnDirectory {
         message: &Message,
         before: Option<&Task>,
         stdin: Stdin,
-        (ledger, leftovers): (Option<&CommandJournal>, &Arc<Leftovers>),
+        journal: Option<&CommandJournal>,
+        leftovers: &Arc<Leftovers>,
         slots: ProcessSlots,
     ) -> io::Result<Self> {
         leftovers.retry();
-        let directory = RemovedOnDrop { directory: Some(make(ledger)?), leftovers: leftovers.clone() };
+        let directory = RemovedOnDrop { directory: Some(make(journal)?), leftovers: leftovers.clone() };
         // The umask may have cleared some bits.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
