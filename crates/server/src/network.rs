@@ -10,12 +10,9 @@ pub(crate) use metering::register_metering as register_metered;
 pub(crate) use pending_records::{PendingRecord, PendingRecords};
 pub(crate) use search_cache::SearchCache;
 
-use crate::auth_setup::Rules;
-use crate::directory::{AgentDirectory, ServedAgent};
+use crate::directory::ServedAgent;
 use sabir_gateway::DocumentFetcher;
-use sabir_guard::authenticator::AuthMode;
-use sabir_guard::config::AcceptedCredential;
-use sabir_guard::{EnvelopeKeys, Guard, Identity};
+use sabir_guard::{EnvelopeKeys, Identity};
 use sabir_network::federation::Federation;
 use sabir_network::plain_text::parse;
 use sabir_proto::agnt::{EnvelopeMeta, Intent};
@@ -30,13 +27,6 @@ pub(crate) struct NetworkName {
     pub(crate) version: String,
     /// The name of its agent.
     pub(crate) agent: String,
-}
-
-/// The agent that an envelope names, and what it wants of it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Recipient<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) intent: Intent,
 }
 
 /// The booking network of this server.
@@ -100,24 +90,6 @@ impl Network {
     /// Whether this is the agent of the network.
     pub(crate) fn is_agent(&self, served: &ServedAgent) -> bool {
         served.hosted.name.as_str() == self.agent
-    }
-
-    /// The agent that an envelope names as its recipient: it has the intent among its skills, and the key may call it.
-    /// An agent with authentication of its own, other than that of the root, is not reached through the network.
-    pub(crate) fn addressee(
-        &self,
-        recipient: Recipient<'_>,
-        sender: &Identity,
-        directory: &AgentDirectory,
-        root_rules: &Rules,
-    ) -> Option<Arc<ServedAgent>> {
-        let Recipient { name, intent } = recipient;
-        let found = directory.get(name).filter(|served| !self.is_agent(served))?;
-        let has_skill = found.skills.iter().any(|skill| skill.id == intent.name());
-        let door = &found.rules.authenticator;
-        let takes_keys = door.mode() == AuthMode::Open || door.accepted().contains(&AcceptedCredential::ApiKey);
-        let may = Guard::is_for(&found.rules, sender);
-        (has_skill && may && takes_keys && Arc::ptr_eq(door, &root_rules.authenticator)).then_some(found)
     }
 
     /// Writes into the metadata of a message in another dialect who its sender is, and which intent its words name: the

@@ -10,6 +10,7 @@
 //! A sender without a valid key learns nothing of the later checks. An invalid envelope counts as a request of the day
 //! for its key. The payload is not interpreted before its signature is verified.
 
+mod addressee;
 mod answer;
 mod exchange;
 mod metrics;
@@ -25,7 +26,7 @@ use crate::app::App;
 use crate::body::{Body, JSON};
 use crate::directory::ServedAgent;
 use crate::incoming_body::{ReceivedBody, RejectedBody, collect};
-use crate::network::{Network, Recipient};
+use crate::network::Network;
 use crate::peer::Peer;
 use crate::tokio_host::TokioHost;
 use answer::{EnvelopeOutcome, from_reply, refusal_of};
@@ -169,12 +170,7 @@ async fn process(
         dialect: DIALECT,
         ..ServiceParameters::default()
     };
-    let addressee = network.addressee(
-        Recipient { name: &envelope.to, intent },
-        cleared.identity(),
-        &app.directory,
-        &app.root_rules,
-    );
+    let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
     let permit = app.permit(&served, cleared, call, evidence.now).await.map_err(|fault| refusal_of(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());

@@ -33,7 +33,8 @@ async fn no_task_of_a_server_runs_after_it_has_stopped() {
     // A connection that never closes, and never sends a whole request.
     let client = async {
         let mut stuck = TcpStream::connect(address).await.unwrap();
-        stuck.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{").await.unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
+        stuck.write_all(format!("{head}Content-Length: 10\r\n\r\n{{").as_bytes()).await.unwrap();
         let mut health = TcpStream::connect(address).await.unwrap();
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         health.write_all(request.as_bytes()).await.unwrap();
