@@ -16,7 +16,7 @@ use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
 use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::{
-    AgentName, Artifact, Caller, CancelTask, Event, Message, MessageId, Part, Role, Secret, SendConfiguration,
+    AgentName, Artifact, Caller, CancelTask, Event, GetTask, Message, MessageId, Part, Role, Secret, SendConfiguration,
     SendMessage, SendReply, ServiceParameters, Task, TaskId, TaskRef, TaskState, Tenant, ToolMode,
 };
 use sabir_store::TaskStore;
@@ -293,6 +293,14 @@ impl AgentGroup {
 
     pub(super) async fn say(&self, to: &str, text: &str) -> Task {
         self.send(to, user_message(text)).await
+    }
+
+    /// The state of a task of one of the agents.
+    pub(super) async fn state(&self, of: &str, id: &str) -> TaskState {
+        let agent = AgentName::parse(of).unwrap();
+        let scope = Arc::new(Scope { tenant: Tenant::none(), caller: Caller::anonymous(), agent });
+        let call = GetTask { tenant: Tenant::none(), id: TaskId::parse(id).unwrap().into(), history_length: None };
+        self.engine.for_operators().get(&scope, &call).await.unwrap().0.state
     }
 
     /// All events of a call.
