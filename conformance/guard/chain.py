@@ -5,7 +5,6 @@
     chain.agent('alice', registered_days=100, active=1, kyc=2)    # is registered
 
 The answers have the forms that nodes give: 64-bit numbers as text, `active` as 0 or 1, an unknown account as HTTP 500.
-It may be away, slow, or lie about the keys of an account.
 """
 
 import json
@@ -19,7 +18,7 @@ ACCOUNT, ROWS = '/v1/chain/get_account', '/v1/chain/get_table_rows'
 
 class Chain(Server):
     def __init__(self):
-        self.accounts, self.tables, self.lies, self.broken = {}, {}, {}, set()
+        self.accounts, self.tables = {}, {}
         # Accounts have no active permission.
         self.no_active = False
         super().__init__()
@@ -81,20 +80,10 @@ class Chain(Server):
     def row(self, code, table, key, row):
         self.tables[code, table, key] = row
 
-    def lie(self, name, key):
-        """From now on somebody else's key is shown for this account."""
-        self.lies[name] = key
-
     # --- What is answered -----------------------------------------------------------------------------------------
 
     def answer(self, path, body):
         asked = json.loads(body or b'{}')
-        if path in self.broken:
-            return 500, {
-                'code': 500,
-                'message': 'Internal Service Error',
-                'error': {'details': [{'message': 'broken'}]},
-            }
         if path == ACCOUNT:
             return self.answer_account(asked['account_name'])
         if path == ROWS:
@@ -106,8 +95,6 @@ class Chain(Server):
         if found is None:
             message = f'unknown key (boost::tuples::tuple<bool, eosio::chain::name>): (0 {name})'
             return 500, {'code': 500, 'message': 'Internal Service Error', 'error': {'details': [{'message': message}]}}
-        if name in self.lies:
-            found = {**found, 'keys': [{'key': text(self.lies[name]), 'weight': 1}]}
         if self.no_active:
             return 200, {'account_name': name, 'permissions': []}
         owner = {'threshold': 1, 'keys': [], 'accounts': [], 'waits': []}
@@ -124,31 +111,6 @@ class Chain(Server):
         found = self.tables.get(key) if asked['scope'] == asked['code'] else None
         return 200, {'rows': [found] if found else [], 'more': False, 'next_key': ''}
 
-    def asked_account(self, name):
-        """How often the keys of an account were asked for."""
-        with self.lock:
-            bodies = [json.loads(body) for _, path, body in self.seen if path == ACCOUNT]
-        return sum(1 for body in bodies if body.get('account_name') == name)
-
-    def asked_rows(self, table):
-        with self.lock:
-            bodies = [json.loads(body) for _, path, body in self.seen if path == ROWS]
-        return sum(1 for body in bodies if body.get('table') == table)
-
 
 def text(key):
     return key if isinstance(key, str) else key.public
-
-
-# --- The scores, as the network computes them -------------------------------------------------------------------------
-
-
-def full_score(kyc, stake, average, days):
-    """Of a registered agent with an owner at this level: 0 to 100."""
-    longevity = min(days * DAY // 2592000, 10)
-    return min(kyc * 10, 30) + min(stake // 10000 // 500, 20) + average * 40 // 10000 + longevity
-
-
-def runner_score(kyc, days):
-    """What the reference runner compares instead: without stake and reputation."""
-    return min(kyc * 10, 30) + min(days * DAY // 2592000, 10)

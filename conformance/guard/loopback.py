@@ -1,9 +1,8 @@
-"""Small HTTP servers on loopback, whose answers a check may change while they run: they can be slow, or away."""
+"""Small HTTP servers on loopback, whose answers a check may change while they run."""
 
 import http.server
 import json
 import threading
-import time
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -11,18 +10,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
-        owner = self.server.owner
-        with owner.lock:
-            owner.seen.append((time.monotonic(), self.path, body))
-        delay = owner.delay
-        if delay:
-            owner.awake.wait(delay)
-        if owner.away:
-            # The connection ends without an answer, as it does where nobody is.
-            self.close_connection = True
-            return
         try:
-            status, answer = owner.answer(self.path, body)
+            status, answer = self.server.owner.answer(self.path, body)
         except Exception as error:
             status, answer = 500, {'error': str(error)}
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
@@ -45,21 +34,13 @@ class Server:
     """Whoever derives from it says what is answered: `answer(path, body)` gives a status and a document."""
 
     def __init__(self):
-        self.lock, self.seen, self.delay, self.away = threading.Lock(), [], 0, False
-        self.awake = threading.Event()
         self.http = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.http.daemon_threads = True
         self.http.owner = self
         self.url = f'http://127.0.0.1:{self.http.server_address[1]}'
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
 
-    def asked(self, path):
-        """How often a path was asked for."""
-        with self.lock:
-            return sum(1 for _, seen, _ in self.seen if seen == path)
-
     def close(self):
-        self.awake.set()
         self.http.shutdown()
         self.http.server_close()
 

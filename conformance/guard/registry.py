@@ -16,16 +16,11 @@ import pkgutil
 CHECKS = {}
 AREAS = (
     'own',
-    'config',
     'xpr',
-    'chain',
     'oidc',
     'mtls',
     'cards',
-    'variables',
-    'input',
-    'admin',
-    'policy',
+    'secrecy',
     'ownership',
     'vectors',
     'peers',

@@ -1,7 +1,6 @@
 """Servers as the checks need them: an agent that says who called it, and the sections that are always the same."""
 
 import contextlib
-import json
 
 import bindings
 import k1
@@ -51,23 +50,21 @@ def who(server, credential, binding=RPC):
 # --- XPR --------------------------------------------------------------------------------------------------------------
 
 
-def account(chain, name, **more):
-    """An account that can sign and, unless told otherwise, is an agent of good standing."""
+def account(chain, name):
+    """An account that can sign and is an agent of good standing."""
     key = k1.Key.named(name)
     chain.account(name, key)
-    if more.pop('registered', True):
-        chain.agent(name, **more)
+    chain.agent(name)
     return Signed(name, key)
 
 
 @contextlib.contextmanager
-def xpr(world, settings='', required='true', rate=100000, clock=None, **more):
+def xpr(world, settings='', required='true', rate=100000, **more):
     """A server that takes K1 signatures, and the chain it asks: `server, chain`."""
     with Chain() as chain:
         section = f'[auth.xpr]\nrpc_url = "{chain.url}"\n' + (f'rate_per_minute = {rate}\n' if rate else '')
         config = f'[auth]\naccept = ["xpr"]\nrequired = {required}\n{section}{settings}\n'
-        env = {**(clock.env if clock else {}), **more.pop('env', {})}
-        with running(world, config, env=env, agents=more.pop('agents', AGENTS), **more) as server:
+        with running(world, config, agents=more.pop('agents', AGENTS), **more) as server:
             yield server, chain
 
 
@@ -76,7 +73,3 @@ def said(outcome, code, words):
     got = (outcome.status, outcome.code)
     assert got == (200, code), f'want HTTP 200 and {code}, got {outcome}'
     assert words in outcome.message, f'want the words {words!r}, got {outcome.message!r}'
-
-
-def body_of(request):
-    return json.loads(request[3])

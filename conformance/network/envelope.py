@@ -49,14 +49,6 @@ ERRORS = {
     'hop_limit_exceeded': ((400,), False),
 }
 TRANSIENT = {code for code, (_, again) in ERRORS.items() if again} - {'rate_limited'}
-# Where a booking may go from each state. What ended stays as it ended.
-MOVES = {
-    'pending': {'confirmed', 'cancelled'},
-    'confirmed': {'completed', 'no_show', 'cancelled'},
-    'completed': set(),
-    'no_show': set(),
-    'cancelled': set(),
-}
 MOMENT = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z')
 
 

@@ -12,7 +12,6 @@ PREVIOUS = bytes.fromhex('ffeeddccbbaa99887766554433221100fedcba9876543210012345
 SIGNING_ENV = 'JUDGE_SIGNING_KEY'
 PREVIOUS_ENV = 'JUDGE_PREVIOUS_KEY'
 STRIPE_ENV = 'JUDGE_STRIPE_KEY'
-CHAIN_ENV = 'JUDGE_CHAIN_URL'
 VENUES_FILE = 'given/venues.json'
 VERSION = '2026.11'
 # An agent besides the network, so that the hub is one.
@@ -57,14 +56,11 @@ def coverage(**lists):
     return f'[network.coverage]\n{lines}'
 
 
-def payments(stripe, chain, pay_to, asset, network):
-    """The sections that take money: by card, by x402, and by a transaction on a chain, whose address is a secret."""
-    paid = f'network = "{network}"\nasset = "{asset}"\npay_to = "{pay_to}"\n'
+def payments(stripe):
+    """The sections that take money by card."""
     return (
         '[network.payments]\npayment_max = 1000000\nday_max = 5000000\n'
         f'[network.payments.stripe]\nurl = "{stripe}/"\nsecret_key = "env:{STRIPE_ENV}"\n'
-        f'[network.payments.x402]\nfacilitator = "{chain}/"\n{paid}'
-        f'[network.payments.crypto]\nrpc = "env:{CHAIN_ENV}"\n{paid}'
     )
 
 
@@ -95,9 +91,7 @@ def rows(database, query, *values):
 # --- Metrics ----------------------------------------------------------------------------------------------------------
 
 METERED = 'a2a_metered_events_total'
-REQUESTS = 'a2a_requests_total'
 DRIFT = 'a2a_metering_drift'
-DURATION = 'a2a_request_duration_seconds'
 
 
 def read_metrics(text):

@@ -11,31 +11,23 @@ Commands of the server stand in this file only; the rest of what is its own is i
 import contextlib
 import json
 import pathlib
-import re
 import tempfile
 import threading
 
 import names
 import venues as sample
 from envelope import NETWORK, Caller, envelope
-from names import AGENTS, CURRENT, PREVIOUS, PREVIOUS_ENV, SIGNING_ENV, VERSION, config, read_metrics, total
-from registry import equal
+from names import AGENTS, CURRENT, PREVIOUS, PREVIOUS_ENV, SIGNING_ENV, config
 from server import until
 
 __all__ = [
     'CURRENT',
-    'KEY',
     'PREVIOUS',
     'PREVIOUS_ENV',
-    'VERSION',
-    'importing',
     'network',
     'scratch',
     'shared',
-    'total',
 ]
-# What a key for the network looks like.
-KEY = re.compile(r'agnt_(live|test)_[0-9A-Za-z]{32}')
 
 
 class Network:
@@ -87,9 +79,6 @@ class Network:
     def bookings(self, *words):
         return self.command('booking', 'list', *words)['bookings']
 
-    def booking(self, id):
-        return self.command('booking', 'show', id)
-
     def transition(self, id, to):
         return self.command('booking', 'transition', id, to)
 
@@ -107,16 +96,6 @@ class Network:
 
     def rows(self, query, *values):
         return names.rows(self.database, query, *values)
-
-    def interactions(self, **wanted):
-        """Rows of the documented view, newest last; they ride on the next commit, so a moment may pass."""
-        where = ' AND '.join(f'{name} = ?' for name in wanted) or '1'
-        return self.rows(f'SELECT * FROM interactions WHERE {where} ORDER BY received_at', *wanted.values())
-
-    def metrics(self):
-        answer = self.server.call('GET', '/metrics')
-        equal('GET /metrics', answer.status, 200)
-        return read_metrics(answer.body.decode())
 
 
 @contextlib.contextmanager
@@ -141,15 +120,6 @@ def shared(world):
         return net
 
     return world.once('network', make)
-
-
-def importing(world, venues, text=None):
-    """Runs `sabir venue import` on a file beside no server: the finished process, and the server that was not started."""
-    server = world.server(
-        config(venues='').replace('venues = ""\n', ''), agents=AGENTS, env={SIGNING_ENV: CURRENT.hex()}
-    )
-    file = server.given('import.json', text if text is not None else json.dumps(venues))
-    return server.sabir('venue', 'import', file, '--config', server.config, '-o', 'json'), server
 
 
 def scratch(world, name):

@@ -23,9 +23,6 @@ SECRET = 'sk_test_judge'
 AGE_SECONDS_MAX = 35 * 86400
 AHEAD_SECONDS_MAX = 300
 METER = 'mtr_judge'
-# Payment methods that end badly, by Stripe's own names for testing.
-DECLINED = 'pm_card_chargeDeclined'
-ASKS = 'pm_card_authenticationRequired'
 
 
 def bad(message, code='parameter_invalid', status=400, kind='invalid_request_error'):
@@ -116,9 +113,7 @@ class Stripe(standin.Service):
             'cancel': ('requires_capture', 'canceled'),
             'confirm': ('requires_confirmation', 'requires_capture'),
         }.get(step)
-        if wanted is None or (
-            one['status'] != wanted[0] and not (step == 'cancel' and one['status'] == 'requires_action')
-        ):
+        if wanted is None or one['status'] != wanted[0]:
             return bad(f'This PaymentIntent is {one["status"]}', 'payment_intent_unexpected_state')
         return 200, self.reach(one, wanted[1])
 
@@ -138,19 +133,6 @@ class Stripe(standin.Service):
             'status': 'requires_confirmation',
         }
         self.intents[one['id']] = one
-        method = form.get('payment_method', '')
-        if method == DECLINED:
-            self.reach(one, 'requires_payment_method')
-            return 402, {
-                'error': {
-                    'type': 'card_error',
-                    'code': 'card_declined',
-                    'message': 'Your card was declined.',
-                    'payment_intent': one,
-                }
-            }
-        if method == ASKS:
-            return 200, self.reach(one, 'requires_action')
         if form.get('confirm') == 'true':
             return 200, self.reach(one, 'requires_capture' if one['capture_method'] == 'manual' else 'succeeded')
         return 200, self.reach(one, 'requires_confirmation')

@@ -13,13 +13,6 @@ PLACES = {
 TOO_DEEP = {'deep-nesting'}
 # Python takes the last of two members; here two are refused, because two readers may see two payloads.
 DOUBLED = {'dup-sig-last-wins'}
-# What could be played of a breaker without waiting for minutes.
-QUICK_SECONDS = 10
-# The timelines of a breaker. They are short, and their own file is the gateway's business.
-BREAKER = {
-    'trips-on-fifth': 'four failures stay closed, the fifth opens',
-    'success-does-not-clear': 'a success while closed does not erase the window',
-}
 
 
 def load(name):
@@ -33,5 +26,4 @@ def summary():
     count = len(verify['cases'])
     yield 'agnt-verify', 'signed payloads, at the hour they were made', f'{count} of {count}'
     yield 'agnt-verify', 'sequences: replays, and a change of keys', f'{len(verify["sequences"])} of 3'
-    yield 'agnt-breaker', 'timelines of failures and probes', f'{len(BREAKER)} of 9; the others last minutes'
     yield 'webhooks', 'signatures of deliveries', f'{len(hooks)} of {len(hooks)}, by the verifiers used here'

@@ -44,7 +44,6 @@ ODD = [
     {'name': 'O\'Reilly "Quotes"; --', 'description': "Robert'); DROP TABLE venues;--"},
     {'name': 'naïve Äpfel', 'description': 'straße'},
 ]
-FEE = 7.0
 
 
 def sample(count=240, seed=8, slots=3, prefix=''):

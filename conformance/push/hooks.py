@@ -111,58 +111,6 @@ def answering(status, **headers):
     return lambda handler: handler.say(status, [(name.replace('_', '-'), value) for name, value in headers.items()])
 
 
-def silent(handler):
-    """Holds on, and says nothing, until the test is over."""
-    handler.server.owner.over.wait(60)
-    handler.close_connection = True
-
-
 def closing(handler):
     """Ends the connection without a word."""
-    handler.close_connection = True
-
-
-def dripping(handler):
-    """A byte of the head now and then: never silent for long, and never done."""
-    for byte in b'HTTP/1.1 200 OK\r\nX-Slow: ' + b'.' * 10000:
-        if handler.server.owner.over.wait(0.2):
-            break
-        handler.wfile.write(bytes([byte]))
-    handler.close_connection = True
-
-
-def trickling(handler):
-    """200 at once, and then a body that never ends."""
-    handler.send_response(200)
-    handler.send_header('Content-Length', '1000000')
-    handler.end_headers()
-    while not handler.server.owner.over.wait(0.2):
-        handler.wfile.write(b'.')
-    handler.close_connection = True
-
-
-class Flooding:
-    """200, and then a body of a gigabyte; knows how much of it went away."""
-
-    WHOLE = 1 << 30
-
-    def __init__(self):
-        self.sent = 0
-
-    def __call__(self, handler):
-        handler.send_response(200)
-        handler.send_header('Content-Length', str(self.WHOLE))
-        handler.end_headers()
-        block = b'x' * 65536
-        try:
-            while self.sent < self.WHOLE:
-                handler.wfile.write(block)
-                self.sent += len(block)
-        finally:
-            handler.close_connection = True
-
-
-def breaking_off(handler):
-    """500, and half of the body it promised."""
-    handler.say(500, body=b'half', length=1000)
     handler.close_connection = True

@@ -13,7 +13,8 @@ the two ways differ.
 """
 FOOT = """
 The signature is verified by `standardwebhooks` from PyPI in every field. Beside the table the run verifies it with the
-package from npm and our token with PyJWT, tries receivers that misbehave, and looks for secrets where none belong:
+package from npm and our token with PyJWT, delivers to hundreds of receivers at once, and looks for secrets where none
+belong:
 """
 
 

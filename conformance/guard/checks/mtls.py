@@ -1,12 +1,10 @@
 """TLS and client certificates, with an authority made by the openssl command."""
 
 import http.client
-import socket
-import ssl
 
 from bindings import BINDINGS, NOBODY, Credential, bearer
 from registry import check, equal, holds
-from server import NotServing, until
+from server import NotServing
 from stage import GRPC, RPC, WHOAMI, running, who
 
 
@@ -110,27 +108,6 @@ def beside_a_certificate_the_header_decides(world):
 
 
 @check
-def the_version_of_tls_can_be_raised(world):
-    for minimum, version, wanted in (
-        ('1.2', ssl.TLSVersion.TLSv1_2, True),
-        ('1.3', ssl.TLSVersion.TLSv1_2, False),
-        ('1.3', ssl.TLSVersion.TLSv1_3, True),
-    ):
-        with secured(world, tls=f'min_version = "{minimum}"') as server:
-            context = server.context()
-            context.maximum_version = version
-            connection = http.client.HTTPSConnection('localhost', server.address[1], timeout=10, context=context)
-            try:
-                connection.request('GET', '/.well-known/agent-card.json')
-                got = connection.getresponse().status == 200
-            except OSError:
-                got = False
-            finally:
-                connection.close()
-            equal(f'{version.name} where {minimum} is the least', got, wanted)
-
-
-@check
 def basic_is_for_tls_only(world):
     users = '[auth]\naccept = ["basic"]\n[auth.basic]\nuser = [{ name = "ana", password = "env:ANA" }]\n'
     from schemes import basic
@@ -151,30 +128,3 @@ def mtls_without_an_authority_is_refused_at_the_start(world):
             raise AssertionError('it started')
     except NotServing as why:
         holds('client_ca' in why.output, f'the reason does not name client_ca: {why}')
-
-
-@check
-def a_new_certificate_is_taken_up_while_the_server_runs(world):
-    """And one that is no certificate is not: the old one stays."""
-    made = world.certificates
-    config = '[server.tls]\ncert = "file:given/c.pem"\nkey = "file:given/c.key"\n[auth]\naccept = ["api_key"]\n'
-
-    def place(server, pair):
-        for name, path in zip(('c.pem', 'c.key'), made.pair(pair), strict=True):
-            server.given(name, path.read_text())
-
-    def serial(server):
-        with (
-            socket.create_connection(server.address, timeout=10) as raw,
-            server.context().wrap_socket(raw, server_hostname='localhost') as secured,
-        ):
-            return secured.getpeercert()['serialNumber']
-
-    with running(world, config, tls=made.ca, prepare=lambda server: place(server, 'test-server')) as server:
-        first = serial(server)
-        place(server, 'fresh')
-        until(lambda: serial(server) != first, 'the new certificate', 15, 0.2)
-        fresh = serial(server)
-        server.given('c.pem', 'no certificate')
-        until(lambda: 'c.pem' in server.said(), 'a word about it in the log', 15, 0.2)
-        equal('after nonsense', serial(server), fresh)

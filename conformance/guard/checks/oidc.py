@@ -4,19 +4,16 @@ import base64
 import contextlib
 import json
 import sys
-import threading
 import time
 import urllib.parse
 import urllib.request
 
 import tokens
 from bindings import BINDINGS, bearer
-from clock import Clock
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from issuer import AUDIENCE, KEYS, Issuer, huge
+from issuer import AUDIENCE, KEYS, Issuer
 from registry import check, equal, holds
-from server import until
 from stage import RPC, WHOAMI, running, who
 from world import SERVERS
 
@@ -151,46 +148,6 @@ def own(world, more='', discovery=True, prepare=None, **rest):
 
 
 @check
-def claims_are_looked_at(world):
-    with own(world) as (issuer, server):
-        now = int(time.time())
-        holds(RPC.send(server, bearer(issuer.token('ana'))).served, 'a good token is refused')
-        holds(RPC.send(server, bearer(issuer.token('ana', aud=['x', AUDIENCE]))).served, 'a list of audiences')
-        holds(RPC.send(server, bearer(issuer.token('ana', exp=now - 30))).served, 'within the skew of 60 s')
-        for what, given in {
-            'expired beyond the skew': {'exp': now - 90},
-            'not yet valid': {'nbf': now + 600},
-            'no audience': {'aud': None},
-            'another issuer': {'iss': 'https://other.test'},
-            'no issuer': {'iss': None},
-            'no expiry': {'exp': None},
-            'expiry as text': {'exp': 'tomorrow'},
-            'an hour from now on': {'nbf': now + 3600, 'iat': now + 3600, 'exp': now + 7200},
-            'an hour ago': {'iat': now - 7200, 'exp': now - 3600},
-            'no subject': {'sub': None},
-        }.items():
-            refused(server, issuer.token('ana', **given), what=what)
-
-
-@check
-def headers_are_looked_at(world):
-    with own(world) as (issuer, server):
-        key = issuer.keys[0]
-        for what, header in {
-            'unknown crit': {'crit': ['urn:test:must'], 'urn:test:must': True},
-            'empty crit': {'crit': []},
-            'alg none': {'alg': 'none'},
-            'alg of another family': {'alg': 'RS256'},
-            'unknown kid': {'kid': 'nobody'},
-        }.items():
-            refused(server, issuer.token('ana', header=header), what=what)
-        embedded = tokens.Key('first')
-        refused(server, issuer.token('ana', key=embedded, header={'jwk': embedded.jwk()}), what='a key of its own')
-        refused(server, issuer.token('ana', key=embedded, header={'jku': 'http://127.0.0.1:9/jwks'}), what='jku')
-        holds(RPC.send(server, bearer(issuer.token('ana', key=key))).served, 'a good token is refused afterwards')
-
-
-@check
 def algorithms_can_be_narrowed(world):
     keys = [tokens.Key('ec', 'ES256'), tokens.Key('rsa', 'RS256'), tokens.Key('ed', 'EdDSA')]
 
@@ -216,121 +173,6 @@ def keys_may_stand_in_a_file(world):
         outcome = RPC.send(server, bearer(good))
         holds(outcome.served, str(outcome))
         refused(server, tokens.Key('filed').token('ana', iss='https://issuer.test', aud=AUDIENCE), what='another key')
-
-
-@check
-def keys_rotate_under_load(world):
-    """A set is not fetched again at once for keys nobody knows, so the clock goes on after each turn."""
-    clock = Clock(world)
-    with own(world, env=clock.env) as (issuer, server):
-        old = issuer.token('ana')
-        holds(RPC.send(server, bearer(old)).served, 'a good token is refused')
-        stop, answers = threading.Event(), []
-
-        def load():
-            while not stop.is_set():
-                answers.append(RPC.send(server, bearer(issuer.token('ana'))).status)
-
-        threads = [threading.Thread(target=load) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        try:
-            for turn in range(3):
-                time.sleep(0.3)
-                issuer.rotate(f'turn-{turn}')
-                clock.forward(61)
-                fresh = issuer.token('ana')
-                until(lambda token=fresh: RPC.send(server, bearer(token)).served, f'a token of turn {turn}', 10, 0.1)
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        holds(not [status for status in answers if status >= 500], f'answers: {sorted(set(answers))}')
-        until(lambda: not RPC.send(server, bearer(old)).served, 'the first key forgotten', 5)
-        fetches = issuer.asked(KEYS)
-        holds(fetches <= 12, f'the key set was fetched {fetches} times for three rotations')
-        return f'{len(answers)} calls, {answers.count(401)} refused meanwhile, key set fetched {fetches} times'
-
-
-@check
-def unknown_keys_do_not_make_us_a_nuisance(world):
-    with own(world) as (issuer, server):
-        holds(RPC.send(server, bearer(issuer.token('ana'))).served, 'a good token is refused')
-        before = issuer.asked(KEYS)
-        for number in range(60):
-            refused(server, issuer.token('ana', key=tokens.Key(f'made-up-{number}')), what='made-up kid')
-        fetches = issuer.asked(KEYS) - before
-        holds(fetches <= 5, f'60 made-up keys had the key set fetched {fetches} times')
-        holds(RPC.send(server, bearer(issuer.token('ana'))).served, 'a good token is refused afterwards')
-
-
-@check
-def a_key_set_that_is_empty_lets_nobody_in(world):
-    def empty(issuer):
-        issuer.instead = b'{"keys":[]}'
-
-    with own(world, prepare=empty) as (issuer, server):
-        status = RPC.send(server, bearer(issuer.token('ana'))).status
-        holds(status in (401, 503), f'HTTP {status}')
-
-
-@check
-def a_key_set_that_is_nonsense_lets_nobody_in(world):
-    for text in (b'', b'[]', b'{"keys":{}}', b'<html>', b'{"keys":[{"kty":"EC"}]}', b'[' * 100000):
-        with own(world, prepare=lambda issuer, text=text: setattr(issuer, 'instead', text)) as (issuer, server):
-            status = RPC.send(server, bearer(issuer.token('ana'))).status
-            holds(status in (401, 503), f'{text[:20]!r}: HTTP {status}')
-
-
-@check
-def a_key_set_that_is_huge_is_not_swallowed(world):
-    with own(world, prepare=lambda issuer: setattr(issuer, 'instead', huge(64))) as (issuer, server):
-        before = server.rss()
-        outcome = RPC.send(server, bearer(issuer.token('ana')))
-        holds(outcome.status in (401, 503), f'got {outcome}')
-        grown = server.rss() - before
-        holds(grown < 48, f'memory grew by {grown:.0f} MiB')
-        return f'memory grew by {grown:.0f} MiB'
-
-
-@check
-def a_key_set_that_is_slow_is_not_waited_for_long(world):
-    with own(world) as (issuer, server):
-        issuer.delay = 60
-        began = time.monotonic()
-        outcome = RPC.send(server, bearer(issuer.token('ana')))
-        took = time.monotonic() - began
-        equal('answer', (outcome.status, outcome.code), (503, -32000))
-        holds('retry-after' in outcome.headers, 'no Retry-After')
-        holds(took < 18, f'answered after {took:.0f} s')
-        return f'answered after {took:.1f} s'
-
-
-@check
-def an_issuer_that_goes_away_is_not_missed_at_once(world):
-    with own(world) as (issuer, server):
-        good = issuer.token('ana')
-        holds(RPC.send(server, bearer(good)).served, 'a good token is refused')
-        issuer.away = True
-        holds(RPC.send(server, bearer(good)).served, 'refused while the keys are known')
-        unknown = issuer.token('ana', key=tokens.Key('later'))
-        status = RPC.send(server, bearer(unknown)).status
-        holds(status in (401, 503), f'HTTP {status}')
-
-
-@check
-def discovery_that_speaks_for_another_issuer_is_refused(world):
-    with Issuer() as liar:
-        real = liar.answer
-
-        def answer(path, body):
-            status, value = real(path, body)
-            return status, {**value, 'issuer': 'https://other.test'} if 'issuer' in value else value
-
-        liar.answer = answer
-        with running(world, settings(liar.url)) as server:
-            outcome = RPC.send(server, bearer(liar.token('ana')))
-            holds(outcome.status in (401, 503), f'got {outcome}')
 
 
 @check

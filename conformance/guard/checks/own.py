@@ -1,11 +1,10 @@
-"""Whether the tools of this test can be relied on: the signer, the scores, the table, the clock."""
+"""Whether the tools of this test can be relied on: the signer, the table, the clock."""
 
 import datetime
 import json
 import pathlib
 
 import bindings
-import chain
 import k1
 import matrix
 import table
@@ -40,24 +39,6 @@ def the_high_twin_of_a_signature_is_another_text(world):
     text = key.sign('alice', 1700000000, b'{}')
     twin = k1.high_s(text)
     holds(twin != text and k1.high_s(twin) == text, f'{text} and {twin}')
-
-
-@check
-def the_scores_are_those_of_the_network(world):
-    """What the checks expect of trust, against recorded scores."""
-    recorded = json.loads((VECTORS / 'xpr-trust.json').read_text())['full_score']
-    seen = 0
-    for case in recorded:
-        rows, parts = case['rows'], case['result']['breakdown']
-        agent, voter, score = rows.get('agents'), rows.get('voters'), rows.get('agentscores')
-        days = (case['now'] - int(agent['registered_at'])) / chain.DAY
-        stake = int((voter or {}).get('staked', 0))
-        weight = int((score or {}).get('total_weight', 0))
-        average = int(score['avg_score']) if weight > 0 else 0
-        got = chain.full_score(parts['kyc'] // 10, stake, average, days)
-        equal(case['name'], int(got), case['result']['total'])
-        seen += 1
-    return f'{seen} scores'
 
 
 @check

@@ -5,7 +5,7 @@ import random
 import venues
 from envelope import instant
 from registry import check, equal, holds
-from setting import importing, network, shared
+from setting import network, shared
 
 VENUE = {'id', 'slug', 'name', 'agent_id', 'category', 'tags', 'referral_fee_pct'}
 OPTIONAL = {'description', 'area', 'city', 'price_range', 'slots'}
@@ -124,48 +124,58 @@ def a_disabled_venue_is_found_by_nobody(world):
 
 
 @check
-def an_import_again_updates_by_slug_and_keeps_ids(world):
-    import json
-
-    given = venues.sample(12)
-    with network(world, venues=given) as net:
-        caller = net.caller('enterprise')
-        before = {one['slug']: one['id'] for one in caller.good('venue.list')['venues']}
-        changed = [{**one, 'name': f'New {number}'} for number, one in enumerate(given)] + venues.sample(
-            1, prefix='other-'
-        )
-        file = net.server.given('again.json', json.dumps(changed))
-        net.command('venue', 'import', file)
-        after = {one['slug']: one for one in caller.good('venue.list')['venues']}
-        equal('ids', {slug: after[slug]['id'] for slug in before}, before)
-        equal('names', {one['name'] for one in after.values()}, {one['name'] for one in changed})
-        equal('search by the new name', len(caller.good('booking.search', {'query': 'new', 'limit': 25})['venues']), 12)
-
-
-@check
-def a_bad_row_is_named_and_nothing_is_half_imported(world):
-    good = venues.sample(5)
-    bad_rows = {
-        'no slug': {k: v for k, v in good[3].items() if k != 'slug'},
-        'no name': {k: v for k, v in good[3].items() if k != 'name'},
-        'an unknown member': {**good[3], 'colour': 'red'},
-        'the slug of another': {**good[3], 'slug': 'venue-0001'},
-        'a capacity below zero': {**good[3], 'slots': [{'id': 's', 'time': '2027-01-01T19:00:00Z', 'capacity': -1}]},
-        'a slot twice': {**good[3], 'slots': good[3]['slots'] + good[3]['slots'][:1]},
-        'tags as text': {**good[3], 'tags': 'wifi'},
-        'no object': 7,
-    }
-    for what, row in bad_rows.items():
-        done, server = importing(world, good[:3] + [row] + good[4:])
-        holds(done.returncode not in (0, 101), f'{what}: was taken')
-        said = done.stdout + done.stderr
-        holds(
-            'venue-0003' in said or 'venue-0001' in said or '3' in said or '4' in said,
-            f'{what}: the row is not named: {said[:300]}',
-        )
-        listed = server.command('venue', 'list')
-        equal(f'{what}: imported', listed['venues'], [])
-    for what, text in (('no JSON', '[{'), ('no list', '{}')):
-        done, _ = importing(world, None, text)
-        holds(done.returncode not in (0, 101), f'{what}: was taken')
-    return f'{len(bad_rows) + 2} files'
+def wildcards_quotes_and_operators_are_plain_text(world):
+    """Nothing in a query has a meaning to LIKE, to SQL or to the index behind it."""
+    net, caller, tried = shared(world), shared(world).caller('enterprise'), 0
+    odd = [
+        '%',
+        '_',
+        '\\',
+        "'",
+        '"',
+        '*',
+        '%%%',
+        '_ar',
+        'Juice_Bar',
+        '100%',
+        "'); DROP TABLE venues;--",
+        '" OR 1=1 --',
+        'sunset AND dinner',
+        'NEAR(sunset dinner)',
+        'name:sunset',
+        'sun*',
+        '-sunset',
+        '(sunset',
+        '^sunset',
+        'a',
+        'é',
+        '🍣',
+        '\u202e',
+        'مطعم',
+        '寿司',
+        'さ',
+        "O'Reilly",
+        '; --',
+        'NOT',
+        'OR',
+        '{}',
+        '\u0000',
+        'x' * 1000,
+        '\u200d',
+    ]
+    for text in odd:
+        if text != '\u0000':
+            for intent, member, model in (
+                ('booking.search', 'query', venues.searched),
+                ('booking.search', 'location', venues.searched),
+                ('venue.list', 'location', venues.listed),
+            ):
+                answer = caller.ask(intent, {member: text})
+                holds(answer.status in (200, 422), f'{intent} {member} {text!r}: {answer}')
+                if answer.status == 200:
+                    got = [one['slug'] for one in answer.payload['venues']]
+                    equal(f'{intent} {member} {text!r}', got, model(net.venues, **{member: text}))
+                tried += 1
+        else:
+            holds(caller.ask('booking.search', {'query': text}).status in (200, 422), 'a null byte')
+    return f'{tried} queries'

@@ -9,7 +9,6 @@ import names
 import startup
 import venues
 from catalog import PUSH, PYTHON_0_3
-from envelope import envelope
 from package_cache import HERE
 from registry import check, equal, holds
 from setting import network
@@ -138,30 +137,3 @@ def a_venue_is_found_in_the_catalog_and_booked_through_what_stands_there(world):
         net.command('venue', 'disable', venue['slug'])
         holds(venue['agent_id'] not in entries(net, f'{venue["name"]} {venue["city"]}'), 'a disabled venue is found')
         equal('bookings', len(net.rows(names.BOOKINGS)), 2)
-
-
-@check
-def an_envelope_reaches_an_agent_of_the_hub_that_declares_the_skills(world):
-    agents = (
-        names.AGENTS
-        + """
-[[agent]]
-name = "bistro"
-kind = "exec"
-command = "cat >/dev/null; echo a table for two"
-[agent.card]
-description = "an A2A agent that takes bookings"
-version = "1.0.0"
-[[agent.card.skills]]
-id = "booking.confirm"
-name = "Book"
-description = "takes a booking"
-tags = ["booking"]
-"""
-    )
-    with network(world, venues=venues.sample(3), agents=agents) as net:
-        answer = net.caller('pro').post(envelope('booking.confirm', {'venue_id': 'bistro'}, to='bistro'))
-        equal('said', (answer.status, answer.json['from']), (200, 'bistro'))
-        holds('a table for two' in json.dumps(answer.payload), f'{answer}')
-        refused = net.caller('pro').post(envelope('booking.confirm', {'venue_id': 'demo'}, to='demo'))
-        equal('one without the skills', refused.said, (404, 'venue_not_found'))

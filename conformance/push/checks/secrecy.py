@@ -5,7 +5,7 @@ import json
 import sdks
 from hooks import Hooks, accepting, answering, closing
 from registry import check, equal, holds
-from setting import JSON, add, ask, dead, letters, new_secret, send, serving, told, waiting
+from setting import dead, new_secret, send, serving, told
 
 TOKEN, CREDENTIALS, QUERY = 'tok-7f3a9c', 'cred-5b1e8d', 'query-2d4c6f'
 SECRETS = {'token': TOKEN, 'credentials': CREDENTIALS}
@@ -15,43 +15,6 @@ def absent(what, shown, secrets):
     text = shown if isinstance(shown, str) else json.dumps(shown)
     for name, secret in secrets.items():
         holds(secret not in text, f'{what} shows the {name}: {text[:300]}')
-
-
-@check
-def no_answer_returns_token_or_credentials(world):
-    """Not the one that registers, not get, not list; in no dialect, over no binding that is made by hand."""
-    with serving(world) as (server, hooks):
-        task, url = waiting(server), hooks.add('/mine')
-        hook = {'token': TOKEN, 'scheme': 'Bearer', 'credentials': CREDENTIALS}
-        shown = {
-            'create': add(server, task, url, id='new', **hook),
-            'get': server.call('GET', f'/tasks/{task}/pushNotificationConfigs/new', JSON).json,
-            'list': server.call('GET', f'/tasks/{task}/pushNotificationConfigs', JSON).json,
-            'the task': server.call('GET', f'/tasks/{task}', JSON).json,
-        }
-        equal('what get shows', (shown['get']['url'], shown['get']['authentication']), (url, {'scheme': 'Bearer'}))
-        for method in ('CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig',
-                       'ListTaskPushNotificationConfigs'):
-            params = {'taskId': task, 'id': 'new'}
-            if method.startswith('Create'):
-                wish = {'url': url, 'token': TOKEN, 'authentication': {'scheme': 'Bearer', 'credentials': CREDENTIALS}}
-                params |= wish
-            body = {'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}
-            shown[method] = ask(server, '/', body)
-            holds('result' in shown[method], f'{method}: {shown[method]}')
-        older = {'id': 'old', 'url': url, 'token': TOKEN,
-                 'authentication': {'schemes': ['Bearer'], 'credentials': CREDENTIALS}}
-        for operation, params in {
-            'set': {'taskId': task, 'pushNotificationConfig': older},
-            'get': {'id': task, 'pushNotificationConfigId': 'old'},
-            'list': {'id': task},
-        }.items():
-            method = f'tasks/pushNotificationConfig/{operation}'
-            body = json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}).encode()
-            shown[method] = server.call('POST', '/', {}, body).json
-            holds('result' in shown[method], f'{method}: {shown[method]}')
-        for what, answer in shown.items():
-            absent(what, answer, SECRETS)
 
 
 def sdk_check(name):
@@ -102,17 +65,3 @@ def nothing_is_found_in_logs_lists_or_errors(world):
                             env={'HOOK_TOKEN': CREDENTIALS, 'HOOK_NAME': TOKEN})
         equal('exit of push test on a receiver that refuses', done.returncode, 1)
         absent('push test', done.stdout + done.stderr, everything)
-
-
-@check
-def credentials_that_no_header_can_carry_are_named_and_not_shown(world):
-    with serving(world) as (server, hooks):
-        body = {'message': {'messageId': 'm-1', 'role': 'ROLE_USER', 'parts': [{'text': 'go'}]}, 'configuration': {
-            'returnImmediately': True, 'taskPushNotificationConfig': {
-                'url': hooks.add('/mine'), 'authentication': {'scheme': 'Bearer', 'credentials': f'{CREDENTIALS}\r\nX: y'}}}}
-        answer = server.call('POST', '/message:send', JSON, json.dumps(body).encode())
-        if answer.status == 200:
-            dead(server, 1)
-        absent('the answer', answer.body.decode(), SECRETS)
-        absent('the list', json.dumps(letters(server)), SECRETS)
-        equal('what arrived', hooks.at('/mine'), [])

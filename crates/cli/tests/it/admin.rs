@@ -218,11 +218,17 @@ fn a_running_server_takes_a_key_at_once_and_refuses_it_once_it_is_revoked() {
     let made = create(&desk, &["--data", &data, "--name", "ci"]);
     let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
     eventually("the key is taken", || send(&server, key) == 200);
+    let ask = |key: &str, method: &str, params: &Value| {
+        let request = Request::post("/", envelope(method, params));
+        server.ask(&request.with("Authorization", format!("Bearer {key}"))).json()["result"].take()
+    };
+    let task = ask(key, "SendMessage", &send_params("hello"))["task"]["id"].take();
     // Rotated: the new text is taken, and the old one for as long as was said.
     let rotated = desk.run(&["key", "rotate", id, "--grace", "1h", "--data", &data, "-o", "json"]).json();
     let new = rotated["key"].as_str().unwrap();
     eventually("the new text is taken", || send(&server, new) == 200);
     assert_eq!(send(&server, key), 200, "the old text is in its grace");
+    assert_eq!(ask(new, "GetTask", &serde_json::json!({"id": task}))["id"], task, "the caller is the same");
     desk.run(&["key", "revoke", id, "--data", &data]).expect_success();
     eventually("the key is refused", || send(&server, new) == 401);
     assert_eq!(send(&server, key), 401, "all its texts are");

@@ -57,7 +57,9 @@ fn a_model_becomes_an_agent_by_one_flag_and_its_key_is_no_argument() {
 fn slow_endpoint(calls: Arc<AtomicUsize>, slow: usize) -> String {
     stub_agent::serve(move |_| {
         if calls.fetch_add(1, Ordering::SeqCst) < slow {
-            std::thread::sleep(std::time::Duration::from_secs(600));
+            loop {
+                std::thread::park();
+            }
         }
         (200, "text/plain", "Here.".into())
     })

@@ -7,7 +7,6 @@ use serde_json::json;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::thread;
-use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
@@ -47,7 +46,8 @@ fn endless_answers() -> String {
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 60000000\r\n\r\n";
                 let _ = stream.write_all(head.as_bytes());
                 let _ = stream.write_all(&vec![b' '; MIB]);
-                thread::sleep(Duration::from_secs(120));
+                // Until the peer closes the connection.
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
             });
         }
     });

@@ -167,6 +167,7 @@ fn a_client_that_writes_byte_by_byte_is_served() {
     let mut slow = HttpConnection::open(sabir.address);
     for byte in Request::post("/", envelope("SendMessage", &send_params("slow"))).bytes(sabir.address) {
         slow.write(&[byte]);
+        // Without a pause, the system would put many bytes into one packet.
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(state(&slow.response().json()["result"]["task"]), "TASK_STATE_COMPLETED");

@@ -2,11 +2,11 @@
 
 use crate::command_runner::{CommandDirectory, demo, wait_for_exit};
 use crate::stub_agent::{self, card};
+use crate::test_server::eventually;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -50,9 +50,9 @@ fn a_run_ends_in_time() {
 
 #[test]
 fn ctrl_c_ends_it_early_and_still_reports() {
-    let (_demo, url) = demo(&[]);
-    let child = CommandDirectory::new().command(&["bench", "-a", &url, "-d", "30s", "-c", "3"]).spawn().unwrap();
-    thread::sleep(Duration::from_millis(1500));
+    let (demo, url) = demo(&[]);
+    let child = CommandDirectory::new().command(&["bench", "-a", &url, "-d", "10m", "-c", "3"]).spawn().unwrap();
+    eventually("messages were answered", || demo.metric("sabir_tasks_opened_total") > 20.0);
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let ran = wait_for_exit(child);

@@ -233,6 +233,7 @@ fn ctrl_c_at_any_moment_of_a_turn_leaves_a_chat_that_goes_on() {
     person.wait_for_text("you> ");
     for moment in (0..240).step_by(20) {
         person.type_line("slow 1");
+        // Time is what is tested here: each round meets another moment of the turn.
         thread::sleep(Duration::from_millis(moment));
         write!(person.keyboard, "\x03").unwrap();
         person.wait_for_text("you> ");

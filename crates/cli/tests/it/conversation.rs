@@ -1,12 +1,12 @@
 //! Streamed text stays one text for every reader, and an agent is given what was said before.
 
-use crate::command_runner::{CommandDirectory, wait_for_exit};
+use crate::command_runner::CommandDirectory;
 use crate::http_client::Request;
 use crate::rpc_client::{message, send_params, state};
 use crate::stub_agent::{self, StubRequest, StubResponse};
 use crate::test_server::{ServerDirectory, TestServer};
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -83,15 +83,13 @@ fn mcp_text(desk: &CommandDirectory, agent: &str) -> String {
     ];
     let mut child = desk.command(&["mcp", "--allow", "127.0.0.0/8"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let writer = thread::spawn(move || {
-        lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
-        // The server ends with its input, so the input stays until there was time for an answer.
-        thread::sleep(Duration::from_secs(3));
-    });
-    let ran = wait_for_exit(child);
-    writer.join().unwrap();
-    let answers = ran.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let answer = answers.into_iter().find(|one| one["id"] == 2).unwrap_or_else(|| panic!("{ran:#?}"));
+    lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
+    let answers = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let answer = answers.filter_map(|line| serde_json::from_str::<Value>(&line).ok()).find(|one| one["id"] == 2);
+    // The server ends with its input, so the input stays open until the answer is there.
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    let answer = answer.expect("an answer");
     answer["result"]["structuredContent"]["text"]
         .as_str()
         .map(str::to_owned)
@@ -150,6 +148,7 @@ fn slow_model(words: usize, pause: Duration) -> String {
                 if stream.write_all(frame(&json!({"content": format!("w{n} ")})).as_bytes()).is_err() {
                     break;
                 }
+                // The speed of the model.
                 thread::sleep(pause);
             }
             drop(stream.write_all(b"data: [DONE]\n\n"));

@@ -275,6 +275,7 @@ fn a_peer_that_does_not_read_is_cut_off() {
         let piece = left.min(MIB);
         assert!(slow.take(piece).is_some(), "a slow reader was cut off");
         left -= piece;
+        // Each pause is shorter than `write_seconds_max`, and all of them together are longer.
         thread::sleep(Duration::from_millis(150));
     }
     drop(slow);
@@ -354,6 +355,7 @@ fn a_stream_whose_window_stays_shut_is_reset_and_the_connection_goes_on() {
     client.frame(WINDOW_UPDATE, 0, toggled, &1_u32.to_be_bytes());
     let (reason, bytes) = reset(&mut client, toggled, |client| {
         client.frame(WINDOW_UPDATE, 0, toggled, &1_u32.to_be_bytes());
+        // Without a pause, the test would send thousands of windows before the server resets the stream.
         thread::sleep(Duration::from_millis(20));
     });
     assert_eq!(reason, CANCEL);
@@ -377,6 +379,7 @@ fn a_quiet_stream_over_http2_is_not_reset() {
     let stream = client.send("POST", &host, DESK_PATH, &envelope("SendStreamingMessage", &send_params("forever")));
     while !matches!(client.next(), (DATA, _, of, _) if of == stream) {}
     let list = sabir.result(DESK_PATH, "ListTasks", &json!({}));
+    // Longer than `write_seconds_max`, which must not end a stream that has nothing to write.
     thread::sleep(Duration::from_millis(2500));
     sabir.result(DESK_PATH, "CancelTask", &json!({"id": list["tasks"][0]["id"]}));
     let body = client.raw_bodies(&[stream]).remove(0).1;

@@ -1,15 +1,13 @@
 //! Webhooks: called in order, signed, in the dialect of their registration; and what operators do about those that fail.
 
 use crate::command_runner::{CommandDirectory, CommandOutput};
-use crate::http_client::{Request, TEST_TIMEOUT};
+use crate::http_client::Request;
 use crate::rpc_client::{message, send_params};
 use crate::stub_agent::{self, StubRequest};
-use crate::test_server::{ServerDirectory, TestServer};
+use crate::test_server::{ServerDirectory, TestServer, eventually};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const AGENT: &str = "[[agent]]\nname = \"demo\"\nkind = \"script\"\ndefault = true\n\
     [agent.card.capabilities]\npush_notifications = true\n\
@@ -41,24 +39,15 @@ impl TestWebhook {
     #[track_caller]
     fn wait_for_last_request(&self) -> Vec<StubRequest> {
         let ended = |asked: &StubRequest| asked.body.to_ascii_lowercase().contains("completed");
-        wait_until("the webhook hears the end", || self.requests.lock().unwrap().last().is_some_and(ended));
+        eventually("the webhook hears the end", || self.requests.lock().unwrap().last().is_some_and(ended));
         self.wait_for_requests(3)
     }
 
     /// Its requests, once there are so many.
     #[track_caller]
     fn wait_for_requests(&self, count: usize) -> Vec<StubRequest> {
-        wait_until("the webhook is called", || self.requests.lock().unwrap().len() >= count);
+        eventually("the webhook is called", || self.requests.lock().unwrap().len() >= count);
         std::mem::take(&mut self.requests.lock().unwrap())
-    }
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < TEST_TIMEOUT, "{what}: not in time");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -110,7 +99,7 @@ fn a_webhook_gets_every_event_in_order_with_what_it_was_registered_with() {
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
     ids.dedup();
     assert_eq!(ids.len(), heard.len());
-    wait_until("nothing is owed", || deliveries(&home).is_empty());
+    eventually("nothing is owed", || deliveries(&home).is_empty());
     assert!(
         !sabir.log_text().contains("s3cret") && !sabir.log_text().contains("SECRET-IN-URL"),
         "{}",
@@ -170,7 +159,7 @@ fn an_inner_address_is_a_dead_letter_that_says_what_to_do() {
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&sabir.home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
     let events = |one: &Value| one["lastEvent"].as_u64().unwrap() + 1 - one["firstEvent"].as_u64().unwrap();
-    wait_until("it is given up", || dead().iter().map(events).sum::<u64>() >= 3);
+    eventually("it is given up", || dead().iter().map(events).sum::<u64>() >= 3);
     let reason = dead()[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("loopback") && reason.contains("[egress]"), "{reason}");
     assert!(hook.requests.lock().unwrap().is_empty());
@@ -183,7 +172,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     let home = sabir.home.clone();
     sabir.send("/", &with_hook(&hook.url));
     let dead = || deliveries(&home).into_iter().filter(|one| one["state"] == "dead").collect::<Vec<_>>();
-    wait_until("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
+    eventually("all are given up", || dead().len() >= 3 && deliveries(&home).len() == dead().len());
     let numbers: Vec<String> = dead().iter().map(number).collect();
     let shown = push(&home, &["show", &numbers[0]]).json();
     assert_eq!((&shown["attempts"], &shown["tries"][0]["status"]), (&json!(1), &json!(500)), "{shown}");
@@ -198,7 +187,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     hook.requests.lock().unwrap().clear();
     push(&home, &["retry", &numbers[1]]).expect_success();
     assert_eq!(hook.wait_for_requests(1).len(), 1);
-    wait_until("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
+    eventually("it is delivered", || !dead().iter().map(number).any(|one| one == numbers[1]));
     // And ordered while no server runs, for the next start.
     let home = sabir.stop();
     let left = deliveries(&home);
@@ -207,7 +196,7 @@ fn dead_letters_are_shown_tried_again_and_forgotten_with_and_without_a_server() 
     assert!(hook.requests.lock().unwrap().is_empty());
     let sabir = TestServer::start_at(&home);
     assert_eq!(hook.wait_for_requests(left.len()).len(), left.len());
-    wait_until("nothing is owed", || deliveries(&home).is_empty());
+    eventually("nothing is owed", || deliveries(&home).is_empty());
     drop(sabir);
 }
 
@@ -222,7 +211,7 @@ fn what_is_owed_survives_a_crash() {
     let sabir = TestServer::start_at(&home);
     let heard = hook.wait_for_last_request();
     assert_eq!(heard[0].header("webhook-id"), Some(&*first), "the same delivery once more");
-    wait_until("nothing is owed", || deliveries(&home).is_empty());
+    eventually("nothing is owed", || deliveries(&home).is_empty());
     drop(sabir);
 }
 
@@ -294,7 +283,7 @@ fn a_registration_that_cannot_be_read_is_found_listed_and_stops_no_other() {
     hook.requests.lock().unwrap().clear();
     let sabir = TestServer::start_at(&home);
     assert!(hook.wait_for_last_request().iter().all(|asked| asked.body.contains(whole["id"].as_str().unwrap())));
-    wait_until("it is given up", || deliveries(&home).iter().any(|one| one["state"] == "dead"));
+    eventually("it is given up", || deliveries(&home).iter().any(|one| one["state"] == "dead"));
     let dead = deliveries(&home);
     assert!(dead.iter().all(|one| one["taskId"] == damaged["id"] && one["receiver"].is_null()), "{dead:?}");
     for one in &dead {

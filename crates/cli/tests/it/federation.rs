@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What all networks sign with.
 pub(crate) const SIGNING_KEY: &str = "the-signing-key-of-all-three-networks";
@@ -317,6 +320,90 @@ fn a_venue_that_fails_again_and_again_is_left_alone_and_nothing_is_booked() {
     let booked: i64 =
         town.home.open_database().query_row("SELECT count(*) FROM booking", [], |row| row.get(0)).unwrap();
     assert_eq!(booked, 0);
+}
+
+/// Books at one venue, by an envelope that is sent once: the status, and the code of a refusal.
+fn confirm(town: &TestNetwork, to: &str, ttl_ms: u64) -> (u16, String) {
+    static GUESTS: AtomicUsize = AtomicUsize::new(0);
+    let guest = format!("guest-{}", GUESTS.fetch_add(1, Ordering::SeqCst));
+    let envelope = json!({
+        "from": guest, "to": to, "intent": "booking.confirm", "payload": {"venue_id": &to[6..]}, "ttl_ms": ttl_ms,
+        "timestamp": now(),
+    });
+    let request = Request::post("/a2a/v1", envelope.to_string());
+    let reply = town.ask(&request.with("Authorization", format!("Bearer {}", town.caller)));
+    (reply.status, reply.json()["payload"]["error"]["code"].as_str().unwrap_or("ok").to_owned())
+}
+
+#[test]
+fn neither_refusals_of_a_venue_nor_callers_without_time_open_its_breaker() {
+    const SILENT: u16 = 0;
+    let (status, asked) = (Arc::new(AtomicU16::new(409)), Arc::new(AtomicUsize::new(0)));
+    let (answer, count) = (status.clone(), asked.clone());
+    let endpoint = stub_agent::serve(move |request| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let status = answer.load(Ordering::SeqCst);
+        if status == SILENT {
+            loop {
+                thread::park();
+            }
+        }
+        let error = json!({"error": {"code": "slot_unavailable", "message": "fully booked", "retryable": false}});
+        let payload = if status == 200 { json!({"booking_id": "theirs", "status": "confirmed"}) } else { error };
+        let asked = request.json();
+        let reply = json!({
+            "protocol": "openclaw/a2a/v1", "from": asked["to"], "to": asked["from"], "intent": asked["intent"],
+            "payload": payload, "agent_context": {}, "ttl_ms": 5000, "timestamp": "",
+        });
+        (status, "application/json", reply.to_string())
+    });
+    let town = network_with_agent(&endpoint);
+    let _server = town.start();
+    for _ in 0..7 {
+        assert_eq!(confirm(&town, "venue_own", 5000), (409, "slot_unavailable".to_owned()));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 7);
+    status.store(SILENT, Ordering::SeqCst);
+    for _ in 0..7 {
+        let begun = Instant::now();
+        assert_eq!(confirm(&town, "venue_own", 300), (504, "ttl_exceeded".to_owned()));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    status.store(200, Ordering::SeqCst);
+    assert_eq!(confirm(&town, "venue_own", 5000), (200, "ok".to_owned()));
+}
+
+#[test]
+fn three_venues_that_fail_open_the_breaker_of_the_network_and_two_do_not() {
+    let unavailable = || stub_agent::serve(|_| (503, "text/plain", "upstream is down".into()));
+    let (good, _) = venue_agent(|_, _| (200, json!({"booking_id": "theirs", "status": "confirmed"})));
+    // The port of a listener that is gone again.
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let town = networks_in_row(&["a"]).remove(0);
+    let endpoints = [unavailable(), format!("http://{refused}"), unavailable(), good];
+    let elsewhere = endpoints.iter().enumerate().map(|(number, endpoint)| {
+        let mut venue = venue(&format!("own-{number}"), "Canggu", 1);
+        venue["endpoint"] = format!("{endpoint}/a2a/v1").into();
+        venue
+    });
+    let venues: Vec<Value> = elsewhere.chain([venue("here", "Canggu", 1)]).collect();
+    fs::write(town.home.path("venues.json"), json!(venues).to_string()).unwrap();
+    let _server = town.start();
+    let book = |slug: &str| confirm(&town, &format!("venue_{slug}"), 5000);
+    let status = || {
+        let status = town.get("/a2a/v1/status");
+        [&status["status"], &status["breaker"]["global"]].map(|word| word.as_str().unwrap().to_owned())
+    };
+    for slug in ["own-0", "own-1", "own-0", "own-1", "own-0", "own-1"] {
+        assert_eq!(book(slug), (502, "venue_unreachable".to_owned()), "{slug}");
+    }
+    assert_eq!(book("own-3"), (200, "ok".to_owned()));
+    assert_eq!(status(), ["ok", "closed"]);
+    assert_eq!(book("own-2"), (502, "venue_unreachable".to_owned()));
+    assert_eq!(book("own-3"), (503, "circuit_open".to_owned()));
+    assert_eq!(status(), ["degraded", "open"]);
+    assert!(town.ask(&Request::get("/metrics")).text().contains("agnt_a2a_cb_opened_total 1\n"));
+    assert_eq!(book("here"), (200, "ok".to_owned()), "the network itself takes bookings");
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn what_an_agent_finished_meanwhile_is_kept_once_there_is_room() {
     let sabir = start();
     let task = sabir.send_async(DESK_PATH, "tick");
     refuse_writes(&sabir, true);
+    // Longer than the script of the agent takes, which goes on while nothing can be stored.
     std::thread::sleep(std::time::Duration::from_millis(600));
     // A client asks for it all the while, and is shown what is stored.
     assert_eq!(state(&sabir.get(DESK_PATH, &task["id"])), "TASK_STATE_WORKING");

@@ -5,10 +5,13 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Twenty chunks, one every 60 ms: long enough to be killed in the middle.
+/// Twenty chunks. The pauses after the fourth are long, so that a test that has read four chunks kills the server in the
+/// middle on a slow machine, too.
 fn config() -> String {
-    let chunk =
-        |n: usize| format!("{{ wait_ms = 60 }}, {{ artifact = {{ id = \"a\", text = \"<{n}>\", append = true }} }}");
+    let chunk = |n: usize| {
+        let pause = if (4..8).contains(&n) { 400 } else { 20 };
+        format!("{{ wait_ms = {pause} }}, {{ artifact = {{ id = \"a\", text = \"<{n}>\", append = true }} }}")
+    };
     let chunks: Vec<String> = (0..20).map(chunk).collect();
     format!(
         "[[agent]]\nname = \"count\"\nkind = \"script\"\ndefault = true\n[[agent.rule]]\ndo = [{{ status = \"begun\" }}, {}, {{ complete = \"done\" }}]\n",

@@ -5,6 +5,7 @@
 //! | a bad request gets an error with the right numbers, and other callers are still served | `bad_json`, `bad_members`, `bad_ids`, `bad_clients`, `memory`, `costs`, `stored_bytes`, `answer_limits` |
 //! | a store that cannot be used is named and left as it is | `store`, `damage` |
 //! | one port, many agents | `protocols`, `v03`, `agents`, `card`, `origin_check`, `limits`, `timeouts`, `operator_endpoints`, `start`, `shutdown` |
+//! | no operation without a credential where one is asked for, and no caller reaches what another has | `callers` |
 //! | callers without a credential do not find each other's tasks | `anonymous_callers` |
 //! | no third party can read the traffic, and no caller can pose as another | `tls`, `tls_files`, `tls_clients`, `proxies`, `web_origins`, `production`, `hosting_platforms` |
 //! | each kind of agent works, and the dispatcher chooses between them | `agent_kinds` |
@@ -75,6 +76,7 @@ mod bad_members;
 mod bench;
 mod call;
 mod call_cycles;
+mod callers;
 mod cancel;
 mod card;
 mod cards;

@@ -256,6 +256,9 @@ fn subscribers_are_told_of_every_move_under_their_own_secret() {
         "no event",
     );
     refused(&operate(&home, &["webhook", "add", "--key", "k0", "--url", &all.url]), "there is no key");
+    for url in ["ftp://127.0.0.1/x", "file:///etc/passwd", "nonsense", ""] {
+        assert_eq!(operate(&home, &["webhook", "add", "--key", &id, "--url", url]).code, 2, "{url}");
+    }
     let listed = done(&home, &["webhook", "list", "--key", &id]).to_string();
     assert!(!listed.contains("whsec_"), "{listed}");
     let order = message(Some("booking.confirm"), &json!({"data": {"venue_id": "la-brisa", "slot_id": "s1"}}));
@@ -319,6 +322,7 @@ fn holders_of_full_keys_see_to_their_own_webhooks() {
     let (_, none) = ask(&other, "GET", "/a2a/v1/webhooks", &Value::Null);
     assert_eq!(none, json!({"webhooks": []}), "somebody else's are nobody's business");
     assert_eq!(ask(&other, "DELETE", &own, &Value::Null).0, 404);
+    assert_eq!(ask(&other, "POST", &format!("{own}/rotate"), &Value::Null).0, 404);
     assert_eq!(ask(&query, "POST", "/a2a/v1/webhooks", &wish).0, 403);
     assert_eq!(ask("agnt_live_00000000000000000000000000000000", "GET", "/a2a/v1/webhooks", &Value::Null).0, 401);
     for bad in

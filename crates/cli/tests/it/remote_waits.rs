@@ -8,7 +8,6 @@ use crate::test_server::{ServerDirectory, TestServer, eventually};
 use crate::upstream::{NUMBERED, POLLED, POLLED_V03, STREAMS, STREAMS_V03, Upstream};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// The one row of the view, as the columns of these names.
 fn wait_row(home: &ServerDirectory, columns: &str) -> Option<Vec<rusqlite::types::Value>> {
@@ -278,8 +277,9 @@ fn agent_that_never_answers(canceled: Arc<Mutex<Vec<Value>>>) -> (String, Arc<Mu
         let result = match call["method"].as_str().unwrap() {
             "SendMessage" => {
                 *heard.lock().unwrap() = call["params"]["message"].clone();
-                std::thread::sleep(Duration::from_secs(600));
-                Value::Null
+                loop {
+                    std::thread::park();
+                }
             }
             "ListTasks" => json!({"tasks": [task], "nextPageToken": "", "pageSize": 50, "totalSize": 1}),
             "CancelTask" => {
@@ -292,6 +292,21 @@ fn agent_that_never_answers(canceled: Arc<Mutex<Vec<Value>>>) -> (String, Arc<Mu
         (200, "application/json", json!({"jsonrpc": "2.0", "id": call["id"], "result": result}).to_string())
     });
     (url, message)
+}
+
+#[test]
+fn a_hundred_tasks_that_wait_for_one_agent_hold_up_no_other() {
+    let (url, _) = agent_that_never_answers(Arc::default());
+    let sabir = TestServer::start(&format!(
+        "[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{url}\"\n\
+         [[agent]]\nname = \"near\"\nkind = \"echo\"\ndefault = true\n"
+    ));
+    let held: Vec<Value> = (0..100).map(|_| sabir.send_async("/agents/far", "go")).collect();
+    assert_eq!(state(&sabir.send("/", &send_params("quick"))), "TASK_STATE_COMPLETED");
+    for task in &held {
+        let task = sabir.get("/agents/far", &task["id"]);
+        assert!(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&state(&task)), "{task}");
+    }
 }
 
 #[test]

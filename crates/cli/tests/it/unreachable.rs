@@ -137,7 +137,7 @@ fn who_answers_that_it_is_away_is_waited_for_and_a_cancel_does_not_wait() {
     eventually("the caller hears of it", || {
         told().starts_with("cannot reach the agent behind this one (it is not available)")
     });
-    // It is there, so that the time to connect says nothing.
+    // Longer than `connect_give_up_seconds`, which must not end this task: a server that answers is connected.
     thread::sleep(Duration::from_millis(1500));
     assert_eq!(state(&sabir.get("/", &task["id"])), "TASK_STATE_WORKING");
     let begun = Instant::now();
@@ -190,12 +190,13 @@ fn the_time_to_connect_counts_from_the_first_attempt_across_a_crash() {
     let task = sabir.send_async("/", "go");
     eventually("it was tried", || state(&sabir.get("/", &task["id"])) == "TASK_STATE_WORKING");
     sabir.kill();
+    // The time to connect passes while no server runs.
     thread::sleep(Duration::from_secs(3));
     let sabir = TestServer::start_at(&home);
     let begun = Instant::now();
     let failed = settles(&sabir, &task, "TASK_STATE_FAILED");
     assert!(words(&failed).contains("(connection refused)"), "{failed}");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(3), "counted anew: {:?}", begun.elapsed());
 }
 
 #[test]

@@ -171,6 +171,7 @@ async fn of_many_who_find_a_token_stale_one_renews_it() {
         let renew = async |old: StoredToken| {
             assert_eq!(old.token.access.expose(), "old");
             renewals.fetch_add(1, Ordering::SeqCst);
+            // Long enough for the others to come to the lock.
             tokio::time::sleep(Duration::from_millis(30)).await;
             Ok::<_, ()>(stored(A, "new", 9000).token)
         };

@@ -2,7 +2,6 @@
 
 use sabir_client::{Agent, Client, ClientBuilder, Egress, Observation, Observer};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -224,7 +223,8 @@ async fn act(socket: &mut TcpStream, action: StubAction, heard: &RecordedRequest
             match after {
                 StreamEnd::End => return true,
                 StreamEnd::Break => return false,
-                StreamEnd::Silence => tokio::time::sleep(Duration::from_secs(30)).await,
+                // Until the client closes the connection.
+                StreamEnd::Silence => drop(socket.read(&mut [0]).await),
             }
             return false;
         }

@@ -54,7 +54,7 @@ impl Agent for AskingAgent {
     }
 }
 
-struct EngineFixture {
+struct IncomingFixture {
     host: Arc<FrozenHost>,
     engine: Engine,
     resident: HostedAgent,
@@ -65,7 +65,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut task::Context::from_waker(Waker::noop()))
 }
 
-impl EngineFixture {
+impl IncomingFixture {
     fn new() -> Self {
         let host = Arc::new(FrozenHost::default());
         let opened = Engine::open(TaskStore::in_memory().log, host.clone(), Limits::default(), Metrics::default());
@@ -113,7 +113,7 @@ impl EngineFixture {
 /// The question is committed and answered before the runner of the last turn has left.
 #[test]
 fn an_answer_that_comes_quickly_waits_for_the_last_turn_to_leave() {
-    let bench = EngineFixture::new();
+    let bench = IncomingFixture::new();
     let task = bench.ask_first_question();
     let Ok(leaving) = TaskOwnership::acquire(bench.engine.core.live.join(task.id)) else {
         panic!("nobody owns a question")
@@ -130,7 +130,7 @@ fn an_answer_that_comes_quickly_waits_for_the_last_turn_to_leave() {
 /// Of two answers to one question the second is refused once the first is accepted, however long that turn takes.
 #[test]
 fn an_answer_that_comes_second_is_told_so() {
-    let bench = EngineFixture::new();
+    let bench = IncomingFixture::new();
     let task = bench.ask_first_question();
     let mut first = pin!(bench.send("slow", Some(&task)));
     let mut second = pin!(bench.send("third", Some(&task)));
@@ -168,7 +168,7 @@ impl Agent for InlineAgent {
 /// However long an inline turn waits, its task is stored whole or not at all.
 #[test]
 fn a_turn_that_is_carried_leaves_one_step_or_no_trace() {
-    let mut bench = EngineFixture::new();
+    let mut bench = IncomingFixture::new();
     bench.resident.agent = Arc::new(InlineAgent);
     let send = |text: &str| {
         let message = Message::text(MessageId::parse(text).unwrap(), Role::User, text);
@@ -226,7 +226,7 @@ impl Agent for CommittingAgent {
 
 #[test]
 fn a_turn_that_is_carried_becomes_a_task_when_it_asks_for_a_commit() {
-    let bench = EngineFixture::new();
+    let bench = IncomingFixture::new();
     let message = Message::text(MessageId::parse("m").unwrap(), Role::User, "pay");
     let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
     let request =

@@ -6,8 +6,9 @@ use crate::bench::{Bench, eventually, upstream, words};
 use sabir_gateway::{Upstream, WaitLimits};
 use sabir_proto::{Fault, Gap, TaskId, TaskState};
 use sabir_store::TaskStore;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Works, with a chunk reported, until it is canceled.
@@ -167,6 +168,7 @@ async fn slow_to_name(streams: bool, delay: Duration) -> (StubServer, Arc<Counts
             let theirs = |id: &str, state: &str| task(state).replace("t-1", id);
             match heard.method().as_str() {
                 method @ ("SendMessage" | "SendStreamingMessage") => {
+                    // The time in which a cancel meets a message without a task.
                     std::thread::sleep(delay);
                     let id = format!("t-{}", counted.begun.fetch_add(1, Ordering::Relaxed));
                     let begun = format!(r#"{{"task":{}}}"#, theirs(&id, "WORKING"));
@@ -291,11 +293,13 @@ async fn a_process_that_ends_before_the_task_is_named_leaves_the_cancel_to_the_n
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_message_that_was_refused_after_its_cancel_owes_nothing() {
+    let (refuse, refused) = channel();
+    let refused = Mutex::new(refused);
     let stub = StubServer::start(
         |base| crate::agent::card(base, "{}", ""),
-        |_, heard| match heard.method().as_str() {
+        move |_, heard| match heard.method().as_str() {
             "SendMessage" => {
-                std::thread::sleep(Duration::from_millis(1500));
+                refused.lock().unwrap().recv().unwrap();
                 StubAction::Error(-32004, "not for you")
             }
             _ => StubAction::Error(-32001, "unknown"),
@@ -308,6 +312,7 @@ async fn a_message_that_was_refused_after_its_cancel_owes_nothing() {
     eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;
     bench.cancel(id).await.unwrap();
     assert_eq!(log.pending_cancels(None, 10).await.unwrap().len(), 1);
+    refuse.send(()).unwrap();
     eventually("nothing is owed any more", async || {
         log.pending_cancels(None, 10).await.unwrap().is_empty().then_some(())
     })
@@ -321,6 +326,7 @@ async fn an_answer_that_comes_while_a_cancel_waits_is_the_end_of_the_task() {
         |base| crate::agent::card(base, "{}", ""),
         |_, heard| match heard.method().as_str() {
             "SendMessage" => {
+                // Long enough for the cancel to arrive and to wait for this answer.
                 std::thread::sleep(Duration::from_millis(200));
                 StubAction::Result(format!(r#"{{"task":{}}}"#, whole("COMPLETED")))
             }

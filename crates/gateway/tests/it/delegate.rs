@@ -79,6 +79,7 @@ impl Agent for Worker {
             chunk(cx, "[1]", false).await?;
         }
         if text == "slow" {
+            // The first turn works until it is cut off; the one that goes on from its checkpoint ends soon.
             tokio::time::sleep(Duration::from_millis(if noted { 50 } else { 60_000 })).await;
         }
         chunk(cx, "[2]", true).await?;

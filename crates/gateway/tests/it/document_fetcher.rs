@@ -1,7 +1,7 @@
 //! The guard's documents, fetched from a server on this machine.
 
 use crate::stub::{Server, ServerReply, answer};
-use sabir_gateway::{DocumentFetcher, Egress, Tls};
+use sabir_gateway::{DocumentFetcher, Egress, ServiceClient, ServiceRequest, Tls};
 use sabir_guard::fetch::{Fetch, FetchFault, FetchMethod, FetchRequest};
 use std::time::{Duration, Instant};
 use url::Url;
@@ -74,6 +74,16 @@ async fn nobody_waits_longer_than_the_patience_in_all() {
         assert_eq!(outbound(inside()).fetch(get(&server.url)).await, Err(FetchFault::Timeout));
         assert!(begun.elapsed() < PATIENCE * 4, "{:?}", begun.elapsed());
     }
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_is_not_waited_for() {
+    let silent = Server::start(|_| ServerReply::AndWait(String::new())).await;
+    let client = ServiceClient::new(inside(), &Tls::default(), PATIENCE).unwrap();
+    let request = ServiceRequest { url: silent.url.clone(), headers: Vec::new(), post: None };
+    let begun = Instant::now();
+    assert!(client.send(request).await.is_err());
+    assert!(begun.elapsed() < PATIENCE * 4, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

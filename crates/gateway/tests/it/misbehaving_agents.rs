@@ -105,6 +105,63 @@ async fn events_that_come_twice_or_late_are_told_once_and_right() {
 }
 
 #[tokio::test]
+async fn snapshots_that_repeat_what_is_known_add_nothing() {
+    let stub = StubServer::agent(|_, _| {
+        let snapshot = |state: &str, text: &str| frame(None, &format!(r#"{{"task":{}}}"#, holding(state, &[text])));
+        let mut frames = vec![frame(None, &event("WORKING")); 500];
+        frames.extend([frame(None, &chunk("one ")), snapshot("WORKING", "one "), frame(None, &chunk("two "))]);
+        frames.extend(vec![snapshot("WORKING", "one two "); 500]);
+        frames.extend(vec![snapshot("COMPLETED", "one two "); 2]);
+        StubAction::Stream(frames, StreamEnd::End)
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let done = bench.send("go").await;
+    assert_eq!((text(&done).as_str(), done.status.state), ("one two ", TaskState::Completed));
+    let events = bench.stream("go").await;
+    assert!(events.len() < 20, "{} events for two chunks", events.len());
+}
+
+#[tokio::test]
+async fn an_end_stays_an_end_whatever_the_stream_says_after_it() {
+    let stub = StubServer::agent(|_, _| {
+        let events = [event("WORKING"), chunk("one "), status("COMPLETED"), status("WORKING"), chunk("two ")];
+        let frames = events.iter().chain([&status("FAILED")]).map(|event| frame(None, event)).collect();
+        StubAction::Stream(frames, StreamEnd::End)
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let done = bench.send("go").await;
+    assert_eq!((text(&done).as_str(), done.status.state), ("one ", TaskState::Completed));
+}
+
+#[tokio::test]
+async fn what_an_agent_made_before_it_forgot_its_task_is_kept() {
+    let stub = StubServer::agent(|number, _| match number {
+        0 => {
+            let frames = vec![frame(None, &event("WORKING")), frame(None, &chunk("half of it"))];
+            StubAction::Stream(frames, StreamEnd::Break)
+        }
+        _ => StubAction::Error(-32001, "task not found"),
+    })
+    .await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let done = bench.send("go").await;
+    assert_eq!((text(&done).as_str(), done.status.state), ("half of it", TaskState::Failed));
+    assert!(!words(&done).is_empty());
+}
+
+#[tokio::test]
+async fn objects_of_another_version_are_no_answer() {
+    let old = r#"{"kind":"task","id":"t-1","contextId":"c-1","status":{"state":"completed"}}"#;
+    let stub = StubServer::agent(move |_, _| StubAction::Stream(vec![frame(None, old)], StreamEnd::End)).await;
+    let bench = Bench::new(upstream(&stub.url)).await;
+    let done = bench.send("go").await;
+    assert_eq!((done.status.state, done.artifacts.len()), (TaskState::Failed, 0), "nothing is made up from them");
+    assert!(!words(&done).is_empty());
+}
+
+#[tokio::test]
 async fn what_is_said_of_another_task_is_not_ours() {
     let stub = StubServer::agent(|number, heard| match (number, heard.method().as_str()) {
         (0, _) => {
@@ -156,6 +213,7 @@ async fn pages_floods_and_nonsense_are_failures_in_plain_words() {
         let done = bench.send("go").await;
         assert_eq!(done.status.state, TaskState::Failed, "{media}");
         assert!(!words(&done).is_empty() && words(&done).len() < 2000, "{}", words(&done));
+        assert!(!words(&done).contains('<'), "callers do not see the page: {}", words(&done));
         let sent = stub.calls().iter().filter(|call| call.method() == "SendMessage").count();
         assert_eq!(sent, 1, "it may have been taken");
     }
@@ -196,9 +254,14 @@ async fn who_speaks_another_version_overnight_is_discovered_anew_and_once() {
 
 #[tokio::test]
 async fn cards_lead_nowhere_that_the_operator_did_not_allow() {
-    for place in
-        ["http://0.0.0.0:PORT/rpc", "http://10.0.0.1/rpc", "http://169.254.169.254/rpc", "http://[::1]:PORT/rpc"]
-    {
+    for place in [
+        "http://0.0.0.0:PORT/rpc",
+        "http://127.9.9.9:PORT/rpc",
+        "http://10.0.0.1/rpc",
+        "http://169.254.169.254/rpc",
+        "http://[::1]:PORT/rpc",
+        "file:///etc/passwd",
+    ] {
         let stub = StubServer::start(
             move |base| {
                 let port = base.rsplit(':').next().unwrap();

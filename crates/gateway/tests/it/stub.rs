@@ -67,10 +67,12 @@ async fn serve(mut socket: TcpStream, script: &(dyn Fn(&str) -> ServerReply + Se
         ServerReply::All(answer) => socket.write_all(answer.as_bytes()).await.unwrap(),
         ServerReply::AndWait(answer) => {
             let _ = socket.write_all(answer.as_bytes()).await;
-            tokio::time::sleep(Duration::from_secs(20)).await;
+            // Until the client closes the connection.
+            let _ = socket.read(&mut [0]).await;
         }
         ServerReply::Drip(answer) => {
             let _ = socket.write_all(answer.as_bytes()).await;
+            // Slower than the limits of the tests allow, and often enough to notice soon that the client has left.
             while socket.write_all(b"x").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

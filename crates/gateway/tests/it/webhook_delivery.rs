@@ -163,6 +163,11 @@ async fn the_status_of_the_answer_is_all_that_counts() {
         let told = deliver(&webhooks(inside(), WebhookSigner::default()), parcel(server.url.as_str())).await;
         assert_eq!(told, expected);
     }
+    let date = "retry-after: Fri, 31 Dec 2100 23:59:59 GMT\r\n";
+    let server = Server::start(move |_| ServerReply::All(answer(503, date, "{}"))).await;
+    let told = deliver(&webhooks(inside(), WebhookSigner::default()), parcel(server.url.as_str())).await;
+    let DeliveryOutcome::Refused { retry_after: Some(delay), .. } = told else { panic!("{told:?}") };
+    assert!(delay > Duration::from_secs(86_400), "until the date: {delay:?}");
 }
 
 #[tokio::test]
@@ -198,7 +203,8 @@ async fn who_does_not_answer_is_not_waited_for() {
     let silent = Server::start(|_| ServerReply::AndWait(String::new())).await;
     let half = Server::start(|_| ServerReply::AndWait("HTTP/1.1 20".into())).await;
     let closing = Server::start(|_| ServerReply::All(String::new())).await;
-    for server in [silent, half, closing] {
+    let dripping = Server::start(|_| ServerReply::Drip("HTTP/1.1 200 OK\r\nx-slow: ".into())).await;
+    for server in [silent, half, closing, dripping] {
         let told = deliver(&webhooks(inside(), WebhookSigner::default()), parcel(server.url.as_str())).await;
         assert!(matches!(told, DeliveryOutcome::NoAnswer { .. }), "somebody is there: {told:?}");
     }

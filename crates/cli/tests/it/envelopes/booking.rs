@@ -23,6 +23,11 @@ fn the_first_call_works_as_it_is_printed() {
     assert_eq!(said["payload"]["active_venues"], 3);
     assert_eq!((&said["payload"]["tier"], &said["payload"]["agent_id"]), (&json!("pro"), &json!("my_agent_001")));
     assert_eq!(reply.header("Cache-Control"), Some("no-store"));
+    // The context comes back as it was sent, digit by digit.
+    let context = r#"{"z":[1,1.0,12345678901234567890123,{"b":null}],"é":"🎉"}"#;
+    let body = format!(r#"{{"from":"a","intent":"network.ping","agent_context":{context}}}"#);
+    let echoed = sabir.ask(&super::request(&key, body)).text();
+    assert!(echoed.contains(context), "{echoed}");
     // What has a default may be left out.
     expect(&post(&sabir, &key, &json!({"from": "a", "intent": "network.ping"})), 200, "ok");
     expect(&post(&sabir, &key, &json!({"from_agent": "a", "intent": "network.ping"})), 200, "ok");
@@ -133,6 +138,29 @@ fn what_is_found_can_be_booked_once_however_often_it_is_sent() {
     let after = post(&sabir, &key, &order);
     assert_eq!(after.header("A2A-Idempotent-Replay"), Some("true"));
     assert!(sabir.ask(&Request::get("/metrics")).text().contains("a2a_metered_events_total 2\n"));
+}
+
+#[test]
+fn a_venue_is_named_by_slug_or_id_and_a_time_by_two_members() {
+    let (sabir, key) = network();
+    let found = post(&sabir, &key, &envelope("booking.search", &json!({"query": "brisa"}))).json();
+    let id = found["payload"]["venues"][0]["id"].as_str().unwrap().to_owned();
+    let (slot, free) = ("2027-01-01T21:00:00Z", "2027-03-01T19:30:00+08:00");
+    for (order, slug) in [
+        (json!({"venue_id": "la-brisa", "slot_id": "s2"}), "la-brisa"),
+        (json!({"venue_id": id, "slot_id": "s2"}), "la-brisa"),
+        (json!({"venue_id": id.to_uppercase(), "time": slot}), "la-brisa"),
+        (json!({"venue_id": "warung", "time": free}), "warung"),
+        (json!({"venue_id": "warung", "slot_time": free}), "warung"),
+        (json!({"venue_id": "warung", "time": free, "slot_time": free}), "warung"),
+        (json!({"venue_id": "warung", "slot_id": null, "time": null, "party_size": null, "user_note": null}), "warung"),
+        (json!({"venue_id": "warung", "party_size": 1000, "user_note": "🎉".repeat(2000)}), "warung"),
+    ] {
+        let reply = post(&sabir, &key, &envelope("booking.confirm", &order));
+        expect(&reply, 200, "ok");
+        let said = reply.json()["payload"].clone();
+        assert_eq!((&said["venue"]["slug"], &said["status"]), (&json!(slug), &json!("pending")), "{order}");
+    }
 }
 
 #[test]

@@ -137,7 +137,18 @@ fn what_was_counted_is_billed_once() {
     assert_eq!((&tally["counted"], &tally["unsynced"], &tally["without_customer"]), (&json!(4), &json!(1), &json!(1)));
     assert_eq!((&tally["drift"], &tally["whole"]), (&json!(0), &json!(true)));
     assert!(sabir.ask(&Request::get("/metrics")).text().contains("a2a_metered_events_total 4\n"));
+    assert!(!sabir.log_text().contains("sk_test_1"), "{}", sabir.log_text());
     // The same where no server runs.
     let home = sabir.stop();
     assert_eq!(tool(&home, &["billing", "check"]).json(), tally);
+    for file in fs::read_dir(home.data()).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+        let bytes = fs::read(&file).unwrap();
+        assert!(!bytes.windows(9).any(|bytes| bytes == b"sk_test_1"), "the secret is in {}", file.display());
+    }
+    // A booking whose row of usage a person deletes is not billed.
+    home.open_database().execute("DELETE FROM usage WHERE k = (SELECT max(k) FROM usage)", []).unwrap();
+    let ran = tool(&home, &["billing", "check"]);
+    assert_eq!((ran.code, &ran.json()["drift"], &ran.json()["whole"]), (1, &json!(-1), &json!(false)), "{ran:#?}");
+    let sabir = TestServer::start_at(&home);
+    assert!(sabir.ask(&Request::get("/metrics")).text().contains("a2a_metering_drift -1\n"));
 }

@@ -16,6 +16,8 @@ enum ServerBehavior {
 struct ServerCounts {
     connections: AtomicUsize,
     requests: AtomicUsize,
+    /// The connections that the server has closed.
+    closed: AtomicUsize,
 }
 
 /// Serves `answer` to every request.
@@ -41,6 +43,8 @@ async fn server(answer: &'static str, after: ServerBehavior) -> (Url, Arc<Server
                     heard.clear();
                     stream.write_all(answer.as_bytes()).await.unwrap();
                     if matches!(after, ServerBehavior::HangsUp) {
+                        drop(stream);
+                        counted.closed.fetch_add(1, Ordering::SeqCst);
                         return;
                     }
                 }
@@ -97,10 +101,16 @@ async fn calls_at_the_same_time_have_a_connection_each_and_few_are_kept() {
 async fn a_connection_that_was_closed_meanwhile_is_replaced_and_nothing_is_asked_twice() {
     let (url, seen) = server(GOOD, ServerBehavior::HangsUp).await;
     let plain = plain();
-    for _ in 0..5 {
+    for round in 1..=5 {
         assert_eq!(ask(&plain, &url).await.unwrap(), "200 hi");
-        // Waits until the close of the connection has arrived.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // The runtime hears of the close when it next sleeps.
+        loop {
+            let is_closed = seen.closed.load(Ordering::SeqCst) == round;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            if is_closed {
+                break;
+            }
+        }
     }
     assert_eq!((seen.connections.load(Ordering::SeqCst), seen.requests.load(Ordering::SeqCst)), (5, 5));
 }
@@ -140,6 +150,7 @@ async fn connections_that_nobody_uses_are_closed_in_time() {
     assert_eq!(ask(&plain, &url).await.unwrap(), "200 hi");
     plain.close_expired();
     assert_eq!(lock(&plain.0.hosts).len(), 1, "it is not old yet");
+    // Longer than an idle connection is kept.
     tokio::time::sleep(Duration::from_millis(60)).await;
     plain.close_expired();
     assert!(lock(&plain.0.hosts).is_empty());
