@@ -16,6 +16,7 @@ use sabir_proto::{
     WireTask,
 };
 use sabir_wire::Dialect;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 /// An agent and the transport to one of its interfaces. Cheap to clone.
@@ -114,7 +115,7 @@ impl Agent {
     pub fn send(&self, request: SendMessage) -> BoxFuture<'_, Result<AgentResponse<WireReply>, Error>> {
         let call = Call::Send(Box::new(request));
         Box::pin(async move {
-            let (said, call) = self.make_in_open_version(call).await?;
+            let (said, call) = self.make(call).await?;
             match (&said.value, call) {
                 (WireReply::SentTask(task), Call::Send(sent)) => match &sent.message.task_id {
                     Some(asked) if *asked != task.id => return Err(wrong_task_error(asked, &task.id)),
@@ -221,7 +222,7 @@ impl Agent {
     /// Makes any call that has one answer. A transient failure is retried where that is safe.
     pub fn call(&self, call: Call) -> BoxFuture<'_, Result<AgentResponse<WireReply>, Error>> {
         // Boxed, and not `async` itself: a call is large, and every future around it would reserve its size twice.
-        Box::pin(async move { self.make_in_open_version(call).await.map(|(said, _)| said) })
+        Box::pin(async move { self.make(call).await.map(|(said, _)| said) })
     }
 
     /// The same agent in 0.1, if the error may mean that the agent speaks no later version: it does not know the
@@ -241,12 +242,18 @@ impl Agent {
         }
     }
 
-    /// Makes a call, and returns it beside its answer. If the card names no version and the agent does not know the
-    /// method, the client makes the call again in 0.1.
-    async fn make_in_open_version(&self, call: Call) -> Result<(AgentResponse<WireReply>, Call), Error> {
-        if !self.is_version_open || self.v01_transport.get().is_some() {
-            return self.make_in_version(call).await;
+    /// Makes a call, and returns it beside its answer.
+    async fn make(&self, call: Call) -> Result<(AgentResponse<WireReply>, Call), Error> {
+        if self.is_version_open && self.v01_transport.get().is_none() {
+            // Boxed, because it is rare and has room for two calls.
+            return Box::pin(self.make_in_open_version(call)).await;
         }
+        self.make_in_version(call).await
+    }
+
+    /// Makes a call to an agent whose card names no version. If the agent does not know the method, the client makes the
+    /// call again in 0.1.
+    async fn make_in_open_version(&self, call: Call) -> Result<(AgentResponse<WireReply>, Call), Error> {
         let error = match self.make_in_version(call.clone()).await {
             Err(error) => error,
             made => return made,
@@ -273,9 +280,10 @@ impl Agent {
         };
         let (http_client, attempts) = (&self.transport().http_client, self.transport().attempts);
         let ask = || self.transport().send_call(&call, key.as_deref());
-        let said = http_client
-            .with_total_timeout(retry::with_retries(http_client, attempts, retry::safety(&call), ask))
-            .await?;
+        let said = {
+            let asked = pin!(retry::with_retries(http_client, attempts, retry::safety(&call), ask));
+            http_client.with_total_timeout(asked).await?
+        };
         let said = match said.value {
             WireReply::Card(_) => Box::pin(self.client.apply_trust_to_answer(&self.discovered_card, said)).await?,
             _ => said,

@@ -18,6 +18,7 @@ use sabir_proto::{Fault, WireReply};
 use sabir_wire::Dialect;
 use sabir_wire::v03::files;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use url::Url;
 
@@ -217,7 +218,7 @@ impl Client {
     /// [`ClientBuilder::profile`] says so.
     pub async fn card(&self, reference: &AgentReference) -> Result<DiscoveredCard, Error> {
         let found = async { self.apply_trust(self.card_finder.find(reference).await?).await };
-        self.card_finder.http_client.with_total_timeout(found).await
+        self.card_finder.http_client.with_total_timeout(pin!(found)).await
     }
 
     /// The part of a card that [`ClientBuilder::trust`] allows: of a signed card what its signature covers. A card that does

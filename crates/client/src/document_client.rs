@@ -8,6 +8,7 @@ use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, Timeouts};
 use crate::{Egress, Error, Tls};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use std::pin::pin;
 use std::time::Duration;
 use url::Url;
 
@@ -44,24 +45,21 @@ impl DocumentClient {
     /// unpacked, is [`Error::TooLarge`]: a truncated document is of no use.
     pub async fn exchange(&self, request: Request<Bytes>, bytes_max: usize) -> Result<Response<Bytes>, Error> {
         let outgoing = outgoing(request)?;
-        self.http_client
-            .with_total_timeout(async {
-                let answer = self.http_client.send(outgoing, ConnectionPool::Other).await?;
-                let (status, headers) = (answer.status, answer.headers.clone());
-                let mut response = Response::new(answer.body("the document", bytes_max).await?);
-                *response.status_mut() = status;
-                *response.headers_mut() = headers;
-                Ok(response)
-            })
-            .await
+        let exchanged = pin!(async {
+            let answer = self.http_client.send(outgoing, ConnectionPool::Other).await?;
+            let (status, headers) = (answer.status, answer.headers.clone());
+            let mut response = Response::new(answer.body("the document", bytes_max).await?);
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            Ok(response)
+        });
+        self.http_client.with_total_timeout(exchanged).await
     }
     /// Sends a request of which only the status of the answer matters. The body is discarded, whatever its size and
     /// however it ends: a server that answers with a status has received the document.
     pub async fn send_for_status(&self, request: Request<Bytes>) -> Result<ResponseHead, Error> {
-        let answer = self
-            .http_client
-            .with_total_timeout(self.http_client.send(outgoing(request)?, ConnectionPool::Other))
-            .await?;
+        let sent = pin!(self.http_client.send(outgoing(request)?, ConnectionPool::Other));
+        let answer = self.http_client.with_total_timeout(sent).await?;
         let receipt = ResponseHead { status: answer.status, retry_after: answer.retry_after() };
         let unwanted = answer.body("an answer that is not read", UNWANTED_BYTES_MAX);
         drop(tokio::time::timeout(UNWANTED_TIME_MAX, unwanted).await);

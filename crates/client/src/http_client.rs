@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use plaintext::PlaintextClient;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use url::Url;
@@ -209,10 +210,11 @@ impl HttpClient {
         self.inner.timeouts
     }
 
-    /// Limits an operation to the total timeout.
+    /// Limits an operation to the total timeout. The caller pins the operation: a future that takes another one by value
+    /// has room for it twice, and every request would copy both.
     pub(crate) async fn with_total_timeout<T>(
         &self,
-        operation: impl Future<Output = Result<T, Error>>,
+        operation: Pin<&mut impl Future<Output = Result<T, Error>>>,
     ) -> Result<T, Error> {
         let Some(total) = self.inner.timeouts.total else { return operation.await };
         let late = |_| Err(Error::Timeout { what: "the operation", after: total });

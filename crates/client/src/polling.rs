@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::{AgentResponse, Error, Observation};
 use sabir_proto::{Fault, Message, NonText, SendMessage, TaskRef, TaskState, WireReply, WireTask};
+use std::pin::pin;
 use std::time::Duration;
 
 /// The schedule of polls: a steady pace at first, then growing pauses.
@@ -161,7 +162,7 @@ impl Agent {
         request: SendMessage,
         pace: PollSchedule,
     ) -> Result<AgentResponse<SendOutcome>, Error> {
-        self.transport().http_client.with_total_timeout(self.send_then_poll(request, pace)).await
+        self.transport().http_client.with_total_timeout(pin!(self.send_then_poll(request, pace))).await
     }
 
     async fn send_then_poll(
@@ -186,7 +187,7 @@ impl Agent {
 
     /// Polls a task until it settles, or waits for input or authorization.
     pub async fn wait(&self, task: TaskRef, pace: PollSchedule) -> Result<AgentResponse<WireTask>, Error> {
-        self.transport().http_client.with_total_timeout(self.poll(TaskPoller::starting_now(task, pace))).await
+        self.transport().http_client.with_total_timeout(pin!(self.poll(TaskPoller::starting_now(task, pace)))).await
     }
 
     async fn poll(&self, mut poll: TaskPoller) -> Result<AgentResponse<WireTask>, Error> {

@@ -11,8 +11,10 @@ use sabir_wire::v03::files;
 /// Whether JSON is to be called `application/json`: the client says what it accepts, and `application/a2a+json` is not
 /// among it, or comes after. Without the header, or under `*/*`, the type of A2A 1.0.1 stays.
 pub(crate) fn prefers_plain_json(headers: &HeaderMap) -> bool {
-    if !headers.contains_key(ACCEPT) {
-        return false;
+    match sole_value(headers) {
+        None => return false,
+        Some(b"application/json") => return true,
+        Some(_) => {}
     }
     let a2a = quality(headers, A2A_JSON);
     a2a == 0.0 || quality(headers, JSON) > a2a
@@ -23,10 +25,22 @@ pub(crate) fn prefers_plain_json(headers: &HeaderMap) -> bool {
 /// The SDK for JavaScript names event streams alone as well, but it reads JSON, and only there does it look for the
 /// class of an error: in an event every error is the same to it.
 pub(crate) fn takes_events_only(headers: &HeaderMap) -> bool {
+    if matches!(sole_value(headers), None | Some(b"application/json" | b"*/*")) {
+        return false;
+    }
+    if quality(headers, EVENT_STREAM) == 0.0 || quality(headers, JSON) > 0.0 {
+        return false;
+    }
     let user_agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-    let is_javascript = files::FileEncoding::of_client(user_agent) == files::FileEncoding::Bytes;
-    let names_events = headers.contains_key(ACCEPT) && quality(headers, EVENT_STREAM) > 0.0;
-    names_events && quality(headers, JSON) == 0.0 && !is_javascript
+    files::FileEncoding::of_client(user_agent) != files::FileEncoding::Bytes
+}
+
+/// The value of the header: `None` if it is absent, and empty if it is there more than once. Most clients send one of
+/// two values, which need not be parsed; every request comes through here.
+fn sole_value(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut values = headers.get_all(ACCEPT).iter();
+    let first = values.next()?.as_bytes();
+    Some(if values.next().is_none() { first } else { b"" })
 }
 
 /// How much a client wants a media type, from 0 to 1, by the most specific range that covers it (RFC 9110 §12.5.1).

@@ -66,9 +66,13 @@ impl Cors {
 
     /// The headers of the response to this request.
     pub(crate) fn headers_for(&self, headers: &HeaderMap) -> CorsHeaders {
+        if self.any {
+            return CorsHeaders::Any;
+        }
+        if self.origins.is_empty() {
+            return CorsHeaders::None;
+        }
         match headers.get(ORIGIN) {
-            _ if self.any => CorsHeaders::Any,
-            _ if self.origins.is_empty() => CorsHeaders::None,
             Some(origin) if self.allows(origin) => CorsHeaders::Origin(origin.clone()),
             _ => CorsHeaders::Varies,
         }
@@ -76,11 +80,10 @@ impl Cors {
 
     /// The response to a preflight. The origin check has accepted its origin.
     pub(crate) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        let invited = request.headers().get(ORIGIN).is_some_and(|origin| self.allows(origin));
-        if !asks || !invited {
+        if request.method() != Method::OPTIONS || !request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
         }
+        request.headers().get(ORIGIN).filter(|origin| self.allows(origin))?;
         let mut response = Response::new(Body::Whole(None));
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();

@@ -144,9 +144,10 @@ impl Checkpoint {
     }
 }
 
-/// A number for choosing among replicas: the same for all tasks of a conversation.
-pub(super) fn conversation_hash(cx: &Context) -> u64 {
-    let digest = Sha256::digest(remote_context_id(cx).to_string());
+/// A number for choosing among replicas: the same for all tasks of a conversation. `context` is our id for the remote
+/// agent.
+pub(super) fn conversation_hash(context: &ContextId) -> u64 {
+    let digest = Sha256::digest(context.to_string());
     u64::from_be_bytes(std::array::from_fn(|i| digest[i]))
 }
 

@@ -27,7 +27,8 @@ use crate::delegation::{MirrorSettings, delegate, outgoing_metadata};
 use sabir_client::{Error, FollowOptions, send_message};
 use sabir_engine::{Context, Continuation, Ending, Failure, OutboundIdGuard};
 use sabir_proto::{
-    Fault, FaultCode, Message, MessageId, SendMessage, TaskRef, TaskState, Timestamp, WireEvent, WireReply, WireTask,
+    ContextId, Fault, FaultCode, Message, MessageId, SendMessage, TaskRef, TaskState, Timestamp, WireEvent, WireReply,
+    WireTask,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub(super) struct RemoteTurn<'a> {
     failed_replicas: Vec<String>,
     /// How often the agent did not know the version or the method.
     pub(super) protocol_refusals: u32,
+    /// Our context id for the remote agent.
+    remote_context: ContextId,
     /// The engine recognises by these a call that comes back from there without its lineage.
     _outbound_ids: OutboundIdGuard,
 }
@@ -78,7 +81,8 @@ impl<'a> RemoteTurn<'a> {
         }
         // Only ids that we have made: callers may have used theirs elsewhere as well.
         let message = Some(checkpoint.message.clone()).filter(|id| id != cx.message().message_id.as_str());
-        let names = cx.register_outbound_ids(message.into_iter().chain([remote_context_id(cx).to_string()]));
+        let remote_context = remote_context_id(cx);
+        let names = cx.register_outbound_ids(message.into_iter().chain([remote_context.to_string()]));
         let gap_reason =
             (cx.attempt() > 1 && checkpoint.streamed).then(|| "the hub stopped while it listened".to_owned());
         Self {
@@ -95,6 +99,7 @@ impl<'a> RemoteTurn<'a> {
             needs_comparison: false,
             failed_replicas: Vec::new(),
             protocol_refusals: 0,
+            remote_context,
             _outbound_ids: names,
         }
     }
@@ -219,8 +224,10 @@ impl<'a> RemoteTurn<'a> {
         if self.checkpoint.moved.is_some() {
             return Box::pin(self.call_holder()).await;
         }
-        let replica =
-            self.remote.choose_replica(&self.checkpoint, || conversation_hash(self.cx), &self.failed_replicas).clone();
+        let replica = self
+            .remote
+            .choose_replica(&self.checkpoint, || conversation_hash(&self.remote_context), &self.failed_replicas)
+            .clone();
         self.checkpoint.at = Some(replica.config.url.clone());
         let connection =
             replica.connection(&self.checkpoint.caller).await.inspect_err(|error| self.mark_replica_failed(error))?;
@@ -244,8 +251,10 @@ impl<'a> RemoteTurn<'a> {
         self.checkpoint.tried = true;
         let names = connection.agent().dialect().features().client_names_tasks && self.checkpoint.task.is_none();
         // Never the caller's id: a task with that name may exist there already, and would be continued.
-        let named = self.checkpoint.named.take().or_else(|| TaskRef::parse(&generated_id(self.cx)).ok());
-        self.checkpoint.named = named.filter(|_| names);
+        self.checkpoint.named = self.checkpoint.named.take().filter(|_| names);
+        if names && self.checkpoint.named.is_none() {
+            self.checkpoint.named = TaskRef::parse(&generated_id(self.cx)).ok();
+        }
         let reach = connection.agent().dialect().features();
         let message = self.message(reach.continues);
         self.checkpoint.sought_in =
@@ -527,7 +536,7 @@ impl<'a> RemoteTurn<'a> {
         let named = self.checkpoint.context.clone();
         Message {
             message_id: self.message_id(),
-            context_id: named.or_else(|| (!self.checkpoint.chooses_context).then(|| remote_context_id(self.cx))),
+            context_id: named.or_else(|| (!self.checkpoint.chooses_context).then(|| self.remote_context.clone())),
             task_id: self.checkpoint.task.clone().filter(|_| continues),
             role: said.role,
             parts: said.parts.clone(),
