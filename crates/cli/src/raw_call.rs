@@ -84,7 +84,7 @@ fn split_agent(words: &[String]) -> (Option<&str>, Vec<&str>) {
 /// The dialect to speak where there is no agent whose card would tell.
 fn dialect(settings: &Settings) -> Result<Dialect, Problem> {
     match settings.text("a2a-version") {
-        None | Some("auto") => Ok(Dialect::V1),
+        None | Some("auto") => Ok(Dialect::NEWEST),
         Some(name) => name.parse().map_err(|error| Problem::usage(format!("{error}"))),
     }
 }

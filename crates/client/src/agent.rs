@@ -34,8 +34,8 @@ pub struct Agent {
 impl Agent {
     pub(crate) fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
-        let is_version_open =
-            line.chosen.dialect == Dialect::V03 && client.may_try_versions() && found.is_version_open();
+        let has_fallback = line.chosen.dialect.features().unnamed_fallback.is_some();
+        let is_version_open = has_fallback && client.may_try_versions() && found.is_version_open();
         let (discovered_card, transport) = (Arc::new(found), Arc::new(line));
         Self { client, discovered_card, transport, v01_transport: Arc::default(), is_version_open, tenant }
     }
@@ -80,19 +80,16 @@ impl Agent {
         self.dialect().features().streams && self.card().capabilities.streaming.unwrap_or(false)
     }
 
-    /// Whether a stream reports as much as polling does. Streams of agent-native name their task late, and report a
-    /// question as if it were the answer.
+    /// Whether the agent streams, and its streams report as much as polling does.
     pub fn streams_faithfully(&self) -> bool {
-        self.streams() && self.dialect() != Dialect::Native
+        self.streams() && self.dialect().features().complete_streams
     }
 
     /// The same agent, called in 0.1. An agent whose card names no version may speak 0.1; such an agent does not know
     /// later methods and has done nothing with them. `None` where the card names a version.
     pub fn in_v01(&self) -> Option<Self> {
-        if !matches!(self.dialect(), Dialect::V03 | Dialect::V02) {
-            return None;
-        }
-        self.client.with_version(VersionPolicy::Exactly(Dialect::V01)).agent((*self.discovered_card).clone()).ok()
+        let older = self.dialect().features().unnamed_fallback?;
+        self.client.with_version(VersionPolicy::Exactly(older)).agent((*self.discovered_card).clone()).ok()
     }
 
     /// The same agent; its requests carry the claim to a task that was handed over for this client's user.
@@ -107,7 +104,7 @@ impl Agent {
     /// Whether the agent recognises a message that is sent twice: its dialect has a field for a retry key, and the
     /// client fills it.
     pub fn has_retry_keys(&self) -> bool {
-        self.dialect() == Dialect::Native
+        self.dialect().features().retry_keys
     }
 
     /// Sends a message, and waits for as long as the request's configuration says.
@@ -177,9 +174,9 @@ impl Agent {
         task: TaskRef,
         mut config: PushConfig,
     ) -> Result<AgentResponse<(TaskRef, PushConfig)>, Error> {
-        // In REST and gRPC of 0.3 the id is part of the resource's name, and the Python SDK leaves that part empty
-        // without an id.
-        if self.dialect() == Dialect::V03 && self.binding() != Binding::JsonRpc && config.id.is_none() {
+        // The Python SDK of 0.3 leaves that part of the name empty without an id.
+        let names_it = self.dialect().features().push_ids_in_names && self.binding() != Binding::JsonRpc;
+        if names_it && config.id.is_none() {
             config.id = Some(new_message_id().to_string());
         }
         self.call(Call::CreatePush { tenant: Tenant::none(), task, config }).await?.try_map(expect_push)
@@ -267,8 +264,8 @@ impl Agent {
         *call.tenant_mut() = self.tenant.clone();
         let call = self.with_extensions(call);
         // A dialect with its own message ids gets a retry key where it has a field for one.
-        let key = match (&call, self.dialect()) {
-            (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
+        let key = match &call {
+            Call::Send(send) if self.has_retry_keys() => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
         let (http_client, attempts) = (&self.transport().http_client, self.transport().attempts);

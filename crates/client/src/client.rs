@@ -179,9 +179,10 @@ impl ClientBuilder {
             HttpClient::new(egress, &self.tls, self.timeouts, self.observer)?.with_capacity(self.capacity);
         // A card does not depend on the version; saying which one we speak lets a server choose what to show.
         let version = match self.settings.version {
-            VersionPolicy::Exactly(Dialect::V03) => "0.3",
-            _ => "1.0",
+            VersionPolicy::Exactly(dialect) => dialect.features().version_header,
+            _ => None,
         };
+        let version = version.unwrap_or_else(|| Dialect::NEWEST.name());
         let cache = self.cache.and_then(|directory| CardCache::new(directory, version, &self.tls));
         let version = HeaderValue::from_static(version);
         let finder = CardFinder { http_client, cache, version, profile: self.profile, card_credentials: shown };
@@ -277,7 +278,7 @@ impl Client {
             audience.check(&chosen)?;
         }
         // XPR cards cannot declare its signatures, which are how its agents are called.
-        let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
+        let usual = chosen.dialect.features().signed_by_headers && attached.signer.is_some();
         if attached.is_undeclared && !usual {
             self.warn(match found.card.security_schemes.is_empty() {
                 true => "the card declares no security scheme; what was given is shown all the same",
@@ -289,8 +290,8 @@ impl Client {
         }
         let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
         // 0.3 as proto leaves open what the bytes of a file are; the program that serves the card tells.
-        let files = match (chosen.dialect, chosen.binding) {
-            (Dialect::V03, Binding::HttpJson | Binding::Grpc) => {
+        let files = match chosen.binding {
+            Binding::HttpJson | Binding::Grpc if chosen.dialect.features().open_file_encoding => {
                 files::FileEncoding::of_server(found.server.as_deref())
             }
             _ => files::FileEncoding::Bytes,

@@ -47,6 +47,16 @@ pub struct DiscoveredCard {
     json: String,
 }
 
+/// The answer of a booking network about itself.
+#[derive(serde::Deserialize)]
+struct NetworkStatus {
+    protocol: String,
+    network: String,
+    #[serde(default)]
+    network_version: String,
+    intents: Vec<String>,
+}
+
 impl DiscoveredCard {
     /// Parses a card in any form; `at` names its place in errors.
     pub fn read(json: &[u8], url: Option<Url>, at: &str) -> Result<Self, Error> {
@@ -111,7 +121,7 @@ impl DiscoveredCard {
     }
 
     /// A card for a booking network, as an A2A agent: its intents are the skills.
-    fn for_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
+    fn for_network(url: &Url, status: NetworkStatus) -> Self {
         const KEY: &str = "bearer";
         let skill = |intent: Intent| Skill {
             id: intent.name().into(),
@@ -123,19 +133,19 @@ impl DiscoveredCard {
             output_modes: Vec::new(),
             security_requirements: Vec::new(),
         };
-        let mut found = Self::for_endpoint(url, Dialect::V1);
+        let mut found = Self::for_endpoint(url, Dialect::NEWEST);
         let card = &mut found.card;
-        (card.name, card.version) = (network.into(), version.into());
-        card.description = format!("The booking network {network}, called by envelopes.");
+        card.description = format!("The booking network {}, called by envelopes.", status.network);
         card.supported_interfaces[0].protocol_binding = Binding::Envelope.name().into();
-        card.supported_interfaces[0].tenant = Some(network.into());
+        card.supported_interfaces[0].tenant = Some(status.network.clone());
+        (card.name, card.version) = (status.network, status.network_version);
         card.capabilities =
             Capabilities { streaming: Some(false), push_notifications: Some(false), ..Capabilities::default() };
         let scheme = SecurityScheme::HttpAuth { description: None, scheme: KEY.into(), bearer_format: None };
         card.security_schemes = BTreeMap::from([(KEY.to_owned(), scheme)]);
         card.default_input_modes = vec!["application/json".into(), "text/plain".into()];
         card.default_output_modes = vec!["application/json".into()];
-        card.skills = intents.into_iter().map(skill).collect();
+        card.skills = status.intents.iter().filter_map(|intent| Intent::parse(intent)).map(skill).collect();
         found.json =
             String::from_utf8_lossy(&card::write(&found.card, CardSchema::V1, &mut Losses::new())).into_owned();
         found
@@ -264,22 +274,13 @@ impl CardFinder {
 
     /// The card of a booking network: the network gives its name and intents, the rest is the same for all networks.
     async fn network(&self, url: &Url) -> Result<DiscoveredCard, Error> {
-        #[derive(serde::Deserialize)]
-        struct Status {
-            protocol: String,
-            network: String,
-            #[serde(default)]
-            network_version: String,
-            intents: Vec<String>,
-        }
         let text = self.text(&url_below(url, "/status")).await?;
         let invalid = |reason: String| Error::CardInvalid { at: url.to_string(), reason };
-        let status: Status = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
+        let status: NetworkStatus = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
         if status.protocol != PROTOCOL {
             return Err(invalid(format!("it speaks {:.64?}, and not {PROTOCOL}", status.protocol)));
         }
-        let intents = status.intents.iter().filter_map(|intent| Intent::parse(intent)).collect();
-        Ok(DiscoveredCard::for_network(url, (&status.network, &status.network_version), intents))
+        Ok(DiscoveredCard::for_network(url, status))
     }
 
     /// Tries the well-known paths below a URL. `first` is the error of the URL itself.

@@ -168,7 +168,7 @@ impl Session {
 
     /// Prints a note if the agent is called in an older version than 1.0 and the user named no version.
     fn note_older_version(&self, agent: &Agent) {
-        if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::V1 {
+        if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::NEWEST {
             let version = agent.dialect();
             self.out.note(&format!("the agent offers no A2A 1.0; calling it in {version} (--a2a-version 1.0 refuses)"));
         }

@@ -170,7 +170,8 @@ fn as_event(text: &str) -> Option<String> {
         return Some(format!(r#"{{"task":{text}}}"#));
     }
     let read = |dialect| read_push_payload(dialect, text, &mut message_id, &mut Losses::new()).ok();
-    let event = [Dialect::V03, Dialect::V01].into_iter().find_map(read)?;
+    let older = Dialect::DISTINCT_VERSIONS.into_iter().filter(|dialect| !dialect.features().canonical_json);
+    let event = older.into_iter().find_map(read)?;
     let mut out = Vec::new();
     v1::json::write_event(&event, &mut out);
     String::from_utf8(out).ok()
