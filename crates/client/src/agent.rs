@@ -1,12 +1,12 @@
 //! An agent that can be called: the operations of A2A, checked against its card before anything is sent.
 
+use crate::binding::Binding;
 use crate::client::Client;
 use crate::discover::DiscoveredCard;
-use crate::events::{FollowOptions, TaskEvents};
-use crate::interface_choice::{Binding, ChosenInterface, VersionPolicy};
+use crate::interface_choice::{ChosenInterface, VersionPolicy};
 use crate::retry;
 use crate::transport::{AgentTransport, RequestPreview, new_message_id};
-use crate::{AgentResponse, Error, Observation};
+use crate::{AgentReference, AgentResponse, Credentials, Error, Observation};
 use futures_util::future::BoxFuture;
 use sabir_proto::card::Interface;
 use sabir_proto::transfer::HandoffClaim;
@@ -31,8 +31,29 @@ pub struct Agent {
     tenant: Tenant,
 }
 
+impl Client {
+    /// Finds the card of an agent and prepares the transport to it.
+    pub async fn connect(&self, reference: &AgentReference) -> Result<Agent, Error> {
+        let found = self.card(reference).await?;
+        self.agent(found)
+    }
+
+    /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
+    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
+    pub fn agent(&self, found: DiscoveredCard) -> Result<Agent, Error> {
+        self.agent_with(found, self.credentials())
+    }
+
+    /// The same with credentials for this agent, in place of the client's own. Whether a certificate is sent is still
+    /// the client's setting.
+    pub fn agent_with(&self, found: DiscoveredCard, credentials: &Credentials) -> Result<Agent, Error> {
+        let transport = self.transport(&found, credentials)?;
+        Ok(Agent::new(self.clone(), found, transport))
+    }
+}
+
 impl Agent {
-    pub(crate) fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
+    fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
         let has_fallback = line.chosen.dialect.features().unnamed_fallback.is_some();
         let is_version_open = has_fallback && client.may_try_versions() && found.is_version_open();
@@ -122,28 +143,6 @@ impl Agent {
             }
             Ok(said)
         })
-    }
-
-    /// Sends a message and follows its task. The client polls an agent that does not stream.
-    pub fn stream(&self, request: SendMessage, follow: FollowOptions) -> BoxFuture<'static, Result<TaskEvents, Error>> {
-        // Boxed, because a call is large.
-        Box::pin(TaskEvents::send(self.clone(), request, follow))
-    }
-
-    /// Follows a task: by a stream where the agent has them, otherwise by polling.
-    pub async fn subscribe(&self, task: TaskRef, follow: FollowOptions) -> Result<TaskEvents, Error> {
-        self.resume(task, None, follow).await
-    }
-
-    /// Follows a task from where [`TaskEvents::resume_point`] was, perhaps in another process.
-    pub async fn resume(
-        &self,
-        task: TaskRef,
-        after: Option<String>,
-        follow: FollowOptions,
-    ) -> Result<TaskEvents, Error> {
-        self.check_capabilities(&self.subscription(task.clone()))?;
-        Box::pin(TaskEvents::subscribe(self.clone(), task, after, follow)).await
     }
 
     /// Reads a task with the options of `GetTaskRequest`.

@@ -1,13 +1,14 @@
 //! The client: the settings that all calls share, and how agents are found.
 
-use crate::agent::Agent;
+use crate::binding::Binding;
 use crate::card_cache::CardCache;
+use crate::clock::{Clock as _, WallClock};
 use crate::credential_origins::CredentialOrigins;
 use crate::credentials::{AttachedCredentials, Credentials, describe};
 use crate::discover::{CardFinder, DiscoveredCard};
+use crate::envelope::EnvelopeTransport;
 use crate::http_client::{ConnectionPool, HttpClient, IncomingResponse, OutgoingRequest, RedirectPolicy, Timeouts};
-use crate::interface_choice::{Binding, VersionPolicy, choose_interface_for};
-use crate::oauth::{Clock as _, WallClock};
+use crate::interface_choice::{VersionPolicy, choose_interface_for};
 use crate::transport::AgentTransport;
 use crate::vendor_profile::VendorProfile;
 use crate::{AgentReference, AgentResponse, Capacity, Egress, Error, Observation, Observer, Tls, is_loopback};
@@ -245,27 +246,20 @@ impl Client {
         Ok(AgentResponse::new(WireReply::Card(Box::new(found.card.clone())), found.json(), said.losses().clone()))
     }
 
-    /// Finds the card of an agent and prepares the transport to it.
-    pub async fn connect(&self, reference: &AgentReference) -> Result<Agent, Error> {
-        let found = self.card(reference).await?;
-        self.agent(found)
+    /// The credentials for agents that ask for them.
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.settings.credentials
     }
 
     /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
-    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
-    pub fn agent(&self, found: DiscoveredCard) -> Result<Agent, Error> {
-        self.agent_with(found, &self.settings.credentials)
-    }
-
-    /// The same with credentials for this agent, in place of the client's own. Whether a certificate is sent is still
-    /// the client's setting.
-    pub fn agent_with(&self, found: DiscoveredCard, credentials: &Credentials) -> Result<Agent, Error> {
+    /// Whether a certificate is sent is the client's setting, and not that of the credentials.
+    pub(crate) fn transport(&self, found: &DiscoveredCard, credentials: &Credentials) -> Result<AgentTransport, Error> {
         let settings = &*self.settings;
         let certificate = settings.credentials.certificate;
         let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card);
         let signs_bodies = attached.as_ref().is_ok_and(AttachedCredentials::signs_bodies);
-        let chosen = choose_interface_for(&found, &settings.prefer, settings.version, signs_bodies)?;
-        let extensions = self.active_extensions(&found)?;
+        let chosen = choose_interface_for(found, &settings.prefer, settings.version, signs_bodies)?;
+        let extensions = self.active_extensions(found)?;
         let attached = attached?;
         if attached.envelope_key.is_some() && chosen.binding != Binding::Envelope {
             return Err(Error::Usage(
@@ -304,7 +298,7 @@ impl Client {
         }
         line.extensions = extensions;
         line.active_extensions.clone_from(&settings.extensions);
-        Ok(Agent::new(self.clone(), found, line))
+        Ok(line)
     }
 
     /// Refuses a card whose interface is at an origin that may not receive credentials, whether or not there are any
@@ -375,6 +369,13 @@ impl Download {
     /// The next bytes of the file; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.answer.next_chunk().await
+    }
+}
+
+impl EnvelopeTransport {
+    /// Uses the HTTP client of a client, with its observer.
+    pub fn from_client(client: &Client) -> Self {
+        Self::new(client.http_client())
     }
 }
 

@@ -4,14 +4,14 @@
 //! sent, only the version we speak. The one exception is a vendor that serves cards only to authenticated callers,
 //! where the configuration names that vendor; then the path of the card is known too, and no other path is tried.
 
+use crate::binding::Binding;
 use crate::card_cache::{CachedCard, CardCache};
 use crate::catalog::{self, EntryCard};
 use crate::credentials::AttachedCredentials;
 use crate::error::UnreachableCause;
 use crate::http_client::{HttpClient, RedirectPolicy};
-use crate::interface_choice::Binding;
 use crate::request_credential::UnsentRequest;
-use crate::vendor_profile::VendorProfile;
+use crate::vendor_profile::{VendorProfile, WELL_KNOWN, url_below};
 use crate::{AgentReference, Error};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sabir_proto::AgentCard;
@@ -23,9 +23,6 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 use url::Url;
-
-/// The well-known paths of cards, in the order in which they are tried: since 0.3, and before.
-pub const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 /// A card that was found.
 #[derive(Debug, Clone)]
@@ -398,13 +395,4 @@ impl FetchedDocument {
             cache.store(url, headers, &self.text, None);
         }
     }
-}
-
-/// A well-known path below a URL.
-pub fn url_below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
-    url.set_query(None);
-    url.set_fragment(None);
-    url
 }

@@ -14,7 +14,7 @@ pub use signing::{EnvelopeKey, EnvelopeMac, KEY_BYTES_MIN, KeyDerivation, sign_e
 
 use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, sensitive_header};
 use crate::retry::jitter;
-use crate::{Capacity, Client, EndpointClient, Error, Observation, Secret};
+use crate::{Capacity, EndpointClient, Error, Observation, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::agnt::{Problem, ProblemCode};
@@ -99,9 +99,8 @@ pub struct EnvelopeTransport {
 }
 
 impl EnvelopeTransport {
-    /// Uses the HTTP client of a client, with its observer.
-    pub fn from_client(client: &Client) -> Self {
-        Self { http_client: client.http_client() }
+    pub(crate) const fn new(http_client: HttpClient) -> Self {
+        Self { http_client }
     }
 
     /// Uses the HTTP client of an endpoint, which has no observer.

@@ -1,69 +1,13 @@
 //! Chooses the interface of a card to call, from the card's order, the caller's preferences and what we speak.
 
+use crate::binding::Binding;
 use crate::discover::DiscoveredCard;
 use crate::{Error, agent_reference};
 use sabir_proto::Fault;
 use sabir_proto::card::Interface;
 use sabir_wire::card::{A2A_PATH, CardSchema, NATIVE_PATH};
 use sabir_wire::{Dialect, EndpointPath, version};
-use std::fmt;
-use std::str::FromStr;
 use url::Url;
-
-/// How requests are sent to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Binding {
-    /// JSON-RPC over HTTP.
-    JsonRpc,
-    /// Paths and methods of HTTP.
-    HttpJson,
-    /// gRPC.
-    Grpc,
-    /// The envelope of a booking network, which is not A2A's.
-    Envelope,
-}
-
-impl Binding {
-    /// Every binding of A2A.
-    pub const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
-
-    /// The value of `protocolBinding` on cards.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JsonRpc => "JSONRPC",
-            Self::HttpJson => "HTTP+JSON",
-            Self::Grpc => "GRPC",
-            Self::Envelope => "AGNT",
-        }
-    }
-}
-
-impl fmt::Display for Binding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No binding of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no binding; there are JSONRPC, HTTP+JSON and GRPC")]
-pub struct UnknownBinding(pub String);
-
-impl FromStr for Binding {
-    type Err = UnknownBinding;
-
-    /// Accepts the spelling of cards and the usual spellings of people.
-    fn from_str(text: &str) -> Result<Self, UnknownBinding> {
-        let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-        match plain.as_str() {
-            "jsonrpc" => Ok(Self::JsonRpc),
-            "httpjson" | "rest" | "http" => Ok(Self::HttpJson),
-            "grpc" => Ok(Self::Grpc),
-            "agnt" => Ok(Self::Envelope),
-            _ => Err(UnknownBinding(text.into())),
-        }
-    }
-}
 
 /// Which dialects may be spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -18,12 +18,13 @@ mod jsonrpc;
 mod lineage;
 mod sse;
 
+use crate::binding::Binding;
 use crate::credentials::AttachedCredentials;
 use crate::error::{FailureSide, UnreachableCause};
 use crate::http_client::{
     ANSWER_BYTES_MAX, ConnectionPool, HttpClient, IncomingResponse, OutgoingRequest, REFUSAL_BYTES_MAX,
 };
-use crate::interface_choice::{Binding, ChosenInterface};
+use crate::interface_choice::ChosenInterface;
 use crate::request_credential::{RequestCredential, UnsentRequest};
 use crate::{AgentResponse, Error, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
