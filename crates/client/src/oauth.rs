@@ -30,7 +30,7 @@ use crate::secret::Secret;
 use http::StatusCode;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use url::Url;
 
 /// The largest answer that we read from an authorization server. Tokens with many claims reach tens of kilobytes.

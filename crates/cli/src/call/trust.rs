@@ -42,7 +42,7 @@ impl DerefMut for TrustedCard {
 }
 
 /// The mode of `--card-trust`.
-fn trust_mode(settings: &Settings) -> SignatureMode {
+pub(super) fn trust_mode(settings: &Settings) -> SignatureMode {
     settings.text("card-trust").and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
