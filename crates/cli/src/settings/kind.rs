@@ -1,11 +1,15 @@
 //! What values look like. One check serves every place a value may come from.
 
 use crate::exit::Exit;
+use sabir_client::Binding;
 use sabir_client::signature::SignatureMode;
 use std::time::Duration as Time;
 
 /// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
 const POLL_INTERVAL_MIN: Time = Time::from_millis(100);
+
+/// What is wrong with a text that is no count.
+pub(super) const NOT_A_COUNT: &str = "it is a number that is not negative";
 
 /// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,17 +103,14 @@ impl ValueKind {
                 _ => Err("it has the form USER:PASSWORD".into()),
             },
             Self::Object => object(value),
-            Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
-            Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
+            Self::Count => value.parse::<u32>().map(drop).map_err(|_| NOT_A_COUNT.into()),
+            Self::Number => value.parse::<u64>().map(drop).map_err(|_| NOT_A_COUNT.into()),
             Self::Bytes => bytes(value).map(drop),
             Self::Trust => {
                 value.parse::<SignatureMode>().map(drop).map_err(|_| "it is off, if-present or require".into())
             }
             Self::States => Exit::check_states(value),
-            Self::Url => match url::Url::parse(value) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-                _ => Err("it is an http or https URL".into()),
-            },
+            Self::Url => web_url(value).map(drop),
         }
     }
 }
@@ -161,12 +162,18 @@ fn version(value: &str) -> Result<(), String> {
     }
 }
 
-/// The card's spelling of a binding.
-pub(crate) fn transport(value: &str) -> Result<&'static str, String> {
+pub(super) fn web_url(value: &str) -> Result<url::Url, String> {
+    match url::Url::parse(value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err("it is an http or https URL".into()),
+    }
+}
+
+pub(super) fn transport(value: &str) -> Result<Binding, String> {
     match value.to_ascii_lowercase().as_str() {
-        "jsonrpc" | "json-rpc" => Ok("JSONRPC"),
-        "http+json" | "http_json" | "rest" => Ok("HTTP+JSON"),
-        "grpc" => Ok("GRPC"),
+        "jsonrpc" | "json-rpc" => Ok(Binding::JsonRpc),
+        "http+json" | "http_json" | "rest" => Ok(Binding::HttpJson),
+        "grpc" => Ok(Binding::Grpc),
         _ => Err("the bindings are JSONRPC, HTTP+JSON and GRPC".into()),
     }
 }
