@@ -17,7 +17,7 @@ mod table;
 mod value;
 
 pub(crate) use help::{arguments, output_alone};
-pub(crate) use kind::{ValueKind, duration};
+pub(crate) use kind::{ValueKind, duration, span};
 pub(crate) use layers::Layers;
 pub(crate) use resolve::{SettingSource, WaitMode, configured};
 pub(crate) use show::{json, show};

@@ -126,30 +126,34 @@ pub(crate) fn switch(value: &str) -> Result<bool, String> {
 
 /// `500ms`, `2s`, `1m30s`; a bare number means seconds.
 pub(crate) fn duration(value: &str) -> Result<Time, String> {
-    let wrong = || String::from("a duration looks like 500ms, 2s or 1m30s");
-    let mut rest = value.trim();
-    let mut total = Time::ZERO;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
+    let value = value.trim();
+    let bare = value.bytes().all(|b| b.is_ascii_digit() || b == b'.').then(|| format!("{value}s"));
+    let total = span(bare.as_deref().unwrap_or(value)).ok_or("a duration looks like 500ms, 2s or 1m30s")?;
+    if total.is_zero() { Err("it must be longer than nothing".into()) } else { Ok(total) }
+}
+
+/// Parses a sum of numbers with their units, such as `1m30s`, `1.5h` or `2w`.
+pub(crate) fn span(text: &str) -> Option<Time> {
+    let mut rest = text;
+    let mut total = None;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let seconds = match &rest[..unit] {
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (unit, after) = after.split_at(after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
+        let seconds = match unit {
             "ms" => 0.001,
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            "" if rest.is_empty() && total.is_zero() => 1.0,
-            _ => return Err(wrong()),
+            "d" => 86_400.0,
+            "w" => 7.0 * 86_400.0,
+            "y" => 365.0 * 86_400.0,
+            _ => return None,
         };
-        rest = &rest[unit..];
-        let part = Time::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
-        total = total.checked_add(part).ok_or_else(wrong)?;
+        let part = Time::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        total = Some(total.unwrap_or(Time::ZERO).checked_add(part)?);
+        rest = after;
     }
-    if total.is_zero() { Err("it must be longer than nothing".into()) } else { Ok(total) }
+    total
 }
 
 /// Only `Major.Minor` is ever sent, so that is what is asked for.
