@@ -18,6 +18,7 @@ mod doctor;
 mod exit;
 #[cfg(test)]
 mod guides;
+mod http_listener;
 mod input;
 mod lattice;
 mod legacy_commands;

@@ -169,7 +169,6 @@ pub struct EnvelopeSender {
     from: String,
     key: Option<Secret>,
     envelope_mac: Option<Arc<dyn EnvelopeMac>>,
-    retry_time_max: Duration,
     /// The last timestamp, in microseconds.
     last: Arc<Mutex<i64>>,
 }
@@ -183,15 +182,7 @@ impl fmt::Debug for EnvelopeSender {
 impl EnvelopeSender {
     /// A sender to the endpoint of a network.
     pub fn new(transport: EnvelopeTransport, at: Url, from: impl Into<String>) -> Self {
-        Self {
-            transport,
-            at,
-            from: from.into(),
-            key: None,
-            envelope_mac: None,
-            retry_time_max: RETRY_TIME_MAX,
-            last: Arc::default(),
-        }
+        Self { transport, at, from: from.into(), key: None, envelope_mac: None, last: Arc::default() }
     }
 
     /// Sets the API key for the network.
@@ -205,13 +196,6 @@ impl EnvelopeSender {
     #[must_use]
     pub fn with_signing(mut self, seal: Arc<dyn EnvelopeMac>) -> Self {
         self.envelope_mac = Some(seal);
-        self
-    }
-
-    /// Sets how long an envelope is retried; [`RETRY_TIME_MAX`] by default.
-    #[must_use]
-    pub const fn with_retry_time_max(mut self, patience: Duration) -> Self {
-        self.retry_time_max = patience;
         self
     }
 
@@ -241,7 +225,7 @@ impl EnvelopeSender {
                 Err(unserved) => unserved,
             };
             let pause = unserved.retry_after().unwrap_or_else(|| jitter(PAUSE_FIRST * 2_u32.pow(attempt - 1)));
-            if !unserved.is_transient() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > self.retry_time_max {
+            if !unserved.is_transient() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > RETRY_TIME_MAX {
                 return Err(unserved);
             }
             attempt += 1;
