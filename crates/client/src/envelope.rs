@@ -9,7 +9,7 @@
 
 mod signing;
 
-pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, VIA_MAX};
+pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, TTL_MAX, VIA_MAX};
 pub use signing::{EnvelopeKey, EnvelopeMac, KEY_BYTES_MIN, KeyDerivation, sign_envelope, verify_payload};
 
 use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, sensitive_header};
@@ -24,8 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// The longest wait for an answer, whatever the envelope says.
-pub const TTL_MAX: Duration = Duration::from_secs(15);
 /// The largest answer. A hundred venues with their descriptions fit several times.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The number of attempts for an envelope, including the first one.
@@ -274,7 +272,7 @@ mod tests {
 
     #[test]
     fn timestamps_rise_however_fast_they_are_asked_for() {
-        let client = Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
+        let client = crate::Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
         let sender = EnvelopeSender::new(
             EnvelopeTransport::from_client(&client),
             Url::parse("http://127.0.0.1:1/a2a/v1").unwrap(),

@@ -46,11 +46,12 @@ mod mode;
 
 pub use crate::error::{SignatureFault, UntrustedReason};
 pub use card_verification::{VerifiedCard, verified_card};
-pub use chain::{Authorities, AuthoritiesFault, CERTIFICATES_MAX};
+pub use chain::{Authorities, AuthoritiesFault};
 pub use jwks::{Jwks, SignerKey};
 pub use mode::{SignatureMode, UnknownSignatureMode};
-pub use sabir_proto::digest::CanonicalForm;
+pub use sabir_proto::digest::{CERTIFICATES_MAX, CanonicalForm, SIGNATURES_MAX};
 pub use sabir_proto::jwks::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JwksFault};
+pub use sabir_wire::card::CARD_BYTES_MAX;
 
 use crate::agent_reference::is_loopback;
 use base64::Engine as _;
@@ -64,10 +65,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use url::Url;
 
-/// The largest card whose signatures are checked; up to three canonical forms are built in memory.
-pub const CARD_BYTES_MAX: usize = 1024 * 1024;
-/// The number of signatures of one card that are checked. Key rotation needs two.
-pub const SIGNATURES_MAX: usize = 16;
 /// The longest protected header, encoded. A chain of certificates fits, which is base64 twice over.
 pub const PROTECTED_BYTES_MAX: usize = 32 * 1024;
 /// The number of different key sets that are fetched for one card.

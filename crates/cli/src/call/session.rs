@@ -197,7 +197,7 @@ impl Session {
 
     /// The interface of a card that would be called.
     pub(crate) fn choose(&self, found: &DiscoveredCard) -> Result<sabir_client::ChosenInterface, Error> {
-        sabir_client::choose_interface(found, &requested_bindings(&self.settings), version(&self.settings)?)
+        sabir_client::choose_interface(found, self.settings.transport.list(), version(&self.settings)?)
     }
 
     /// Connects without the observer, unless a log was asked for: for commands that make more calls than a user wants
