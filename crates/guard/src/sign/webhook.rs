@@ -101,7 +101,7 @@ pub struct TokenSubject<'a> {
     pub issuer: &'a str,
     /// The origin of the receiver.
     pub audience: &'a str,
-    /// The id of the task.
+    /// The task that the delivery is about, by its id.
     pub task: &'a str,
 }
 
