@@ -24,10 +24,8 @@ pub struct Agent {
     client: Client,
     discovered_card: Arc<DiscoveredCard>,
     transport: Arc<AgentTransport>,
-    /// The transport that has replaced the first one: for 0.1, once the agent has shown that it speaks no later version;
-    /// or with the credentials that its current card asks for, once it has refused those of an older card.
-    replacement: Arc<OnceLock<Arc<AgentTransport>>>,
-    credentials: Arc<Credentials>,
+    /// The transport for 0.1, set once the agent has shown that it speaks no later version.
+    v01_transport: Arc<OnceLock<Arc<AgentTransport>>>,
     /// The card does not name a version, and the caller's settings allow a change of version.
     is_version_open: bool,
     tenant: Tenant,
@@ -50,23 +48,22 @@ impl Client {
     /// the client's setting.
     pub fn agent_with(&self, found: DiscoveredCard, credentials: &Credentials) -> Result<Agent, Error> {
         let transport = self.transport(&found, credentials)?;
-        Ok(Agent::new(self.clone(), found, credentials.clone(), transport))
+        Ok(Agent::new(self.clone(), found, transport))
     }
 }
 
 impl Agent {
-    fn new(client: Client, found: DiscoveredCard, credentials: Credentials, line: AgentTransport) -> Self {
-        let credentials = Arc::new(credentials);
+    fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
         let has_fallback = line.chosen.dialect.features().unnamed_fallback.is_some();
         let is_version_open = has_fallback && client.may_try_versions() && found.is_version_open();
         let (discovered_card, transport) = (Arc::new(found), Arc::new(line));
-        Self { client, discovered_card, transport, replacement: Arc::default(), credentials, is_version_open, tenant }
+        Self { client, discovered_card, transport, v01_transport: Arc::default(), is_version_open, tenant }
     }
 
     /// The transport that is in use.
     pub(crate) fn transport(&self) -> &Arc<AgentTransport> {
-        self.replacement.get().unwrap_or(&self.transport)
+        self.v01_transport.get().unwrap_or(&self.transport)
     }
 
     /// The card of the agent.
@@ -113,16 +110,14 @@ impl Agent {
     /// later methods and has done nothing with them. `None` where the card names a version.
     pub fn in_v01(&self) -> Option<Self> {
         let older = self.dialect().features().unnamed_fallback?;
-        let client = self.client.with_version(VersionPolicy::Exactly(older));
-        client.agent_with((*self.discovered_card).clone(), &self.credentials).ok()
+        self.client.with_version(VersionPolicy::Exactly(older)).agent((*self.discovered_card).clone()).ok()
     }
 
     /// The same agent; its requests carry the claim to a task that was handed over for this client's user.
     pub fn with_claim(&self, claim: &HandoffClaim) -> Result<Self, Error> {
         Ok(Self {
             transport: Arc::new(self.transport().with_claim(claim)?),
-            replacement: Arc::default(),
-            credentials: Arc::new(Credentials { claim: Some(claim.clone()), ..(*self.credentials).clone() }),
+            v01_transport: Arc::default(),
             ..self.clone()
         })
     }
@@ -137,7 +132,7 @@ impl Agent {
     pub fn send(&self, request: SendMessage) -> BoxFuture<'_, Result<AgentResponse<WireReply>, Error>> {
         let call = Call::Send(Box::new(request));
         Box::pin(async move {
-            let (said, call) = self.make_with_current_card(call).await?;
+            let (said, call) = self.make_in_open_version(call).await?;
             match (&said.value, call) {
                 (WireReply::SentTask(task), Call::Send(sent)) => match &sent.message.task_id {
                     Some(asked) if *asked != task.id => return Err(wrong_task_error(asked, &task.id)),
@@ -222,14 +217,14 @@ impl Agent {
     /// Makes any call that has one answer. A transient failure is retried where that is safe.
     pub fn call(&self, call: Call) -> BoxFuture<'_, Result<AgentResponse<WireReply>, Error>> {
         // Boxed, and not `async` itself: a call is large, and every future around it would reserve its size twice.
-        Box::pin(async move { self.make_with_current_card(call).await.map(|(said, _)| said) })
+        Box::pin(async move { self.make_in_open_version(call).await.map(|(said, _)| said) })
     }
 
     /// The same agent in 0.1, if the error may mean that the agent speaks no later version: it does not know the
     /// method, and so has done nothing, or its task cannot be parsed.
     pub(crate) fn v01_after_error(&self, error: &Error, is_read: bool) -> Option<Self> {
         let may_mean_it = is_unknown_method(error) || (is_read && is_code(error, FaultCode::InvalidAgentResponse));
-        if !self.is_version_open || self.replacement.get().is_some() || !may_mean_it {
+        if !self.is_version_open || self.v01_transport.get().is_some() || !may_mean_it {
             return None;
         }
         self.in_v01()
@@ -237,51 +232,15 @@ impl Agent {
 
     /// Switches this agent to 0.1 for all later calls.
     pub(crate) fn switch_to(&self, v01: &Self) {
-        if self.replace_transport(v01) {
+        if self.v01_transport.set(v01.transport().clone()).is_ok() {
             self.client.warn("its card names no version, and it knows no method of A2A 0.3; it is called in 0.1");
         }
-    }
-
-    /// The same agent with the credentials that its current card asks for, if the agent refused those of an older card
-    /// that was cached.
-    pub(crate) async fn with_current_card(&self, error: &Error) -> Result<Option<Self>, Error> {
-        let is_refused = matches!(
-            error,
-            Error::AuthFailed { transport: Some(_), .. } | Error::CredentialsMissing { transport: Some(_), .. }
-        );
-        if !is_refused || self.replacement.get().is_some() {
-            return Ok(None);
-        }
-        let Some(found) = self.client.card_with_current_security(&self.discovered_card).await else { return Ok(None) };
-        self.client.agent_with(found, &self.credentials).map(Some)
-    }
-
-    /// Uses the transport of another version of this agent for all later calls.
-    pub(crate) fn replace_transport(&self, by: &Self) -> bool {
-        self.replacement.set(by.transport().clone()).is_ok()
-    }
-
-    /// Makes a call, and returns it beside its answer. If the agent refuses the credentials that its cached card asks
-    /// for, the client reads the card again, and makes the call once more if it asks for others. An agent that refuses
-    /// credentials has done nothing.
-    async fn make_with_current_card(&self, call: Call) -> Result<(AgentResponse<WireReply>, Call), Error> {
-        if !self.client.caches_cards() || self.replacement.get().is_some() {
-            return self.make_in_open_version(call).await;
-        }
-        let error = match Box::pin(self.make_in_open_version(call.clone())).await {
-            Err(error) => error,
-            made => return made,
-        };
-        let Some(current) = self.with_current_card(&error).await? else { return Err(error) };
-        let made = Box::pin(current.make_in_open_version(call)).await?;
-        self.replace_transport(&current);
-        Ok(made)
     }
 
     /// Makes a call, and returns it beside its answer. If the card names no version and the agent does not know the
     /// method, the client makes the call again in 0.1.
     async fn make_in_open_version(&self, call: Call) -> Result<(AgentResponse<WireReply>, Call), Error> {
-        if !self.is_version_open || self.replacement.get().is_some() {
+        if !self.is_version_open || self.v01_transport.get().is_some() {
             return self.make_in_version(call).await;
         }
         let error = match self.make_in_version(call.clone()).await {

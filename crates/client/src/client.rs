@@ -233,27 +233,6 @@ impl Client {
         admitted.map_err(|distrust| Error::CardUntrusted { at, reason: Box::new(distrust) })
     }
 
-    /// Whether a card may have come from a cache.
-    pub(crate) const fn caches_cards(&self) -> bool {
-        self.card_finder.caches_cards()
-    }
-
-    /// The card with the security schemes and requirements that its server lists now, if the card may have come from
-    /// the cache and they have changed.
-    pub(crate) async fn card_with_current_security(&self, known: &DiscoveredCard) -> Option<DiscoveredCard> {
-        let url = known.url.as_ref().filter(|_| self.caches_cards())?;
-        let current = self.apply_trust(self.card_finder.find_uncached(url).await.ok()?).await.ok()?.card;
-        if current.security_schemes == known.card.security_schemes
-            && current.security_requirements == known.card.security_requirements
-        {
-            return None;
-        }
-        let mut found = known.clone();
-        found.card.security_schemes = current.security_schemes;
-        found.card.security_requirements = current.security_requirements;
-        Some(found)
-    }
-
     /// The same for the extended card of an agent, which must meet the same mode as its public card.
     pub(crate) async fn apply_trust_to_answer(
         &self,

@@ -210,25 +210,10 @@ impl CardFinder {
     /// Fetches the card from the one path where the vendor serves it.
     async fn find_at_vendor_path(&self, at: &Url) -> Result<DiscoveredCard, Error> {
         let text = match &self.card_credentials {
+            // A card that needs credentials is not cached for other clients.
             Some(shown) => self.fetch_with_credentials(at, shown).await?,
             None => self.text(at).await?,
         };
-        self.read_and_store(at, text)
-    }
-
-    /// Whether a card may come from the cache. A card that needs credentials is not cached for other clients.
-    pub(crate) const fn caches_cards(&self) -> bool {
-        self.cache.is_some() && self.card_credentials.is_none()
-    }
-
-    /// Fetches a card, although the cached one may still be fresh.
-    pub(crate) async fn find_uncached(&self, at: &Url) -> Result<DiscoveredCard, Error> {
-        let kept = self.cache.as_ref().and_then(|cache| cache.find(at));
-        let text = self.fetch(at, HeaderMap::new(), kept.as_ref()).await?;
-        self.read_and_store(at, text)
-    }
-
-    fn read_and_store(&self, at: &Url, text: FetchedDocument) -> Result<DiscoveredCard, Error> {
         let found = DiscoveredCard::read(text.text.as_bytes(), Some(at.clone()), at.as_str())?;
         text.store_in_cache(self);
         Ok(DiscoveredCard { server: text.server, ..found })
@@ -339,7 +324,9 @@ impl CardFinder {
             text.store_in_cache(self);
             return Ok(CardOrCatalog::Catalog(text.text));
         }
-        Ok(CardOrCatalog::Card(Box::new(self.read_and_store(url, text)?)))
+        let found = DiscoveredCard::read(text.text.as_bytes(), Some(url.clone()), url.as_str())?;
+        text.store_in_cache(self);
+        Ok(CardOrCatalog::Card(Box::new(DiscoveredCard { server: text.server, ..found })))
     }
 
     /// Returns a document, from the cache if it is still fresh.

@@ -126,7 +126,19 @@ impl TaskEvents {
         let (line, id) = (agent.transport().clone(), request.message.task_id.clone());
         if agent.streams() {
             let call = agent.with_extensions(Call::Stream(Box::new(request)));
-            let opened = open_send(&agent, &call).await?;
+            let opened = match open_stream(&line, &call).await {
+                Err(error) => match agent.v01_after_error(&error, false) {
+                    None => return Err(error),
+                    Some(v01) => match open_stream(v01.transport(), &call).await {
+                        Err(again) if is_unknown_method(&again) => return Err(error),
+                        opened => {
+                            agent.switch_to(&v01);
+                            opened?
+                        }
+                    },
+                },
+                Ok(opened) => opened,
+            };
             return Ok(Self::new(agent, follow, EventSource::Stream(opened), id));
         }
         // Returning at once yields the id of the task before the wait.
@@ -412,28 +424,6 @@ impl TaskEvents {
 }
 
 /// Opens the stream of a message, with retries.
-/// Opens the stream of a sent message. The client tries once more, with the credentials of the current card or in 0.1,
-/// where the agent refused the first attempt because of these and so has done nothing.
-async fn open_send(agent: &Agent, call: &Call) -> Result<EventStream, Error> {
-    let error = match open_stream(agent.transport(), call).await {
-        Err(error) => error,
-        opened => return opened,
-    };
-    if let Some(current) = agent.with_current_card(&error).await? {
-        let opened = open_stream(current.transport(), call).await?;
-        agent.replace_transport(&current);
-        return Ok(opened);
-    }
-    let Some(v01) = agent.v01_after_error(&error, false) else { return Err(error) };
-    match open_stream(v01.transport(), call).await {
-        Err(again) if is_unknown_method(&again) => Err(error),
-        opened => {
-            agent.switch_to(&v01);
-            opened
-        }
-    }
-}
-
 async fn open_stream(line: &Arc<AgentTransport>, call: &Call) -> Result<EventStream, Error> {
     retry::with_retries(&line.http_client, line.attempts, retry::safety(call), || line.open_stream(call, None)).await
 }

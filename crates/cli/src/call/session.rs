@@ -7,13 +7,12 @@ use super::explain::explain;
 use super::observer::CallObserver;
 use super::resume::Resume;
 use super::signer::signer;
-use super::trust::{TrustedCard, trust_mode};
+use super::trust::TrustedCard;
 use crate::Invocation;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{ErrorCode, Outcome, Problem, Stop};
 use crate::settings::{SettingValue, Settings};
-use sabir_client::signature::SignatureMode;
 use sabir_client::{
     Agent, AgentReference, Client, ClientBuilder, Credentials, DiscoveredCard, Egress, Error, PollSchedule, Secret,
     Tls, VersionPolicy,
@@ -99,9 +98,8 @@ impl Session {
     pub(crate) fn new(Invocation { settings, out, path }: Invocation) -> Result<Self, Stop> {
         let observer = Arc::new(CallObserver::new(out.clone(), &settings));
         // Cards, keys and files are fetched without credentials.
-        let client = builder(&settings, Credentials::default())
-            .and_then(|builder| builder.cache(cache_directory()).observer(observer.clone()).build())
-            .map_err(|error| usage_problem(&error, path))?;
+        let client =
+            client(&settings, &observer, Credentials::default()).map_err(|error| usage_problem(&error, path))?;
         if settings.insecure.is_on() {
             out.warn("--insecure: certificates are not checked, so anyone on the network path can pose as the agent");
         }
@@ -325,9 +323,6 @@ fn client(settings: &Settings, observer: &Arc<CallObserver>, credentials: Creden
 }
 
 fn builder(settings: &Settings, credentials: Credentials) -> Result<ClientBuilder, Error> {
-    // A client with a cache reads the card again if its agent refuses the credentials. Here the session checks cards by
-    // `--card-trust`, not the client, so the client of a call reads none where that is on.
-    let cache = cache_directory().filter(|_| trust_mode(settings) == SignatureMode::Off);
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
@@ -335,7 +330,7 @@ fn builder(settings: &Settings, credentials: Credentials) -> Result<ClientBuilde
         .version(version(settings)?)
         .credentials(credentials)
         .extensions(settings.extension.list().to_vec())
-        .cache(cache);
+        .cache(cache_directory());
     for parameter in settings.svc_param.list() {
         builder = builder.header(&parameter.name, &parameter.value);
     }

@@ -42,7 +42,7 @@ impl DerefMut for TrustedCard {
 }
 
 /// The mode of `--card-trust`.
-pub(super) fn trust_mode(settings: &Settings) -> SignatureMode {
+fn trust_mode(settings: &Settings) -> SignatureMode {
     settings.card_trust.copied().unwrap_or_default()
 }
 

@@ -1,9 +1,8 @@
 //! The requests that carry credentials, and those that must not.
 
 use crate::stub::{RecordedObservations, StubAction, StubServer, card, client, task};
-use sabir_client::{Credentials, Error, FollowOptions, Secret, TransportCode, text_message};
+use sabir_client::{Credentials, Error, Secret, TransportCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const BEARER: &str = r#","securitySchemes":{"b":{"httpAuthSecurityScheme":{"scheme":"Bearer"}}},"securityRequirements":[{"schemes":{"b":{}}}]"#;
 
@@ -48,72 +47,6 @@ async fn shut_doors_are_told_apart_by_what_was_shown() {
     assert!(matches!(&error, Error::CredentialsMissing { transport: Some(TransportCode::Http(401)), .. }), "{error:?}");
     let error = get(&shut().await, token()).await.unwrap_err();
     assert!(matches!(&error, Error::AuthFailed { .. }), "{error:?}");
-}
-
-/// An agent that asks for an API key once this is enabled. Its card may be cached for ten minutes.
-async fn agent_that_will_ask_for_a_key(enabled: Arc<AtomicBool>) -> StubServer {
-    const KEY: &str = r#","securitySchemes":{"k":{"apiKeySecurityScheme":{"location":"header","name":"X-Stub-Key"}}},"securityRequirements":[{"schemes":{"k":{}}}]"#;
-    StubServer::agent(move |_, request| {
-        let asks = enabled.load(Ordering::SeqCst);
-        if request.line.contains("/card.json") {
-            let base = format!("http://{}", request.header("host").unwrap());
-            let headers = "content-type: application/json\r\ncache-control: max-age=600\r\n".to_owned();
-            let capabilities = r#"{"streaming":true}"#;
-            return StubAction::Answer(200, headers, card(&base, capabilities, if asks { KEY } else { "" }));
-        }
-        match request.header("x-stub-key").as_deref() {
-            Some("test-key-0123456789") => StubAction::Result(match request.method().as_str() {
-                "GetTask" => task("COMPLETED"),
-                _ => format!(r#"{{"task":{}}}"#, task("COMPLETED")),
-            }),
-            _ if asks => StubAction::Answer(401, String::new(), String::new()),
-            _ => StubAction::Result(task("COMPLETED")),
-        }
-    })
-    .await
-}
-
-#[tokio::test]
-async fn a_cached_card_from_before_authentication_was_enabled_is_read_again() {
-    let key = Some(Secret::new("test-key-0123456789"));
-    let id = sabir_proto::TaskRef::parse("t-1").unwrap();
-    for streams in [false, true] {
-        let enabled = Arc::new(AtomicBool::new(false));
-        let stub = agent_that_will_ask_for_a_key(enabled.clone()).await;
-        let directory = tempfile::tempdir().unwrap();
-        let at = format!("{}/card.json", stub.url).parse().unwrap();
-        let connect = async |credentials| {
-            let client = client().cache(Some(directory.path().into())).credentials(credentials).build().unwrap();
-            client.connect(&at).await
-        };
-        connect(Credentials::default()).await.unwrap().task(&id).await.unwrap();
-        enabled.store(true, Ordering::SeqCst);
-        let agent = connect(Credentials { api_key: key.clone(), ..Credentials::default() }).await.unwrap();
-        if streams {
-            let events = agent.stream(text_message("hello"), FollowOptions::default()).await;
-            events.unwrap().next().await.unwrap().unwrap();
-        }
-        agent.task(&id).await.unwrap();
-        let calls = stub.calls();
-        let cards = calls.iter().filter(|call| call.line.contains("/card.json")).count();
-        let refused = calls.iter().filter(|call| !call.line.contains("/card.json")).count() - 2 - usize::from(streams);
-        assert_eq!((cards, refused), (2, 1), "streams: {streams}");
-        // The current card is in the cache now, so the lack of a key shows before anything is sent.
-        let error = connect(Credentials::default()).await.err().unwrap();
-        assert!(matches!(&error, Error::CredentialsMissing { transport: None, .. }), "{error:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_call_that_is_refused_under_the_current_card_is_made_once() {
-    let stub = agent_that_will_ask_for_a_key(Arc::new(AtomicBool::new(true))).await;
-    let directory = tempfile::tempdir().unwrap();
-    let credentials = Credentials { api_key: Some(Secret::new("wrong-key-0123456789")), ..Credentials::default() };
-    let client = client().cache(Some(directory.path().into())).credentials(credentials).build().unwrap();
-    let agent = client.connect(&format!("{}/card.json", stub.url).parse().unwrap()).await.unwrap();
-    let error = agent.task(&sabir_proto::TaskRef::parse("t-1").unwrap()).await.unwrap_err();
-    assert!(matches!(&error, Error::AuthFailed { .. }), "{error:?}");
-    assert_eq!(stub.calls().iter().filter(|call| !call.line.contains("/card.json")).count(), 1);
 }
 
 #[tokio::test]
