@@ -107,8 +107,8 @@ impl Bench {
         let load = Load {
             agent,
             text: self.agent_and_text().1.to_owned(),
-            streams: session.settings.on("stream"),
-            patience: session.settings.duration("timeout"),
+            streams: session.settings.stream.is_on(),
+            patience: session.settings.timeout.copied(),
             until,
         };
         if load.streams && !load.agent.streams() {

@@ -112,8 +112,8 @@ impl Conformance {
         found: &TrustedCard,
         report: &mut ConformanceReport<'_>,
     ) -> Result<(), Stop> {
-        let wanted = session.settings.transports();
-        let wanted = |binding: Binding| wanted.is_empty() || wanted.contains(&binding.name());
+        let wanted = session.settings.transport.list();
+        let wanted = |binding: Binding| wanted.is_empty() || wanted.contains(&binding);
         // A booking network has its own rules, and no operations of A2A.
         let of_a2a = |binding: &Binding| Binding::ALL.contains(binding);
         for binding in declared(found).into_iter().filter(|binding| of_a2a(binding) && wanted(*binding)) {

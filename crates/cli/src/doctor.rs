@@ -115,7 +115,7 @@ impl Verb for Doctor {
             return Err(exists_problem(file).into());
         }
         let anonymous = self.client(&session, None).map_err(usage_problem)?;
-        let limit = session.settings.duration("timeout").unwrap_or(DOCTOR_TIMEOUT);
+        let limit = session.settings.timeout.copied().unwrap_or(DOCTOR_TIMEOUT);
         let mut report = DoctorReport::new(reference.to_string(), session.out.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Problem::internal(format!("cannot start: {error}")))?;
@@ -164,20 +164,20 @@ impl Doctor {
             tls.identity = None;
         }
         // Service parameters may hold secrets, so they are sent with the credentials or not at all.
-        let parameters = if shown.is_some() { settings.parameters() } else { Vec::new() };
+        let parameters = if shown.is_some() { settings.svc_param.list() } else { &[] };
         let mut builder = Client::builder()
             .egress(Egress::anywhere())
             .tls(tls)
             .timeouts(Timeouts { connect, ..Timeouts::default() })
             .version(VersionPolicy::Any)
             .credentials(shown.unwrap_or_default())
-            .extensions(settings.list("extension").to_vec());
+            .extensions(settings.extension.list().to_vec());
         // Otherwise there is no observer: more calls are made than a user wants to read about.
-        if settings.on("debug") || settings.on("curl") {
+        if settings.debug.is_on() || settings.curl.is_on() {
             builder = builder.observer(session.observer.clone());
         }
-        for (name, value) in parameters {
-            builder = builder.header(name, value);
+        for parameter in parameters {
+            builder = builder.header(&parameter.name, &parameter.value);
         }
         builder.build()
     }
@@ -207,8 +207,8 @@ impl Examination<'_> {
         let settings = &self.session.settings;
         // Stored tokens that cannot be read are a matter for `auth status`.
         let credentials = self.session.credentials(found).await.unwrap_or_default();
-        let certificate = settings.text("client-cert").is_some();
-        self.has_credentials = !credentials.is_empty() || !settings.parameters().is_empty() || certificate;
+        let certificate = settings.client_cert.text().is_some();
+        self.has_credentials = !credentials.is_empty() || !settings.svc_param.list().is_empty() || certificate;
         if let Ok(client) = self.doctor.client(self.session, Some(credentials)) {
             self.client = client;
         }

@@ -18,6 +18,7 @@ mod doctor;
 mod exit;
 #[cfg(test)]
 mod guides;
+mod http_listener;
 mod input;
 mod lattice;
 mod legacy_commands;
@@ -53,11 +54,11 @@ impl Invocation {
     /// Sets the agent that was given as an argument. An agent that was given by a flag must be the same one.
     pub(crate) fn with_agent(mut self, agent: Option<&str>) -> Result<Self, Problem> {
         let Some(agent) = agent else { return Ok(self) };
-        if self.settings.typed("agent-card") && self.settings.text("agent-card") != Some(agent) {
+        if self.settings.agent_card.is_typed() && self.settings.agent_card.text() != Some(agent) {
             return Err(Problem::usage("two different agents were given, one as an argument and one by --agent-card")
                 .hint(format!("give one of them; sabir {} --help", self.path)));
         }
-        self.settings.set_value("agent-card", agent);
+        self.settings.agent_card.set(agent);
         Ok(self)
     }
 }
@@ -147,7 +148,7 @@ fn start(arguments: &[String], layers: Result<Layers, Problem>, out: Output) -> 
     for one in settings.all().iter().filter(|one| one.setting.secret) {
         one.values.iter().for_each(|value| out.redactor.learn(value));
     }
-    let (lines, verbose, quiet) = (settings.on("stream"), settings.on("verbose"), settings.on("quiet"));
+    let (lines, verbose, quiet) = (settings.stream.is_on(), settings.verbose.is_on(), settings.quiet.is_on());
     if quiet && out.is_json() {
         return Err(Problem::usage("--quiet prints the answer as text, and -o json prints an object")
             .hint("leave one of them out")

@@ -83,8 +83,8 @@ fn split_agent(words: &[String]) -> (Option<&str>, Vec<&str>) {
 
 /// The dialect to speak where there is no agent whose card would tell.
 fn dialect(settings: &Settings) -> Result<Dialect, Problem> {
-    match settings.text("a2a-version") {
-        None | Some("auto") => Ok(Dialect::V1),
+    match settings.a2a_version.text() {
+        None | Some("auto") => Ok(Dialect::NEWEST),
         Some(name) => name.parse().map_err(|error| Problem::usage(format!("{error}"))),
     }
 }
@@ -101,7 +101,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
         (Ok(found), _) => found,
         // Many endpoints of older dialects have no card; a user who names the dialect knows what is there.
         (Err(Error::CardNotFound { .. } | Error::CardInvalid { .. }), AgentReference::Url(url))
-            if session.settings.text("a2a-version").is_some() =>
+            if session.settings.a2a_version.text().is_some() =>
         {
             DiscoveredCard::for_endpoint(url, dialect(&session.settings)?)
         }
@@ -109,7 +109,7 @@ async fn connect(session: &Session, agent: Option<&str>) -> Result<Agent, Stop> 
     };
     let mut found = session.require_trust(found).await?;
     found.card.supported_interfaces.sort_by_key(|interface| interface.protocol_binding.parse() != Ok(Binding::JsonRpc));
-    let named = session.settings.text("a2a-version").is_some();
+    let named = session.settings.a2a_version.text().is_some();
     if named && matches!(session.choose(&found), Err(Error::Fault { .. } | Error::NoInterface { .. })) {
         set_dialect(&mut found, dialect(&session.settings)?);
     }

@@ -1,7 +1,7 @@
 //! Settings: every option that may also come from a variable or a file, in one table.
 //!
 //! The arguments of the parser, the variables, the defaults in `--help`, `config show` and the documentation all come
-//! from the table; a new line adds an option. A value is looked for in five places, the nearest first: flag, environment,
+//! from the table; a new line adds an option, and the field of [`Settings`] with its value. A value is looked for in five places, the nearest first: flag, environment,
 //! local file, global file, built-in default. The place is kept with the value, so that `config show` can print it.
 //!
 //! `--stream` is in the table so that it is documented; its `AllowedSources` permits only the command line. An option of
@@ -14,13 +14,15 @@ mod layers;
 mod resolve;
 mod show;
 mod table;
+mod value;
 
 pub(crate) use help::{arguments, output_alone};
-pub(crate) use kind::{ValueKind, duration};
+pub(crate) use kind::{ValueKind, duration, span};
 pub(crate) use layers::Layers;
-pub(crate) use resolve::{SettingSource, Settings, WaitMode, configured};
+pub(crate) use resolve::{SettingSource, WaitMode, configured};
 pub(crate) use show::{json, show};
-pub(crate) use table::{SETTINGS, find};
+pub(crate) use table::{SETTINGS, Settings, find};
+pub(crate) use value::SettingValue;
 
 /// One option of the table.
 #[derive(Debug)]

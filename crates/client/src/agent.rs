@@ -1,12 +1,12 @@
 //! An agent that can be called: the operations of A2A, checked against its card before anything is sent.
 
+use crate::binding::Binding;
 use crate::client::Client;
 use crate::discover::DiscoveredCard;
-use crate::events::{FollowOptions, TaskEvents};
-use crate::interface_choice::{Binding, ChosenInterface, VersionPolicy};
+use crate::interface_choice::{ChosenInterface, VersionPolicy};
 use crate::retry;
 use crate::transport::{AgentTransport, RequestPreview, new_message_id};
-use crate::{AgentResponse, Error, Observation};
+use crate::{AgentReference, AgentResponse, Credentials, Error, Observation};
 use futures_util::future::BoxFuture;
 use sabir_proto::card::Interface;
 use sabir_proto::transfer::HandoffClaim;
@@ -32,11 +32,32 @@ pub struct Agent {
     tenant: Tenant,
 }
 
+impl Client {
+    /// Finds the card of an agent and prepares the transport to it.
+    pub async fn connect(&self, reference: &AgentReference) -> Result<Agent, Error> {
+        let found = self.card(reference).await?;
+        self.agent(found)
+    }
+
+    /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
+    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
+    pub fn agent(&self, found: DiscoveredCard) -> Result<Agent, Error> {
+        self.agent_with(found, self.credentials())
+    }
+
+    /// The same with credentials for this agent, in place of the client's own. Whether a certificate is sent is still
+    /// the client's setting.
+    pub fn agent_with(&self, found: DiscoveredCard, credentials: &Credentials) -> Result<Agent, Error> {
+        let transport = self.transport(&found, credentials)?;
+        Ok(Agent::new(self.clone(), found, transport))
+    }
+}
+
 impl Agent {
-    pub(crate) fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
+    fn new(client: Client, found: DiscoveredCard, line: AgentTransport) -> Self {
         let tenant = line.chosen.interface.tenant.as_deref().map_or_else(Tenant::none, Tenant::of_peer);
-        let is_version_open =
-            line.chosen.dialect == Dialect::V03 && client.may_try_versions() && found.is_version_open();
+        let has_fallback = line.chosen.dialect.features().unnamed_fallback.is_some();
+        let is_version_open = has_fallback && client.may_try_versions() && found.is_version_open();
         let (discovered_card, transport) = (Arc::new(found), Arc::new(line));
         Self { client, discovered_card, transport, v01_transport: Arc::default(), is_version_open, tenant }
     }
@@ -81,19 +102,16 @@ impl Agent {
         self.dialect().features().streams && self.card().capabilities.streaming.unwrap_or(false)
     }
 
-    /// Whether a stream reports as much as polling does. Streams of agent-native name their task late, and report a
-    /// question as if it were the answer.
+    /// Whether the agent streams, and its streams report as much as polling does.
     pub fn streams_faithfully(&self) -> bool {
-        self.streams() && self.dialect() != Dialect::Native
+        self.streams() && self.dialect().features().complete_streams
     }
 
     /// The same agent, called in 0.1. An agent whose card names no version may speak 0.1; such an agent does not know
     /// later methods and has done nothing with them. `None` where the card names a version.
     pub fn in_v01(&self) -> Option<Self> {
-        if !matches!(self.dialect(), Dialect::V03 | Dialect::V02) {
-            return None;
-        }
-        self.client.with_version(VersionPolicy::Exactly(Dialect::V01)).agent((*self.discovered_card).clone()).ok()
+        let older = self.dialect().features().unnamed_fallback?;
+        self.client.with_version(VersionPolicy::Exactly(older)).agent((*self.discovered_card).clone()).ok()
     }
 
     /// The same agent; its requests carry the claim to a task that was handed over for this client's user.
@@ -108,7 +126,7 @@ impl Agent {
     /// Whether the agent recognises a message that is sent twice: its dialect has a field for a retry key, and the
     /// client fills it.
     pub fn has_retry_keys(&self) -> bool {
-        self.dialect() == Dialect::Native
+        self.dialect().features().retry_keys
     }
 
     /// Sends a message, and waits for as long as the request's configuration says.
@@ -126,28 +144,6 @@ impl Agent {
             }
             Ok(said)
         })
-    }
-
-    /// Sends a message and follows its task. The client polls an agent that does not stream.
-    pub fn stream(&self, request: SendMessage, follow: FollowOptions) -> BoxFuture<'static, Result<TaskEvents, Error>> {
-        // Boxed, because a call is large.
-        Box::pin(TaskEvents::send(self.clone(), request, follow))
-    }
-
-    /// Follows a task: by a stream where the agent has them, otherwise by polling.
-    pub async fn subscribe(&self, task: TaskRef, follow: FollowOptions) -> Result<TaskEvents, Error> {
-        self.resume(task, None, follow).await
-    }
-
-    /// Follows a task from where [`TaskEvents::resume_point`] was, perhaps in another process.
-    pub async fn resume(
-        &self,
-        task: TaskRef,
-        after: Option<String>,
-        follow: FollowOptions,
-    ) -> Result<TaskEvents, Error> {
-        self.check_capabilities(&self.subscription(task.clone()))?;
-        Box::pin(TaskEvents::subscribe(self.clone(), task, after, follow)).await
     }
 
     /// Reads a task with the options of `GetTaskRequest`.
@@ -178,9 +174,9 @@ impl Agent {
         task: TaskRef,
         mut config: PushConfig,
     ) -> Result<AgentResponse<(TaskRef, PushConfig)>, Error> {
-        // In REST and gRPC of 0.3 the id is part of the resource's name, and the Python SDK leaves that part empty
-        // without an id.
-        if self.dialect() == Dialect::V03 && self.binding() != Binding::JsonRpc && config.id.is_none() {
+        // The Python SDK of 0.3 leaves that part of the name empty without an id.
+        let names_it = self.dialect().features().push_ids_in_names && self.binding() != Binding::JsonRpc;
+        if names_it && config.id.is_none() {
             config.id = Some(new_message_id().to_string());
         }
         self.call(Call::CreatePush { tenant: Tenant::none(), task, config }).await?.try_map(expect_push)
@@ -274,8 +270,8 @@ impl Agent {
         *call.tenant_mut() = self.tenant.clone();
         let call = self.with_extensions(call);
         // A dialect with its own message ids gets a retry key where it has a field for one.
-        let key = match (&call, self.dialect()) {
-            (Call::Send(send), Dialect::Native) => Some(format!("auto:{}", send.message.message_id)),
+        let key = match &call {
+            Call::Send(send) if self.has_retry_keys() => Some(format!("auto:{}", send.message.message_id)),
             _ => None,
         };
         let (http_client, attempts) = (&self.transport().http_client, self.transport().attempts);

@@ -1,13 +1,14 @@
 //! The client: the settings that all calls share, and how agents are found.
 
-use crate::agent::Agent;
+use crate::binding::Binding;
 use crate::card_cache::CardCache;
+use crate::clock::{Clock as _, WallClock};
 use crate::credential_origins::CredentialOrigins;
 use crate::credentials::{AttachedCredentials, Credentials, describe};
 use crate::discover::{CardFinder, DiscoveredCard};
+use crate::envelope::EnvelopeTransport;
 use crate::http_client::{ConnectionPool, HttpClient, IncomingResponse, OutgoingRequest, RedirectPolicy, Timeouts};
-use crate::interface_choice::{Binding, VersionPolicy, choose_interface_for};
-use crate::oauth::{Clock as _, WallClock};
+use crate::interface_choice::{VersionPolicy, choose_interface_for};
 use crate::transport::AgentTransport;
 use crate::vendor_profile::VendorProfile;
 use crate::{AgentReference, AgentResponse, Capacity, Egress, Error, Observation, Observer, Tls, is_loopback};
@@ -180,9 +181,10 @@ impl ClientBuilder {
             HttpClient::new(egress, &self.tls, self.timeouts, self.observer)?.with_capacity(self.capacity);
         // A card does not depend on the version; saying which one we speak lets a server choose what to show.
         let version = match self.settings.version {
-            VersionPolicy::Exactly(Dialect::V03) => "0.3",
-            _ => "1.0",
+            VersionPolicy::Exactly(dialect) => dialect.features().version_header,
+            _ => None,
         };
+        let version = version.unwrap_or_else(|| Dialect::NEWEST.name());
         let cache = self.cache.and_then(|directory| CardCache::new(directory, version, &self.tls));
         let version = HeaderValue::from_static(version);
         let finder = CardFinder { http_client, cache, version, profile: self.profile, card_credentials: shown };
@@ -245,27 +247,20 @@ impl Client {
         Ok(AgentResponse::new(WireReply::Card(Box::new(found.card.clone())), found.json(), said.losses().clone()))
     }
 
-    /// Finds the card of an agent and prepares the transport to it.
-    pub async fn connect(&self, reference: &AgentReference) -> Result<Agent, Error> {
-        let found = self.card(reference).await?;
-        self.agent(found)
+    /// The credentials for agents that ask for them.
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.settings.credentials
     }
 
     /// Prepares the transport to the agent of a card: chooses the interface and attaches the credentials it asks for.
-    /// The card is used as it is; pass a card that did not come from [`Client::card`] to [`Client::apply_trust`] first.
-    pub fn agent(&self, found: DiscoveredCard) -> Result<Agent, Error> {
-        self.agent_with(found, &self.settings.credentials)
-    }
-
-    /// The same with credentials for this agent, in place of the client's own. Whether a certificate is sent is still
-    /// the client's setting.
-    pub fn agent_with(&self, found: DiscoveredCard, credentials: &Credentials) -> Result<Agent, Error> {
+    /// Whether a certificate is sent is the client's setting, and not that of the credentials.
+    pub(crate) fn transport(&self, found: &DiscoveredCard, credentials: &Credentials) -> Result<AgentTransport, Error> {
         let settings = &*self.settings;
         let certificate = settings.credentials.certificate;
         let attached = Credentials { certificate, ..credentials.clone() }.attach(&found.card);
         let signs_bodies = attached.as_ref().is_ok_and(AttachedCredentials::signs_bodies);
-        let chosen = choose_interface_for(&found, &settings.prefer, settings.version, signs_bodies)?;
-        let extensions = self.active_extensions(&found)?;
+        let chosen = choose_interface_for(found, &settings.prefer, settings.version, signs_bodies)?;
+        let extensions = self.active_extensions(found)?;
         let attached = attached?;
         if attached.envelope_key.is_some() && chosen.binding != Binding::Envelope {
             return Err(Error::Usage(
@@ -278,7 +273,7 @@ impl Client {
             audience.check(&chosen)?;
         }
         // XPR cards cannot declare its signatures, which are how its agents are called.
-        let usual = chosen.dialect == Dialect::Xpr && attached.signer.is_some();
+        let usual = chosen.dialect.features().signed_by_headers && attached.signer.is_some();
         if attached.is_undeclared && !usual {
             self.warn(match found.card.security_schemes.is_empty() {
                 true => "the card declares no security scheme; what was given is shown all the same",
@@ -290,8 +285,8 @@ impl Client {
         }
         let wanted = found.card.security_schemes.iter().map(|(name, scheme)| describe(name, scheme)).collect();
         // 0.3 as proto leaves open what the bytes of a file are; the program that serves the card tells.
-        let files = match (chosen.dialect, chosen.binding) {
-            (Dialect::V03, Binding::HttpJson | Binding::Grpc) => {
+        let files = match chosen.binding {
+            Binding::HttpJson | Binding::Grpc if chosen.dialect.features().open_file_encoding => {
                 files::FileEncoding::of_server(found.server.as_deref())
             }
             _ => files::FileEncoding::Bytes,
@@ -304,7 +299,7 @@ impl Client {
         }
         line.extensions = extensions;
         line.active_extensions.clone_from(&settings.extensions);
-        Ok(Agent::new(self.clone(), found, line))
+        Ok(line)
     }
 
     /// Refuses a card whose interface is at an origin that may not receive credentials, whether or not there are any
@@ -375,6 +370,13 @@ impl Download {
     /// The next bytes of the file; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.answer.next_chunk().await
+    }
+}
+
+impl EnvelopeTransport {
+    /// Uses the HTTP client of a client, with its observer.
+    pub fn from_client(client: &Client) -> Self {
+        Self::new(client.http_client())
     }
 }
 

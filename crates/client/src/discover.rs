@@ -4,14 +4,14 @@
 //! sent, only the version we speak. The one exception is a vendor that serves cards only to authenticated callers,
 //! where the configuration names that vendor; then the path of the card is known too, and no other path is tried.
 
+use crate::binding::Binding;
 use crate::card_cache::{CachedCard, CardCache};
 use crate::catalog::{self, EntryCard};
 use crate::credentials::AttachedCredentials;
 use crate::error::UnreachableCause;
 use crate::http_client::{HttpClient, RedirectPolicy};
-use crate::interface_choice::Binding;
 use crate::request_credential::UnsentRequest;
-use crate::vendor_profile::VendorProfile;
+use crate::vendor_profile::{VendorProfile, WELL_KNOWN, url_below};
 use crate::{AgentReference, Error};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sabir_proto::AgentCard;
@@ -23,9 +23,6 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 use url::Url;
-
-/// The well-known paths of cards, in the order in which they are tried: since 0.3, and before.
-pub const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 /// A card that was found.
 #[derive(Debug, Clone)]
@@ -45,6 +42,16 @@ pub struct DiscoveredCard {
     /// The name of the program that served the card, as it gives it.
     pub server: Option<String>,
     json: String,
+}
+
+/// The answer of a booking network about itself.
+#[derive(serde::Deserialize)]
+struct NetworkStatus {
+    protocol: String,
+    network: String,
+    #[serde(default)]
+    network_version: String,
+    intents: Vec<String>,
 }
 
 impl DiscoveredCard {
@@ -111,7 +118,7 @@ impl DiscoveredCard {
     }
 
     /// A card for a booking network, as an A2A agent: its intents are the skills.
-    fn for_network(url: &Url, (network, version): (&str, &str), intents: Vec<Intent>) -> Self {
+    fn for_network(url: &Url, status: NetworkStatus) -> Self {
         const KEY: &str = "bearer";
         let skill = |intent: Intent| Skill {
             id: intent.name().into(),
@@ -123,19 +130,19 @@ impl DiscoveredCard {
             output_modes: Vec::new(),
             security_requirements: Vec::new(),
         };
-        let mut found = Self::for_endpoint(url, Dialect::V1);
+        let mut found = Self::for_endpoint(url, Dialect::NEWEST);
         let card = &mut found.card;
-        (card.name, card.version) = (network.into(), version.into());
-        card.description = format!("The booking network {network}, called by envelopes.");
+        card.description = format!("The booking network {}, called by envelopes.", status.network);
         card.supported_interfaces[0].protocol_binding = Binding::Envelope.name().into();
-        card.supported_interfaces[0].tenant = Some(network.into());
+        card.supported_interfaces[0].tenant = Some(status.network.clone());
+        (card.name, card.version) = (status.network, status.network_version);
         card.capabilities =
             Capabilities { streaming: Some(false), push_notifications: Some(false), ..Capabilities::default() };
         let scheme = SecurityScheme::HttpAuth { description: None, scheme: KEY.into(), bearer_format: None };
         card.security_schemes = BTreeMap::from([(KEY.to_owned(), scheme)]);
         card.default_input_modes = vec!["application/json".into(), "text/plain".into()];
         card.default_output_modes = vec!["application/json".into()];
-        card.skills = intents.into_iter().map(skill).collect();
+        card.skills = status.intents.iter().filter_map(|intent| Intent::parse(intent)).map(skill).collect();
         found.json =
             String::from_utf8_lossy(&card::write(&found.card, CardSchema::V1, &mut Losses::new())).into_owned();
         found
@@ -264,22 +271,13 @@ impl CardFinder {
 
     /// The card of a booking network: the network gives its name and intents, the rest is the same for all networks.
     async fn network(&self, url: &Url) -> Result<DiscoveredCard, Error> {
-        #[derive(serde::Deserialize)]
-        struct Status {
-            protocol: String,
-            network: String,
-            #[serde(default)]
-            network_version: String,
-            intents: Vec<String>,
-        }
         let text = self.text(&url_below(url, "/status")).await?;
         let invalid = |reason: String| Error::CardInvalid { at: url.to_string(), reason };
-        let status: Status = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
+        let status: NetworkStatus = serde_json::from_str(&text.text).map_err(|error| invalid(error.to_string()))?;
         if status.protocol != PROTOCOL {
             return Err(invalid(format!("it speaks {:.64?}, and not {PROTOCOL}", status.protocol)));
         }
-        let intents = status.intents.iter().filter_map(|intent| Intent::parse(intent)).collect();
-        Ok(DiscoveredCard::for_network(url, (&status.network, &status.network_version), intents))
+        Ok(DiscoveredCard::for_network(url, status))
     }
 
     /// Tries the well-known paths below a URL. `first` is the error of the URL itself.
@@ -397,13 +395,4 @@ impl FetchedDocument {
             cache.store(url, headers, &self.text, None);
         }
     }
-}
-
-/// A well-known path below a URL.
-pub fn url_below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
-    url.set_query(None);
-    url.set_fragment(None);
-    url
 }

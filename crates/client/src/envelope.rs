@@ -9,12 +9,12 @@
 
 mod signing;
 
-pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, VIA_MAX};
+pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, TTL_MAX, VIA_MAX};
 pub use signing::{EnvelopeKey, EnvelopeMac, KEY_BYTES_MIN, KeyDerivation, sign_envelope, verify_payload};
 
 use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, sensitive_header};
 use crate::retry::jitter;
-use crate::{Capacity, Client, EndpointClient, Error, Observation, Secret};
+use crate::{Capacity, EndpointClient, Error, Observation, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use sabir_proto::agnt::{Problem, ProblemCode};
@@ -24,8 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// The longest wait for an answer, whatever the envelope says.
-pub const TTL_MAX: Duration = Duration::from_secs(15);
 /// The largest answer. A hundred venues with their descriptions fit several times.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The number of attempts for an envelope, including the first one.
@@ -99,9 +97,8 @@ pub struct EnvelopeTransport {
 }
 
 impl EnvelopeTransport {
-    /// Uses the HTTP client of a client, with its observer.
-    pub fn from_client(client: &Client) -> Self {
-        Self { http_client: client.http_client() }
+    pub(crate) const fn new(http_client: HttpClient) -> Self {
+        Self { http_client }
     }
 
     /// Uses the HTTP client of an endpoint, which has no observer.
@@ -170,7 +167,6 @@ pub struct EnvelopeSender {
     from: String,
     key: Option<Secret>,
     envelope_mac: Option<Arc<dyn EnvelopeMac>>,
-    retry_time_max: Duration,
     /// The last timestamp, in microseconds.
     last: Arc<Mutex<i64>>,
 }
@@ -184,15 +180,7 @@ impl fmt::Debug for EnvelopeSender {
 impl EnvelopeSender {
     /// A sender to the endpoint of a network.
     pub fn new(transport: EnvelopeTransport, at: Url, from: impl Into<String>) -> Self {
-        Self {
-            transport,
-            at,
-            from: from.into(),
-            key: None,
-            envelope_mac: None,
-            retry_time_max: RETRY_TIME_MAX,
-            last: Arc::default(),
-        }
+        Self { transport, at, from: from.into(), key: None, envelope_mac: None, last: Arc::default() }
     }
 
     /// Sets the API key for the network.
@@ -206,13 +194,6 @@ impl EnvelopeSender {
     #[must_use]
     pub fn with_signing(mut self, seal: Arc<dyn EnvelopeMac>) -> Self {
         self.envelope_mac = Some(seal);
-        self
-    }
-
-    /// Sets how long an envelope is retried; [`RETRY_TIME_MAX`] by default.
-    #[must_use]
-    pub const fn with_retry_time_max(mut self, patience: Duration) -> Self {
-        self.retry_time_max = patience;
         self
     }
 
@@ -242,7 +223,7 @@ impl EnvelopeSender {
                 Err(unserved) => unserved,
             };
             let pause = unserved.retry_after().unwrap_or_else(|| jitter(PAUSE_FIRST * 2_u32.pow(attempt - 1)));
-            if !unserved.is_transient() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > self.retry_time_max {
+            if !unserved.is_transient() || attempt >= ATTEMPTS_MAX || begun.elapsed() + pause > RETRY_TIME_MAX {
                 return Err(unserved);
             }
             attempt += 1;
@@ -291,7 +272,7 @@ mod tests {
 
     #[test]
     fn timestamps_rise_however_fast_they_are_asked_for() {
-        let client = Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
+        let client = crate::Client::builder().egress(Egress::public().and_loopback()).build().unwrap();
         let sender = EnvelopeSender::new(
             EnvelopeTransport::from_client(&client),
             Url::parse("http://127.0.0.1:1/a2a/v1").unwrap(),

@@ -1,5 +1,9 @@
 //! Every way a call can fail, one variant per reaction.
 
+mod card_signature;
+
+pub use card_signature::{SignatureFault, UntrustedReason};
+
 use crate::egress::EgressRefusal;
 use sabir_proto::{Fault, TaskRef};
 use std::fmt;
@@ -157,7 +161,7 @@ pub enum Error {
         /// The URL or the path of the card.
         at: String,
         /// The reason why the signatures do not suffice.
-        reason: Box<crate::signature::UntrustedReason>,
+        reason: Box<UntrustedReason>,
     },
     /// The card offers no interface that we speak.
     #[error("the card offers no interface that can be used: {}", if offered.is_empty() { "it lists none".into() } else { offered.join(", ") })]

@@ -10,6 +10,7 @@ use crate::http_client::ANSWER_BYTES_MAX;
 use crate::polling::{PollSchedule, TaskPoller};
 use crate::transport::{AgentTransport, EventStream, NumberedEvent};
 use crate::{AgentResponse, Error, Observation, retry};
+use futures_util::future::BoxFuture;
 use sabir_proto::{Call, Fault, FaultCode, SendMessage, TaskRef, TaskState, WireEvent, WireTask};
 use sabir_wire::{Losses, v1};
 use std::sync::Arc;
@@ -58,6 +59,30 @@ impl Default for FollowOptions {
             resume: true,
             until: FollowUntil::default(),
         }
+    }
+}
+
+impl Agent {
+    /// Sends a message and follows its task. The client polls an agent that does not stream.
+    pub fn stream(&self, request: SendMessage, follow: FollowOptions) -> BoxFuture<'static, Result<TaskEvents, Error>> {
+        // Boxed, because a call is large.
+        Box::pin(TaskEvents::send(self.clone(), request, follow))
+    }
+
+    /// Follows a task: by a stream where the agent has them, otherwise by polling.
+    pub async fn subscribe(&self, task: TaskRef, follow: FollowOptions) -> Result<TaskEvents, Error> {
+        self.resume(task, None, follow).await
+    }
+
+    /// Follows a task from where [`TaskEvents::resume_point`] was, perhaps in another process.
+    pub async fn resume(
+        &self,
+        task: TaskRef,
+        after: Option<String>,
+        follow: FollowOptions,
+    ) -> Result<TaskEvents, Error> {
+        self.check_capabilities(&self.subscription(task.clone()))?;
+        Box::pin(TaskEvents::subscribe(self.clone(), task, after, follow)).await
     }
 }
 

@@ -1,69 +1,13 @@
 //! Chooses the interface of a card to call, from the card's order, the caller's preferences and what we speak.
 
+use crate::binding::Binding;
 use crate::discover::DiscoveredCard;
 use crate::{Error, agent_reference};
 use sabir_proto::Fault;
 use sabir_proto::card::Interface;
 use sabir_wire::card::{A2A_PATH, CardSchema, NATIVE_PATH};
-use sabir_wire::{Dialect, version};
-use std::fmt;
-use std::str::FromStr;
+use sabir_wire::{Dialect, EndpointPath, version};
 use url::Url;
-
-/// How requests are sent to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Binding {
-    /// JSON-RPC over HTTP.
-    JsonRpc,
-    /// Paths and methods of HTTP.
-    HttpJson,
-    /// gRPC.
-    Grpc,
-    /// The envelope of a booking network, which is not A2A's.
-    Envelope,
-}
-
-impl Binding {
-    /// Every binding of A2A.
-    pub const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
-
-    /// The value of `protocolBinding` on cards.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JsonRpc => "JSONRPC",
-            Self::HttpJson => "HTTP+JSON",
-            Self::Grpc => "GRPC",
-            Self::Envelope => "AGNT",
-        }
-    }
-}
-
-impl fmt::Display for Binding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No binding of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no binding; there are JSONRPC, HTTP+JSON and GRPC")]
-pub struct UnknownBinding(pub String);
-
-impl FromStr for Binding {
-    type Err = UnknownBinding;
-
-    /// Accepts the spelling of cards and the usual spellings of people.
-    fn from_str(text: &str) -> Result<Self, UnknownBinding> {
-        let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-        match plain.as_str() {
-            "jsonrpc" => Ok(Self::JsonRpc),
-            "httpjson" | "rest" | "http" => Ok(Self::HttpJson),
-            "grpc" => Ok(Self::Grpc),
-            "agnt" => Ok(Self::Envelope),
-            _ => Err(UnknownBinding(text.into())),
-        }
-    }
-}
 
 /// Which dialects may be spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,10 +25,10 @@ pub enum VersionPolicy {
 }
 
 impl VersionPolicy {
-    const fn admits(self, dialect: Dialect) -> bool {
+    fn admits(self, dialect: Dialect) -> bool {
         match self {
-            Self::Highest => matches!(dialect, Dialect::V1),
-            Self::Exactly(one) => one as u8 == dialect as u8,
+            Self::Highest => dialect == Dialect::NEWEST,
+            Self::Exactly(one) => one == dialect,
             Self::Newest | Self::Any => true,
         }
     }
@@ -179,10 +123,9 @@ fn dialect(form: CardSchema, interface: &Interface, wanted: VersionPolicy) -> Op
         (CardSchema::Native | CardSchema::Xpr | CardSchema::V01, _) => Some(form.dialect()),
         // A card of that form may be of 0.2 or 0.1, which have no version on it, of agent-native or of XPR. A caller
         // that asks for one of them by name knows which.
-        (
-            CardSchema::V03 | CardSchema::V02,
-            VersionPolicy::Exactly(wanted @ (Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr)),
-        ) => Some(wanted),
+        (CardSchema::V03 | CardSchema::V02, VersionPolicy::Exactly(wanted)) if !wanted.features().named_on_cards => {
+            Some(wanted)
+        }
         _ => match version::dialect_of_version(Some(&interface.protocol_version)) {
             Ok(Some(dialect)) => Some(dialect),
             _ if interface.protocol_version.trim().is_empty() => Some(form.dialect()),
@@ -191,23 +134,18 @@ fn dialect(form: CardSchema, interface: &Interface, wanted: VersionPolicy) -> Op
     }
 }
 
-/// How many versions of A2A came after this one.
-const fn age(dialect: Dialect) -> u8 {
-    match dialect {
-        Dialect::V1 => 0,
-        Dialect::V03 => 1,
-        Dialect::V02 => 2,
-        Dialect::V01 => 3,
-        Dialect::Native | Dialect::Xpr => u8::MAX,
-    }
+/// The number of newer versions of A2A. The dialects of products count as older than all of them.
+fn age(dialect: Dialect) -> u8 {
+    dialect.features().newer_versions.unwrap_or(u8::MAX)
 }
 
-/// Before 0.3 there was one binding.
-const fn supports_binding(binding: Binding, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::V1 => true,
-        Dialect::V03 => !matches!(binding, Binding::Envelope),
-        Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => matches!(binding, Binding::JsonRpc),
+fn supports_binding(binding: Binding, dialect: Dialect) -> bool {
+    let features = dialect.features();
+    match binding {
+        Binding::JsonRpc => true,
+        Binding::HttpJson => features.http_json,
+        Binding::Grpc => features.grpc.is_some(),
+        Binding::Envelope => features.envelopes,
     }
 }
 
@@ -223,10 +161,10 @@ fn resolve_interface(
         reason: format!("the address {:?} of its interface cannot be called: {reason}", interface.url),
     };
     let url = parse(&interface.url, binding, at).map_err(bad)?;
-    let mut addresses = match dialect {
-        Dialect::Native => native_addresses(&url, at),
-        Dialect::Xpr => vec![xpr_address(&url)],
-        Dialect::V1 | Dialect::V03 | Dialect::V02 | Dialect::V01 => vec![url],
+    let mut addresses = match dialect.features().endpoint {
+        EndpointPath::Native => native_addresses(&url, at),
+        EndpointPath::A2a => vec![xpr_address(&url)],
+        EndpointPath::Root => vec![url],
     };
     let url = addresses.remove(0);
     // Credentials for one origin are not sent to another.

@@ -20,7 +20,7 @@
 //! | `document_client`, `endpoint_client` | requests to servers that are not agents: small documents, HTTP interfaces |
 //! | `agent_reference`, `discover`, `catalog`, `card_cache` | finds the card of an agent |
 //! | `vendor_profile` | vendors that deviate from A2A: paths of cards, headers of API keys |
-//! | `interface_choice`, `credentials`, `request_credential` | chooses interface, dialect and credentials for a card |
+//! | `binding`, `interface_choice`, `credentials`, `request_credential` | chooses interface, dialect and credentials for a card |
 //! | `transport` | JSON-RPC, HTTP+JSON, gRPC, in every dialect |
 //! | `client`, `agent`, `retry` | the operations, and which of them may be retried |
 //! | `events`, `polling` | follows a task to its end, by stream or by polling |
@@ -39,10 +39,12 @@
 mod agent;
 mod agent_reference;
 mod agent_response;
+mod binding;
 mod capacity;
 mod card_cache;
 mod catalog;
 mod client;
+mod clock;
 mod credential_origins;
 mod credentials;
 mod delegation;
@@ -70,12 +72,13 @@ mod vendor_profile;
 pub use agent::{Agent, message_id, send_message, text_message};
 pub use agent_reference::{AgentReference, is_loopback};
 pub use agent_response::AgentResponse;
+pub use binding::{Binding, UnknownBinding};
 pub use capacity::{Capacity, CapacityShare};
 pub use client::{Client, ClientBuilder, Download};
 pub use credential_origins::CredentialOrigins;
 pub use credentials::{Credentials, describe as describe_scheme};
 pub use delegation::{Delegation, DelegationTurn};
-pub use discover::{DiscoveredCard, WELL_KNOWN, url_below};
+pub use discover::DiscoveredCard;
 pub use document_client::{DocumentClient, ResponseHead};
 pub use egress::Egress;
 pub use endpoint_client::{EndpointClient, EndpointRequest, EndpointResponse};
@@ -83,7 +86,7 @@ pub use error::{Error, FailureSide, TransportCode, UnreachableCause};
 pub use events::{FollowOptions, FollowUntil, TaskEvents};
 pub use handoff_trail::{HandoffTrail, is_confidential, with_only_target};
 pub use http_client::{ANSWER_BYTES_MAX, REDIRECTS_MAX, Timeouts};
-pub use interface_choice::{Binding, ChosenInterface, UnknownBinding, VersionPolicy, choose_interface};
+pub use interface_choice::{ChosenInterface, VersionPolicy, choose_interface};
 pub use observer::{Observation, Observer};
 pub use polling::{PollSchedule, SendOutcome};
 pub use probe::{Handshake, Probe, ProbedPage, RawResponse};
@@ -92,7 +95,7 @@ pub use secret::Secret;
 pub use single_call::{CallError, CallOptions, TEXT_CHARS_MAX, call_agent};
 pub use tls::Tls;
 pub use transport::RequestPreview;
-pub use vendor_profile::{PROFILES, UnknownProfile, VendorProfile};
+pub use vendor_profile::{PROFILES, UnknownProfile, VendorProfile, WELL_KNOWN, url_below};
 
 pub mod envelope;
 pub mod native_token;

@@ -23,12 +23,14 @@ pub use id_token::{IdTokenFault, Identity};
 pub use metadata::{Metadata, endpoint_or};
 pub use openid::{OpenIdFlow, OpenIdLogin};
 
+pub use crate::clock::{Clock, WallClock};
+
 use crate::agent_reference::is_loopback;
 use crate::secret::Secret;
 use http::StatusCode;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use url::Url;
 
 /// The largest answer that we read from an authorization server. Tokens with many claims reach tens of kilobytes.
@@ -47,29 +49,6 @@ pub trait Http: Send + Sync {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> impl Future<Output = Result<http::Response<Vec<u8>>, BoxError>> + Send;
-}
-
-/// The time, and a way to wait.
-pub trait Clock: Send + Sync {
-    /// The time in Unix seconds.
-    fn now(&self) -> u64;
-    /// Waits for a duration.
-    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// The clock of the system.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WallClock;
-
-impl Clock for WallClock {
-    fn now(&self) -> u64 {
-        // With a clock before 1970 every token is fresh; such a clock has other problems.
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-    }
-
-    async fn sleep(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-    }
 }
 
 /// Our registration at one authorization server, and how we reach the server.

@@ -106,19 +106,18 @@ async fn call(url: &str, text: &str, options: &CallOptions) -> Result<String, Ca
     let mut agent = client.agent(found.clone())?;
     let mut outcome = ask(&agent, text, options).await;
     // A card without a version may be of 0.1, which does not know `message/send` and so has done nothing.
-    if let (Dialect::V03 | Dialect::V02, Err(Error::Fault { fault, .. })) = (agent.dialect(), &outcome)
+    if let (Some(older), Err(Error::Fault { fault, .. })) = (agent.dialect().features().unnamed_fallback, &outcome)
         && matches!(fault.code(), FaultCode::MethodNotFound | FaultCode::InvalidRequest)
     {
-        agent = builder().version(VersionPolicy::Exactly(Dialect::V01)).build()?.agent(found)?;
+        agent = builder().version(VersionPolicy::Exactly(older)).build()?.agent(found)?;
         outcome = ask(&agent, text, options).await;
     }
     let outcome = outcome?;
     if !outcome.is_success() {
         return Err(CallError::NotDone(Box::new(outcome)));
     }
-    let text = match (agent.dialect(), outcome.task()) {
-        // In this family the status message is the answer, and artifacts are intermediate results.
-        (Dialect::Native, Some(task)) => {
+    let text = match outcome.task() {
+        Some(task) if agent.dialect().features().status_is_answer => {
             let said = task.status.message.as_ref().map(Message::joined_text).filter(|text| !text.is_empty());
             said.unwrap_or_else(|| outcome.text())
         }
@@ -141,7 +140,7 @@ fn token_issuer(options: &CallOptions, email: &str) -> NativeTokenIssuer {
 /// Sends the text, and waits for the outcome.
 async fn ask(agent: &Agent, text: &str, options: &CallOptions) -> Result<SendOutcome, Error> {
     let mut request = text_message(text);
-    if agent.dialect() == Dialect::Native {
+    if agent.dialect().features().caller_metadata {
         request.metadata = caller_metadata(options);
     }
     if !options.blocking {

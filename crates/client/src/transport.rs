@@ -18,12 +18,13 @@ mod jsonrpc;
 mod lineage;
 mod sse;
 
+use crate::binding::Binding;
 use crate::credentials::AttachedCredentials;
 use crate::error::{FailureSide, UnreachableCause};
 use crate::http_client::{
     ANSWER_BYTES_MAX, ConnectionPool, HttpClient, IncomingResponse, OutgoingRequest, REFUSAL_BYTES_MAX,
 };
-use crate::interface_choice::{Binding, ChosenInterface};
+use crate::interface_choice::ChosenInterface;
 use crate::request_credential::{RequestCredential, UnsentRequest};
 use crate::{AgentResponse, Error, TransportCode, retry};
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -199,11 +200,12 @@ impl AgentTransport {
     /// The headers of every request. Credentials come last, so that a service parameter cannot replace one.
     fn headers(&self) -> HeaderMap {
         let mut headers = self.parameters.clone();
-        if let Some(version) = version_of(self.chosen.dialect) {
+        let features = self.chosen.dialect.features();
+        if let Some(version) = features.version_header {
             headers.insert(version::HEADER, HeaderValue::from_static(version));
         }
         if let Some(extensions) = &self.extensions {
-            headers.insert(extensions_header(self.chosen.dialect), extensions.clone());
+            headers.insert(features.extensions_header, extensions.clone());
         }
         for name in self.attached.headers.keys() {
             headers.remove(name);
@@ -368,23 +370,6 @@ fn body_limit(status: StatusCode) -> usize {
     if status.is_success() { ANSWER_BYTES_MAX } else { REFUSAL_BYTES_MAX }
 }
 
-/// The header that activates extensions. Before 1.0 it had another name, and the Python SDK of 0.3 reads only that.
-const fn extensions_header(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::V1 => "a2a-extensions",
-        Dialect::V03 | Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => "x-a2a-extensions",
-    }
-}
-
-/// The version header of a dialect. agent-native and XPR have none.
-const fn version_of(dialect: Dialect) -> Option<&'static str> {
-    match dialect {
-        Dialect::V1 => Some("1.0"),
-        Dialect::V03 => Some("0.3"),
-        Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => None,
-    }
-}
-
 /// A new id for a message.
 pub(crate) fn new_message_id() -> MessageId {
     MessageId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a name")
@@ -397,8 +382,8 @@ fn answer_response(
     received: Option<&str>,
     losses: Losses,
 ) -> AgentResponse<WireReply> {
-    match (dialect, received) {
-        (Dialect::V1, Some(text)) => AgentResponse::new(answer, text, losses),
+    match received {
+        Some(text) if dialect.features().canonical_json => AgentResponse::new(answer, text, losses),
         _ => {
             let mut out = Vec::new();
             v1::json::write_answer(&answer, &mut out);
@@ -420,8 +405,8 @@ fn event_response(
     received: Option<&str>,
     losses: Losses,
 ) -> AgentResponse<WireEvent> {
-    match (dialect, received) {
-        (Dialect::V1, Some(text)) => AgentResponse::new(event, text, losses),
+    match received {
+        Some(text) if dialect.features().canonical_json => AgentResponse::new(event, text, losses),
         _ => {
             let mut out = Vec::new();
             v1::json::write_event(&event, &mut out);

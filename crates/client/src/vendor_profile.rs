@@ -6,9 +6,11 @@
 //!
 //! Each row follows the documentation of its vendor. Absent on purpose: vendors without such documentation.
 
-use crate::discover::url_below;
 use sabir_wire::Dialect;
 use url::Url;
+
+/// The well-known paths of cards, in the order in which they are tried: since 0.3, and before.
+pub const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 /// The deviations of a vendor from A2A.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ impl VendorProfile {
                     return Some(url.clone());
                 }
                 let (_, id) = url.path().trim_end_matches('/').rsplit_once('/')?;
-                let mut at = url.join(crate::WELL_KNOWN[0]).ok()?;
+                let mut at = url.join(WELL_KNOWN[0]).ok()?;
                 // Copied from the path, so that escapes stay as they are.
                 at.set_query(Some(&format!("{parameter}={id}")));
                 Some(at)
@@ -168,10 +170,19 @@ impl VendorProfile {
             CardLocation::WellKnown => "at the usual places".into(),
             CardLocation::Below(path) => format!("at URL{path}"),
             CardLocation::WellKnownWithId(parameter) => {
-                format!("at https://HOST{}?{parameter}=…", crate::WELL_KNOWN[0])
+                format!("at https://HOST{}?{parameter}=…", WELL_KNOWN[0])
             }
         }
     }
+}
+
+/// A well-known path below a URL.
+pub fn url_below(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url.set_query(None);
+    url.set_fragment(None);
+    url
 }
 
 fn host_ends(url: &Url, suffix: &str) -> bool {

@@ -58,11 +58,6 @@ impl Engine {
         self.core.log.retry(number, self.core.host.now()).await
     }
 
-    /// Discards a delivery; false when there is none of that number.
-    pub async fn discard_delivery(&self, number: i64) -> Result<bool, StoreError> {
-        self.core.log.discard(number).await
-    }
-
     /// Registers a configuration, for payloads in this dialect; one with the same id is replaced.
     pub async fn create_push(
         &self,

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use sabir_client::{DocumentClient, Egress, Error, ResponseHead, Tls};
 use sabir_engine::{BoxFuture, DeliveryOutcome, DeliveryRequest, DeliveryResult, PushTransport};
 use sabir_guard::sign::SigningKey;
-use sabir_guard::sign::webhook::{self, WebhookAttempt, WebhookSecret};
+use sabir_guard::sign::webhook::{self, TokenSubject, WebhookAttempt, WebhookSecret};
 use sabir_proto::{Authentication, FieldViolation, PushConfig, Secret, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -195,8 +195,8 @@ impl WebhookSigner {
             None => {}
         }
         let Some(WebhookTokenKey { key, keys_url, issuer }) = &self.token_key else { return Ok(None) };
-        let audience = to.origin().ascii_serialization();
-        let token = attempt.token(key, keys_url, (issuer, &audience), &parcel.task.to_string());
+        let (audience, task) = (to.origin().ascii_serialization(), parcel.task.to_string());
+        let token = attempt.token(key, keys_url, &TokenSubject { issuer, audience: &audience, task: &task });
         let token = token.ok_or("the delivery cannot be signed")?;
         headers.insert(webhook::TOKEN, header_value(&token)?);
         Ok(Some(token))

@@ -298,7 +298,8 @@ impl<F: Fetch> Authenticator<F> {
             return Err(Refusal::unauthenticated(Some(Scheme::Xpr), "xpr_not_taken", words));
         };
         let verified = k1::verify(headers, body, xpr.weight, evidence.now, &xpr.chain).await;
-        let account = verified.map_err(|reason| Refusal::from((reason, headers.account.unwrap_or(""))))?;
+        let account =
+            verified.map_err(|reason| Refusal::bad_request_signature(&reason, headers.account.unwrap_or("")))?;
         let mut digest = [0; 16];
         digest.copy_from_slice(&account.signed.digest[..16]);
         let mark = Some(ReplayMark { digest, until: account.accepted_until() });

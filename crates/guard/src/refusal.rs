@@ -103,12 +103,13 @@ impl From<Refusal> for Fault {
     }
 }
 
-/// The words of the network's own server, which its clients show to people.
-impl From<(k1::SignedRequestFault, &str)> for Refusal {
-    fn from((reason, account): (k1::SignedRequestFault, &str)) -> Self {
+impl Refusal {
+    /// Refuses a request that is not signed by this account, in the words of the network's own server, which its clients
+    /// show to people.
+    pub(crate) fn bad_request_signature(reason: &k1::SignedRequestFault, account: &str) -> Self {
         use k1::SignedRequestFault as R;
         let account: String = account.chars().filter(|c| !c.is_control()).take(64).collect();
-        let words = match &reason {
+        let words = match reason {
             R::Incomplete => {
                 "Authentication required: X-XPR-Account, X-XPR-Timestamp, and X-XPR-Signature headers are \
                               required"

@@ -19,6 +19,8 @@ pub mod webhook;
 pub use key::{SigningAlgorithm, SigningKey, SigningKeyFault};
 pub use public_key::public_jwk;
 
+pub use sabir_proto::digest::SIGNATURES_MAX;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sabir_proto::canon::CanonFault;
@@ -27,8 +29,6 @@ use sabir_proto::{canon, digest};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-/// How many signatures one card may have; our own client looks at no more.
-pub const SIGNATURES_MAX: usize = 16;
 /// How many members are named when a card cannot be signed.
 const DISPUTED_MAX: usize = 8;
 /// Members below which empty values are allowed.

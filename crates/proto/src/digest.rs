@@ -19,6 +19,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+/// The number of signatures that a card may have: a signer makes no more, and a verifier refuses more.
+pub const SIGNATURES_MAX: usize = 16;
+/// The number of certificates that one signature of a card may bring.
+pub const CERTIFICATES_MAX: usize = 8;
+/// The shortest key that signs payloads of a booking network, in bytes.
+pub const ENVELOPE_KEY_BYTES_MIN: usize = 32;
+
 /// A canonical form of an agent card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CanonicalForm {

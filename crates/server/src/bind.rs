@@ -23,7 +23,6 @@ use sabir_wire::Dialect;
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
 /// The name of the header in 0.2 and 0.3.
-const X_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LINEAGE: HeaderName = HeaderName::from_static(LINEAGE_HEADER);
@@ -91,7 +90,7 @@ pub(crate) fn shed(app: &App, mut refusal: Response<Body>) -> Response<Body> {
 }
 
 /// The terms of a call that the headers state.
-pub(crate) fn read_terms(headers: &HeaderMap, spelling: HeaderSpelling) -> Result<ServiceParameters, Fault> {
+pub(crate) fn read_terms(headers: &HeaderMap, dialect: Dialect) -> Result<ServiceParameters, Fault> {
     let mut terms = ServiceParameters::default();
     if let Some(value) = headers.get(IDEMPOTENCY_KEY) {
         let key = value.to_str().ok().filter(|k| (1..=KEY_BYTES_MAX).contains(&k.len()));
@@ -107,11 +106,9 @@ pub(crate) fn read_terms(headers: &HeaderMap, spelling: HeaderSpelling) -> Resul
     terms.lineage = headers.get(LINEAGE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     terms.claim = headers.get(CLAIM_HEADER).and_then(|value| value.to_str().ok()).and_then(HandoffClaim::parse);
     // Clients of the older dialects send either header.
-    let older = match spelling {
-        HeaderSpelling::Plain => None,
-        HeaderSpelling::WithX => Some(headers.get_all(X_EXTENSIONS)),
-    };
-    for value in headers.get_all(EXTENSIONS).iter().chain(older.into_iter().flatten()) {
+    let other = Some(dialect.features().extensions_header).filter(|name| EXTENSIONS != *name);
+    let other = other.map(|name| headers.get_all(name));
+    for value in headers.get_all(EXTENSIONS).iter().chain(other.into_iter().flatten()) {
         let uris = value.to_str().map_err(|_| Fault::invalid("A2A-Extensions", "must be a list of URIs"))?;
         terms.extensions.extend(uris.split(',').map(str::trim).filter(|u| !u.is_empty()).map(str::to_owned));
     }
@@ -133,31 +130,11 @@ pub(crate) fn version<'a>(headers: &'a HeaderMap, query: &'a str) -> Option<&'a 
     })
 }
 
-/// How a dialect spells the header of active extensions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeaderSpelling {
-    Plain,
-    WithX,
-}
-
-impl HeaderSpelling {
-    pub(crate) const fn of(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::V1 => Self::Plain,
-            Dialect::V03 | Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => Self::WithX,
-        }
-    }
-}
-
 /// Tells the caller which extensions were active.
-pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String], spelling: HeaderSpelling) {
+pub(crate) fn echo_extensions(headers: &mut HeaderMap, active: &[String], dialect: Dialect) {
     if !active.is_empty()
         && let Ok(value) = HeaderValue::from_str(&active.join(","))
     {
-        let name = match spelling {
-            HeaderSpelling::Plain => EXTENSIONS,
-            HeaderSpelling::WithX => X_EXTENSIONS,
-        };
-        headers.insert(name, value);
+        headers.insert(HeaderName::from_static(dialect.features().extensions_header), value);
     }
 }

@@ -22,6 +22,7 @@ mod via;
 pub use answer::{NetworkAnswer, NetworkAnswerError, read_answer, write_answer, write_refusal};
 pub use envelope::{
     CONTEXT_BYTES_MAX, DEPTH_MAX, Envelope, EnvelopeError, EnvelopeHead, ID_CHARS_MAX, INTENT_CHARS_MAX, TTL_DEFAULT,
+    TTL_MAX,
 };
 pub use nano_timestamp::NanoTimestamp;
 pub use via::{EnvelopeHop, VIA_MAX};

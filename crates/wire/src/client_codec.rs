@@ -1,9 +1,10 @@
-//! The side of the client in JSON-RPC: requests to servers of any dialect, and their answers.
+//! The side of the client in JSON-RPC and HTTP+JSON: requests to servers of any dialect, and their answers.
 
 use crate::codes::{self, code_of};
 use crate::decoded_request::AnswerKind;
 use crate::jsonrpc::error_text;
-use crate::{Dialect, LossKind, Losses, native, v01, v1, v03, xpr};
+use crate::v03::files::FileEncoding;
+use crate::{Dialect, GrpcPackage, LossKind, Losses, native, v01, v1, v03, xpr};
 use sabir_proto::{Call, Fault, FaultCode, MessageId, TaskRef, WireEvent, WireReply};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -123,6 +124,66 @@ pub fn read_error(dialect: Dialect, error: &str) -> Fault {
             let code = about.code.unwrap_or_else(|| code_of(error.code, dialect));
             Fault::Peer { code, message: error.message, task: about.task }
         }
+    }
+}
+
+/// Writes an HTTP+JSON request of 1.0, or the REST request of an older dialect.
+pub fn write_http_call(
+    dialect: Dialect,
+    call: &Call,
+    files: FileEncoding,
+    losses: &mut Losses,
+) -> Result<HttpRequest, Fault> {
+    match dialect {
+        Dialect::V1 => Ok(v1::http::write_call(call)),
+        _ => v03::rest::write_call(call, files, losses),
+    }
+}
+
+/// Reads the body of an HTTP+JSON answer with a success status.
+pub fn read_http_answer(
+    dialect: Dialect,
+    call: &Call,
+    body: &[u8],
+    files: FileEncoding,
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<WireReply, Fault> {
+    match dialect {
+        Dialect::V1 => v1::http::read_answer(AnswerKind::of_call(call), body),
+        _ => v03::rest::read_answer(call, body, files, mint, losses),
+    }
+}
+
+/// Reads one event of an HTTP+JSON stream. A stream that fails ends with an error object, which is read as a fault.
+pub fn read_http_event(
+    dialect: Dialect,
+    data: &str,
+    files: FileEncoding,
+    mint: &mut dyn FnMut() -> MessageId,
+    losses: &mut Losses,
+) -> Result<WireEvent, Fault> {
+    match dialect {
+        Dialect::V1 => v1::http::read_event(data),
+        _ => v03::rest::read_event(data.as_bytes(), files, mint, losses).map(|answer| answer.event),
+    }
+}
+
+/// Reads the body of an HTTP+JSON answer with an error status.
+pub fn read_http_error(dialect: Dialect, status: u16, body: &[u8]) -> Fault {
+    match dialect {
+        Dialect::V1 => v1::http::read_error(status, body),
+        _ => v03::rest::read_error(status, body),
+    }
+}
+
+/// The name of the gRPC method of a call. Three methods had other names in 0.3.
+pub fn grpc_method(package: GrpcPackage, call: &Call) -> &'static str {
+    match (package, call) {
+        (GrpcPackage::V03, Call::Subscribe(_)) => "TaskSubscription",
+        (GrpcPackage::V03, Call::ExtendedCard { .. }) => "GetAgentCard",
+        (GrpcPackage::V03, Call::ListPush(_)) => "ListTaskPushNotificationConfig",
+        _ => call.operation(),
     }
 }
 

@@ -9,7 +9,8 @@
 //! | [`Dialect`] | the dialects, and the table of their features |
 //! | [`decode_request`] | decodes a JSON-RPC request of any dialect |
 //! | [`Responder`], [`StreamEncoder`] | write answers, errors and streams in the dialect of the request |
-//! | [`write_call`], [`read_answer`] | JSON-RPC for clients; [`v1`] and [`v03`] have it for other bindings |
+//! | [`write_call`], [`read_answer`] | JSON-RPC for clients |
+//! | [`write_http_call`], [`read_http_answer`] | HTTP+JSON for clients; [`v1`] and [`v03`] have gRPC |
 //! | [`write_push_event`], [`write_push_task`], [`read_push_payload`] | the bodies of webhooks |
 //! | [`convert()`] | converts a text of one dialect into another, offline |
 //! | [`HandoffSupport`] | how a reader sees a task that was handed over |
@@ -53,9 +54,12 @@ mod xpr;
 pub use convert::{TextKind, convert};
 pub use detect::{EndpointPath, Facts, XPR_HEADERS};
 
-pub use client_codec::{HttpRequest, JsonRpcRequest, read_answer, read_error, read_event, write_call};
+pub use client_codec::{
+    HttpRequest, JsonRpcRequest, grpc_method, read_answer, read_error, read_event, read_http_answer, read_http_error,
+    read_http_event, write_call, write_http_call,
+};
 pub use decoded_request::{AnswerKind, DecodeError, DecodedRequest, decode_request, refusal_responder};
-pub use dialect::{Dialect, DialectFeatures, UnknownDialect};
+pub use dialect::{Dialect, DialectFeatures, GrpcPackage, UnknownDialect};
 pub use losses::{LOSSES_MAX, Loss, LossKind, Losses};
 pub use push::{PushBody, read_push_payload, write_push_event, write_push_payload, write_push_task};
 pub use responder::{ErrorResponse, Responder};

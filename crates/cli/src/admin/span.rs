@@ -3,34 +3,10 @@
 use sabir_proto::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const DAY: u64 = 24 * 60 * 60;
-
 /// Parses a span such as `30d`, `2w`, `12h` or `1d12h`. `0` is no time at all.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no span of time; it looks like 30d, 2w, 12h or 90m");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut seconds: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "s" => 1,
-            "m" => 60,
-            "h" => 60 * 60,
-            "d" => DAY,
-            "w" => 7 * DAY,
-            "y" => 365 * DAY,
-            _ => return Err(wrong()),
-        };
-        rest = &rest[letters..];
-        seconds = number.checked_mul(unit).and_then(|part| seconds.checked_add(part)).ok_or_else(wrong)?;
-    }
-    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+    if text == "0" { Ok(Duration::ZERO) } else { crate::settings::span(text).ok_or_else(wrong) }
 }
 
 /// Parses a span from now on, a date (its first moment, in UTC), or a date with a time.
@@ -71,12 +47,16 @@ fn now_ms() -> i64 {
 mod tests {
     use super::*;
 
+    const DAY: u64 = 24 * 60 * 60;
+
     #[test]
     fn spans_are_read_as_people_write_them() {
-        for (text, seconds) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("1d12h", 36 * 3600), ("90m", 5400), ("0", 0)] {
+        for (text, seconds) in
+            [("30d", 30 * DAY), ("2w", 14 * DAY), ("1d12h", 36 * 3600), ("90m", 5400), ("1.5d", 36 * 3600), ("0", 0)]
+        {
             assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "d", "30", "30 d", "-1d", "1.5d", "1x", "99999999999999999999d", "9999999999999999w"] {
+        for text in ["", "d", "30", "30 d", "-1d", "1.5.0d", "1x", "99999999999999999999d", "9999999999999999w"] {
             assert!(span(text).is_err(), "{text}");
         }
     }

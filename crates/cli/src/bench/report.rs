@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::problem::Stop;
 use crate::render::Fields;
 use sabir_client::Agent;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -14,9 +15,20 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), 
 /// The longest bar, in characters.
 const BAR_CHARS: u64 = 40;
 
+/// The interface that was measured.
+#[derive(Clone, Copy, Serialize)]
+struct ReportedInterface<'a> {
+    binding: &'a str,
+    version: &'a str,
+    url: &'a str,
+}
+
 pub(super) fn print(out: &Output, agent: &Agent, concurrency: u16, measured: &Measurement) -> Result<(), Stop> {
-    let interface =
-        (agent.binding().name(), agent.interface().protocol_version.as_str(), agent.chosen_interface().url.as_str());
+    let interface = ReportedInterface {
+        binding: agent.binding().name(),
+        version: &agent.interface().protocol_version,
+        url: agent.chosen_interface().url.as_str(),
+    };
     if out.is_json() {
         return out.document(&report_json(interface, concurrency, measured).to_string());
     }
@@ -27,14 +39,14 @@ fn per_second(measured: &Measurement) -> f64 {
     measured.latency.total() as f64 / measured.elapsed.as_secs_f64().max(1e-9)
 }
 
-fn report_json((binding, version, url): (&str, &str, &str), concurrency: u16, measured: &Measurement) -> Value {
+fn report_json(interface: ReportedInterface<'_>, concurrency: u16, measured: &Measurement) -> Value {
     let octaves = measured.latency.octaves();
     let histogram: Vec<Value> = octaves
         .into_iter()
         .map(|(from, to, count)| json!({ "fromMs": millis(from), "toMs": millis(to), "count": count }))
         .collect();
     json!({
-        "interface": { "binding": binding, "version": version, "url": url },
+        "interface": interface,
         "concurrency": concurrency,
         "seconds": round(measured.elapsed.as_secs_f64()),
         "messages": measured.latency.total(),
@@ -62,9 +74,9 @@ fn latencies_json(histogram: &Histogram) -> Value {
     times
 }
 
-fn text((binding, version, url): (&str, &str, &str), concurrency: u16, measured: &Measurement) -> String {
+fn text(interface: ReportedInterface<'_>, concurrency: u16, measured: &Measurement) -> String {
     let mut fields = Fields::new();
-    fields.field("Interface", &format!("{binding} {version} {url}"));
+    fields.field("Interface", &format!("{} {} {}", interface.binding, interface.version, interface.url));
     fields.field("Concurrency", &concurrency.to_string());
     fields.field("Duration", &format_duration(measured.elapsed));
     fields.field("Messages", &measured.latency.total().to_string());
@@ -125,6 +137,8 @@ fn round(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const INTERFACE: ReportedInterface<'_> = ReportedInterface { binding: "JSONRPC", version: "1.0", url: "http://a" };
     use std::collections::BTreeMap;
 
     fn measured() -> Measurement {
@@ -142,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_text_is_made_of_labelled_lines() {
-        let text = text(("JSONRPC", "1.0", "http://a"), 8, &measured());
+        let text = text(INTERFACE, 8, &measured());
         assert!(text.contains("Latency: p50 1.00 ms, p90 900 ms, p99 900 ms, p99.9 900 ms, max 900 ms\n"), "{text}");
         assert!(text.contains("Throughput: 2.0 per second\n") && text.contains("Failure: TaskNotFoundError 2\n"));
         assert!(!text.contains("First event"), "{text}");
@@ -154,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_document_has_numbers() {
-        let document = report_json(("JSONRPC", "1.0", "http://a"), 8, &measured());
+        let document = report_json(INTERFACE, 8, &measured());
         assert_eq!(
             (&document["messages"], &document["failed"], &document["unfinished"]),
             (&json!(4), &json!(2), &json!(1))

@@ -82,12 +82,12 @@ impl AuthLogin {
         session.reference()?;
         let found = session.require_trust(session.card().await?).await?.into_found();
         let scheme = self.scheme(session, &found)?;
-        let Some(client_id) = session.settings.text("client-id") else {
+        let Some(client_id) = session.settings.client_id.text() else {
             return Err(Problem::usage("no client id was given; it is given out by the owner of the agent")
                 .hint(session.resume().command("auth login") + " --client-id <id>")
                 .into());
         };
-        let secret = session.settings.text("client-secret").map(Secret::new);
+        let secret = session.settings.client_secret.text().map(Secret::new);
         let client = oauth::OAuthClient::new(&session.client, &WallClock, client_id, secret.as_ref());
         let LoginResult { token, token_url, refresh_url, subject } =
             scheme.log_in(session, &client, &self.scope).await.map_err(|error| login_problem(&error, session))?;
@@ -219,7 +219,7 @@ impl Session {
     pub(crate) async fn stored_tokens(&self, found: &DiscoveredCard) -> Result<Vec<(String, Secret)>, Stop> {
         let login_schemes = flow::login_schemes(&found.card);
         // A credential that was given for this run takes precedence over stored tokens.
-        if login_schemes.is_empty() || self.settings.text("bearer").is_some() {
+        if login_schemes.is_empty() || self.settings.bearer.text().is_some() {
             return Ok(Vec::new());
         }
         let Ok(store) = store() else { return Ok(Vec::new()) };
@@ -228,7 +228,7 @@ impl Session {
         let mut usable = Vec::new();
         for stored in listed.into_iter().flatten().filter(|stored| stored.key.origin == origin) {
             let known = login_schemes.iter().any(|one| one.scheme == stored.key.scheme);
-            let client = self.settings.text("client-id").is_none_or(|id| id == stored.key.client_id);
+            let client = self.settings.client_id.text().is_none_or(|id| id == stored.key.client_id);
             if known && client && !usable.iter().any(|(scheme, _)| *scheme == stored.key.scheme) {
                 usable.push((stored.key.scheme.clone(), self.renewed_token(&store, &stored).await?));
             }
@@ -237,7 +237,7 @@ impl Session {
     }
 
     async fn renewed_token(&self, store: &TokenStore, stored: &StoredToken) -> Result<Secret, Stop> {
-        let secret = self.settings.text("client-secret").map(Secret::new);
+        let secret = self.settings.client_secret.text().map(Secret::new);
         let client = oauth::OAuthClient::new(&self.client, &WallClock, &stored.key.client_id, secret.as_ref());
         let renew = async |stale: StoredToken| {
             // A token that cannot be renewed is used up to its last minute.

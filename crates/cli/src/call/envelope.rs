@@ -152,7 +152,7 @@ impl EnvelopeSend {
 
     fn sender(&self, session: &Session) -> Result<EnvelopeSender, Problem> {
         let hint = "sabir envelope send --help";
-        let Some(text) = session.settings.text("agent-card") else {
+        let Some(text) = session.settings.agent_card.text() else {
             let problem = Problem::usage("no network was given");
             return Err(problem.hint("sabir envelope send … -a https://api.agntdot.com, or set A2ACLI_AGENT_CARD"));
         };
@@ -160,7 +160,7 @@ impl EnvelopeSend {
         let mut sender = EnvelopeSender::new(EnvelopeTransport::from_client(&session.client), at, self.from.as_str());
         let key = match &self.key {
             Some(reference) => Some(read_secret(session, "--key", reference)?),
-            None => session.settings.text("bearer").map(Secret::new),
+            None => session.settings.bearer.text().map(Secret::new),
         };
         if let Some(key) = key {
             sender = sender.with_key(key);
@@ -219,7 +219,7 @@ fn with_hint(problem: Problem, passing: bool, moment: Option<NanoTimestamp>) -> 
 
 fn code_of(code: ProblemCode, session: &Session, keyed: bool) -> ErrorCode {
     match code {
-        ProblemCode::Unauthorized if !keyed && session.settings.text("bearer").is_none() => {
+        ProblemCode::Unauthorized if !keyed && session.settings.bearer.text().is_none() => {
             ErrorCode::CredentialsMissing
         }
         ProblemCode::Unauthorized | ProblemCode::InvalidSignature => ErrorCode::AuthFailed,

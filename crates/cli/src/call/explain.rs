@@ -152,7 +152,7 @@ fn hint_for_code(kind: Kind, context: &FailureContext<'_>, again: &dyn Fn(&str) 
         // The version that was derived from the card may be wrong.
         Kind::VersionNotSupported if is_version_open(context) => again("--a2a-version auto"),
         Kind::MethodNotFound | Kind::InvalidRequest
-            if is_version_open(context) && context.settings.text("a2a-version").is_some() =>
+            if is_version_open(context) && context.settings.a2a_version.text().is_some() =>
         {
             "its card names no version: leave --a2a-version out, and the one it speaks is found".into()
         }
@@ -185,7 +185,7 @@ fn is_version_open(context: &FailureContext<'_>) -> bool {
 }
 
 fn doctor(context: &FailureContext<'_>) -> String {
-    match context.settings.text("agent-card") {
+    match context.settings.agent_card.text() {
         Some(agent) => format!("sabir doctor {}", shell(agent)),
         None => "sabir doctor <url>".into(),
     }

@@ -69,7 +69,7 @@ impl Session {
     pub(crate) async fn send_and_print(&self, agent: &Agent, request: SendMessage) -> Outcome {
         match agent.stream(request.clone(), self.follow()).await {
             Ok(mut events) => self.print_answer(&mut events, &agent.card().name).await,
-            Err(error) if report::is_no_stream(&error) && !self.settings.on("stream") => {
+            Err(error) if report::is_no_stream(&error) && !self.settings.stream.is_on() => {
                 let json = self.send_and_poll(agent, request).await?;
                 self.report_response(&json)
             }

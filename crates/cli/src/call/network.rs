@@ -182,7 +182,7 @@ async fn copy_record(session: &Session, from: &Url, to: &Url) -> Outcome {
 
 /// The server whose registry the command uses.
 fn registry_server(session: &Session) -> Result<Url, Problem> {
-    match session.settings.text("agent-card") {
+    match session.settings.agent_card.text() {
         Some(text) => address(text),
         None => Err(Problem::usage("no server was given")
             .hint("sabir network … -a http://127.0.0.1:4000, or set A2ACLI_AGENT_CARD")),

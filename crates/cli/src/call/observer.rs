@@ -33,9 +33,9 @@ impl CallObserver {
     pub(crate) fn new(out: Output, settings: &Settings) -> Self {
         Self {
             out,
-            debug: settings.on("debug"),
-            curl: settings.on("curl"),
-            streams: settings.on("stream"),
+            debug: settings.debug.is_on(),
+            curl: settings.curl.is_on(),
+            streams: settings.stream.is_on(),
             task: Mutex::new(None),
             activity: Mutex::new(None),
         }

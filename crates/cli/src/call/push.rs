@@ -92,15 +92,15 @@ impl PushConfigCreate {
     fn config(self, session: &Session) -> Result<PushConfig, Problem> {
         let url = webhook(&self.url)?;
         let settings = &session.settings;
-        let text = |flag: &str| settings.text(flag).map(str::to_owned);
-        let authentication = match (text("push-scheme"), text("push-credentials")) {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let authentication = match (owned(settings.push_scheme.text()), owned(settings.push_credentials.text())) {
             (Some(scheme), credentials) => Some(Authentication { scheme, credentials }),
             (None, Some(credentials)) => {
                 Some(Authentication { scheme: "Bearer".to_owned(), credentials: Some(credentials) })
             }
             (None, None) => None,
         };
-        Ok(PushConfig { id: self.config_id, url, token: text("push-token"), authentication })
+        Ok(PushConfig { id: self.config_id, url, token: owned(settings.push_token.text()), authentication })
     }
 }
 
@@ -133,7 +133,7 @@ impl Verb for PushConfigList {
         run_session(invocation, InterruptHandling::Detach, async |session| {
             session.reference()?;
             let task_id = self.which.task_id(session)?;
-            let page_size = session.settings.count("page-size").and_then(|size| i32::try_from(size).ok());
+            let page_size = session.settings.page_size.copied().and_then(|size| i32::try_from(size).ok());
             let page_token = self.page_token.unwrap_or_default();
             let agent = session.connect().await?;
             let request = ListPush { tenant: Tenant::none(), task_id, page_size, page_token };

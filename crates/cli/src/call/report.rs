@@ -9,7 +9,7 @@ use sabir_proto::{Message, WireEvent, WireTask};
 impl Session {
     /// How much is shown of a task.
     pub(crate) fn detail(&self) -> Detail {
-        let history = self.settings.count("history").is_some_and(|wanted| wanted > 0);
+        let history = self.settings.history.copied().is_some_and(|wanted| wanted > 0);
         Detail { verbose: self.out.verbose, history }
     }
 
@@ -77,7 +77,7 @@ impl Session {
 
     /// The exit status: of the state, where `--fail-on` names it.
     fn exit_of_state(&self, state: &str) -> Exit {
-        let named = self.settings.list("fail-on").iter().flat_map(|list| list.split(','));
+        let named = self.settings.fail_on.list().iter().flat_map(|list| list.split(','));
         Exit::of_state(state)
             .filter(|exit| named.into_iter().any(|name| exit.is_named(name.trim())))
             .unwrap_or(Exit::Done)

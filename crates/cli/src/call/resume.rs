@@ -3,25 +3,6 @@
 use crate::render::shell;
 use crate::settings::{SettingSource, Settings};
 
-/// Flags that have to be repeated for the command to reach the same agent in the same way. Credentials are not among
-/// them, and neither is what comes from a variable or a file: that is still there.
-const REPEATED_FLAGS: [&str; 14] = [
-    "agent-card",
-    "config",
-    "a2a-version",
-    "transport",
-    "extension",
-    "ca-cert",
-    "client-cert",
-    "client-key",
-    "xpr-account",
-    "as-user",
-    "card-trust",
-    "trusted-keys",
-    "trusted-ca",
-    "key-registry",
-];
-
 /// Commands that continue what this one began.
 #[derive(Debug, Clone)]
 pub(crate) struct Resume {
@@ -30,16 +11,31 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) fn new(settings: &Settings) -> Self {
+        // What the command needs to reach the same agent in the same way. Credentials are not among it, and neither is what
+        // comes from a variable or a file: that is still there.
+        let repeated = [
+            &settings.agent_card.given,
+            &settings.config.given,
+            &settings.a2a_version.given,
+            &settings.transport.given,
+            &settings.extension.given,
+            &settings.ca_cert.given,
+            &settings.client_cert.given,
+            &settings.client_key.given,
+            &settings.xpr_account.given,
+            &settings.as_user.given,
+            &settings.card_trust.given,
+            &settings.trusted_keys.given,
+            &settings.trusted_ca.given,
+            &settings.key_registry.given,
+        ];
         let mut flags = String::new();
-        for flag in REPEATED_FLAGS {
-            let one = settings.get(flag);
-            if one.source == SettingSource::Flag {
-                one.values.iter().for_each(|value| flags += &format!(" --{flag} {}", shell(value)));
-            }
+        for given in repeated.into_iter().filter(|given| given.source == SettingSource::Flag) {
+            given.values.iter().for_each(|value| flags += &format!(" --{} {}", given.setting.flag, shell(value)));
         }
-        for switch in ["insecure", "card-roots-only"] {
-            if settings.typed(switch) && settings.on(switch) {
-                flags += &format!(" --{switch}");
+        for switch in [&settings.insecure, &settings.card_roots_only] {
+            if switch.is_typed() && switch.is_on() {
+                flags += &format!(" --{}", switch.given.setting.flag);
             }
         }
         Self { flags }

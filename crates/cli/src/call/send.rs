@@ -43,7 +43,7 @@ pub(crate) struct SendCommand {
 impl Verb for SendCommand {
     fn run(mut self, invocation: Invocation) -> Outcome {
         let settings = &invocation.settings;
-        let agent = self.parts.take_agent(settings.typed("agent-card"), settings.text("agent-card").is_some())?;
+        let agent = self.parts.take_agent(settings.agent_card.is_typed(), settings.agent_card.text().is_some())?;
         let invocation = invocation.with_agent(agent.as_deref())?;
         run_session(invocation, InterruptHandling::Detach, async |session| self.execute(session).await)
     }
@@ -52,15 +52,15 @@ impl Verb for SendCommand {
 impl SendCommand {
     async fn execute(self, session: &Session) -> Outcome {
         let settings = &session.settings;
-        if settings.typed("stream") && settings.typed("async") {
+        if settings.stream.is_typed() && settings.return_at_once.is_typed() {
             return Err(Problem::usage("--stream and --async exclude each other").hint("leave one of them out").into());
         }
-        if self.follow && settings.on("stream") {
+        if self.follow && settings.stream.is_on() {
             let hint = "follow the stream of the agent that is named when the task is handed over";
             return Err(Problem::usage("--follow waits for the result and does not stream").hint(hint).into());
         }
         let waiting = settings.waiting(WaitMode::UntilSettled)?;
-        if settings.text("agent-card").is_none()
+        if settings.agent_card.text().is_none()
             && let Some(address) = self.parts.address()
         {
             let hint = format!("sabir send --agent-card {} \"<message>\"", crate::render::shell(address));
@@ -77,11 +77,11 @@ impl SendCommand {
         }
         if session.out.is_running()
             && !self.follow
-            && (settings.on("stream") || (waiting == WaitMode::UntilSettled && !session.out.quiet))
+            && (settings.stream.is_on() || (waiting == WaitMode::UntilSettled && !session.out.quiet))
         {
             return session.send_and_print(&agent, request).await;
         }
-        if settings.on("stream") {
+        if settings.stream.is_on() {
             let events = agent.stream(request, session.follow()).await;
             let mut events = events.map_err(|error| session.failed(error))?;
             return session.print_events(&mut events).await;
@@ -104,7 +104,7 @@ impl SendCommand {
 
 /// Prints the request that would be sent, and the command that sends it by hand. Credentials are named and not shown.
 fn print_dry_run(session: &Session, agent: &Agent, mut request: SendMessage, waiting: WaitMode) -> Outcome {
-    let streams = session.settings.on("stream") || (waiting == WaitMode::UntilSettled && agent.streams());
+    let streams = session.settings.stream.is_on() || (waiting == WaitMode::UntilSettled && agent.streams());
     let call = if streams {
         Call::Stream(Box::new(request))
     } else {
@@ -143,30 +143,30 @@ pub(crate) fn request(session: &Session, parts: Vec<Part>, id: Option<&str>) -> 
             Some(id) => MessageId::parse(id).map_err(|fault| wrong("message-id", fault.to_string()))?,
             None => message_id(),
         },
-        context_id: match settings.text("context-id") {
+        context_id: match settings.context_id.text() {
             Some(id) => Some(ContextId::parse(id).map_err(|fault| wrong("context-id", fault.to_string()))?),
             None => None,
         },
-        task_id: match settings.text("task-id") {
+        task_id: match settings.task_id.text() {
             Some(id) => Some(TaskRef::parse(id).map_err(|fault| wrong("task-id", fault.to_string()))?),
             None => None,
         },
         role: Role::User,
         parts,
-        metadata: settings.number("job-id").and_then(job::metadata),
-        extensions: settings.list("extension").to_vec(),
+        metadata: settings.job_id.copied().and_then(job::metadata),
+        extensions: settings.extension.list().to_vec(),
         reference_task_ids: Vec::new(),
     };
     let mut request = send_message(message);
     request.metadata = metadata(session)?;
-    request.configuration.accepted_output_modes = settings.list("accept").to_vec();
-    request.configuration.history_length = settings.count("history").and_then(|count| i32::try_from(count).ok());
+    request.configuration.accepted_output_modes = settings.accept.list().to_vec();
+    request.configuration.history_length = settings.history.copied().and_then(|count| i32::try_from(count).ok());
     Ok(request)
 }
 
 /// `--metadata`, which rides in the request itself.
 pub(crate) fn metadata(session: &Session) -> Result<Option<Object>, Problem> {
-    let Some(text) = session.settings.text("metadata") else { return Ok(None) };
+    let Some(text) = session.settings.metadata.text() else { return Ok(None) };
     let object = Json::parse(text).and_then(Object::new);
     object
         .map(Some)

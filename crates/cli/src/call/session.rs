@@ -12,10 +12,10 @@ use crate::Invocation;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::problem::{ErrorCode, Outcome, Problem, Stop};
-use crate::settings::Settings;
+use crate::settings::{SettingValue, Settings};
 use sabir_client::{
-    Agent, AgentReference, Binding, Client, ClientBuilder, Credentials, DiscoveredCard, Egress, Error, PollSchedule,
-    Secret, Tls, VersionPolicy,
+    Agent, AgentReference, Client, ClientBuilder, Credentials, DiscoveredCard, Egress, Error, PollSchedule, Secret,
+    Tls, VersionPolicy,
 };
 use sabir_proto::AgentCard;
 use sabir_proto::card::SecurityScheme;
@@ -62,7 +62,7 @@ pub(crate) fn run_session(
     let outcome = runtime.block_on(async {
         let session = Session::new(invocation)?;
         // A command that handles Ctrl-C also applies the timeout itself, to each turn.
-        let limit = session.settings.duration("timeout").filter(|_| interrupts == InterruptHandling::Detach);
+        let limit = session.settings.timeout.copied().filter(|_| interrupts == InterruptHandling::Detach);
         let limited = async {
             match limit {
                 None => work(&session).await,
@@ -100,7 +100,7 @@ impl Session {
         // Cards, keys and files are fetched without credentials.
         let client =
             client(&settings, &observer, Credentials::default()).map_err(|error| usage_problem(&error, path))?;
-        if settings.on("insecure") {
+        if settings.insecure.is_on() {
             out.warn("--insecure: certificates are not checked, so anyone on the network path can pose as the agent");
         }
         Ok(Self { settings, out, path, client, observer, agent: OnceLock::new(), handed_to: Mutex::default() })
@@ -108,7 +108,7 @@ impl Session {
 
     /// The agent that was named.
     pub(crate) fn reference(&self) -> Result<AgentReference, Problem> {
-        let Some(text) = self.settings.text("agent-card") else {
+        let Some(text) = self.settings.agent_card.text() else {
             return Err(Problem::usage("no agent was given")
                 .hint(format!("sabir {} --agent-card https://agent.example, or set A2ACLI_AGENT_CARD", self.path)));
         };
@@ -130,7 +130,7 @@ impl Session {
     pub(crate) fn card_location(&self, found: &DiscoveredCard) -> String {
         match &found.url {
             Some(url) => self.out.redactor.url(url.as_str()),
-            None => self.settings.text("agent-card").unwrap_or_default().to_owned(),
+            None => self.settings.agent_card.text().unwrap_or_default().to_owned(),
         }
     }
 
@@ -150,7 +150,7 @@ impl Session {
         let kept = found.clone();
         let agent = client.agent(found).map_err(|error| self.problem(error, Some(&kept)))?;
         self.note_older_version(&agent);
-        if shows && self.settings.on("insecure") && agent.chosen_interface().url.scheme() == "https" {
+        if shows && self.settings.insecure.is_on() && agent.chosen_interface().url.scheme() == "https" {
             self.out.warn(
                 "A CREDENTIAL IS SENT OVER A CONNECTION WHOSE CERTIFICATE IS NOT CHECKED (--insecure): \
                  any server that answers gets it",
@@ -168,7 +168,7 @@ impl Session {
 
     /// Prints a note if the agent is called in an older version than 1.0 and the user named no version.
     fn note_older_version(&self, agent: &Agent) {
-        if self.settings.text("a2a-version").is_none() && agent.dialect() != Dialect::V1 {
+        if self.settings.a2a_version.text().is_none() && agent.dialect() != Dialect::NEWEST {
             let version = agent.dialect();
             self.out.note(&format!("the agent offers no A2A 1.0; calling it in {version} (--a2a-version 1.0 refuses)"));
         }
@@ -176,7 +176,7 @@ impl Session {
 
     /// A client that says it follows handoffs.
     pub(crate) fn handoff_client(&self, credentials: Credentials) -> Result<Client, Error> {
-        let mut uris = self.settings.list("extension").to_vec();
+        let mut uris = self.settings.extension.list().to_vec();
         uris.push(sabir_proto::HANDOFF.to_owned());
         builder(&self.settings, credentials)?.extensions(uris).observer(self.observer.clone()).build()
     }
@@ -195,13 +195,13 @@ impl Session {
 
     /// The interface of a card that would be called.
     pub(crate) fn choose(&self, found: &DiscoveredCard) -> Result<sabir_client::ChosenInterface, Error> {
-        sabir_client::choose_interface(found, &requested_bindings(&self.settings), version(&self.settings)?)
+        sabir_client::choose_interface(found, self.settings.transport.list(), version(&self.settings)?)
     }
 
     /// Connects without the observer, unless a log was asked for: for commands that make more calls than a user wants
     /// to read about.
     pub(crate) async fn unobserved_agent(&self, believed: TrustedCard) -> Result<Agent, Stop> {
-        if self.settings.on("debug") || self.settings.on("curl") {
+        if self.settings.debug.is_on() || self.settings.curl.is_on() {
             return self.connect_to(believed).await;
         }
         let found = believed.into_found();
@@ -276,7 +276,7 @@ impl Session {
 
     /// The pause between two status checks.
     pub(crate) fn poll_pace(&self) -> PollSchedule {
-        self.settings.duration("poll-interval").map_or_else(PollSchedule::default, PollSchedule::every)
+        self.settings.poll_interval.copied().map_or_else(PollSchedule::default, PollSchedule::every)
     }
 
     /// The problem that reports the end of `--timeout`.
@@ -326,13 +326,13 @@ fn builder(settings: &Settings, credentials: Credentials) -> Result<ClientBuilde
     let mut builder = Client::builder()
         .egress(Egress::anywhere())
         .tls(tls(settings)?)
-        .prefer(requested_bindings(settings))
+        .prefer(settings.transport.list().iter().copied())
         .version(version(settings)?)
         .credentials(credentials)
-        .extensions(settings.list("extension").to_vec())
+        .extensions(settings.extension.list().to_vec())
         .cache(cache_directory());
-    for (name, value) in settings.parameters() {
-        builder = builder.header(name, value);
+    for parameter in settings.svc_param.list() {
+        builder = builder.header(&parameter.name, &parameter.value);
     }
     Ok(builder)
 }
@@ -356,19 +356,14 @@ fn api_key_only_header(card: &AgentCard) -> Option<String> {
     place
 }
 
-/// The bindings that were asked for, in that order.
-fn requested_bindings(settings: &Settings) -> Vec<Binding> {
-    settings.transports().into_iter().filter_map(|name| name.parse().ok()).collect()
-}
-
 /// The credentials given by flag, variable or file.
 fn given_credentials(settings: &Settings) -> Credentials {
-    let secret = |flag: &str| settings.text(flag).map(Secret::new);
     Credentials {
-        bearer: secret("bearer"),
-        api_key: secret("api-key"),
+        bearer: settings.bearer.text().map(Secret::new),
+        api_key: settings.api_key.text().map(Secret::new),
         basic: settings
-            .text("basic")
+            .basic
+            .text()
             .and_then(|pair| pair.split_once(':'))
             .map(|(user, password)| (user.to_owned(), Secret::new(password))),
         ..Credentials::default()
@@ -377,23 +372,24 @@ fn given_credentials(settings: &Settings) -> Credentials {
 
 /// The certificate authorities to trust, and the client certificate.
 pub(crate) fn tls(settings: &Settings) -> Result<Tls, Error> {
-    let read = |flag: &str| {
+    let read = |setting: &SettingValue<String>| {
+        let flag = setting.given.setting.flag;
         let unreadable = |path: &str, error| Error::Usage(format!("cannot read --{flag} {path}: {error}"));
-        settings.text(flag).map(|path| std::fs::read(path).map_err(|error| unreadable(path, error))).transpose()
+        setting.text().map(|path| std::fs::read(path).map_err(|error| unreadable(path, error))).transpose()
     };
-    let identity = match (read("client-cert")?, read("client-key")?) {
+    let identity = match (read(&settings.client_cert)?, read(&settings.client_key)?) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         // One file may hold both.
         (Some(both), None) => Some((both.clone(), both)),
         (None, Some(_)) => return Err(Error::Usage("--client-key needs --client-cert".into())),
         (None, None) => None,
     };
-    Ok(Tls { insecure: settings.on("insecure"), ca: read("ca-cert")?, identity })
+    Ok(Tls { insecure: settings.insecure.is_on(), ca: read(&settings.ca_cert)?, identity })
 }
 
 /// The versions that may be spoken: the newest that the agent offers, unless the user named one.
 fn version(settings: &Settings) -> Result<VersionPolicy, Error> {
-    match settings.text("a2a-version") {
+    match settings.a2a_version.text() {
         None => Ok(VersionPolicy::Newest),
         Some("auto") => Ok(VersionPolicy::Any),
         Some(name) => match name.parse() {

@@ -32,7 +32,7 @@ pub(super) fn account_signer(
     settings: &Settings,
     redactor: &Redactor,
 ) -> Result<Option<Arc<dyn RequestCredential>>, Problem> {
-    let Some(name) = settings.text("xpr-account") else { return Ok(None) };
+    let Some(name) = settings.xpr_account.text() else { return Ok(None) };
     let key = secret_from_environment(KEY_VARIABLE, redactor);
     if key.is_empty() {
         return Err(Problem::usage(format!(
@@ -47,7 +47,7 @@ pub(super) fn account_signer(
 
 /// Names a user to an agent-native server, if one was given.
 fn user_signer(settings: &Settings, redactor: &Redactor) -> Result<Option<Arc<dyn RequestCredential>>, Problem> {
-    let Some(email) = settings.text("as-user") else { return Ok(None) };
+    let Some(email) = settings.as_user.text() else { return Ok(None) };
     let shared = secret_from_environment(SECRET_VARIABLE, redactor);
     if shared.is_empty() {
         return Err(Problem::usage(format!(

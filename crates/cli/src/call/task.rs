@@ -50,15 +50,15 @@ impl TaskArgument {
 
     /// Whether any task was given at all.
     pub(crate) fn is_given(&self, session: &Session) -> bool {
-        self.typed().is_some() || session.settings.text("task-id").is_some()
+        self.typed().is_some() || session.settings.task_id.text().is_some()
     }
 
     /// The id of the task. The argument takes precedence over what is configured, but not over another flag.
     pub(crate) fn task_id(&self, session: &Session) -> Result<TaskRef, Problem> {
-        let flag = session.settings.text("task-id");
+        let flag = session.settings.task_id.text();
         let help = format!("sabir {} --help", session.path);
         let id = match (self.typed(), flag) {
-            (Some(argument), Some(flag)) if session.settings.typed("task-id") && argument != flag => {
+            (Some(argument), Some(flag)) if session.settings.task_id.is_typed() && argument != flag => {
                 return Err(Problem::usage("two different tasks were given").hint(help));
             }
             (Some(argument), _) => argument,

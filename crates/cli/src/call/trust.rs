@@ -43,7 +43,7 @@ impl DerefMut for TrustedCard {
 
 /// The mode of `--card-trust`.
 fn trust_mode(settings: &Settings) -> SignatureMode {
-    settings.text("card-trust").and_then(|name| name.parse().ok()).unwrap_or_default()
+    settings.card_trust.copied().unwrap_or_default()
 }
 
 /// The keys and authorities that may vouch for this card. Where roots are configured, no others count.
@@ -53,25 +53,24 @@ pub(super) fn trust_roots(settings: &Settings, found: &DiscoveredCard) -> Result
     };
     let read = |flag: &str, path: &str| std::fs::read(path).map_err(|error| wrong(flag, path, &error.to_string()));
     let mut keys = Jwks::default();
-    for path in settings.list("trusted-keys") {
+    for path in settings.trusted_keys.list() {
         let set = Jwks::parse_set_or_key(&read("trusted-keys", path)?);
         keys = keys.with(set.map_err(|fault| wrong("trusted-keys", path, &fault.to_string()))?);
     }
-    let authorities = match settings.text("trusted-ca") {
+    let authorities = match settings.trusted_ca.text() {
         None => Authorities::default(),
         Some(path) => Authorities::parse(&read("trusted-ca", path)?)
             .map_err(|fault| wrong("trusted-ca", path, &fault.to_string()))?,
     };
-    let given = |flag: &str| !settings.list(flag).is_empty();
     Ok(TrustPolicy {
         card_url: found.url.clone(),
         keys,
         authorities,
-        registry: settings.text("key-registry").and_then(|url| url.parse().ok()),
-        roots_only: settings.on("card-roots-only")
-            || given("trusted-keys")
-            || given("trusted-ca")
-            || given("key-registry"),
+        registry: settings.key_registry.get().cloned(),
+        roots_only: settings.card_roots_only.is_on()
+            || !settings.trusted_keys.list().is_empty()
+            || settings.trusted_ca.is_set()
+            || settings.key_registry.is_set(),
         now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         ..TrustPolicy::default()
     })

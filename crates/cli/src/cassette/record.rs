@@ -88,7 +88,7 @@ impl Record {
         let places: Vec<usize> = interfaces.iter().map(|interface| interface.place).collect();
         let json = found.json();
         let shown = card::rewritten_card(&json, &places, &base);
-        let agent = session.out.redactor.url(session.settings.text("agent-card").unwrap_or_default());
+        let agent = session.out.redactor.url(session.settings.agent_card.text().unwrap_or_default());
         let whole = RawValue::from_string(crate::output::compact(&json));
         let whole = whole.map_err(|error| Problem::internal(format!("the card is not JSON: {error}")))?;
         let writer = CassetteWriter::create(&self.file, self.force, &CassetteHead::new(agent, places, whole))?;
@@ -150,7 +150,7 @@ async fn interfaces(session: &Session, found: &TrustedCard) -> Result<Vec<Record
     let mut interfaces = Vec::new();
     let mut refused = None;
     // Without a word about versions the newest is recorded, and not the older ones that the card offers beside it.
-    let newest = match session.settings.text("a2a-version") {
+    let newest = match session.settings.a2a_version.text() {
         Some(_) => None,
         None => session.choose(found).ok().map(|chosen| chosen.dialect),
     };

@@ -64,8 +64,8 @@ impl Replay {
     }
 
     async fn agent(&self, session: &Session, recorded: &str) -> Result<(String, TrustedCard), Stop> {
-        let named = session.settings.text("agent-card");
-        if let (Some(against), true) = (&self.against, session.settings.typed("agent-card")) {
+        let named = session.settings.agent_card.text();
+        if let (Some(against), true) = (&self.against, session.settings.agent_card.is_typed()) {
             return Err(Problem::usage(format!("--against {against} and --agent-card say the same thing"))
                 .hint("leave one of them out")
                 .into());

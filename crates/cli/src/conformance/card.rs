@@ -29,7 +29,10 @@ pub(super) async fn check(session: &Session, found: &DiscoveredCard, report: &mu
     let any = if interfaces.is_empty() { Err("supportedInterfaces is missing or empty".into()) } else { Ok(()) };
     report.record("CARD-PROTO-001", any);
     if !interfaces.is_empty() {
-        report.record("CARD-PROTO-002", interfaces.iter().enumerate().try_for_each(interface));
+        report.record(
+            "CARD-PROTO-002",
+            interfaces.iter().enumerate().try_for_each(|(number, value)| interface(number, value)),
+        );
     }
     let usable = if declared(found).is_empty() { Err(offered(&interfaces)) } else { Ok(()) };
     report.record("SABIR-CARD-001", usable);
@@ -41,7 +44,7 @@ fn structure(card: &Value) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("it has no {}", missing.join(", "))) }
 }
 
-fn interface((number, interface): (usize, &Value)) -> Result<(), String> {
+fn interface(number: usize, interface: &Value) -> Result<(), String> {
     for name in ["url", "protocolBinding", "protocolVersion"] {
         if interface[name].as_str().is_none_or(str::is_empty) {
             return Err(format!("supportedInterfaces[{number}] has no {name}"));
@@ -104,11 +107,11 @@ mod tests {
     #[test]
     fn an_interface_says_where_and_how() {
         let good = json!({"url":"https://a.example","protocolBinding":"JSONRPC","protocolVersion":"1.0"});
-        assert_eq!(interface((0, &good)), Ok(()));
+        assert_eq!(interface(0, &good), Ok(()));
         let target = json!({"url":"a.example:443","protocolBinding":"GRPC","protocolVersion":"1.0"});
-        assert_eq!(interface((0, &target)), Ok(()));
+        assert_eq!(interface(0, &target), Ok(()));
         for bad in [json!({}), json!({"url":"/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"})] {
-            assert!(interface((0, &bad)).is_err(), "{bad}");
+            assert!(interface(0, &bad).is_err(), "{bad}");
         }
     }
 }

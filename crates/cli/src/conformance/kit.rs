@@ -4,6 +4,7 @@ use super::report::{CheckResult, ConformanceReport, Verdict};
 use super::table::RequirementLevel;
 use crate::call::Session;
 use crate::problem::{ErrorCode, Problem, Stop};
+use sabir_client::Binding;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,12 +46,12 @@ pub(super) async fn run(
             .hint("give the directory of a checkout of a2a-tck")
             .into());
     }
-    let agent = session.settings.text("agent-card").unwrap_or_default();
+    let agent = session.settings.agent_card.text().unwrap_or_default();
     let mut command = tokio::process::Command::new("python3");
     command.arg("run_tck.py").args(["--sut-host", agent, "--level", &level.name().to_ascii_lowercase()]);
-    let transports = session.settings.transports();
+    let transports = session.settings.transport.list();
     if !transports.is_empty() {
-        let names: Vec<&str> = transports.into_iter().map(transport).collect();
+        let names: Vec<&str> = transports.iter().map(|binding| transport(*binding)).collect();
         command.args(["--transport", &names.join(",")]);
     }
     command.current_dir(directory).stdin(Stdio::null()).stdout(std::io::stderr()).kill_on_drop(true);
@@ -74,11 +75,11 @@ pub(super) async fn run(
     report.add(checks)
 }
 
-fn transport(name: &str) -> &'static str {
-    match name {
-        "JSONRPC" => "jsonrpc",
-        "HTTP+JSON" => "http_json",
-        _ => "grpc",
+const fn transport(binding: Binding) -> &'static str {
+    match binding {
+        Binding::JsonRpc => "jsonrpc",
+        Binding::HttpJson => "http_json",
+        Binding::Grpc | Binding::Envelope => "grpc",
     }
 }
 

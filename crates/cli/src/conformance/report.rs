@@ -57,7 +57,7 @@ pub(super) struct ConformanceReport<'a> {
 
 impl<'a> ConformanceReport<'a> {
     pub(super) fn new(session: &'a Session, level: RequirementLevel) -> Result<Self, Stop> {
-        let agent = session.settings.text("agent-card").unwrap_or_default().to_owned();
+        let agent = session.settings.agent_card.text().unwrap_or_default().to_owned();
         let report = Self { out: &session.out, agent, level, open: Vec::new(), checks: Vec::new(), recorded: 0 };
         report.out.text(|fields| {
             fields.field("Agent", &session.out.redactor.url(&report.agent));

@@ -89,7 +89,7 @@ async fn check_tls(exam: &mut Examination<'_>, url: &Url, addresses: &[SocketAdd
         Ok(detail) => exam.report.ok(TlsExpired, detail),
         Err(detail) => exam.report.report_fault(TlsExpired, detail),
     }
-    if well && in_time || exam.session.settings.on("insecure") {
+    if well && in_time || exam.session.settings.insecure.is_on() {
         return Some(());
     }
     exam.report.skip_remaining("the certificate cannot be accepted");

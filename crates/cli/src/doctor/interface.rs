@@ -145,9 +145,9 @@ async fn judge_version(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAn
 
 /// The other version that answers at the same address.
 async fn spoken_instead(exam: &Examination<'_>, agent: &Agent) -> Option<Dialect> {
-    for other in [Dialect::V1, Dialect::V03, Dialect::V01] {
+    for other in Dialect::DISTINCT_VERSIONS {
         // From 0.1 to 0.3 only the sending of messages has changed its name.
-        let is_old = |dialect| matches!(dialect, Dialect::V03 | Dialect::V02 | Dialect::V01);
+        let is_old = |dialect: Dialect| dialect.features().newer_versions.is_some_and(|newer| newer > 0);
         let call = match is_old(other) && is_old(agent.dialect()) {
             true => Call::Send(Box::new(text_message(GREETING))),
             false => unknown_task_call(),
@@ -177,26 +177,27 @@ async fn judge_errors(exam: &mut Examination<'_>, agent: &Agent, unknown: &Probe
         _ => "an answer".into(),
     };
     let right = unknown.refusal() == Some(FaultCode::TaskNotFound);
-    match (agent.binding(), agent.dialect()) {
-        (Binding::HttpJson, Dialect::V1) => {
+    let features = agent.dialect().features();
+    match agent.binding() {
+        Binding::HttpJson if features.http_errors_specified => {
             let known = has_known_shape(&unknown.result);
             let wrong = (!right || !known).then(|| {
                 format!("HTTP {} with {}", unknown.status.unwrap_or_default(), excerpt(&unknown.result.to_string()))
             });
             exam.report.report_result(RestError, "google.rpc.Status", wrong);
         }
-        (Binding::HttpJson, _) => exam.report.skip(RestError, "0.3 does not say what errors look like"),
-        (_, Dialect::V1 | Dialect::V03) if unknown.refusal() == Some(FaultCode::MethodNotFound) => {
+        Binding::HttpJson => exam.report.skip(RestError, "0.3 does not say what errors look like"),
+        _ if !features.answers_specified => exam.report.skip(RpcError, "the dialect has no rule for it"),
+        _ if unknown.refusal() == Some(FaultCode::MethodNotFound) => {
             exam.report.skip(RpcError, "tasks cannot be asked for");
         }
-        (_, Dialect::V1 | Dialect::V03) => {
+        _ => {
             let wrong = (!right).then(|| format!("an unknown task is answered with {}", excerpt(&said)));
             let number = codes::json_rpc(FaultCode::TaskNotFound, agent.dialect());
             exam.report.report_result(RpcError, format!("an unknown task is {number}"), wrong);
         }
-        _ => exam.report.skip(RpcError, "the dialect has no rule for it"),
     }
-    if agent.dialect() != Dialect::V1 || agent.binding() == Binding::Grpc {
+    if !features.refuses_other_versions || agent.binding() == Binding::Grpc {
         exam.report.skip(RpcUnversioned, "only 1.0 over HTTP refuses by version");
         return;
     }
@@ -292,21 +293,21 @@ fn judge_sent(exam: &mut Examination<'_>, agent: &Agent, sent: &ProbeAnswer) -> 
 fn invalid_state(dialect: Dialect, result: &serde_json::Value) -> Option<String> {
     let task = result.get("task").unwrap_or(result);
     let state = task["status"]["state"].as_str()?;
-    let known = match dialect {
-        Dialect::V1 => TaskState::of_peer(state).is_some(),
-        Dialect::V03 | Dialect::V02 => {
-            state == "unknown" || TaskState::ALL.iter().any(|known| known.to_string() == state)
-        }
-        // HTTP+JSON of 0.3 has the names of 1.0; the others have too few rules.
-        _ => true,
+    let features = dialect.features();
+    let is_small = || state == "unknown" || TaskState::ALL.iter().any(|known| known.to_string() == state);
+    let known = match (features.proto_state_names, features.small_state_names) {
+        (true, true) => TaskState::of_peer(state).is_some() || is_small(),
+        (true, false) => TaskState::of_peer(state).is_some(),
+        (false, true) => is_small(),
+        // The other dialects have too few rules.
+        (false, false) => true,
     };
-    let known = known || (dialect == Dialect::V03 && TaskState::of_peer(state).is_some());
     (!known).then(|| format!("{state:?} is no state of {dialect}"))
 }
 
 fn judge_waited(exam: &mut Examination<'_>, agent: &Agent, answer: &WireReply) {
     match answer {
-        _ if !matches!(agent.dialect(), Dialect::V1 | Dialect::V03) => {
+        _ if !agent.dialect().features().answers_specified => {
             exam.report.skip(SendWait, "the dialect has no rule for it");
         }
         WireReply::SentTask(task) if task.status.state.is_settled() || task.status.state.is_interrupted() => {

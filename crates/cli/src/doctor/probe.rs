@@ -6,7 +6,8 @@
 use http::{HeaderMap, HeaderValue};
 use sabir_client::{Agent, Binding, Error, message_id};
 use sabir_proto::{Call, Fault, FaultCode, GetTask, TaskRef, Tenant, WireReply};
-use sabir_wire::{AnswerKind, Dialect, Losses, read_answer, read_error, v1, v03};
+use sabir_wire::v03::files::FileEncoding;
+use sabir_wire::{AnswerKind, Dialect, Losses, read_answer, read_error, read_http_answer, read_http_error};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -213,26 +214,15 @@ fn read_http(dialect: Dialect, call: &Call, status: u16, body: &[u8]) -> (Answer
         401 | 403 => AnswerMeaning::Unauthorized(format!("HTTP {status}")),
         502..=504 => AnswerMeaning::Unreachable(format!("HTTP {status}")),
         200..=299 => {
-            let answer = match dialect {
-                Dialect::V1 => v1::http::read_answer(AnswerKind::of_call(call), body),
-                _ => v03::rest::read_answer(
-                    call,
-                    body,
-                    v03::files::FileEncoding::Base64,
-                    &mut message_id,
-                    &mut Losses::new(),
-                ),
-            };
+            let files = FileEncoding::Base64;
+            let answer = read_http_answer(dialect, call, body, files, &mut message_id, &mut Losses::new());
             match (answer, &value) {
                 (Ok(answer), _) => AnswerMeaning::Answer(Box::new(answer)),
                 (Err(_), None) => AnswerMeaning::NotJson(excerpt(&String::from_utf8_lossy(body))),
                 (Err(fault), Some(_)) => AnswerMeaning::Malformed(fault.to_string()),
             }
         }
-        _ => AnswerMeaning::Refused(match dialect {
-            Dialect::V1 => v1::http::read_error(status, body),
-            _ => v03::rest::read_error(status, body),
-        }),
+        _ => AnswerMeaning::Refused(read_http_error(dialect, status, body)),
     };
     (meaning, value.unwrap_or_default())
 }

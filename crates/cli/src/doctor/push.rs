@@ -4,7 +4,8 @@ use super::Examination;
 use super::checks::DoctorCheck::{PushDeclared, PushSilent, PushToken};
 use super::interface::{GREETING, MESSAGE_TIMEOUT, reason_text};
 use super::probe::{AnswerMeaning, excerpt};
-use super::receiver::{WebhookReceiver, header};
+use super::receiver::WebhookReceiver;
+use http::HeaderMap;
 use sabir_client::{Agent, is_loopback, message_id, text_message};
 use sabir_proto::{FaultCode, ListPush, PushConfig, TaskRef, Tenant, WireReply, WireTask};
 use std::time::{Duration, Instant};
@@ -109,7 +110,7 @@ async fn deliver(exam: &mut Examination<'_>, agent: &Agent) -> bool {
     };
     exam.report.ok(PushSilent, "an event was delivered");
     let places = ["x-a2a-notification-token", "a2a-notification-token", "authorization"];
-    let shown = places.map(|name| header(&head, name));
+    let shown = places.map(|name| head.get(name).and_then(|value| value.to_str().ok()));
     let known = shown.iter().flatten().any(|value| value.contains(&token));
     exam.report.report_result(PushToken, "with its token", (!known).then(|| "delivered without the token".to_owned()));
     true
@@ -128,7 +129,7 @@ async fn wait_for_delivery(
     agent: &Agent,
     receiver: &WebhookReceiver,
     task: &WireTask,
-) -> Option<String> {
+) -> Option<HeaderMap> {
     let begun = Instant::now();
     let mut done_since = task.status.state.is_settled().then(Instant::now);
     let mut asked = Instant::now();

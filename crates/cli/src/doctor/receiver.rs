@@ -1,23 +1,26 @@
-//! A webhook on this machine: listens, keeps the heads of the requests, and answers each with 200.
+//! A webhook on this machine: listens, keeps the headers of the requests, and answers each with 200.
 
+use crate::http_listener::{RequestHandler, ResponseBody, empty_response, serve_sender};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use sabir_client::message_id;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// The longest request that is read; what matters stands in its head.
-const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// How much of a body is read, in bytes; what matters stands in the headers.
+const BODY_BYTES_MAX: usize = 1 << 20;
 /// How many requests are remembered.
 const REMEMBERED_MAX: usize = 64;
-const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Listens until it is dropped.
 pub(super) struct WebhookReceiver {
     address: SocketAddr,
     path: String,
-    arrived: Arc<Mutex<Vec<String>>>,
+    arrived: Arc<Mutex<Vec<HeaderMap>>>,
     /// The listening task and its readers, which end when this is dropped.
     _listening: JoinSet<()>,
 }
@@ -28,9 +31,12 @@ impl WebhookReceiver {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let path = format!("/{}", message_id());
-        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let arrived: Arc<Mutex<Vec<HeaderMap>>> = Arc::default();
+        let (wanted, deliveries) = (path.clone(), Arc::clone(&arrived));
+        let handler =
+            move |request| Box::pin(receive(request, wanted.clone(), Arc::clone(&deliveries))) as BoxFuture<'static, _>;
         let mut listening = JoinSet::new();
-        listening.spawn(listen(listener, format!("POST {path} "), arrived.clone()));
+        listening.spawn(listen(listener, Arc::new(handler)));
         Ok(Self { address, path, arrived, _listening: listening })
     }
 
@@ -39,56 +45,45 @@ impl WebhookReceiver {
         format!("http://{}{}", self.address, self.path)
     }
 
-    /// The head of the first delivery, if there was one.
-    pub(super) fn first_delivery(&self) -> Option<String> {
+    /// The headers of the first delivery, if there was one.
+    pub(super) fn first_delivery(&self) -> Option<HeaderMap> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
     }
 }
 
-async fn listen(listener: TcpListener, wanted: String, arrived: Arc<Mutex<Vec<String>>>) {
-    let mut reading = JoinSet::new();
+async fn listen(listener: TcpListener, handler: RequestHandler) {
+    let mut senders = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (wanted, arrived) = (wanted.clone(), arrived.clone());
-        reading.spawn(async move {
-            // A sender that hangs up has delivered nothing.
-            let Ok(head) = receive(stream).await else { return };
-            let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            if head.starts_with(&wanted) && arrived.len() < REMEMBERED_MAX {
-                arrived.push(head);
-            }
-        });
-        while reading.try_join_next().is_some() {}
+        senders.spawn(serve_sender(stream, handler.clone()));
+        while senders.try_join_next().is_some() {}
     }
 }
 
-/// Reads one request and answers it. Gives its head.
-async fn receive(mut stream: TcpStream) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    let head = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            break end + 4;
-        }
-        if bytes.len() > REQUEST_BYTES_MAX || stream.read_buf(&mut bytes).await? == 0 {
-            return Err(std::io::ErrorKind::InvalidData.into());
-        }
-    };
-    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
-    let length: usize = header(&text, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
-    while bytes.len() < (head + length).min(REQUEST_BYTES_MAX) && stream.read_buf(&mut bytes).await? > 0 {}
-    stream.write_all(RESPONSE).await?;
-    stream.shutdown().await?;
-    Ok(text)
-}
-
-/// A header of a request.
-pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    lines.find(|(found, _)| found.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+/// Remembers a delivery. A sender that hangs up has delivered nothing.
+async fn receive(
+    request: Request<Incoming>,
+    wanted: String,
+    arrived: Arc<Mutex<Vec<HeaderMap>>>,
+) -> Response<ResponseBody> {
+    let (head, body) = request.into_parts();
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Err(error) if !error.is::<LengthLimitError>() => return empty_response(StatusCode::BAD_REQUEST),
+        _ => {}
+    }
+    let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+    if head.method == Method::POST && head.uri.path() == wanted && arrived.len() < REMEMBERED_MAX {
+        arrived.push(head.headers);
+    }
+    let mut response = empty_response(StatusCode::OK);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     #[tokio::test]
     async fn a_delivery_is_remembered_and_others_are_not() {
@@ -102,8 +97,8 @@ mod tests {
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         }
         let head = receiver.first_delivery().unwrap();
-        assert!(head.starts_with(&format!("POST {} ", receiver.path)));
-        assert_eq!(header(&head, "x-token"), Some("t"));
-        assert_eq!(header(&head, "x-other"), None);
+        assert_eq!(head.get("x-token").unwrap(), "t");
+        assert!(head.get("x-other").is_none());
+        assert_eq!(receiver.arrived.lock().unwrap().len(), 1);
     }
 }

@@ -10,7 +10,8 @@ use super::probe::{AnswerMeaning, excerpt, id_of, of_error, result_of};
 use sabir_client::{Agent, Binding, Error, FollowOptions, RawResponse, message_id, text_message};
 use sabir_proto::{Call, TaskRef, WireEvent};
 use sabir_wire::sse::Parser;
-use sabir_wire::{Dialect, Losses, read_event, v1, v03};
+use sabir_wire::v03::files::FileEncoding;
+use sabir_wire::{Losses, read_event, read_http_event, v1};
 use std::time::{Duration, Instant};
 
 /// How long a stream is watched whose task does not end.
@@ -86,8 +87,7 @@ async fn over_http(exam: &mut Examination<'_>, agent: &Agent) -> Option<StreamOb
             return None;
         }
     };
-    // agent-native servers may send events without saying so.
-    let unsaid = agent.dialect() == Dialect::Native && exchange.media_type().is_empty();
+    let unsaid = !agent.dialect().features().marked_streams && exchange.media_type().is_empty();
     if exchange.status.is_success() && (exchange.media_type() == "text/event-stream" || unsaid) {
         let reader = StreamReader { agent, id: &id, gap: exam.gap, begun };
         return Some(reader.watch(exchange).await);
@@ -244,14 +244,12 @@ impl StreamReader<'_> {
     fn read(&self, data: &str) -> Result<WireEvent, ObservedEnd> {
         let dialect = self.agent.dialect();
         let mut losses = Losses::new();
-        let event = match (self.agent.binding(), dialect) {
-            (Binding::HttpJson, Dialect::V1) => v1::http::read_event(data),
+        let event = match (self.agent.binding(), dialect.features().marked_streams) {
             (Binding::HttpJson, _) => {
-                v03::rest::read_event(data.as_bytes(), v03::files::FileEncoding::Base64, &mut message_id, &mut losses)
-                    .map(|answer| answer.event)
+                read_http_event(dialect, data, FileEncoding::Base64, &mut message_id, &mut losses)
             }
             // Events of agent-native have the id 0, whatever was asked.
-            (_, Dialect::Native) => match result_of(dialect, "", 200, data.replacen("\"id\":0,", "", 1).as_bytes()) {
+            (_, false) => match result_of(dialect, "", 200, data.replacen("\"id\":0,", "", 1).as_bytes()) {
                 Ok(result) => read_event(dialect, &result, &mut message_id, &mut losses),
                 Err(other) => return Err(ObservedEnd::Malformed(reason_text(&other))),
             },
@@ -282,7 +280,9 @@ fn report_observation(exam: &mut Examination<'_>, agent: &Agent, observation: &S
         return false;
     }
     match observation.first {
-        _ if agent.dialect() != Dialect::V1 => exam.report.skip(StreamFirst, "only 1.0 has a rule for it"),
+        _ if !agent.dialect().features().first_event_specified => {
+            exam.report.skip(StreamFirst, "only 1.0 has a rule for it")
+        }
         Some("task" | "message") | None => {
             exam.report.ok(StreamFirst, observation.first.unwrap_or("nothing came"));
         }

@@ -5,31 +5,24 @@
 
 use super::handler::McpHandler;
 use crate::exit::Exit;
+use crate::http_listener::{self, ResponseBody, constant_time_eq, empty_response};
 use crate::problem::{ErrorCode, Outcome, Problem};
-use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sabir_proto::Secret;
-use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 /// The variable with the token that clients have to send.
 const TOKEN_VARIABLE: &str = "SABIR_MCP_TOKEN";
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 256;
 
-type ResponseBody = BoxBody<Bytes, Infallible>;
 type McpService = StreamableHttpService<McpHandler, NeverSessionManager>;
 
 /// Serves until a signal.
@@ -56,59 +49,25 @@ pub(super) async fn serve(address: SocketAddr, handler: McpHandler) -> Outcome {
     let mut stdout = std::io::stdout();
     let said = writeln!(stdout, "listening on http://{address}/mcp").and_then(|()| stdout.flush());
     said.map_err(|e| failed(e.to_string()))?;
+    let token = token.map(Arc::new);
+    let handler = move |request| Box::pin(answer(service.clone(), token.clone(), request)) as BoxFuture<'static, _>;
     tokio::select! {
-        () = accept(listener, service, token.map(Arc::new)) => {}
+        () = http_listener::serve(listener, CONNECTIONS_MAX, Arc::new(handler)) => {}
         () = stop => {}
     }
     Ok(Exit::Done)
 }
 
-async fn accept(listener: TcpListener, service: McpService, token: Option<Arc<Secret>>) {
-    let mut open = JoinSet::new();
-    loop {
-        while open.len() >= CONNECTIONS_MAX {
-            open.join_next().await;
-        }
-        while open.try_join_next().is_some() {}
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors; some come back when a connection ends.
-            open.join_next().await;
-            continue;
-        };
-        let (service, token) = (service.clone(), token.clone());
-        open.spawn(async move {
-            let answer = service_fn(move |request| answer(service.clone(), token.clone(), request));
-            // A client that breaks off is no fault of the server.
-            _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
-        });
-    }
-}
-
-async fn answer(
-    service: McpService,
-    token: Option<Arc<Secret>>,
-    request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
+async fn answer(service: McpService, token: Option<Arc<Secret>>, request: Request<Incoming>) -> Response<ResponseBody> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     if let Some(token) = token
-        && !constant_time_eq(token.expose().trim(), shown.trim())
+        && !constant_time_eq(token.expose().trim().as_bytes(), shown.trim().as_bytes())
     {
-        return Ok(status_response(StatusCode::UNAUTHORIZED));
+        return empty_response(StatusCode::UNAUTHORIZED);
     }
     if !matches!(request.uri().path(), "/mcp" | "/") {
-        return Ok(status_response(StatusCode::NOT_FOUND));
+        return empty_response(StatusCode::NOT_FOUND);
     }
-    Ok(service.handle(request).await)
-}
-
-/// Compares without telling by its time how much was right.
-fn constant_time_eq(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
-fn status_response(status: StatusCode) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(Bytes::new()).boxed());
-    *response.status_mut() = status;
-    response
+    service.handle(request).await
 }

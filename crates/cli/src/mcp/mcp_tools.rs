@@ -53,7 +53,7 @@ impl McpTools {
         let mut egress = allowed.iter().fold(Egress::public(), |policy, network| policy.and_network(network.net()));
         // The agent that the user named may be at any address; one that a tool names may not, unless it is the same
         // place.
-        let named = session.settings.text("agent-card").and_then(|text| AgentReference::parse(text).ok());
+        let named = session.settings.agent_card.text().and_then(|text| AgentReference::parse(text).ok());
         if let Some(AgentReference::Origin(url) | AgentReference::Url(url)) = named {
             egress = egress.and_endpoint(&url);
         }
@@ -170,7 +170,7 @@ impl McpTools {
     /// The reference that a tool was given, or that of this run.
     fn agent_reference<'a>(&'a self, arguments: &'a Arguments) -> Result<&'a str, String> {
         let given = arguments.get("agent").and_then(Value::as_str).filter(|text| !text.is_empty());
-        let named = given.or_else(|| self.session.settings.text("agent-card"));
+        let named = given.or_else(|| self.session.settings.agent_card.text());
         named.ok_or_else(|| "no agent was given, and none is configured: give its URL as agent".to_owned())
     }
 
@@ -220,7 +220,7 @@ impl McpTools {
 
     /// Whether the agent of this run is meant.
     fn is_ours(&self, arguments: &Arguments) -> bool {
-        let own = self.session.settings.text("agent-card");
+        let own = self.session.settings.agent_card.text();
         own.is_some() && self.agent_reference(arguments).ok() == own
     }
 
@@ -232,7 +232,7 @@ impl McpTools {
             Client::builder().credentials(credentials)
         };
         let version =
-            if self.session.settings.text("a2a-version").is_some() && ours { None } else { Some(VersionPolicy::Any) };
+            if self.session.settings.a2a_version.text().is_some() && ours { None } else { Some(VersionPolicy::Any) };
         let builder = version.into_iter().fold(builder, |builder, version| builder.version(version));
         builder.egress(self.egress.clone()).build().map_err(|e| e.to_string())
     }

@@ -12,7 +12,8 @@ use sabir_proto::{
     Call, CancelTask, DeletePush, GetPush, GetTask, ListPush, ListTasks, MessageId, PushConfig, Subscribe, TaskRef,
     Tenant,
 };
-use sabir_wire::{AnswerKind, Dialect, HttpRequest, JsonRpcRequest, Losses, v1, v03, write_call};
+use sabir_wire::v03::files::FileEncoding;
+use sabir_wire::{AnswerKind, Dialect, HttpRequest, JsonRpcRequest, Losses, write_call, write_http_call};
 use serde_json::{Value, json};
 
 /// An operation in one dialect.
@@ -28,10 +29,9 @@ fn operations(dialect: Dialect) -> Vec<DialectOperation> {
     let name = || MessageId::parse("message-1").expect("a legal id");
     let of = |call: Call| {
         let rpc = write_call(dialect, &call, None, &mut || name(), &mut Losses::new()).ok()?;
-        let http = match dialect {
-            Dialect::V1 => Some(v1::http::write_call(&call)),
-            Dialect::V03 => v03::rest::write_call(&call, v03::files::FileEncoding::Base64, &mut Losses::new()).ok(),
-            Dialect::V02 | Dialect::V01 | Dialect::Native | Dialect::Xpr => None,
+        let http = match dialect.features().http_json {
+            true => write_http_call(dialect, &call, FileEncoding::Base64, &mut Losses::new()).ok(),
+            false => None,
         };
         Some(DialectOperation { call, rpc, http })
     };
@@ -136,7 +136,7 @@ pub(super) fn describe(out: &Output, dialect: Dialect, name: &str) -> Outcome {
     fields.maybe("HTTP+JSON", found.path().as_deref());
     fields.field("Answer", found.answer());
     fields.block("Parameters", &indented(&found.rpc.params));
-    let version = if dialect == Dialect::V1 { String::new() } else { format!(" --a2a-version {dialect}") };
+    let version = if dialect == Dialect::NEWEST { String::new() } else { format!(" --a2a-version {dialect}") };
     fields.field("Example", &format!("sabir call -a AGENT {}{version} -d '{}'", found.rpc.method, found.rpc.params));
     out.fields(fields)?;
     Ok(Exit::Done)

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use http::{HeaderValue, Method, header};
 use sabir_client::{Agent, Binding, Error, RequestPreview, message_id};
 use sabir_proto::{Call, GetTask, TaskRef, Tenant};
-use sabir_wire::{Dialect, EndpointPath, Facts, decode_request};
+use sabir_wire::{Dialect, Facts, decode_request};
 use std::path::Path;
 
 /// The largest request, in bytes: as much as our own server takes.
@@ -63,7 +63,7 @@ impl RawRequest {
                 written.method = verb.clone();
                 written.url = format!("{}{path}", agent.chosen_interface().url.as_str().trim_end_matches('/'));
                 written.body.clone_from(body);
-                let kind = if agent.dialect() == Dialect::V1 { "application/a2a+json" } else { "application/json" };
+                let kind = agent.dialect().features().json_media_type;
                 if body.is_some() {
                     written.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
                 }
@@ -84,8 +84,9 @@ impl RawRequest {
             return Err(Error::Usage("a path is called over HTTP+JSON; add --transport HTTP+JSON".into()));
         };
         let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":{params}}}"#);
-        let entry = if dialect == Dialect::Native { EndpointPath::Native } else { EndpointPath::Root };
-        let facts = Facts { endpoint: entry, version: Some(dialect.name()), xpr_headers: dialect == Dialect::Xpr };
+        let features = dialect.features();
+        let (endpoint, xpr_headers) = (features.endpoint, features.signed_by_headers);
+        let facts = Facts { endpoint, version: Some(dialect.name()), xpr_headers };
         let heard = decode_request(&facts, request.as_bytes(), &mut message_id);
         heard.map(|heard| heard.call).map_err(|unheard| Error::Usage(unheard.fault.to_string()))
     }

@@ -1,11 +1,15 @@
 //! What values look like. One check serves every place a value may come from.
 
 use crate::exit::Exit;
+use sabir_client::Binding;
 use sabir_client::signature::SignatureMode;
 use std::time::Duration as Time;
 
 /// The shortest pause between two status checks: anything below is a busy loop at the agent's expense.
 const POLL_INTERVAL_MIN: Time = Time::from_millis(100);
+
+/// What is wrong with a text that is no count.
+pub(super) const NOT_A_COUNT: &str = "it is a number that is not negative";
 
 /// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,17 +103,14 @@ impl ValueKind {
                 _ => Err("it has the form USER:PASSWORD".into()),
             },
             Self::Object => object(value),
-            Self::Count => value.parse::<u32>().map(drop).map_err(|_| "it is a number that is not negative".into()),
-            Self::Number => value.parse::<u64>().map(drop).map_err(|_| "it is a number that is not negative".into()),
+            Self::Count => value.parse::<u32>().map(drop).map_err(|_| NOT_A_COUNT.into()),
+            Self::Number => value.parse::<u64>().map(drop).map_err(|_| NOT_A_COUNT.into()),
             Self::Bytes => bytes(value).map(drop),
             Self::Trust => {
                 value.parse::<SignatureMode>().map(drop).map_err(|_| "it is off, if-present or require".into())
             }
             Self::States => Exit::check_states(value),
-            Self::Url => match url::Url::parse(value) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-                _ => Err("it is an http or https URL".into()),
-            },
+            Self::Url => web_url(value).map(drop),
         }
     }
 }
@@ -125,30 +126,34 @@ pub(crate) fn switch(value: &str) -> Result<bool, String> {
 
 /// `500ms`, `2s`, `1m30s`; a bare number means seconds.
 pub(crate) fn duration(value: &str) -> Result<Time, String> {
-    let wrong = || String::from("a duration looks like 500ms, 2s or 1m30s");
-    let mut rest = value.trim();
-    let mut total = Time::ZERO;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
+    let value = value.trim();
+    let bare = value.bytes().all(|b| b.is_ascii_digit() || b == b'.').then(|| format!("{value}s"));
+    let total = span(bare.as_deref().unwrap_or(value)).ok_or("a duration looks like 500ms, 2s or 1m30s")?;
+    if total.is_zero() { Err("it must be longer than nothing".into()) } else { Ok(total) }
+}
+
+/// Parses a sum of numbers with their units, such as `1m30s`, `1.5h` or `2w`.
+pub(crate) fn span(text: &str) -> Option<Time> {
+    let mut rest = text;
+    let mut total = None;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let seconds = match &rest[..unit] {
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (unit, after) = after.split_at(after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
+        let seconds = match unit {
             "ms" => 0.001,
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            "" if rest.is_empty() && total.is_zero() => 1.0,
-            _ => return Err(wrong()),
+            "d" => 86_400.0,
+            "w" => 7.0 * 86_400.0,
+            "y" => 365.0 * 86_400.0,
+            _ => return None,
         };
-        rest = &rest[unit..];
-        let part = Time::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
-        total = total.checked_add(part).ok_or_else(wrong)?;
+        let part = Time::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        total = Some(total.unwrap_or(Time::ZERO).checked_add(part)?);
+        rest = after;
     }
-    if total.is_zero() { Err("it must be longer than nothing".into()) } else { Ok(total) }
+    total
 }
 
 /// Only `Major.Minor` is ever sent, so that is what is asked for.
@@ -161,12 +166,18 @@ fn version(value: &str) -> Result<(), String> {
     }
 }
 
-/// The card's spelling of a binding.
-pub(crate) fn transport(value: &str) -> Result<&'static str, String> {
+pub(super) fn web_url(value: &str) -> Result<url::Url, String> {
+    match url::Url::parse(value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err("it is an http or https URL".into()),
+    }
+}
+
+pub(super) fn transport(value: &str) -> Result<Binding, String> {
     match value.to_ascii_lowercase().as_str() {
-        "jsonrpc" | "json-rpc" => Ok("JSONRPC"),
-        "http+json" | "http_json" | "rest" => Ok("HTTP+JSON"),
-        "grpc" => Ok("GRPC"),
+        "jsonrpc" | "json-rpc" => Ok(Binding::JsonRpc),
+        "http+json" | "http_json" | "rest" => Ok(Binding::HttpJson),
+        "grpc" => Ok(Binding::Grpc),
         _ => Err("the bindings are JSONRPC, HTTP+JSON and GRPC".into()),
     }
 }

@@ -1,13 +1,13 @@
 //! Resolution: one value per setting, with the place it came from.
 
 use super::kind;
-use super::{Layers, SETTINGS, Setting, ValueKind, find};
+use super::value::ParseSetting;
+use super::{Layers, SETTINGS, Setting, Settings, ValueKind, find};
 use crate::problem::Problem;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// How near to the user a value was set. The nearest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,19 +53,31 @@ impl fmt::Display for SettingSource {
 }
 
 /// A setting with its values and their source. Without values, the setting is not set.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ResolvedSetting {
     pub(crate) setting: &'static Setting,
     pub(crate) values: Vec<String>,
     pub(crate) source: SettingSource,
 }
 
-/// All settings of one run.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    resolved: Vec<ResolvedSetting>,
-    /// Warnings to print before the command runs.
-    pub(crate) warnings: Vec<String>,
+impl ResolvedSetting {
+    /// Checks the values by the kind of the setting.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        self.values.iter().try_for_each(|value| self.setting.kind.check(value)).map_err(|wrong| self.problem(&wrong))
+    }
+
+    pub(super) fn parse<T: ParseSetting>(&self, text: &str) -> Result<T, Problem> {
+        T::parse_setting(self.setting.kind, text).map_err(|wrong| self.problem(&wrong))
+    }
+
+    fn problem(&self, wrong: &str) -> Problem {
+        let flag = self.setting.flag;
+        let place = match &self.source {
+            SettingSource::Flag | SettingSource::Default => format!("--{flag}"),
+            other => format!("--{flag} ({other})"),
+        };
+        Problem::usage(format!("{place} cannot be used: {wrong}")).hint("sabir config show --help")
+    }
 }
 
 /// How `send` and `task get` treat a task that is not settled.
@@ -82,94 +94,28 @@ impl Settings {
     pub(crate) fn resolve(layers: &Layers, chain: &[&ArgMatches]) -> Result<Self, Problem> {
         let resolved: Vec<ResolvedSetting> =
             SETTINGS.iter().map(|setting| resolve_one(setting, layers, chain)).collect();
-        for ResolvedSetting { setting, values, source } in &resolved {
-            for value in values {
-                setting.kind.check(value).map_err(|wrong| value_problem(setting, source, &wrong))?;
-            }
-        }
-        let settings = Self { warnings: warnings(layers, &resolved), resolved };
-        Ok(settings)
+        let warnings = warnings(layers, &resolved);
+        Self::parse(resolved, warnings)
     }
 
+    /// Every setting as it was given.
     pub(crate) fn all(&self) -> &[ResolvedSetting] {
-        &self.resolved
-    }
-
-    /// The setting with this name; all names are in the table.
-    pub(crate) fn get(&self, flag: &str) -> &ResolvedSetting {
-        let known = self.resolved.iter().find(|resolved| resolved.setting.flag == flag);
-        known.unwrap_or_else(|| panic!("{flag} is not in the table of settings"))
-    }
-
-    pub(crate) fn text(&self, flag: &str) -> Option<&str> {
-        self.get(flag).values.first().map(String::as_str)
-    }
-
-    pub(crate) fn list(&self, flag: &str) -> &[String] {
-        &self.get(flag).values
-    }
-
-    /// Sets a value as if its flag had been typed.
-    pub(crate) fn set_value(&mut self, flag: &str, value: &str) {
-        if let Some(one) = self.resolved.iter_mut().find(|one| one.setting.flag == flag) {
-            one.values = vec![value.to_owned()];
-            one.source = SettingSource::Flag;
-        }
-    }
-
-    /// Whether a switch is on. A switch that is not set is off.
-    pub(crate) fn on(&self, flag: &str) -> bool {
-        self.switch_value(flag).unwrap_or(false)
-    }
-
-    /// The value of a switch, if it is set.
-    pub(crate) fn switch_value(&self, flag: &str) -> Option<bool> {
-        self.text(flag).and_then(|value| kind::switch(value).ok())
-    }
-
-    pub(crate) fn duration(&self, flag: &str) -> Option<Duration> {
-        self.text(flag).and_then(|value| kind::duration(value).ok())
-    }
-
-    pub(crate) fn count(&self, flag: &str) -> Option<u32> {
-        self.text(flag).and_then(|value| value.parse().ok())
-    }
-
-    pub(crate) fn number(&self, flag: &str) -> Option<u64> {
-        self.text(flag).and_then(|value| value.parse().ok())
-    }
-
-    pub(crate) fn bytes(&self, flag: &str) -> Option<u64> {
-        self.text(flag).and_then(|value| kind::bytes(value).ok())
-    }
-
-    /// Preferred bindings in the card's spelling.
-    pub(crate) fn transports(&self) -> Vec<&'static str> {
-        self.list("transport").iter().filter_map(|value| kind::transport(value).ok()).collect()
-    }
-
-    /// Service parameters, split.
-    pub(crate) fn parameters(&self) -> Vec<(&str, &str)> {
-        self.list("svc-param").iter().filter_map(|value| kind::pair(value).ok()).collect()
-    }
-
-    /// Whether a flag was typed.
-    pub(crate) fn typed(&self, flag: &str) -> bool {
-        self.get(flag).source == SettingSource::Flag
+        &self.all
     }
 
     /// Whether to wait for a task. `--wait` and `--async` are two names for one choice, so the nearer one counts, and
     /// `--wait` where both are equally near: it only repeats the default.
     pub(crate) fn waiting(&self, without: WaitMode) -> Result<WaitMode, Problem> {
-        if self.typed("wait") && self.typed("async") {
+        let (wait, detach) = (&self.wait, &self.return_at_once);
+        if wait.is_typed() && detach.is_typed() {
             return Err(Problem::usage("--wait and --async exclude each other").hint("leave one of them out"));
         }
-        let near = |flag: &str| self.get(flag).source.precedence();
-        let stays = match (self.switch_value("wait"), self.switch_value("async")) {
+        let detach_is_nearer = detach.precedence() > wait.precedence();
+        let stays = match (wait.copied(), detach.copied()) {
             (None, None) => return Ok(without),
             (Some(wait), None) => wait,
             (None, Some(detach)) => !detach,
-            (Some(_), Some(detach)) if near("async") > near("wait") => !detach,
+            (Some(_), Some(detach)) if detach_is_nearer => !detach,
             (Some(wait), Some(_)) => wait,
         };
         Ok(if stays { WaitMode::UntilSettled } else { WaitMode::ReturnAtOnce })
@@ -207,15 +153,6 @@ fn split(setting: &Setting, value: String) -> Vec<String> {
     }
     let between = if value.contains('\n') { '\n' } else { ',' };
     value.split(between).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-}
-
-fn value_problem(setting: &Setting, source: &SettingSource, wrong: &str) -> Problem {
-    let flag = setting.flag;
-    let place = match source {
-        SettingSource::Flag | SettingSource::Default => format!("--{flag}"),
-        other => format!("--{flag} ({other})"),
-    };
-    Problem::usage(format!("{place} cannot be used: {wrong}")).hint("sabir config show --help")
 }
 
 /// Warnings about the places where values were set.
@@ -259,7 +196,9 @@ pub(crate) fn configured(layers: &Layers, flag: &str) -> Option<String> {
 mod tests {
     use super::*;
     use clap::Command;
+    use sabir_client::Binding;
     use std::path::Path;
+    use std::time::Duration;
 
     /// What a file holds and what is typed.
     fn settings(file: &str, typed: &[&str]) -> Result<Settings, Problem> {
@@ -279,27 +218,31 @@ mod tests {
             &["--transport", "json-rpc", "--poll-interval=5s"],
         )
         .unwrap();
-        assert_eq!(settings.transports(), ["JSONRPC"]);
-        assert_eq!(settings.duration("timeout"), Some(Duration::from_secs(3)));
-        assert_eq!(settings.get("poll-interval").source, SettingSource::Flag);
+        assert_eq!(settings.transport.list(), [Binding::JsonRpc]);
+        assert_eq!(settings.timeout.copied(), Some(Duration::from_secs(3)));
+        assert_eq!(settings.poll_interval.given.source, SettingSource::Flag);
         assert!(
-            matches!(&settings.get("timeout").source, SettingSource::Local(path) if path.ends_with(Path::new("settings.env")))
+            matches!(&settings.timeout.given.source, SettingSource::Local(path) if path.ends_with(Path::new("settings.env")))
         );
-        assert_eq!(settings.get("bearer").source, SettingSource::Default);
+        assert_eq!(settings.bearer.given.source, SettingSource::Default);
     }
 
     #[test]
     fn nothing_but_the_flag_switches_streaming_on() {
-        assert!(!settings("A2ACLI_STREAM=1\nSTREAM=1", &[]).unwrap().on("stream"));
-        assert!(settings("", &["--stream"]).unwrap().on("stream"));
+        assert!(!settings("A2ACLI_STREAM=1\nSTREAM=1", &[]).unwrap().stream.is_on());
+        assert!(settings("", &["--stream"]).unwrap().stream.is_on());
+    }
+
+    fn parameters(settings: &Settings) -> Vec<String> {
+        settings.svc_param.list().iter().map(|one| format!("{}: {}", one.name, one.value)).collect()
     }
 
     #[test]
     fn lists_in_variables_have_commas_or_lines() {
         let one = settings("A2ACLI_SVC_PARAM=a:1, b:2", &[]).unwrap();
-        assert_eq!(one.parameters(), [("a", "1"), ("b", "2")]);
+        assert_eq!(parameters(&one), ["a: 1", "b: 2"]);
         let two = settings("A2ACLI_SVC_PARAM=\"a:1,5\nb:2\"", &[]).unwrap();
-        assert_eq!(two.parameters(), [("a", "1,5"), ("b", "2")]);
+        assert_eq!(parameters(&two), ["a: 1,5", "b: 2"]);
     }
 
     #[test]

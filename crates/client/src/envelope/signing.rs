@@ -1,5 +1,7 @@
 //! Signs envelopes: an HMAC over the canonical payload, which also contains time, sender, recipient and intent.
 
+pub use sabir_proto::digest::ENVELOPE_KEY_BYTES_MIN as KEY_BYTES_MIN;
+
 use crate::{Error, Secret};
 use aws_lc_rs::{hkdf, hmac};
 use sabir_proto::canon::agnt::Payload;
@@ -8,8 +10,6 @@ use sabir_wire::agnt::Envelope;
 use serde::Serialize;
 use std::fmt;
 
-/// The shortest key, in bytes.
-pub const KEY_BYTES_MIN: usize = 32;
 /// The HKDF info string. It separates keys that are derived from one secret for different purposes.
 const INFO: &[u8] = b"agnt-a2a-signing-v1";
 /// The first character of payload members that belong to the envelope.

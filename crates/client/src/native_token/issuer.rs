@@ -1,8 +1,8 @@
 //! The credential of a client that makes an agent-native token for each request.
 
 use super::{LIFETIME, NativeToken, NativeTokenFault};
+use crate::clock::{Clock as _, WallClock};
 use crate::http_client::sensitive_header;
-use crate::oauth::{Clock as _, WallClock};
 use crate::request_credential::{AuthHeadersFuture, RequestCredential, UnsentRequest};
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderValue, header};

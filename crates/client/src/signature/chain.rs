@@ -16,9 +16,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of certificates that one signature may bring.
-pub const CERTIFICATES_MAX: usize = 8;
-
 /// Certificate authorities that may vouch for the signer of a card. Empty by default.
 #[derive(Clone, Default)]
 pub struct Authorities {

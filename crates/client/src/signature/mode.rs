@@ -1,6 +1,6 @@
 //! The signature mode: what a client requires of the signatures of a card.
 
-use super::{FetchKeys, SignatureFault, TrustPolicy, verified_card};
+use super::{FetchKeys, TrustPolicy, UntrustedReason, verified_card};
 use crate::discover::DiscoveredCard;
 use std::fmt;
 use std::str::FromStr;
@@ -15,20 +15,6 @@ pub enum SignatureMode {
     IfPresent,
     /// A card must be signed and verified.
     Require,
-}
-
-/// Why a card is not trusted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UntrustedReason {
-    /// The card has no signature.
-    #[error("it is not signed")]
-    Unsigned,
-    /// The card is signed, and the signature proves nothing.
-    #[error("its signature does not verify: {0}")]
-    Unverifiable(SignatureFault),
-    /// The signature is valid, but does not cover addresses or security requirements.
-    #[error("its signature holds, but does not cover {0}")]
-    Uncovered(&'static str),
 }
 
 impl SignatureMode {

@@ -84,11 +84,11 @@ pub(super) async fn send_call(line: &AgentTransport, call: &Call) -> Result<Agen
         Err(NetworkAnswerError::NotAnAnswer(why)) => return Err(Error::local(Fault::InvalidAgentResponse(why))),
     };
     // The answer is not A2A, so the JSON is encoded from the value.
-    Ok(answer_response(Dialect::V1, answer, None, losses))
+    Ok(answer_response(Dialect::NEWEST, answer, None, losses))
 }
 
 pub(super) async fn open_stream(line: &Arc<AgentTransport>, call: &Call) -> Result<EventStream, Error> {
-    single_event_stream(Dialect::V1, send_call(line, call).await?, None)
+    single_event_stream(Dialect::NEWEST, send_call(line, call).await?, None)
 }
 
 /// Previews a call without sending it.

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use sabir_proto::{Call, WireEvent, WireReply};
 use sabir_wire::pb::{a2a_v03, lf_a2a_v1};
-use sabir_wire::{Dialect, Losses, v1, v03};
+use sabir_wire::{GrpcPackage, Losses, grpc_method, v1, v03};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -45,9 +45,9 @@ pub(super) async fn send_call(line: &AgentTransport, call: &Call) -> Result<Agen
     let beside = &metadata(line, call).await?;
     let begun = observe_request(line, call);
     let mut losses = Losses::new();
-    let answer = match line.chosen.dialect {
-        Dialect::V1 => tokio::time::timeout(limit, call_v1(line, call, beside)).await,
-        _ => tokio::time::timeout(limit, call_v03(line, call, beside, &mut losses)).await,
+    let answer = match package(line) {
+        GrpcPackage::V1 => tokio::time::timeout(limit, call_v1(line, call, beside)).await,
+        GrpcPackage::V03 => tokio::time::timeout(limit, call_v03(line, call, beside, &mut losses)).await,
     };
     let mut answer = answer.map_err(|_| Error::Timeout { what: "waiting for an answer", after: limit })??;
     line.files.read_answer(&mut answer);
@@ -66,8 +66,8 @@ pub(super) async fn open_stream(line: &Arc<AgentTransport>, call: &Call) -> Resu
     let beside = &metadata(line, call).await?;
     let begun = observe_request(line, call);
     let opened = async {
-        Ok::<_, Error>(match line.chosen.dialect {
-            Dialect::V1 => {
+        Ok::<_, Error>(match package(line) {
+            GrpcPackage::V1 => {
                 let mut client = client_v1(line).await?;
                 let stream = match v1::grpc::request::Request::of(call) {
                     v1::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(beside, r)).await,
@@ -76,7 +76,7 @@ pub(super) async fn open_stream(line: &Arc<AgentTransport>, call: &Call) -> Resu
                 };
                 Stream::V1(stream.map_err(|s| status_error(line, &s))?.into_inner())
             }
-            _ => {
+            GrpcPackage::V03 => {
                 let mut client = client_v03(line).await?;
                 let stream = match v03::grpc::request::Request::of(&line.with_agent_files(call), &mut Losses::new())? {
                     v03::grpc::request::Request::Stream(r) => client.send_streaming_message(wrap(beside, r)).await,
@@ -142,11 +142,13 @@ async fn call_v1(line: &AgentTransport, call: &Call, beside: &HeaderMap) -> Resu
         }
         Request::CreatePush(r) => {
             let made = client.create_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
-            push(reply::read_push(made)?)
+            let (task, config) = reply::read_push(made)?;
+            WireReply::Push(task, config)
         }
         Request::GetPush(r) => {
             let found = client.get_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
-            push(reply::read_push(found)?)
+            let (task, config) = reply::read_push(found)?;
+            WireReply::Push(task, config)
         }
         Request::ListPush(r) => {
             let of = of_task(call)?;
@@ -186,11 +188,13 @@ async fn call_v03(
         }
         Request::CreatePush(r) => {
             let made = client.create_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
-            push(reply::read_push(made, losses)?)
+            let (task, config) = reply::read_push(made, losses)?;
+            WireReply::Push(task, config)
         }
         Request::GetPush(r) => {
             let found = client.get_task_push_notification_config(wrap(beside, r)).await.map_err(no)?.into_inner();
-            push(reply::read_push(found, losses)?)
+            let (task, config) = reply::read_push(found, losses)?;
+            WireReply::Push(task, config)
         }
         Request::ListPush(r) => {
             let of = of_task(call)?;
@@ -213,8 +217,9 @@ fn task(task: sabir_proto::WireTask) -> WireReply {
     WireReply::Task(Box::new(task))
 }
 
-fn push((task, config): (sabir_proto::TaskRef, sabir_proto::PushConfig)) -> WireReply {
-    WireReply::Push(task, config)
+/// The package to call. An interface of a dialect without gRPC is never chosen for gRPC.
+fn package(line: &AgentTransport) -> GrpcPackage {
+    line.chosen.dialect.features().grpc.unwrap_or(GrpcPackage::V03)
 }
 
 fn of_task(call: &Call) -> Result<sabir_proto::TaskRef, Error> {
@@ -378,16 +383,8 @@ fn observe_request(line: &AgentTransport, call: &Call) -> Instant {
 /// Previews a call without sending it.
 pub(super) fn preview(line: &AgentTransport, call: &Call) -> (Method, String, HeaderMap, Option<String>) {
     let (_, params) = v1::json::write_call(call);
-    let service = if line.chosen.dialect == Dialect::V1 { "lf.a2a.v1" } else { "a2a.v1" };
-    let base = line.chosen.url.as_str().trim_end_matches('/');
-    let method = match (line.chosen.dialect, call) {
-        // Three methods had other names in 0.3.
-        (Dialect::V03, Call::Subscribe(_)) => "TaskSubscription",
-        (Dialect::V03, Call::ExtendedCard { .. }) => "GetAgentCard",
-        (Dialect::V03, Call::ListPush(_)) => "ListTaskPushNotificationConfig",
-        _ => call.operation(),
-    };
-    let url = format!("{base}/{service}.A2AService/{method}");
+    let (package, base) = (package(line), line.chosen.url.as_str().trim_end_matches('/'));
+    let url = format!("{base}/{}.A2AService/{}", package.name(), grpc_method(package, call));
     (Method::POST, url, line.headers(), Some(params))
 }
 
@@ -410,9 +407,9 @@ fn status_error(line: &AgentTransport, status: &tonic::Status) -> Error {
         let is_answer = std::error::Error::source(status).is_none();
         return if is_answer { away.with_cause(UnreachableCause::GatewayAnswer) } else { away };
     }
-    let fault = match line.chosen.dialect {
-        Dialect::V1 => v1::grpc::read_status(status),
-        _ => v03::grpc::read_status(status),
+    let fault = match package(line) {
+        GrpcPackage::V1 => v1::grpc::read_status(status),
+        GrpcPackage::V03 => v03::grpc::read_status(status),
     };
     line.fault_error(fault, transport, None)
 }

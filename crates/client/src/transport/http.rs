@@ -7,7 +7,7 @@ use crate::{AgentResponse, Error, TransportCode};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sabir_proto::{Call, Fault, WireReply};
-use sabir_wire::{Dialect, HttpRequest, Losses, v1, v03};
+use sabir_wire::{HttpRequest, Losses, read_http_answer, read_http_error, write_http_call};
 use std::sync::Arc;
 use url::Url;
 
@@ -21,7 +21,7 @@ pub(super) async fn send_call(line: &AgentTransport, call: &Call) -> Result<Agen
     let mut headers = headers(line, JSON);
     lineage::add_lineage_header(call, &mut headers);
     let answer = send(line, &request, headers).await?;
-    read_whole_answer(line, call, &request, answer, losses).await
+    read_whole_answer(line, call, answer, losses).await
 }
 
 pub(super) async fn open_stream(
@@ -54,7 +54,7 @@ pub(super) async fn open_stream(
     if answer.status.is_success() && answer.media_type() == "text/event-stream" {
         return Ok(EventStream::Sse(Box::new(SseEvents::new(line.clone(), answer, Framing::Bare))));
     }
-    let said = read_whole_answer(line, call, &request, answer, losses).await?;
+    let said = read_whole_answer(line, call, answer, losses).await?;
     single_event_stream(line.chosen.dialect, said, None)
 }
 
@@ -91,21 +91,18 @@ fn address(line: &AgentTransport, path: &str) -> String {
 }
 
 fn body_type(line: &AgentTransport) -> &'static str {
-    if line.chosen.dialect == Dialect::V1 { A2A_JSON } else { JSON }
+    line.chosen.dialect.features().json_media_type
 }
 
 fn build_request(line: &AgentTransport, call: &Call, losses: &mut Losses) -> Result<HttpRequest, Error> {
-    Ok(match line.chosen.dialect {
-        Dialect::V1 => v1::http::write_call(call),
-        _ => v03::rest::write_call(call, line.files, losses)?,
-    })
+    Ok(write_http_call(line.chosen.dialect, call, line.files, losses)?)
 }
 
 fn headers(line: &AgentTransport, accept: &'static str) -> HeaderMap {
     let mut headers = line.headers();
-    let accept = match (line.chosen.dialect, accept) {
-        (Dialect::V1, JSON) => "application/a2a+json, application/json",
-        (_, accept) => accept,
+    let accept = match accept {
+        JSON if body_type(line) == A2A_JSON => "application/a2a+json, application/json",
+        accept => accept,
     };
     headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
     headers
@@ -131,7 +128,6 @@ async fn send(line: &AgentTransport, request: &HttpRequest, mut headers: HeaderM
 async fn read_whole_answer(
     line: &AgentTransport,
     call: &Call,
-    request: &HttpRequest,
     answer: IncomingResponse,
     mut losses: Losses,
 ) -> Result<AgentResponse<WireReply>, Error> {
@@ -143,7 +139,8 @@ async fn read_whole_answer(
         if !is_error_object(&body) {
             return Err(line.status_error(status, retry_after, &host));
         }
-        return Err(line.fault_error(read_fault(line, status.as_u16(), &body), transport, retry_after));
+        let fault = read_http_error(line.chosen.dialect, status.as_u16(), &body);
+        return Err(line.fault_error(fault, transport, retry_after));
     }
     // The Go SDK encodes an empty list as `null`.
     let body = match call {
@@ -151,10 +148,7 @@ async fn read_whole_answer(
         _ => body,
     };
     let dialect = line.chosen.dialect;
-    let answer = match dialect {
-        Dialect::V1 => v1::http::read_answer(request.answer_kind, &body),
-        _ => v03::rest::read_answer(call, &body, line.files, &mut new_message_id, &mut losses),
-    };
+    let answer = read_http_answer(dialect, call, &body, line.files, &mut new_message_id, &mut losses);
     let answer = answer.map_err(|fault| match fault {
         // An error object with a success status: the server has answered, and has done nothing.
         fault @ Fault::Peer { .. } => line.fault_error(fault, transport, retry_after),
@@ -163,13 +157,6 @@ async fn read_whole_answer(
     })?;
     let text = std::str::from_utf8(&body).ok().filter(|t| !t.trim().is_empty());
     Ok(answer_response(dialect, answer, text, losses))
-}
-
-fn read_fault(line: &AgentTransport, status: u16, body: &[u8]) -> Fault {
-    match line.chosen.dialect {
-        Dialect::V1 => v1::http::read_error(status, body),
-        _ => v03::rest::read_error(status, body),
-    }
 }
 
 /// Whether a body is an error of an agent, and not a page of a proxy.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use rand::RngExt as _;
 use sabir_proto::{Call, Fault, WireReply};
-use sabir_wire::{AnswerKind, Dialect, Losses, read_answer, read_error, write_call};
+use sabir_wire::{AnswerKind, Losses, read_answer, read_error, write_call};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,8 +95,7 @@ pub(super) async fn open_stream(
     let answer = line.post(headers, ready.body.clone()).await?;
     let is_stream = match answer.media_type().as_str() {
         "text/event-stream" => true,
-        // Some servers of @agent-native/core send no content type.
-        "" => line.chosen.dialect == Dialect::Native,
+        "" => !line.chosen.dialect.features().marked_streams,
         _ => false,
     };
     if answer.status.is_success() && is_stream {
@@ -181,9 +180,9 @@ async fn read_whole_answer(
         Some(theirs) => body.slice_ref(theirs.get().as_bytes()),
         None => Bytes::copy_from_slice(result.as_bytes()),
     };
-    let said = match dialect {
-        Dialect::V1 => AgentResponse::from_bytes(answer, result.clone(), losses),
-        _ => answer_response(dialect, answer, std::str::from_utf8(&result).ok(), losses),
+    let said = match dialect.features().canonical_json {
+        true => AgentResponse::from_bytes(answer, result.clone(), losses),
+        false => answer_response(dialect, answer, std::str::from_utf8(&result).ok(), losses),
     };
     Ok((said, result))
 }
@@ -198,9 +197,7 @@ pub(super) fn event_result<'a>(line: &AgentTransport, id: &str, text: &'a str) -
 fn result<'a>(line: &AgentTransport, id: &str, reply: &JsonRpcReply<'a>, asked: AnswerKind) -> Result<&'a str, Error> {
     // An answer with another id is refused. An answer without an id belongs to the connection's request.
     let theirs = reply.id.map(RawValue::get).filter(|id| *id != "null");
-    // The servers of @agent-native/core use id 0 for the events of every stream, and its client ignores ids.
-    let unnumbered = line.chosen.dialect == Dialect::Native;
-    if !unnumbered && theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
+    if line.chosen.dialect.features().marked_streams && theirs.is_some_and(|theirs| theirs.trim_matches('"') != id) {
         return Err(invalid_answer("an answer to another request: its id is not ours"));
     }
     if let Some(error) = reply.error.filter(|e| e.get() != "null") {
@@ -213,10 +210,9 @@ fn result<'a>(line: &AgentTransport, id: &str, reply: &JsonRpcReply<'a>, asked: 
     }
     match reply.result {
         // The Go SDK encodes an empty list as `null`.
-        Some(result) if asked == AnswerKind::Pushes && result.get() == "null" => Ok(match line.chosen.dialect {
-            Dialect::V1 => r#"{"configs":[]}"#,
-            _ => "[]",
-        }),
+        Some(result) if asked == AnswerKind::Pushes && result.get() == "null" => {
+            Ok(line.chosen.dialect.features().empty_push_list)
+        }
         Some(result) => Ok(result.get()),
         None if asked == AnswerKind::Deletion => Ok("null"),
         None => Err(invalid_answer("neither a result nor an error")),

@@ -5,7 +5,7 @@ use crate::http_client::IncomingResponse;
 use crate::{Error, Observation, TransportCode};
 use sabir_proto::Fault;
 use sabir_wire::sse::{EVENT_BYTES_MAX, Parser};
-use sabir_wire::{Dialect, Losses, v1, v03};
+use sabir_wire::{Losses, read_http_event};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,17 +74,8 @@ impl SseEvents {
                 Ok(event_response(dialect, event, Some(result), losses))
             }
             Framing::Bare => {
-                // A stream that fails ends with an error object, which is decoded as a fault.
-                let event = match dialect {
-                    Dialect::V1 => v1::http::read_event(data),
-                    _ => v03::rest::read_event(
-                        data.as_bytes(),
-                        self.transport.files,
-                        &mut super::new_message_id,
-                        &mut losses,
-                    )
-                    .map(|h| h.event),
-                };
+                let files = self.transport.files;
+                let event = read_http_event(dialect, data, files, &mut super::new_message_id, &mut losses);
                 let transport = TransportCode::Http(self.answer.status.as_u16());
                 let event = event.map_err(|fault| self.transport.fault_error(fault, transport, None))?;
                 Ok(event_response(dialect, event, Some(data), losses))

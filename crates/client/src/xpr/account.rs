@@ -1,8 +1,8 @@
 //! The credential of a client that signs each request as an account of XPR Network.
 
 use super::{ACCOUNT, SIGNATURE, SignerFault, TIMESTAMP, XprSigner, is_header};
+use crate::clock::{Clock as _, WallClock};
 use crate::http_client::sensitive_header;
-use crate::oauth::{Clock as _, WallClock};
 use crate::request_credential::{AuthHeadersFuture, RequestCredential, UnsentRequest};
 use crate::{Error, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};

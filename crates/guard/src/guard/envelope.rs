@@ -132,7 +132,8 @@ impl Guard {
             VerifiedEnvelope { payload: None, key_slot: None, is_repeat: false }
         } else {
             // Boxed, because most envelopes do without it: each pays for the size of its future.
-            Box::pin(self.check_payload(seals, identity, sealed, (speaker, demanded), now)).await?
+            let expected = ExpectedSignature { sender: speaker, is_required: demanded };
+            Box::pin(self.check_payload(seals, identity, sealed, expected, now)).await?
         };
         let senders = scope::senders(identity);
         if !senders.is_empty() && !senders.contains(&speaker) {
@@ -148,7 +149,7 @@ impl Guard {
         seals: Option<&EnvelopeKeys>,
         identity: &Identity,
         sealed: ReceivedEnvelope<'_>,
-        (speaker, demanded): (&str, bool),
+        expected: ExpectedSignature<'_>,
         now: Timestamp,
     ) -> Result<VerifiedEnvelope, Refusal> {
         let mut payload = Payload::read(sealed.payload).map_err(|_| reserved_member("the payload cannot be read"))?;
@@ -157,10 +158,10 @@ impl Guard {
             Refusal::forbidden(Scheme::Agnt, "from_other", words)
         };
         if payload.get("_sig").is_none() {
-            if demanded {
+            if expected.is_required {
                 return Err(missing_signature());
             }
-            if payload.get("_from").is_some() && payload.text("_from").as_deref() != Some(speaker) {
+            if payload.get("_from").is_some() && payload.text("_from").as_deref() != Some(expected.sender) {
                 return Err(mismatch());
             }
             if let Some(name) = payload.names().find(|name| name.starts_with('_') && !agnt::RESERVED.contains(name)) {
@@ -179,7 +180,7 @@ impl Guard {
         let signed = agnt::verify(sealed.payload, around, &seals.key_ring, now)
             .map_err(|reason| invalid_signature(reason.code()))?;
         self.metrics.record_signature(signed.key_slot);
-        if signed.from != speaker {
+        if signed.from != expected.sender {
             return Err(mismatch());
         }
         let signatures = &*self.signature_memory;
@@ -200,6 +201,14 @@ impl Guard {
             is_repeat: again,
         })
     }
+}
+
+/// The signature that a payload must have.
+#[derive(Clone, Copy)]
+struct ExpectedSignature<'a> {
+    /// The last agent that passed the envelope on, or its sender.
+    sender: &'a str,
+    is_required: bool,
 }
 
 /// Whether a payload has no member that begins with `_`, by a quick look: names may be written with escapes.

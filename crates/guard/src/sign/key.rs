@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use sabir_proto::digest::CERTIFICATES_MAX;
 use sabir_proto::{Secret, canon};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -18,9 +19,6 @@ use x509_parser::public_key::RSAPublicKey;
 
 /// The longest key file we read; an RSA key of 8192 bits fits twice.
 pub(super) const FILE_BYTES_MAX: usize = 32 * 1024;
-
-/// How many certificates may stand beside a key; our own client takes no longer chain.
-const CERTIFICATES_MAX: usize = 8;
 
 /// The algorithm of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -94,6 +94,17 @@ pub struct WebhookAttempt<'a> {
     pub body: &'a [u8],
 }
 
+/// The sender, the receiver and the task that a token names.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenSubject<'a> {
+    /// The origin of the sender.
+    pub issuer: &'a str,
+    /// The origin of the receiver.
+    pub audience: &'a str,
+    /// The task that the delivery is about, by its id.
+    pub task: &'a str,
+}
+
 impl WebhookAttempt<'_> {
     /// The value of [`TIMESTAMP`].
     pub fn timestamp(&self) -> i64 {
@@ -113,17 +124,17 @@ impl WebhookAttempt<'_> {
         hex(hmac::sign(&key, &agnt_content(&self.timestamp().to_string(), self.body)).as_ref())
     }
 
-    /// The value of [`TOKEN`]: sender, recipient, task, and the hash of the body. `None` if the library refuses to
-    /// sign, for no reason we know of.
-    pub fn token(&self, key: &SigningKey, keys_url: &Url, (from, to): (&str, &str), task: &str) -> Option<String> {
+    /// The value of [`TOKEN`]: the subject, and the hash of the body. `None` if the library refuses to sign, for no
+    /// reason we know of.
+    pub fn token(&self, key: &SigningKey, keys_url: &Url, subject: &TokenSubject<'_>) -> Option<String> {
         let header = json!({"alg": key.algorithm().name(), "kid": key.id(), "typ": "JWT", "jku": keys_url.as_str()});
         let claims = json!({
-            "iss": from,
-            "aud": to,
+            "iss": subject.issuer,
+            "aud": subject.audience,
             "iat": self.timestamp(),
             "exp": self.timestamp() + TOLERANCE_SECONDS,
             "jti": self.id,
-            "taskId": task,
+            "taskId": subject.task,
             "request_body_sha256": hex(digest::digest(&digest::SHA256, self.body).as_ref()),
         });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -314,7 +325,8 @@ mod tests {
         let (key, _) = SigningKey::generate(Some("k1")).unwrap();
         let keys_url = Url::parse("https://agents.example/.well-known/jwks.json").unwrap();
         let attempt = WebhookAttempt { id: "d1", at: seconds(1_775_989_323), body: b"{}" };
-        let token = attempt.token(&key, &keys_url, ("https://agents.example", "https://hooks.example"), "t1").unwrap();
+        let subject = TokenSubject { issuer: "https://agents.example", audience: "https://hooks.example", task: "t1" };
+        let token = attempt.token(&key, &keys_url, &subject).unwrap();
         let header = jsonwebtoken::decode_header(&token).unwrap();
         assert_eq!((header.kid.as_deref(), header.typ.as_deref()), (Some("k1"), Some("JWT")));
         assert_eq!(header.jku.as_deref(), Some(keys_url.as_str()));

@@ -36,6 +36,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sabir_engine::Host as _;
+use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX};
 use sabir_guard::{Admitted, ReceivedEnvelope};
 use sabir_network::intent::IntentRequest;
 use sabir_network::via;
@@ -46,19 +47,13 @@ use sabir_proto::{
 };
 use sabir_store::Digest;
 use sabir_wire::HandoffSupport;
-use sabir_wire::agnt::{Envelope, NanoTimestamp, PATH};
+use sabir_wire::agnt::{Envelope, NanoTimestamp, PATH, TTL_MAX};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of an envelope.
 pub(crate) const ENVELOPE_BYTES_MAX: usize = 256 << 10;
-/// The longest time for a response, also where the sender allows more.
-pub(crate) const TTL_MAX: Duration = Duration::from_millis(15_000);
-/// The highest age of an envelope; an envelope of exactly this age is accepted.
-const AGE_MAX: Duration = Duration::from_secs(300);
-/// How far its time may be ahead of our clock.
-const AHEAD_MAX: Duration = Duration::from_secs(60);
 /// The name of this dialect.
 pub(crate) const DIALECT: &str = "agnt";
 

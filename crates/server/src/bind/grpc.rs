@@ -9,7 +9,7 @@ mod admission;
 mod v03;
 mod v1;
 
-use super::{HeaderSpelling, RequestHead, read_terms, retry_after};
+use super::{RequestHead, read_terms, retry_after};
 use crate::app::App;
 use crate::authorized_stream::AuthorizedStream;
 use crate::body::{Body, GrpcAnswer};
@@ -158,7 +158,7 @@ impl Methods {
             let call = decode(message, told.losses())?;
             drop(held);
             operation = call.operation();
-            let mut terms = read_terms(&headers, HeaderSpelling::of(package.dialect()))?;
+            let mut terms = read_terms(&headers, package.dialect())?;
             terms.dialect = package.dialect().name();
             // gRPC requests have no body signature.
             let report = ExchangeReport::new(&self.app);

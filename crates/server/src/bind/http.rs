@@ -1,6 +1,6 @@
 //! The HTTP+JSON binding of 1.0.
 
-use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
+use super::{RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
 use crate::app::App;
 use crate::body::{A2A_JSON, Body, answer, counted, over_budget};
 use crate::call::{CallRequest, CallResponse};
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The name of this binding in metrics.
-const DIALECT: &str = "1.0 HTTP+JSON";
+const METRIC: &str = "1.0 HTTP+JSON";
+const DIALECT: Dialect = Dialect::V1;
 
 /// Serves one routed request. `tenant` is the tenant in its path.
 pub(crate) async fn serve(
@@ -40,18 +41,18 @@ pub(crate) async fn serve(
         let call = v1::http::read_call(route, tenant, head.query(), &body)?;
         drop(held);
         operation = call.operation();
-        let mut terms = read_terms(head.headers, HeaderSpelling::Plain)?;
-        terms.dialect = Dialect::V1.name();
+        let mut terms = read_terms(head.headers, DIALECT)?;
+        terms.dialect = DIALECT.name();
         app.call(CallRequest { path_agent: at, evidence, admitted, call, terms, report: Some(report) }).await
     }
     .await;
-    app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
+    app.metrics.request(operation, METRIC, outcome.as_ref().map(|_| ()), started.elapsed());
     match outcome {
         Ok(CallResponse { reply: Reply::Stream(watch), active_extensions: active, scope }) => {
-            let mut told = LossReport::new(Dialect::V1, Losses::new());
+            let mut told = LossReport::new(DIALECT, Losses::new());
             told.in_scope(scope);
             let mut response = EventStream::new(watch, StreamEncoder::http_v1(), told, app, head.peer).into_response();
-            echo_extensions(response.headers_mut(), &active, HeaderSpelling::Plain);
+            echo_extensions(response.headers_mut(), &active, DIALECT);
             response
         }
         Ok(CallResponse { reply, active_extensions: active, .. }) => {
@@ -59,7 +60,7 @@ pub(crate) async fn serve(
             v1::json::write_reply(&reply, &mut out);
             let Some(out) = app.outgoing_to(head.peer).reserve(out) else { return shed(app, refuse(&over_budget())) };
             let mut response = counted(StatusCode::OK, A2A_JSON, out);
-            echo_extensions(response.headers_mut(), &active, HeaderSpelling::Plain);
+            echo_extensions(response.headers_mut(), &active, DIALECT);
             response
         }
         Err(fault) => {

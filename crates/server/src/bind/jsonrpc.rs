@@ -1,9 +1,7 @@
 //! The JSON-RPC binding: `POST /`, `/a2a` and `/_agent-native/a2a` accept every dialect, and the message shows which.
 //! Errors have HTTP status 200, as nearly every client expects.
 
-use super::{
-    HeaderSpelling, IDEMPOTENCY_KEY, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version,
-};
+use super::{IDEMPOTENCY_KEY, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
 use crate::accept_header;
 use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
@@ -24,16 +22,9 @@ use sabir_wire::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The names of this binding in metrics.
+/// The name of this binding in metrics.
 const fn metric_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::V1 => "1.0 JSONRPC",
-        Dialect::V03 => "0.3 JSONRPC",
-        Dialect::V02 => "0.2 JSONRPC",
-        Dialect::V01 => "0.1 JSONRPC",
-        Dialect::Native => "agent-native",
-        Dialect::Xpr => "xpr",
-    }
+    dialect.features().json_rpc_metric
 }
 
 /// A routed request without its body.
@@ -90,7 +81,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
     responder.set_names_version(names_version);
     let (spoken, operation) = (responder.dialect(), call.operation());
     let outcome = async {
-        let mut terms = read_terms(headers, HeaderSpelling::of(spoken))?;
+        let mut terms = read_terms(headers, spoken)?;
         terms.dialect = spoken.name();
         terms.idempotency_key = terms.idempotency_key.take().or(idempotency_key);
         if !spoken.features().numbered_events {
@@ -114,7 +105,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
             told.in_scope(scope);
             let stream = EventStream::new(watch, responder.stream_encoder(), told, app, arrived.head.peer);
             let mut response = stream.into_response();
-            echo_extensions(response.headers_mut(), &active, HeaderSpelling::of(spoken));
+            echo_extensions(response.headers_mut(), &active, spoken);
             response
         }
         Ok(CallResponse { reply, active_extensions: active, scope }) => {
@@ -124,7 +115,7 @@ pub(crate) async fn serve(app: &Arc<App>, arrived: RoutedRequest<'_>, taken: Rec
                         return shed(app, refuse(&responder, &over_budget(), challenge));
                     };
                     let mut response = counted(StatusCode::OK, JSON, body);
-                    echo_extensions(response.headers_mut(), &active, HeaderSpelling::of(spoken));
+                    echo_extensions(response.headers_mut(), &active, spoken);
                     response
                 }
                 Err(fault) => refuse(&responder, &fault, challenge),
@@ -203,7 +194,7 @@ fn refuse(responder: &Responder, fault: &Fault, challenge: Option<&str>) -> Resp
 
 /// A refusal before the body was read, with the given HTTP status.
 pub(crate) fn refuse_early(status: StatusCode, fault: &Fault) -> Response<Body> {
-    let mut response = refuse(&Responder::new(Dialect::V1, Some("null".into())), fault, None);
+    let mut response = refuse(&Responder::new(Dialect::NEWEST, Some("null".into())), fault, None);
     *response.status_mut() = status;
     response
 }

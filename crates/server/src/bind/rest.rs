@@ -1,6 +1,6 @@
 //! The HTTP+JSON binding of 0.3, below `/v1`.
 
-use super::{HeaderSpelling, RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
+use super::{RequestHead, add_refusal_headers, echo_extensions, read_terms, shed, version};
 use crate::accept_header::takes_events_only;
 use crate::app::App;
 use crate::body::{Body, EVENT_STREAM, JSON, answer, counted, over_budget};
@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The name of this binding in metrics.
-const DIALECT: &str = "0.3 HTTP+JSON";
+const METRIC: &str = "0.3 HTTP+JSON";
+const DIALECT: Dialect = Dialect::V03;
 
 /// Serves one request of 0.3.
 pub(crate) async fn serve(
@@ -34,7 +35,7 @@ pub(crate) async fn serve(
     let ReceivedBody { body, share: held } = taken;
     let started = Instant::now();
     let mut operation = "unknown";
-    let mut told = LossReport::new(Dialect::V03, Losses::new());
+    let mut told = LossReport::new(DIALECT, Losses::new());
     // What the client means by the bytes of a file; its library tells.
     let files = FileEncoding::of_client(user_agent(head.headers));
     let refuse = |fault: &Fault, challenge: Option<&str>| refuse(fault, head.headers, challenge);
@@ -47,19 +48,19 @@ pub(crate) async fn serve(
             rest::read_call(route, head.query(), &body, files, &mut || app.engine.new_message_id(), told.losses())?;
         drop(held);
         operation = call.operation();
-        let mut terms = read_terms(head.headers, HeaderSpelling::WithX)?;
-        terms.dialect = Dialect::V03.name();
+        let mut terms = read_terms(head.headers, DIALECT)?;
+        terms.dialect = DIALECT.name();
         app.call(CallRequest { path_agent: at, evidence, admitted, call, terms, report: Some(report) }).await
     }
     .await;
-    app.metrics.request(operation, DIALECT, outcome.as_ref().map(|_| ()), started.elapsed());
+    app.metrics.request(operation, METRIC, outcome.as_ref().map(|_| ()), started.elapsed());
     let challenge = app.rules(at).authenticator.challenge();
     match outcome {
         Ok(CallResponse { reply: Reply::Stream(watch), active_extensions: active, scope }) => {
             told.in_scope(scope);
             let mut response =
                 EventStream::new(watch, StreamEncoder::rest_v03(files), told, app, head.peer).into_response();
-            echo_extensions(response.headers_mut(), &active, HeaderSpelling::WithX);
+            echo_extensions(response.headers_mut(), &active, DIALECT);
             response
         }
         Ok(CallResponse { reply, active_extensions: active, scope }) => {
@@ -70,7 +71,7 @@ pub(crate) async fn serve(
                         return shed(app, refuse(&over_budget(), challenge));
                     };
                     let mut response = counted(StatusCode::OK, JSON, body);
-                    echo_extensions(response.headers_mut(), &active, HeaderSpelling::WithX);
+                    echo_extensions(response.headers_mut(), &active, DIALECT);
                     response
                 }
                 Err(fault) => refuse(&fault, challenge),

@@ -5,6 +5,7 @@ use sabir_proto::agnt::{Intent, PROTOCOL, Problem, ProblemCode};
 use sabir_proto::{Json, JsonFault, Object};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The number of characters that an id may have.
 pub const ID_CHARS_MAX: usize = 256;
@@ -16,6 +17,8 @@ pub const CONTEXT_BYTES_MAX: usize = 16 * 1024;
 pub const DEPTH_MAX: usize = 32;
 /// The time an answer may take where the sender does not say, in milliseconds.
 pub const TTL_DEFAULT: u64 = 5000;
+/// The longest time for an answer, also where the sender allows more.
+pub const TTL_MAX: Duration = Duration::from_secs(15);
 
 /// A request: eight members, and a ninth (`via`) between networks that agreed on it.
 #[derive(Debug, Clone, PartialEq, Eq)]

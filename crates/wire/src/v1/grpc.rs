@@ -33,8 +33,5 @@ pub use error::{read_status, status};
 
 pub(crate) use error::{read_status_as, status_as};
 
-/// The metadata key of the caller's A2A version; see [`crate::version`].
-pub const VERSION_KEY: &str = crate::version::HEADER;
-
 /// The metadata key of the extensions that the caller activates: URIs, separated by commas.
 pub const EXTENSIONS_KEY: &str = "a2a-extensions";

@@ -90,7 +90,7 @@ impl LoginScheme {
         client: &OAuthClient<'_>,
         scopes: &[String],
     ) -> Result<LoginResult, oauth::OAuthError> {
-        let limit = session.settings.duration("timeout");
+        let limit = session.settings.timeout.copied();
         let show = |prompt: &Prompt<'_>| self::show_prompt(session, prompt);
         let browser = session.out.is_interactive();
         match &self.endpoints {

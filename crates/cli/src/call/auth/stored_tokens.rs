@@ -40,7 +40,7 @@ impl Verb for AuthStatus {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
         run_session(invocation, InterruptHandling::Detach, async |session| {
-            let origin = match session.settings.text("agent-card") {
+            let origin = match session.settings.agent_card.text() {
                 Some(_) => Some(origin(session).await?),
                 None => None,
             };
@@ -70,7 +70,7 @@ impl Verb for AuthLogout {
     fn run(self, invocation: Invocation) -> Outcome {
         let invocation = invocation.with_agent(self.target.agent())?;
         run_session(invocation, InterruptHandling::Detach, async |session| {
-            let origin = match (self.all, session.settings.text("agent-card")) {
+            let origin = match (self.all, session.settings.agent_card.text()) {
                 (true, _) => None,
                 (false, Some(_)) => Some(origin(session).await?),
                 (false, None) => {
@@ -81,7 +81,7 @@ impl Verb for AuthLogout {
             let store = store()?;
             let mut removed = 0;
             for stored in list_tokens(session, origin.as_deref())? {
-                let client = session.settings.text("client-id").is_none_or(|id| id == stored.key.client_id);
+                let client = session.settings.client_id.text().is_none_or(|id| id == stored.key.client_id);
                 if client && self.scheme.as_ref().is_none_or(|name| *name == stored.key.scheme) {
                     removed += usize::from(store.remove(&stored.key).map_err(|error| store_problem(&error))?);
                 }

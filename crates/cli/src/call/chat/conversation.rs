@@ -404,7 +404,7 @@ async fn run_interruptible<T>(
     interrupts: &mut Signal,
     work: impl Future<Output = T>,
 ) -> Result<Option<T>, Stop> {
-    let limit = session.settings.duration("timeout");
+    let limit = session.settings.timeout.copied();
     let expiry = async {
         match limit {
             None => std::future::pending().await,

@@ -53,11 +53,11 @@ impl PushConfigListen {
         }
         let task = if wanted { Some(self.which.task_id(session)?) } else { None };
         let settings = &session.settings;
-        let listen = settings.text("listen").unwrap_or("127.0.0.1:0");
+        let listen = settings.listen.text().unwrap_or("127.0.0.1:0");
         let address: SocketAddr = listen.parse().map_err(|_| {
             Problem::usage(format!("--listen {listen} is no address with a port")).hint("--listen 127.0.0.1:0")
         })?;
-        let token = match settings.text("push-token") {
+        let token = match settings.push_token.text() {
             Some(token) => token.to_owned(),
             None => random_token(),
         };
@@ -66,7 +66,7 @@ impl PushConfigListen {
         let mut receiver = NotificationReceiver::bind(address, rules).await.map_err(|error| {
             Problem::usage(format!("cannot listen on {listen}: {error}")).hint("--listen 127.0.0.1:0 picks a free port")
         })?;
-        let url = match settings.text("public-url") {
+        let url = match settings.public_url.text() {
             Some(url) => webhook(url)?,
             None => format!("http://{}/", receiver.address()),
         };
@@ -74,7 +74,7 @@ impl PushConfigListen {
         // Listens for Ctrl-C before it registers: a user who stops the command in between is still told how to go on.
         let mut interrupt = signal(SignalKind::interrupt())
             .map_err(|error| Problem::internal(format!("cannot listen for signals: {error}")))?;
-        let limit = settings.duration("timeout");
+        let limit = settings.timeout.copied();
         let over = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,

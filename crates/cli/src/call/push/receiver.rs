@@ -4,17 +4,15 @@
 //! not JSON are refused, and a flood of requests waits: they are taken one at a time.
 
 use crate::call::report;
+use crate::http_listener::{RequestHandler, ResponseBody, constant_time_eq, empty_response, serve_sender};
 use crate::problem::Stop;
 use crate::render::Node;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use sabir_client::message_id;
 use sabir_wire::{Dialect, Losses, read_push_payload, v1};
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +22,6 @@ use tokio::task::JoinSet;
 
 /// The largest notification, in bytes. A whole task with files inside it fits.
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// How long a sender may take for its headers.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a sender may take for everything.
-const SENDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that open connections get to finish when the receiver stops.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 /// How many senders are listened to at once.
@@ -49,17 +43,19 @@ pub(super) struct NotificationRules {
 pub(super) struct NotificationReceiver {
     listener: TcpListener,
     address: SocketAddr,
-    rules: Arc<NotificationRules>,
+    handler: RequestHandler,
     senders: JoinSet<()>,
-    arrived: (mpsc::Sender<String>, mpsc::Receiver<String>),
+    arrived: mpsc::Receiver<String>,
 }
 
 impl NotificationReceiver {
     pub(super) async fn bind(address: SocketAddr, rules: NotificationRules) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let arrived = mpsc::channel(WAITING_MAX);
-        Ok(Self { listener, address, rules: Arc::new(rules), senders: JoinSet::new(), arrived })
+        let (sender, arrived) = mpsc::channel(WAITING_MAX);
+        let rules = Arc::new(rules);
+        let handler = move |request| Box::pin(answer(request, rules.clone(), sender.clone())) as BoxFuture<'static, _>;
+        Ok(Self { listener, address, handler: Arc::new(handler), senders: JoinSet::new(), arrived })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -77,19 +73,11 @@ impl NotificationReceiver {
         loop {
             tokio::select! {
                 biased;
-                Some(event) = self.arrived.1.recv() => return Ok(event),
+                Some(event) = self.arrived.recv() => return Ok(event),
                 Some(_) = self.senders.join_next() => {}
                 accepted = self.listener.accept(), if self.senders.len() < SENDERS_MAX => {
                     let Ok((stream, _)) = accepted else { continue };
-                    let (rules, arrived) = (self.rules.clone(), self.arrived.0.clone());
-                    self.senders.spawn(async move {
-                        let service = service_fn(move |request| answer(request, rules.clone(), arrived.clone()));
-                        let mut server = auto::Builder::new(TokioExecutor::new());
-                        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                        let connection = server.serve_connection(TokioIo::new(stream), service);
-                        // A failed connection of an unknown sender is not reported.
-                        _ = tokio::time::timeout(SENDER_TIMEOUT, connection).await;
-                    });
+                    self.senders.spawn(serve_sender(stream, self.handler.clone()));
                 }
             }
         }
@@ -100,7 +88,7 @@ async fn answer(
     request: Request<Incoming>,
     rules: Arc<NotificationRules>,
     arrived: mpsc::Sender<String>,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
+) -> Response<ResponseBody> {
     let status = match read_notification(request, &rules).await {
         // A sender that comes too fast waits here until there is room.
         Ok(event) => match arrived.send(event).await {
@@ -109,11 +97,10 @@ async fn answer(
         },
         Err(status) => status,
     };
-    let mut response = Response::new(Empty::new());
-    *response.status_mut() = status;
+    let mut response = empty_response(status);
     // The command ends after the last answer, so no sender may keep its connection for another notification.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Ok(response)
+    response
 }
 
 /// The notification in a request, or the status that refuses it.
@@ -153,11 +140,6 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
     plain || bearer
 }
 
-/// Compares in a time that tells nothing about where two texts differ.
-fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r)) == 0
-}
-
 /// A notification as a stream event of 1.0. Servers of older versions post what they have, which is mostly the task.
 fn as_event(text: &str) -> Option<String> {
     let value = Node::new(text);
@@ -170,7 +152,8 @@ fn as_event(text: &str) -> Option<String> {
         return Some(format!(r#"{{"task":{text}}}"#));
     }
     let read = |dialect| read_push_payload(dialect, text, &mut message_id, &mut Losses::new()).ok();
-    let event = [Dialect::V03, Dialect::V01].into_iter().find_map(read)?;
+    let older = Dialect::DISTINCT_VERSIONS.into_iter().filter(|dialect| !dialect.features().canonical_json);
+    let event = older.into_iter().find_map(read)?;
     let mut out = Vec::new();
     v1::json::write_event(&event, &mut out);
     String::from_utf8(out).ok()

@@ -58,12 +58,12 @@ impl TaskDownload {
     async fn execute(self, session: &Session) -> Outcome {
         session.reference()?;
         let id = self.which.task_id(session)?;
-        let directory = PathBuf::from(session.settings.text("dir").unwrap_or("."));
+        let directory = PathBuf::from(session.settings.dir.text().unwrap_or("."));
         let agent = session.connect().await?;
         let said = agent.task(&id).await.map_err(|error| session.failed(error))?;
         let task = Node::new(said.json());
         let wanted = self.parts_to_save(session, task, &directory)?;
-        let limit = session.settings.bytes("max-bytes").unwrap_or(FETCH_BYTES_MAX);
+        let limit = session.settings.max_bytes.copied().unwrap_or(FETCH_BYTES_MAX);
         let writer = write::PartWriter { directory: &directory, force: self.force, limit };
         let (mut saved, mut failed) = (Vec::new(), Vec::new());
         for one in wanted {

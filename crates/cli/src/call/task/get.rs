@@ -32,7 +32,7 @@ impl TaskGet {
         session.reference()?;
         let id = self.which.task_id(session)?;
         let agent = session.connect().await?;
-        let history_length = session.settings.count("history").and_then(|count| i32::try_from(count).ok());
+        let history_length = session.settings.history.copied().and_then(|count| i32::try_from(count).ok());
         let read = async || {
             let request = GetTask { tenant: Tenant::none(), id: id.clone(), history_length };
             agent.get(request).await.map_err(|error| session.failed(error))

@@ -85,12 +85,12 @@ impl TaskList {
 
     fn request(&self, session: &Session) -> Result<ListTasks, Problem> {
         let wrong = |what: String| Problem::usage(what).hint("sabir task list --help");
-        let page_size = session.settings.count("page-size");
+        let page_size = session.settings.page_size.copied();
         if page_size.is_some_and(|size| !(1..=100).contains(&size)) {
             return Err(wrong("--page-size is 1 to 100".into()));
         }
         Ok(ListTasks {
-            context_id: match session.settings.text("context-id") {
+            context_id: match session.settings.context_id.text() {
                 Some(id) => Some(ContextId::parse(id).map_err(|fault| wrong(format!("--context-id {fault}")))?),
                 None => None,
             },
@@ -102,7 +102,7 @@ impl TaskList {
             },
             page_size: page_size.and_then(|size| i32::try_from(size).ok()),
             page_token: self.page_token.clone().unwrap_or_default(),
-            history_length: session.settings.count("history").and_then(|count| i32::try_from(count).ok()),
+            history_length: session.settings.history.copied().and_then(|count| i32::try_from(count).ok()),
             status_timestamp_after: match &self.since {
                 Some(time) => Some(
                     Timestamp::parse_loose(time)

@@ -4,13 +4,13 @@
 //! sign next and, until a deadline, keys that signed before. The overlap concerns keys only; it does not extend the age
 //! of a payload.
 
+pub use sabir_proto::digest::ENVELOPE_KEY_BYTES_MIN as KEY_BYTES_MIN;
+
 use aws_lc_rs::{hkdf, hmac};
 use sabir_proto::{Secret, Timestamp, digest};
 use std::fmt;
 use std::time::Duration;
 
-/// The shortest accepted key, in bytes.
-pub const KEY_BYTES_MIN: usize = 32;
 /// How long a key is accepted after its rotation by default: as long as a payload under it can be fresh.
 pub const OVERLAP: Duration = Duration::from_secs(360);
 /// The longest overlap, for slow roll-outs.
