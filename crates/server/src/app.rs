@@ -31,7 +31,9 @@ use sabir_gateway::exchange_log::ExchangeLog;
 use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
 use sabir_proto::Secret;
-use sabir_store::{ByteCounting, OpenError, OpenOptions, Store, StoreError, TaskStore, WriteHealth, WriterMode};
+use sabir_store::{
+    ByteCounting, FileLock, OpenError, OpenOptions, Store, StoreError, TaskStore, WriteHealth, WriterMode,
+};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -114,6 +116,8 @@ pub(crate) struct App {
     pub(crate) public: PublicAddress,
     registry: Registry,
     stopping: AtomicBool,
+    /// Held, so that no other server takes the data directory.
+    _data_lock: Option<FileLock>,
 }
 
 impl std::fmt::Debug for App {
@@ -179,6 +183,7 @@ impl Server {
         store_metrics.register(&mut registry);
         let Store { tasks: TaskStore { log, ledger: booked, upkeep }, guard: kept_for_guard } =
             open_store(&config, store_metrics).await?;
+        let data_lock = lock_data(&config)?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
         let guard_desk = GuardRequestHandler { store: kept_for_guard.clone(), secrets: secrets.clone() };
@@ -284,6 +289,7 @@ impl Server {
             public,
             registry,
             stopping: AtomicBool::new(false),
+            _data_lock: data_lock,
         };
         let drain = Duration::from_secs(config.server.drain_seconds);
         let section = config.network.clone();
@@ -455,22 +461,34 @@ fn listen_to_operator(
     network_admin: NetworkAdmin,
     guard: GuardRequestHandler,
 ) -> Option<OperatorSocket> {
-    let url = config.store_url().ok()?;
-    match OperatorSocket::listen(url.file()?, log, engine, network_admin, guard) {
+    let file = config.data_file().ok().flatten()?;
+    match OperatorSocket::listen(&file, log, engine, network_admin, guard) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
+            tracing::warn!(%error, "no admin socket: sabir push and sabir inbox need this server stopped");
             None
         }
     }
 }
 
-/// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
-/// the store, so no other server has commands in the journal.
-async fn end_leftovers(config: &Config) -> Result<Option<Arc<CommandJournal>>, StartError> {
+/// Creates the data directory and locks it, unless it is that of the store, whose own lock is the same.
+fn lock_data(config: &Config) -> Result<Option<FileLock>, StartError> {
     let url = config.store_url().map_err(StartError::Config)?;
-    let Some(store) = url.file() else { return Ok(None) };
-    let ledger = Arc::new(CommandJournal::beside(store));
+    let file = config.data_file().map_err(StartError::Config)?;
+    let Some((file, store)) = file.as_deref().zip(url.file()) else { return Ok(None) };
+    let directory = file.parent().unwrap_or(file);
+    let io = |e: std::io::Error| OpenError::Io { path: directory.into(), reason: e.to_string() };
+    sabir_store::create_private_directory(directory).map_err(io)?;
+    // Compared as the system knows them: one directory has many paths.
+    let is_store = store.canonicalize().map_err(io)? == file.canonicalize().unwrap_or_default();
+    Ok(if is_store { None } else { Some(FileLock::take(file)?) })
+}
+
+/// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
+/// the data directory, so no other server has commands in the journal.
+async fn end_leftovers(config: &Config) -> Result<Option<Arc<CommandJournal>>, StartError> {
+    let Some(file) = config.data_file().map_err(StartError::Config)? else { return Ok(None) };
+    let ledger = Arc::new(CommandJournal::beside(&file));
     let (at, grace) = (ledger.clone(), Duration::from_secs(config.limits.cancel_grace_seconds));
     match tokio::task::spawn_blocking(move || at.end_leftovers(grace)).await {
         Ok(ended) if ended.processes + ended.directories > 0 => {

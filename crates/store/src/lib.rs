@@ -13,6 +13,7 @@ mod agent_registry;
 mod audit;
 mod counters;
 mod error;
+mod file_lock;
 mod hash;
 mod keys;
 mod ledger;
@@ -49,6 +50,7 @@ pub use audit::{
 };
 pub use counters::{BUCKETS_MAX, CALLERS_MAX, Counters, QuotaDecision, RateDecision, RateWindow};
 pub use error::{AppendError, ChangeError, OpenError, StoreError};
+pub use file_lock::FileLock;
 pub use hash::Hash;
 pub use keys::{
     ApiKey, KEY_ID_BYTES_MAX, KEYS_MAX, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX,

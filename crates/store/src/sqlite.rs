@@ -51,6 +51,7 @@ pub(crate) use prune::prunable_tasks;
 pub(crate) use ranking::rank;
 pub(crate) use stored_bytes::stored_bytes;
 
+use crate::file_lock::FileLock;
 use crate::outbox::OutboxChange;
 use crate::{
     AppendError, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries, DueDelivery, DueQuery, LossNote,
@@ -73,8 +74,9 @@ pub(crate) struct SqliteLog {
     shared: Arc<StoreState>,
     due_signal: Arc<WakeSignal>,
     path: PathBuf,
-    // Dropped last: while this lock is held no other process may open the file.
-    _lock: schema::FileLock,
+    // Dropped last: while this lock is held no other process may open the file, since heads, retry keys and running
+    // agents are in the memory of one process only.
+    _lock: FileLock,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,7 @@ struct StoreState {
 impl SqliteLog {
     /// Opens the file, creating it if there is none. A file that is locked, newer or foreign is left as it is.
     pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
-        let lock = schema::FileLock::take(path)?;
+        let lock = FileLock::take(path)?;
         let mut connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let shared = Arc::new(StoreState::default());
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };

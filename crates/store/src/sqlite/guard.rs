@@ -67,7 +67,7 @@ enum GuardBackend {
 impl SqliteGuard {
     /// The path of the guard's file beside a task log.
     pub(crate) fn path_beside(task_log: &Path) -> PathBuf {
-        schema::beside(task_log, ".guard")
+        crate::file_lock::beside(task_log, ".guard")
     }
 
     /// Opens the file, creating it if there is none. A file that is damaged, newer or foreign is left as it is.

@@ -1,11 +1,10 @@
 //! The file format: tables, versions, and files that this program refuses to open.
 
-use crate::Durability;
-use crate::OpenError;
+use crate::file_lock::{beside, private};
+use crate::{Durability, OpenError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use std::fs::{File, OpenOptions, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The format of a file: the task log or the guard's data.
@@ -55,39 +54,6 @@ const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
 /// How long a command that only reads waits for a process that has locked the file.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents are
-/// in the memory of one process only.
-#[derive(Debug)]
-pub(super) struct FileLock(#[expect(dead_code, reason = "held, not read: closing the file releases the lock")] File);
-
-impl FileLock {
-    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        let lock_path = beside(path, ".lock");
-        let io = |e: std::io::Error| OpenError::Io { path: lock_path.clone(), reason: e.to_string() };
-        let file = private().open(&lock_path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked(path.into())),
-            Err(TryLockError::Error(e)) => Err(io(e)),
-        }
-    }
-}
-
-/// The path of a file beside this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Options for files that only their owner may read: they hold all messages.
-pub(super) fn private() -> OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    options
-}
 
 /// Opens the one connection that writes, and migrates the file.
 pub(super) fn open_writer(path: &Path, format: &FileFormat, durability: Durability) -> Result<Connection, OpenError> {
