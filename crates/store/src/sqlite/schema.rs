@@ -48,6 +48,9 @@ pub(super) const GUARD: FileFormat = FileFormat {
     ],
 };
 
+/// The name of a database in memory, in errors.
+const MEMORY: &str = "memory:";
+
 /// How often opening is retried while another process creates the file, and the pause between two tries. Switching to
 /// the write-ahead log is the one operation for which SQLite does not wait.
 const OPEN_TRIES: u32 = 100;
@@ -84,6 +87,20 @@ pub(super) fn open_writer(path: &Path, format: &FileFormat, durability: Durabili
     connection.set_prepared_statement_cache_capacity(128);
     migrate(&mut connection, path, format)?;
     Ok(connection)
+}
+
+/// Makes an empty database in memory, with its only connection: a second one would be another database.
+pub(super) fn open_in_memory(format: &FileFormat) -> Result<Connection, OpenError> {
+    let mut connection = Connection::open_in_memory().map_err(|e| memory_error(&e))?;
+    connection.pragma_update(None, "temp_store", "MEMORY").map_err(|e| memory_error(&e))?;
+    connection.set_prepared_statement_cache_capacity(256);
+    migrate(&mut connection, Path::new(MEMORY), format)?;
+    Ok(connection)
+}
+
+/// The error for a database in memory.
+pub(super) fn memory_error(error: &rusqlite::Error) -> OpenError {
+    OpenError::Io { path: MEMORY.into(), reason: error.to_string() }
 }
 
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
