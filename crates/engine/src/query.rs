@@ -72,7 +72,7 @@ impl Engine {
         for stored in &listed.tasks {
             tasks.push(self.fold(stored)?);
         }
-        let next_page_token = listed.next.map(PageToken::encode).unwrap_or_default();
+        let next_page_token = listed.next.as_ref().map(PageToken::encode).unwrap_or_default();
         Ok(TaskPage { tasks, view, next_page_token, page_size, total_size: listed.total })
     }
 

@@ -1,6 +1,7 @@
 //! A server of agents written in Rust.
 
 use crate::{Agent, AnyAgent, CardConfig, Config, ConfigError, Requirements, Server, SkillConfig, StartError};
+use sabir_server::StoreUrl;
 use sabir_server::config::agent::{AgentConfig, Kind};
 use std::collections::HashMap;
 use std::io::Write;
@@ -85,7 +86,8 @@ impl Service {
     /// Sets the directory in which tasks are stored.
     #[must_use]
     pub fn data(mut self, directory: &Path) -> Self {
-        self.config.store.url = format!("sqlite:{}", directory.join("sabir.db").display());
+        self.config.store.url = StoreUrl::text_in_directory(directory);
+        self.config.server.data = Some(directory.into());
         self
     }
 

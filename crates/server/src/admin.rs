@@ -141,7 +141,7 @@ impl Admin {
         let store = sabir_store::open_guard(&url, config.open_options(WriterMode::Inline))?;
         // An operator can set `USER` to anything, so the user id of the operating system is added.
         let operator = Caller::named(&format!("operator:{user}/{}", uid()));
-        Ok(Self { store, path, operator, socket: operator_socket::socket_beside(url.require_file()?) })
+        Ok(Self { store, path, operator, socket: socket_path(config)? })
     }
 
     /// The path of the guard's file.
@@ -208,6 +208,12 @@ impl Admin {
     pub async fn verify_audit(&self, known: Option<ChainPosition>) -> Result<ChainVerification, AdminError> {
         Ok(self.store.verify(known).await?)
     }
+}
+
+/// Where a server with this configuration listens for operators.
+fn socket_path(config: &Config) -> Result<PathBuf, AdminError> {
+    let file = config.data_file().map_err(AdminError::Url)?.ok_or(OpenError::InMemory)?;
+    Ok(operator_socket::socket_beside(&file))
 }
 
 /// The name of the user at this machine, as the environment has it.

@@ -121,6 +121,9 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
     /// The keys that sign cards.
     pub signing: SigningConfig,
+    /// The directory of the admin socket, the journal of running commands and the log of exchanges; by default the
+    /// directory of the store's file.
+    pub data: Option<PathBuf>,
 }
 
 /// The form of a card for a client that names no version: clients of 0.3 and strict readers of 1.0 cannot be told
@@ -178,6 +181,7 @@ impl Default for ServerConfig {
             cors: Vec::new(),
             tls: None,
             signing: SigningConfig::default(),
+            data: None,
         }
     }
 }
@@ -209,7 +213,7 @@ pub struct StoreConfig {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { url: "sqlite:sabir-data/sabir.db".into(), durability: Durability::Full }
+        Self { url: StoreUrl::text_in_directory(Path::new("sabir-data")), durability: Durability::Full }
     }
 }
 
@@ -588,6 +592,16 @@ impl Config {
     /// The URL of the store.
     pub fn store_url(&self) -> Result<StoreUrl, String> {
         StoreUrl::parse(&self.store.url, &self.base).map_err(|problem| format!("store.url = {problem}"))
+    }
+
+    /// The path beside which the server keeps its own files: that of the store, in `server.data` if that is set. `None`
+    /// for a store in memory, whose server leaves nothing on disk.
+    pub(crate) fn data_file(&self) -> Result<Option<PathBuf>, String> {
+        let url = self.store_url()?;
+        Ok(url.file().map(|file| match (&self.server.data, file.file_name()) {
+            (Some(data), Some(name)) => self.resolve(data).join(name),
+            _ => file.to_owned(),
+        }))
     }
 
     /// The options with which the store is opened.

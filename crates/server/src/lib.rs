@@ -117,7 +117,7 @@ pub use process::init_logging;
 pub use process::{is_json_log, raise_file_limit, stop_signal, survive_file_size_limit};
 /// The part that the crate `sabir` re-exports for authors of agents: delegation, and the store that their tests use.
 pub use sabir_gateway::{ArtifactMirroring, DelegationOutcome, MirrorSettings, delegate};
-pub use sabir_store::{Effect, Scope, TaskLog, TaskStore};
+pub use sabir_store::{Effect, Scope, StoreUrl, TaskLog, TaskStore};
 pub use server::Server;
 pub use start_error::StartError;
 pub use summary::{AgentSummary, Summary};

@@ -1,4 +1,4 @@
-//! The socket beside the task log, through which commands call a running server.
+//! The socket in the data directory, through which commands call a running server.
 //!
 //! One line of JSON is the request, and one line the response. Several commands are served at the same time, so a
 //! silent one does not block the others. A socket in the file system needs no port, no token and no TLS, web pages and
@@ -31,9 +31,9 @@ const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum bytes of a response.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The path of the socket of a task log.
-pub(crate) fn socket_beside(task_log: &Path) -> PathBuf {
-    task_log.with_extension("sock")
+/// The path of the socket, beside the data file of a server.
+pub(crate) fn socket_beside(data_file: &Path) -> PathBuf {
+    data_file.with_extension("sock")
 }
 
 /// A listening socket; its file is removed when this is dropped.
@@ -57,16 +57,16 @@ enum OperatorRequest {
 }
 
 impl OperatorSocket {
-    /// Listens on the socket. The caller holds the lock of the task log, so an existing socket belongs to a dead
+    /// Listens on the socket. The caller has locked the data directory, so an existing socket belongs to a dead
     /// server.
     pub(crate) fn listen(
-        task_log: &Path,
+        data_file: &Path,
         log: Arc<dyn TaskLog>,
         engine: Engine,
         bureau: NetworkAdmin,
         guard: GuardRequestHandler,
     ) -> io::Result<Self> {
-        let path = socket_beside(task_log);
+        let path = socket_beside(data_file);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

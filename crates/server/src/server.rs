@@ -45,7 +45,7 @@ use sabir_engine::AnyAgent;
 use sabir_gateway::{Capacity, WebhookSender};
 use sabir_network::KeyHolderDirectory;
 use sabir_proto::Secret;
-use sabir_store::Store;
+use sabir_store::{FileLock, Store};
 use settings::Settings;
 use std::collections::HashMap;
 use std::future::Future;
@@ -69,6 +69,8 @@ pub struct Server {
     network_config: Option<NetworkConfig>,
     /// Ends the background tasks of the server.
     task_owner: TaskOwner,
+    /// Held, so that no other server takes the data directory.
+    _data_lock: Option<FileLock>,
 }
 
 impl Server {
@@ -123,6 +125,7 @@ impl Server {
         let tasks = task_owner.tasks().clone();
         let mut registry = Registry::default();
         let store = store::open(&config, &mut registry, &tasks).await?;
+        let data_lock = store::lock_data(&config)?;
         let guard = guard::build(&store.guard, &settings.secrets, &mut registry);
         let listener = HttpListener::open(&config, address).await?;
         let engine = engine::build(&config, store.tasks.log.clone(), &mut registry, &tasks).await?;
@@ -157,6 +160,7 @@ impl Server {
         let parts = BuiltParts {
             settings,
             store,
+            data_lock,
             guard,
             listener,
             engine,
@@ -228,6 +232,7 @@ impl Server {
 struct BuiltParts {
     settings: Settings,
     store: Store,
+    data_lock: Option<FileLock>,
     guard: BuiltGuard,
     listener: HttpListener,
     engine: BuiltEngine,
@@ -297,6 +302,7 @@ impl BuiltParts {
             retention,
             registry_sync: self.agents.registry_sync,
             network_config: config.network.clone(),
+            _data_lock: self.data_lock,
             task_owner: self.task_owner,
         })
     }

@@ -24,7 +24,6 @@ pub use usage::{Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, DAY_MS,
 pub use venue::{
     BookableVenue, Fee, ImportCounts, ImportError, SCAN_ROWS_MAX, Slot, Venue, VenueListing, VenueQuery, VenueRef,
 };
-#[cfg(feature = "sqlite")]
 pub(crate) use venue::{NormalizedVenueQuery, fold_case};
 
 use crate::StoreFuture;

@@ -2,9 +2,10 @@
 //!
 //! The engine sees only [`TaskLog`] and [`Outbox`]; what must happen together is one [`Step`], and a step is durable
 //! before its effects are visible. The guard sees [`Keys`], [`Organisations`], [`ReplayGuard`], [`Counters`] and
-//! [`Audit`]; with the [`AgentRegistry`] of agents these are [`GuardStore`]. A [`Store`] has both. Behind it stand
-//! `sqlite` (one file each, one writer, group commit) and `memory` (tests, throw-away servers), which no other crate
-//! can name: the URL of a store decides between them, in `open`.
+//! [`Audit`]; with the [`AgentRegistry`] of agents these are [`GuardStore`]. A [`Store`] has both. Behind it stands
+//! `sqlite`, which no other crate can name: one file each, one writer and group commit, or a database in memory for
+//! tests and throw-away servers. The URL of a store decides, in `open`. With the feature `model`, there is also the model
+//! that tests compare it with.
 //!
 //! Absent on purpose: HTTP, dialects, the rules of the task state machine, and authorization. The store holds events
 //! and snapshots, keys and terms; other crates define what they mean.
@@ -13,23 +14,22 @@ mod agent_registry;
 mod audit;
 mod counters;
 mod error;
+mod file_lock;
 mod hash;
 mod keys;
 mod ledger;
 mod list;
 mod loss_note;
-#[cfg(feature = "sqlite")]
 mod maintenance;
-mod memory;
 mod metrics;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "model")]
+mod model;
 mod open;
 mod organisations;
 mod outbox;
 mod ranking;
 mod replay;
 mod retention;
-#[cfg(feature = "sqlite")]
 mod sqlite;
 mod step;
 mod store;
@@ -49,6 +49,7 @@ pub use audit::{
 };
 pub use counters::{BUCKETS_MAX, CALLERS_MAX, Counters, QuotaDecision, RateDecision, RateWindow};
 pub use error::{AppendError, ChangeError, OpenError, StoreError};
+pub use file_lock::FileLock;
 pub use hash::Hash;
 pub use keys::{
     ApiKey, KEY_ID_BYTES_MAX, KEYS_MAX, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys, PREFIX_CHARS, RETIRING_MAX,
@@ -64,13 +65,11 @@ pub use ledger::{
 };
 pub use list::{PageToken, StateSet, StoredTaskPage, TaskListQuery};
 pub use loss_note::{LOSS_NOTES_MAX, LossNote, MORE_KIND};
-#[cfg(feature = "sqlite")]
 pub use maintenance::{
     CheckProgress, CheckReport, CopyError, CopyReport, ExistingStore, PROBLEMS_MAX, backup, check, prunable_tasks,
     restore,
 };
 pub use metrics::Metrics;
-#[cfg(feature = "sqlite")]
 pub use open::{
     ByteCounting, Durability, InvalidStoreUrl, OpenOptions, StoreUrl, WriterMode, create_private_directory, open,
     open_guard, open_tasks, stored_bytes,
@@ -82,7 +81,6 @@ pub use outbox::{
     ATTEMPTS_KEPT, Attempt, Delivery, DeliveryMark, DeliveryQuery, DueDeliveries, DueDelivery, DueQuery, DueRemainder,
     Lane, Outbox, PROBLEM_CHARS_MAX, PushReceiver,
 };
-#[cfg(feature = "sqlite")]
 pub use ranking::rank;
 pub use ranking::{RANKING_FIELDS, RankingCandidate, RankingMatch};
 pub use replay::{MARKS_MAX, MARKS_PER_SCOPE_MAX, ReplayGuard, ReplayVerdict};

@@ -33,6 +33,7 @@ impl LossNote {
     }
 
     /// Whether both notes stand for the same loss.
+    #[cfg(feature = "model")]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (&self.dialect, &self.kind, &self.path) == (&other.dialect, &other.kind, &other.path)
     }

@@ -1,10 +1,10 @@
 //! Opening a store by its URL: the only place that knows which backends there are.
 //!
-//! `sqlite:PATH` is a file with the tasks, with the file of the guard beside it. `memory:` is a store that does not
-//! survive its process.
+//! `sqlite:PATH` is a file with the tasks, with the file of the guard beside it. `memory:` is the same in memory, and
+//! ends with its process.
 
 use crate::sqlite::{self, SqliteGuard, SqliteLog};
-use crate::{GuardStore, Metrics, OpenError, Store, TaskStore, guard_in_memory};
+use crate::{GuardStore, Metrics, OpenError, Store, TaskStore};
 use sabir_proto::Caller;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum Durability {
 /// The thread that runs the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterMode {
-    /// A thread of its own, with group commits. For servers.
+    /// A thread of its own, with group commits. For servers with files.
     Threaded,
     /// The caller's thread, one step at a time. For commands, and for the simulator, which owns all scheduling.
     Inline,
@@ -44,7 +44,7 @@ pub enum ByteCounting {
 pub struct OpenOptions {
     /// How durable an acknowledged step is.
     pub durability: Durability,
-    /// The thread that runs the writer.
+    /// The thread that runs the writer; in memory always the caller's.
     pub writer_mode: WriterMode,
     /// The metrics to update.
     pub metrics: Metrics,
@@ -68,7 +68,7 @@ impl Default for OpenOptions {
 #[error("{0:?} is not known here: tasks are kept in SQLite or in memory; write sqlite:PATH or memory:")]
 pub struct InvalidStoreUrl(String);
 
-/// The URL of a store.
+/// Where a store is: `sqlite:PATH`, or `memory:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     /// The file with the tasks; none for a store in memory.
@@ -76,11 +76,14 @@ pub struct StoreUrl {
 }
 
 impl StoreUrl {
+    /// The URL of a new store in memory.
+    pub const MEMORY: Self = Self { file: None };
+
     /// Parses a URL. A relative path starts at `base`.
     pub fn parse(url: &str, base: &Path) -> Result<Self, InvalidStoreUrl> {
         match url.strip_prefix("sqlite:") {
             Some(path) => Ok(Self { file: Some(base.join(path)) }),
-            None if url == "memory:" => Ok(Self { file: None }),
+            None if url == "memory:" => Ok(Self::MEMORY),
             None => Err(InvalidStoreUrl(without_credentials(url))),
         }
     }
@@ -149,24 +152,32 @@ pub fn create_private_directory(directory: &Path) -> std::io::Result<()> {
 /// Opens a store for a server, and creates it if there is none. A store that has tasks and no file of the guard is
 /// refused: every key would be unknown, and signed requests could be replayed.
 pub fn open(url: &StoreUrl, options: OpenOptions) -> Result<Store, OpenError> {
-    let Some(file) = url.file() else { return Ok(Store::in_memory()) };
-    url.create_directory()?;
-    let log = SqliteLog::open(file, options.clone())?;
-    log.require_guard()?;
+    let log = open_log(url, options.clone())?;
+    if let Some(file) = url.file() {
+        log.require_guard(file)?;
+    }
     Ok(Store { tasks: TaskStore::new(Arc::new(log)), guard: open_guard(url, options)? })
 }
 
 /// Opens the tasks of a store alone, and creates them if there are none.
 pub fn open_tasks(url: &StoreUrl, options: OpenOptions) -> Result<TaskStore, OpenError> {
-    let Some(file) = url.file() else { return Ok(TaskStore::in_memory()) };
+    Ok(TaskStore::new(Arc::new(open_log(url, options)?)))
+}
+
+fn open_log(url: &StoreUrl, options: OpenOptions) -> Result<SqliteLog, OpenError> {
     url.create_directory()?;
-    Ok(TaskStore::new(Arc::new(SqliteLog::open(file, options)?)))
+    match url.file() {
+        Some(file) => SqliteLog::open(file, options),
+        None => SqliteLog::in_memory(options),
+    }
 }
 
 /// Opens the guard's part of a store alone, which a server may have open as well, and creates it if there is none.
 pub fn open_guard(url: &StoreUrl, options: OpenOptions) -> Result<Arc<dyn GuardStore>, OpenError> {
-    let Some(file) = url.guard_file() else { return Ok(guard_in_memory()) };
-    Ok(Arc::new(SqliteGuard::open(&file, options)?))
+    Ok(Arc::new(match url.guard_file() {
+        Some(file) => SqliteGuard::open(&file, options)?,
+        None => SqliteGuard::in_memory(options)?,
+    }))
 }
 
 /// The number of bytes that a caller has stored, in a store which a server may have open. `None` where they are not

@@ -8,7 +8,6 @@
 //! Updates of deliveries are cheap and may be lost when the machine dies: then an event is delivered once more with the
 //! same id.
 
-use crate::Scope;
 use crate::{StoreFuture, WakeSignal};
 use sabir_proto::{PushConfig, Seq, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -23,14 +22,15 @@ pub const PROBLEM_CHARS_MAX: usize = 300;
 /// The queue of a delivery: those of one owner to one host. Owners and hosts do not keep each other waiting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
-    /// The owner, see [`Scope::owner`].
+    /// The owner, see [`crate::Scope::owner`].
     pub owner: i64,
     /// The host of the configuration's URL.
     pub host: Arc<str>,
 }
 
+#[cfg(feature = "model")]
 impl Lane {
-    pub(crate) fn of(scope: &Scope, host: &Arc<str>) -> Self {
+    pub(crate) fn of(scope: &crate::Scope, host: &Arc<str>) -> Self {
         Self { owner: scope.owner(), host: host.clone() }
     }
 }
@@ -249,7 +249,6 @@ impl OutboxChange {
     }
 
     /// Whether an operator waits for the result, so that it must be as durable as a step.
-    #[cfg(feature = "sqlite")]
     pub(crate) const fn is_operator_command(&self) -> bool {
         matches!(self, Self::Retry { .. } | Self::Discard { .. })
     }

@@ -3,7 +3,6 @@
 //! Nothing here is stored: the ranked items are the agents of this moment, at most some hundreds. It is in this crate
 //! because it uses SQLite's full-text search, and only this crate contains SQL.
 
-#[cfg(feature = "sqlite")]
 use crate::StoreError;
 
 /// The fields of a description and their weights: a word in a tag says more than the same word in a description.
@@ -31,7 +30,6 @@ pub struct RankingMatch {
 }
 
 /// The items of `all` that match a text at all, best first.
-#[cfg(feature = "sqlite")]
 pub fn rank(text: &str, all: &[RankingCandidate]) -> Result<Vec<RankingMatch>, StoreError> {
     crate::sqlite::rank(text, all)
 }

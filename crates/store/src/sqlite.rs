@@ -1,5 +1,6 @@
 //! The task log in one SQLite file: write-ahead log, one writer, group commit. Beside it, in another file, the guard's
-//! data.
+//! data. For `memory:` both are databases in memory, where the caller's thread writes and reads on one connection: a
+//! throw-away server and a test have the same rules as a file.
 //!
 //! | Module | Content |
 //! |---|---|
@@ -7,13 +8,13 @@
 //! | `schema` | tables, versions, opening and refusing files |
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
 //! | `writer` | one group is one transaction; a step that is refused does not affect the others |
-//! | `notes` | loss notes, which no caller waits for, written when the writer is idle |
+//! | `loss_notes` | loss notes, which no caller waits for, written when the writer is idle |
 //! | `ledger` | venues, bookings and what belongs to them |
 //! | `outbox` | deliveries to push configurations; updated without a sync |
-//! | `pulse` | whether writes work |
-//! | `reader`, `walk` | reads, inline on pooled connections; lists as of a commit |
-//! | `forget` | deletes settled tasks when the writer is idle |
-//! | `settled` | a cache of settled tasks |
+//! | `write_health` | whether writes work |
+//! | `reader`, `task_list` | reads, inline on pooled connections; lists as of a commit |
+//! | `prune` | deletes settled tasks when the writer is idle |
+//! | `settled_cache` | a cache of settled tasks |
 //! | `stored_bytes` | how many bytes each caller has stored, where that is limited |
 //! | `backup` | copies of both files while a server runs, and restoring them |
 //! | `check` | whether both files are intact and consistent |
@@ -51,16 +52,18 @@ pub(crate) use prune::prunable_tasks;
 pub(crate) use ranking::rank;
 pub(crate) use stored_bytes::stored_bytes;
 
+use crate::file_lock::FileLock;
 use crate::outbox::OutboxChange;
 use crate::{
-    AppendError, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries, DueDelivery, DueQuery, LossNote,
-    OpenError, OpenOptions, Outbox, PendingCancel, PushReceiver, Scope, Step, StoreError, StoreFuture, StoredRetry,
-    StoredTask, StoredTaskPage, TaskListQuery, TaskLog, Upkeep, WakeSignal, WriterMode,
+    AppendError, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries, DueDelivery, DueQuery, Durability,
+    LossNote, OpenError, OpenOptions, Outbox, PendingCancel, PushReceiver, Scope, Step, StoreError, StoreFuture,
+    StoredRetry, StoredTask, StoredTaskPage, TaskListQuery, TaskLog, Upkeep, WakeSignal, WriterMode,
 };
 use bytes::Bytes;
-use reader::{Reader, Readers};
+use reader::Readers;
+use rusqlite::Connection;
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, Timestamp};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -68,19 +71,25 @@ use std::sync::{Arc, Mutex};
 /// The task log in an SQLite file.
 #[derive(Debug)]
 pub(crate) struct SqliteLog {
-    readers: Readers,
     backend: LogBackend,
     shared: Arc<StoreState>,
-    due_signal: Arc<WakeSignal>,
-    path: PathBuf,
-    // Dropped last: while this lock is held no other process may open the file.
-    _lock: schema::FileLock,
+    // Dropped last: while this lock is held no other process may open the file, since heads, retry keys and running
+    // agents are in the memory of one process only.
+    _lock: Option<FileLock>,
 }
 
 #[derive(Debug)]
 enum LogBackend {
-    Threaded { queue: queue::WriterQueue, _checkpoints: checkpoint::Checkpointer },
-    Inline(Mutex<writer::TaskLogWriter>),
+    Threaded {
+        readers: Readers,
+        queue: queue::WriterQueue,
+        _checkpoints: checkpoint::Checkpointer,
+    },
+    /// In memory there are no readers: the writer's connection is the only one.
+    Inline {
+        readers: Option<Readers>,
+        writer: Mutex<writer::TaskLogWriter>,
+    },
 }
 
 /// The state that the writer and the readers share.
@@ -107,40 +116,54 @@ struct StoreState {
 impl SqliteLog {
     /// Opens the file, creating it if there is none. A file that is locked, newer or foreign is left as it is.
     pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
-        let lock = schema::FileLock::take(path)?;
-        let mut connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
-        let shared = Arc::new(StoreState::default());
+        let lock = FileLock::take(path)?;
+        let connection = schema::open_writer(path, &schema::TASK_LOG, options.durability)?;
         let fail = |e: rusqlite::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
         // Checkpoints run on their own connection: inside the writer's commit they would cause pauses of 20 to 50 ms.
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(fail)?;
-        shared.scopes.load(&connection).map_err(fail)?;
-        shared.ledger.load(&connection).map_err(fail)?;
-        shared.open_stored_bytes(&mut connection, options.byte_counting).map_err(fail)?;
-        let readers = Readers::new(path, shared.clone());
-        let (for_checkpoints, for_us, writing) = (shared.clone(), shared.clone(), options.writer_mode);
-        let bell = shared.due_signal.clone();
-        let writer = writer::TaskLogWriter::new(connection, shared, options).map_err(fail)?;
-        let writing = match writing {
-            WriterMode::Inline => LogBackend::Inline(Mutex::new(writer)),
+        let (readers, mode) = (Readers::new(path), options.writer_mode);
+        let (writer, shared) = open_writer(connection, options).map_err(fail)?;
+        let backend = match mode {
+            WriterMode::Inline => LogBackend::Inline { readers: Some(readers), writer: Mutex::new(writer) },
             WriterMode::Threaded => LogBackend::Threaded {
+                readers,
                 queue: queue::WriterQueue::start(writer),
-                _checkpoints: checkpoint::Checkpointer::start(path, for_checkpoints)?,
+                _checkpoints: checkpoint::Checkpointer::start(path, shared.clone())?,
             },
         };
-        Ok(Self { readers, backend: writing, shared: for_us, due_signal: bell, path: path.into(), _lock: lock })
+        Ok(Self { backend, shared, _lock: Some(lock) })
     }
 
-    /// Fails if the guard's file is missing beside a log that has tasks: every key would be unknown, and signed
-    /// requests could be replayed. An operator who wants that puts an empty file in its place.
-    pub(crate) fn require_guard(&self) -> Result<(), OpenError> {
-        let guard = SqliteGuard::path_beside(&self.path);
-        let has_tasks = self.readers.with(Reader::has_tasks);
-        let io = |e: StoreError| OpenError::Io { path: self.path.clone(), reason: e.to_string() };
-        if guard.exists() || !has_tasks.map_err(io)? {
+    /// Makes a log in memory. Its callers write and read on one connection, which has no disk to wait for.
+    pub(crate) fn in_memory(options: OpenOptions) -> Result<Self, OpenError> {
+        let connection = schema::open_in_memory(&schema::TASK_LOG)?;
+        let options = OpenOptions { durability: Durability::Normal, ..options };
+        let (writer, shared) = open_writer(connection, options).map_err(|e| schema::memory_error(&e))?;
+        Ok(Self { backend: LogBackend::Inline { readers: None, writer: Mutex::new(writer) }, shared, _lock: None })
+    }
+
+    /// Fails if the guard's file is missing beside the file of a log that has tasks: every key would be unknown, and
+    /// signed requests could be replayed. An operator who wants that puts an empty file in its place.
+    pub(crate) fn require_guard(&self, path: &Path) -> Result<(), OpenError> {
+        let guard = SqliteGuard::path_beside(path);
+        let io = |e: StoreError| OpenError::Io { path: path.into(), reason: e.to_string() };
+        if guard.exists() || !self.read_now(|r| r.has_tasks()).map_err(io)? {
             return Ok(());
         }
-        Err(OpenError::GuardMissing { log: self.path.clone(), guard })
+        Err(OpenError::GuardMissing { log: path.into(), guard })
     }
+}
+
+/// The writer of a log, and the state that it shares with the readers.
+fn open_writer(
+    mut connection: Connection,
+    options: OpenOptions,
+) -> rusqlite::Result<(writer::TaskLogWriter, Arc<StoreState>)> {
+    let shared = Arc::new(StoreState::default());
+    shared.scopes.load(&connection)?;
+    shared.ledger.load(&connection)?;
+    shared.open_stored_bytes(&mut connection, options.byte_counting)?;
+    Ok((writer::TaskLogWriter::new(connection, shared.clone(), options)?, shared))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -192,13 +215,13 @@ fn task_id(key: i64, salt: i64) -> TaskId {
 
 impl TaskLog for SqliteLog {
     fn handed_over(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<TaskId>> {
-        StoreFuture::ready(self.readers.with(|r| r.handed_over(since, limit)))
+        self.read(|r| r.handed_over(since, limit))
     }
 
     fn append(&self, step: Step) -> StoreFuture<(), AppendError> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.append(step),
-            LogBackend::Inline(writer) => StoreFuture::ready(lock(writer).commit_one(step)),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(lock(writer).commit_one(step)),
         }
     }
 
@@ -207,7 +230,7 @@ impl TaskLog for SqliteLog {
             return StoreFuture::ready(Ok(Some(stored)));
         }
         let age = self.shared.settled.age();
-        let loaded = self.readers.with(|r| r.load(id));
+        let loaded = self.read_now(|r| r.load(id));
         if let Ok(Some(stored)) = &loaded {
             self.shared.settled.keep(stored, age);
         }
@@ -215,15 +238,15 @@ impl TaskLog for SqliteLog {
     }
 
     fn events(&self, id: TaskId, after: Seq, limit: usize) -> StoreFuture<Vec<FrozenEvent>> {
-        StoreFuture::ready(self.readers.with(|r| r.events(id, after, limit)))
+        self.read(|r| r.events(id, after, limit))
     }
 
     fn list(&self, listing: TaskListQuery) -> StoreFuture<StoredTaskPage> {
-        StoreFuture::ready(self.readers.with(|r| task_list::list(r, &listing)))
+        self.read(|r| task_list::list(r, &listing))
     }
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<StoredTask>> {
-        StoreFuture::ready(self.readers.with(|r| r.unfinished(after, limit)))
+        self.read(|r| r.unfinished(after, limit))
     }
 
     fn pending_cancels(
@@ -231,53 +254,53 @@ impl TaskLog for SqliteLog {
         after: Option<TaskId>,
         limit: usize,
     ) -> StoreFuture<Vec<(TaskId, AgentName, PendingCancel)>> {
-        StoreFuture::ready(self.readers.with(|r| r.owed_cancels(after, limit)))
+        self.read(|r| r.owed_cancels(after, limit))
     }
 
     fn recent_retries(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<StoredRetry>> {
-        StoreFuture::ready(self.readers.with(|r| r.recent_retries(since, limit)))
+        self.read(|r| r.recent_retries(since, limit))
     }
 
     fn explicit_retry(&self, key: Digest, now: Stamp) -> StoreFuture<Option<StoredRetry>> {
-        StoreFuture::ready(self.readers.with(|r| r.explicit_retry(key, now)))
+        self.read(|r| r.explicit_retry(key, now))
     }
 
     fn retry_key_before(&self, key: Digest) -> StoreFuture<Option<Digest>> {
-        StoreFuture::ready(self.readers.with(|r| r.retry_key_before(key)))
+        self.read(|r| r.retry_key_before(key))
     }
 
     fn alias(&self, scope: &Scope, name: &str) -> StoreFuture<Option<TaskId>> {
-        StoreFuture::ready(self.readers.with(|r| r.alias(scope, name)))
+        self.read(|r| r.alias(scope, name))
     }
 
     fn aliases_of(&self, task: TaskId) -> StoreFuture<Vec<String>> {
-        StoreFuture::ready(self.readers.with(|r| r.aliases_of(task)))
+        self.read(|r| r.aliases_of(task))
     }
 
     fn owner(&self, task: TaskId) -> StoreFuture<Option<Arc<Scope>>> {
         if let Some(scope) = self.shared.settled.owner(task) {
             return StoreFuture::ready(Ok(Some(scope)));
         }
-        StoreFuture::ready(self.readers.with(|r| r.owner(task)))
+        self.read(|r| r.owner(task))
     }
 
     fn add_loss_notes(&self, task: TaskId, notes: Vec<LossNote>) -> StoreFuture<()> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.add_loss_notes(task, notes),
-            LogBackend::Inline(writer) => StoreFuture::ready(lock(writer).write_loss_notes(&[(task, notes)])),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(lock(writer).write_loss_notes(&[(task, notes)])),
         }
     }
 
     fn loss_notes(&self, task: TaskId) -> StoreFuture<Vec<LossNote>> {
-        StoreFuture::ready(self.readers.with(|r| r.loss_notes(task)))
+        self.read(|r| r.loss_notes(task))
     }
 
     fn agent_data(&self, task: TaskId) -> StoreFuture<Option<Bytes>> {
-        StoreFuture::ready(self.readers.with(|r| r.agent_data(task)))
+        self.read(|r| r.agent_data(task))
     }
 
     fn pushes(&self, task: TaskId) -> StoreFuture<Vec<PushConfig>> {
-        StoreFuture::ready(self.readers.with(|r| r.pushes(task)))
+        self.read(|r| r.pushes(task))
     }
 
     fn stored_bytes(&self, caller: &Caller) -> u64 {
@@ -285,7 +308,7 @@ impl TaskLog for SqliteLog {
     }
 
     fn last_stamp(&self) -> StoreFuture<Stamp> {
-        StoreFuture::ready(self.readers.with(|r| Ok(r.last_stamp())))
+        self.read(|r| Ok(r.last_stamp()))
     }
 }
 
@@ -293,7 +316,7 @@ impl SqliteLog {
     fn change(&self, change: OutboxChange) -> StoreFuture<bool> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.change(change),
-            LogBackend::Inline(writer) => {
+            LogBackend::Inline { writer, .. } => {
                 let made = lock(writer).change_outbox(&[change]);
                 StoreFuture::ready(made.map(|made| made.first().copied().unwrap_or(false)))
             }
@@ -303,19 +326,19 @@ impl SqliteLog {
 
 impl Outbox for SqliteLog {
     fn due_signal(&self) -> Arc<WakeSignal> {
-        self.due_signal.clone()
+        self.shared.due_signal.clone()
     }
 
     fn due(&self, reading: DueQuery) -> StoreFuture<DueDeliveries> {
-        StoreFuture::ready(self.readers.with(|r| r.due(&reading)))
+        self.read(|r| r.due(&reading))
     }
 
     fn next_due(&self, after: Timestamp) -> StoreFuture<Option<Timestamp>> {
-        StoreFuture::ready(self.readers.with(|r| r.next_due(after)))
+        self.read(|r| r.next_due(after))
     }
 
     fn receiver(&self, task: TaskId, config: &str) -> StoreFuture<Option<PushReceiver>> {
-        StoreFuture::ready(self.readers.with(|r| r.receiver(task, config)))
+        self.read(|r| r.receiver(task, config))
     }
 
     fn mark(&self, owed: &DueDelivery, mark: DeliveryMark) -> StoreFuture<bool> {
@@ -323,11 +346,11 @@ impl Outbox for SqliteLog {
     }
 
     fn deliveries(&self, letters: DeliveryQuery) -> StoreFuture<Vec<Delivery>> {
-        StoreFuture::ready(self.readers.with(|r| r.deliveries(&letters)))
+        self.read(|r| r.deliveries(&letters))
     }
 
     fn delivery(&self, number: i64) -> StoreFuture<Option<Delivery>> {
-        StoreFuture::ready(self.readers.with(|r| r.delivery(number)))
+        self.read(|r| r.delivery(number))
     }
 
     fn retry(&self, number: i64, now: Timestamp) -> StoreFuture<bool> {
@@ -345,7 +368,7 @@ impl Upkeep for SqliteLog {
             |writer: &mut writer::TaskLogWriter| writer.connection.execute_batch("VACUUM").map_err(|e| store_error(&e));
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.when_idle(work),
-            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(work(&mut lock(writer))),
         }
     }
 
@@ -356,14 +379,14 @@ impl Upkeep for SqliteLog {
                 let dispatcher = queue.dispatcher.clone();
                 Box::pin(async move { dispatcher.run().await })
             }
-            LogBackend::Inline(_) => Box::pin(std::future::ready(())),
+            LogBackend::Inline { .. } => Box::pin(std::future::ready(())),
         }
     }
 
     fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.set_pages_max(pages),
-            LogBackend::Inline(writer) => lock(writer).set_pages_max(pages),
+            LogBackend::Inline { writer, .. } => lock(writer).set_pages_max(pages),
         }
     }
 }

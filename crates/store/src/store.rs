@@ -1,9 +1,9 @@
 //! The parts of an open store, as the traits that its callers use.
 
-use crate::memory::{MemoryGuard, MemoryLog};
+use crate::open::{open_guard, open_tasks};
 use crate::{
-    AgentRegistry, Audit, Counters, Keys, Ledger, Organisations, ReplayGuard, Retention, StoreError, StoreFuture,
-    TaskLog, WriteHealth,
+    AgentRegistry, Audit, ByteCounting, Counters, Keys, Ledger, OpenOptions, Organisations, ReplayGuard, Retention,
+    StoreError, StoreFuture, StoreUrl, TaskLog, WriteHealth,
 };
 use std::fmt;
 use std::future::Future;
@@ -35,13 +35,6 @@ pub struct Store {
     pub guard: Arc<dyn GuardStore>,
 }
 
-impl Store {
-    /// A new store in memory, which does not survive the process.
-    pub fn in_memory() -> Self {
-        Self { tasks: TaskStore::in_memory(), guard: guard_in_memory() }
-    }
-}
-
 /// An open store of tasks, as the traits that its users need: one store stands behind all of them.
 #[derive(Clone)]
 pub struct TaskStore {
@@ -67,13 +60,26 @@ impl TaskStore {
         Self { log: store.clone(), ledger: store.clone(), upkeep: store }
     }
 
-    /// A new store of tasks in memory, which does not survive the process.
+    /// The model of a store of tasks, for tests alone. It is in memory, and has no other owner.
+    #[cfg(feature = "model")]
+    pub fn model() -> Self {
+        Self::new(Arc::new(crate::model::ModelLog::default()))
+    }
+
+    /// A new store of tasks in memory, which does not survive the process and counts the bytes of callers.
+    ///
+    /// # Panics
+    /// When there is no memory for it.
     pub fn in_memory() -> Self {
-        Self::new(Arc::new(MemoryLog::default()))
+        let options = OpenOptions { byte_counting: ByteCounting::On, ..OpenOptions::default() };
+        open_tasks(&StoreUrl::MEMORY, options).expect("memory has no file that could be refused")
     }
 }
 
 /// A new store of the guard in memory, which does not survive the process.
+///
+/// # Panics
+/// When there is no memory for it.
 pub fn guard_in_memory() -> Arc<dyn GuardStore> {
-    Arc::new(MemoryGuard::default())
+    open_guard(&StoreUrl::MEMORY, OpenOptions::default()).expect("memory has no file that could be refused")
 }

@@ -130,13 +130,19 @@ fn broken_promises<F: FnOnce()>(promises: impl Iterator<Item = (&'static str, F)
     promises.filter_map(|(name, promise)| is_broken(promise).then_some(name)).collect()
 }
 
-/// The fixture of a store in memory.
+/// The fixture of a store in memory, or of the model.
 #[derive(Debug)]
 pub struct MemoryLogFixture(TaskStore);
 
 impl Default for MemoryLogFixture {
     fn default() -> Self {
         Self(TaskStore::in_memory())
+    }
+}
+
+impl MemoryLogFixture {
+    pub fn model() -> Self {
+        Self(TaskStore::model())
     }
 }
 

@@ -46,9 +46,9 @@ pub struct Options {
 /// The kinds of log that a run can use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Store {
-    /// In memory: fast, and the simplest thing that can be right.
+    /// The model: fast, and the simplest thing that can be right.
     #[default]
-    Memory,
+    Model,
     /// In an SQLite file that is closed and opened again at every crash.
     Sqlite,
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use sabir_server::config::agent::{AgentConfig, Kind};
 use sabir_server::config::listen::parse_listen;
 use sabir_server::config::openai::{OpenaiConfig, SecretReference};
-use sabir_server::{Config, Server, Summary};
+use sabir_server::{Config, Server, StoreUrl, Summary};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -135,10 +135,14 @@ pub(crate) fn configured(file: Option<PathBuf>, data: Option<PathBuf>) -> anyhow
     if let Some(data) = data {
         // Relative to where the command was typed, not to the file.
         let data = std::path::absolute(data)?;
-        let url = format!("sqlite:{}", data.join("sabir.db").display());
+        let url = StoreUrl::text_in_directory(&data);
         if config.store.url != url {
             config.sources.replace("store.url", "--data");
             config.store.url = url;
+        }
+        if config.server.data.as_ref() != Some(&data) {
+            config.sources.replace("server.data", "--data");
+            config.server.data = Some(data);
         }
     }
     Ok(config)

@@ -166,3 +166,27 @@ fn an_organisation_whose_secret_the_server_does_not_have_is_refused() {
     );
     assert_eq!(add("env:ORG_SECRET_OF_A_TEST").code, 0);
 }
+
+#[test]
+fn the_data_directory_may_be_apart_from_the_store() {
+    let config = |store: &str| {
+        format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\ndata = \"run\"\n[store]\nurl = \"sqlite:{store}/sabir.db\"\n{ECHO}"
+        )
+    };
+    let home = ServerDirectory::new(&config("db"));
+    let sabir = TestServer::run(&home, home.command_without_data());
+    sabir.send("/", &send_params("stored"));
+    assert!(home.path("run/sabir.sock").exists() && home.path("db/sabir.db").exists());
+    assert!(!home.path("db/sabir.sock").exists() && !home.path("sabir-data").exists());
+    // A command finds the server there.
+    let file = home.path("sabir.toml");
+    let listed = || CommandDirectory::new().run(&["push", "list", "--server-config", file.to_str().unwrap()]);
+    listed().expect_success();
+    // Another store is not enough for a second server: the journal and the socket are in the data directory.
+    fs::write(&file, config("other")).unwrap();
+    let said = home.expect_start_refused(home.command_without_data());
+    assert!(said.contains(&home.path("run").display().to_string()) && said.contains("in use"), "{said}");
+    fs::write(&file, config("db")).unwrap();
+    listed().expect_success();
+}

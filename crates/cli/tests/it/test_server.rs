@@ -55,8 +55,15 @@ impl ServerDirectory {
 
     /// The same at the address that the configuration or the environment gives.
     pub(crate) fn command_without_address(&self) -> Command {
+        let mut command = self.command_without_data();
+        command.arg("--data").arg(self.data());
+        command
+    }
+
+    /// The same with the directories of the configuration.
+    pub(crate) fn command_without_data(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
-        command.args(["serve", "--config"]).arg(self.path("sabir.toml")).arg("--data").arg(self.data());
+        command.args(["serve", "--config"]).arg(self.path("sabir.toml"));
         self.isolate(&mut command);
         command
     }

@@ -4,20 +4,12 @@
 use crate::engine_fixture::EngineFixture;
 use sabir_engine::machine;
 use sabir_proto::{Seq, Task};
-use sabir_store::{Durability, OpenOptions, TaskLog as _, WriterMode, open_tasks};
-use sabir_testkit::contract::url_of;
+use sabir_store::TaskLog as _;
 
 /// The most bytes written for every byte streamed.
 const FACTOR_MAX: usize = 4;
 /// The most bytes of a tiny message, the status before the answer, and the question together.
 const TINY_TURN_BYTES_MAX: usize = 2 << 10;
-
-/// On a file: the memory log copies a task to change it, which would be most of the work here.
-fn desk_on_file(dir: &tempfile::TempDir) -> EngineFixture {
-    let (durability, writer_mode) = (Durability::Normal, WriterMode::Inline);
-    let options = OpenOptions { durability, writer_mode, ..OpenOptions::default() };
-    EngineFixture::on(open_tasks(&url_of(&dir.path().join("sabir.db")), options).unwrap().log)
-}
 
 fn written(desk: &EngineFixture) -> usize {
     desk.log.event_bytes() + desk.log.snapshot_bytes()
@@ -34,8 +26,7 @@ fn stored(desk: &EngineFixture, task: &Task) -> (Task, Seq, usize) {
 
 #[test]
 fn a_tiny_message_to_a_large_task_does_not_write_the_task_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut desk = desk_on_file(&dir);
+    let mut desk = EngineFixture::new();
     let large = "x".repeat(1 << 20);
     let mut task = desk.send("asks", &format!("do 100 {large}"), None);
     for _ in 0..2 {
@@ -60,8 +51,7 @@ fn a_tiny_message_to_a_large_task_does_not_write_the_task_again() {
 
 #[test]
 fn a_long_conversation_is_written_at_most_four_times() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut desk = desk_on_file(&dir);
+    let mut desk = EngineFixture::new();
     let mut task = desk.send("asks", "do 1000", None);
     for _ in 0..400 {
         task = desk.send("asks", &"x".repeat(200), Some(&task));
@@ -76,8 +66,7 @@ fn a_long_conversation_is_written_at_most_four_times() {
 fn ten_thousand_chunks_are_written_at_most_four_times() {
     // As fast as possible, and one step each.
     for (agent, request) in [("floods", "do 1000"), ("streams", "do 10000")] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut desk = desk_on_file(&dir);
+        let mut desk = EngineFixture::new();
         let events = desk.stream(agent, request);
         let streamed: usize = events.iter().map(|e| e.json.len()).sum();
         let (written, steps) = (desk.log.event_bytes() + desk.log.snapshot_bytes(), desk.log.step_count());

@@ -48,8 +48,8 @@ fn check(seeds: Range<u64>, store: Store) {
 }
 
 #[test]
-fn no_schedule_breaks_a_promise_in_memory() {
-    check(ON_FILE..seeds().max(ON_FILE), Store::Memory);
+fn no_schedule_breaks_a_promise_on_the_model() {
+    check(ON_FILE..seeds().max(ON_FILE), Store::Model);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn no_schedule_breaks_a_promise_on_file() {
 #[test]
 fn one_seed_is_one_course_of_events() {
     for seed in 0..20 {
-        for store in [Store::Memory, Store::Sqlite] {
+        for store in [Store::Model, Store::Sqlite] {
             let digest = || run(seed, Options { store, sabotage: None }).unwrap();
             assert_eq!(digest(), digest(), "seed {seed} on {store:?}");
         }
@@ -71,7 +71,7 @@ fn one_seed_is_one_course_of_events() {
 #[track_caller]
 fn check_noticed(sabotage: Sabotage, promise: &str) {
     let watchdog = watchdog();
-    let options = Options { store: Store::Memory, sabotage: Some(sabotage) };
+    let options = Options { store: Store::Model, sabotage: Some(sabotage) };
     let violation = (0..SEEDS).find_map(|seed| {
         watchdog.send(seed).unwrap();
         run(seed, options).err().filter(|violation| violation.promise == promise)

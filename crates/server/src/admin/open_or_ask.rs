@@ -33,7 +33,7 @@ pub(super) async fn open_or_ask<R: DeserializeOwned>(
     request: &impl Serialize,
 ) -> Result<OpenedOrAnswered<R>, AdminError> {
     let url = config.store_url().map_err(AdminError::Url)?;
-    let socket = operator_socket::socket_beside(url.require_file()?);
+    let socket = super::socket_path(config)?;
     let options = config.open_options(WriterMode::Inline);
     let begun = Instant::now();
     loop {

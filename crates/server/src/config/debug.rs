@@ -18,7 +18,7 @@ pub struct DebugConfig {
 impl Config {
     /// The directory of the recorded exchanges; `None` for a store in memory.
     pub(crate) fn exchange_log_directory(&self) -> Result<Option<PathBuf>, String> {
-        Ok(self.store_url()?.file().map(|path| path.with_file_name("wire")))
+        Ok(self.data_file()?.map(|path| path.with_file_name("wire")))
     }
 
     /// Opens the log of exchanges.

@@ -89,11 +89,10 @@ async fn listen_for_delegations(factory: &AgentFactory) -> Result<Option<Delegat
 }
 
 /// Ends the commands that a killed server left running, and returns the journal for new ones. This process has locked
-/// the store, so no other server has commands in the journal.
+/// the data directory, so no other server has commands in the journal.
 async fn end_leftovers(config: &Config) -> Result<Option<Arc<CommandJournal>>, StartError> {
-    let url = config.store_url().map_err(StartError::Config)?;
-    let Some(store) = url.file() else { return Ok(None) };
-    let ledger = Arc::new(CommandJournal::beside(store));
+    let Some(file) = config.data_file().map_err(StartError::Config)? else { return Ok(None) };
+    let ledger = Arc::new(CommandJournal::beside(&file));
     let (at, grace) = (ledger.clone(), Duration::from_secs(config.limits.cancel_grace_seconds));
     match tokio::task::spawn_blocking(move || at.end_leftovers(grace)).await {
         Ok(ended) if ended.processes + ended.directories > 0 => {

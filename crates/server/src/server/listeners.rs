@@ -39,11 +39,11 @@ pub(super) fn listen_to_operator(
     network_admin: NetworkAdmin,
     guard: GuardRequestHandler,
 ) -> Option<OperatorSocket> {
-    let url = config.store_url().ok()?;
-    match OperatorSocket::listen(url.file()?, log, engine, network_admin, guard) {
+    let file = config.data_file().ok().flatten()?;
+    match OperatorSocket::listen(&file, log, engine, network_admin, guard) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
+            tracing::warn!(%error, "no admin socket: sabir push and sabir inbox need this server stopped");
             None
         }
     }

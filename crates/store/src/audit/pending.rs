@@ -82,7 +82,6 @@ impl PendingRefusals {
     }
 
     /// Adds refusals that could not be written to the dropped count. Returns how many that are.
-    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn count_as_dropped(&mut self, taken: &[AuditRecord]) -> u64 {
         taken.iter().for_each(|record| self.add_dropped(record.count, record.time));
         taken.iter().filter(|record| record.outcome != AuditOutcome::Dropped).map(|record| record.count).sum()
@@ -93,7 +92,6 @@ impl PendingRefusals {
     }
 
     /// The number of refusals dropped since the last call.
-    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn newly_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.unreported)
     }

@@ -12,7 +12,8 @@
 
 use super::check;
 use super::guard::SqliteGuard;
-use super::schema::{self, FileFormat, FileLock, beside};
+use super::schema::{self, FileFormat};
+use crate::file_lock::{FileLock, beside, private};
 use crate::{CheckProgress, CopyError, CopyReport, ExistingStore, OpenError};
 use std::fs::{self, File};
 use std::io;
@@ -114,7 +115,7 @@ impl Drop for PartialCopy {
 fn copy_file(from: &Path, format: &FileFormat, to: &Path) -> Result<(), CopyError> {
     let connection = schema::open_existing(from, format)?;
     // Created by this program, readable by its owner alone; SQLite fills a file that is empty.
-    let file = schema::private().open(to).map_err(|e| write_error(to, &e))?;
+    let file = private().open(to).map_err(|e| write_error(to, &e))?;
     let name = to.to_str().ok_or_else(|| write_error(to, &io::Error::other("its name is not UTF-8")))?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(|e| match super::store_error(&e) {
         crate::StoreError::Corrupt(reason) => OpenError::Damaged { path: from.into(), reason }.into(),

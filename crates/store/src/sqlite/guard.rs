@@ -3,8 +3,8 @@
 //! | Module | Content |
 //! |---|---|
 //! | `queue` | the writer: all waiting jobs are one transaction |
-//! | `directory` | keys and organisations in memory, and the thread that refreshes them |
-//! | `keys`, `organisations`, `registry`, `replay`, `quota`, `audit` | the rows of each |
+//! | `key_cache` | keys and organisations in memory, and the thread that refreshes them |
+//! | `keys`, `organisations`, `agent_registry`, `replay`, `quota`, `audit` | the rows of each |
 //!
 //! It is a separate file, because commands such as `sabir key create` must work on it with and without a server
 //! running, while the task log belongs to one process alone, which holds a lock. There is no lock here: any number of
@@ -32,9 +32,10 @@ use crate::counters::{Day, SlidingWindows};
 use crate::replay::{ReplayMarks, replay_mark};
 use crate::{
     AgentRegistry, ApiKey, Audit, AuditActor, AuditRecord, CardChange, CardObservation, ChainPosition,
-    ChainVerification, ChangeError, Counters, Digest, Domain, Hash, KeyFingerprint, KeyId, KeyStatus, KeyTerms, Keys,
-    LinkedEntry, OpenError, OpenOptions, Organisation, Organisations, QuotaDecision, RateDecision, RateWindow,
-    RegisteredAgent, ReplayGuard, ReplayVerdict, SecretRef, StoreError, StoreFuture, StoredCard, WriterMode,
+    ChainVerification, ChangeError, Counters, Digest, Domain, Durability, Hash, KeyFingerprint, KeyId, KeyStatus,
+    KeyTerms, Keys, LinkedEntry, OpenError, OpenOptions, Organisation, Organisations, QuotaDecision, RateDecision,
+    RateWindow, RegisteredAgent, ReplayGuard, ReplayVerdict, SecretRef, StoreError, StoreFuture, StoredCard,
+    WriterMode,
 };
 use key_cache::{KeyCache, KeyCacheRefresher, PendingKeyUses};
 use queue::{FnJob, GuardQueue, GuardWriter, JobWeight};
@@ -47,7 +48,6 @@ use std::sync::{Arc, Mutex};
 /// The guard's store in an SQLite file.
 #[derive(Debug)]
 pub(crate) struct SqliteGuard {
-    path: PathBuf,
     key_cache: Arc<KeyCache>,
     uses: Arc<PendingKeyUses>,
     marks: Arc<Mutex<ReplayMarks>>,
@@ -60,14 +60,22 @@ pub(crate) struct SqliteGuard {
 
 #[derive(Debug)]
 enum GuardBackend {
-    Threaded { watch: Option<KeyCacheRefresher>, queue: Arc<GuardQueue> },
-    Inline(Mutex<GuardWriter>),
+    Threaded {
+        file: PathBuf,
+        watch: Option<KeyCacheRefresher>,
+        queue: Arc<GuardQueue>,
+    },
+    /// In memory there is no file: the writer's connection is the only one.
+    Inline {
+        file: Option<PathBuf>,
+        writer: Mutex<GuardWriter>,
+    },
 }
 
 impl SqliteGuard {
     /// The path of the guard's file beside a task log.
     pub(crate) fn path_beside(task_log: &Path) -> PathBuf {
-        schema::beside(task_log, ".guard")
+        crate::file_lock::beside(task_log, ".guard")
     }
 
     /// Opens the file, creating it if there is none. A file that is damaged, newer or foreign is left as it is.
@@ -76,40 +84,49 @@ impl SqliteGuard {
     /// [`WriterMode::Inline`] every change is written by its caller and every lookup reads the file, for a command that
     /// makes one change and ends; refusals are then written with the next record, or when the store is closed.
     pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
-        let OpenOptions { durability, writer_mode: writing, metrics, .. } = options;
-        let connection = queue::open(path, durability)?;
-        let fail = |e: rusqlite::Error| open_error(path, &e);
-        let directory = Arc::new(KeyCache::new());
-        directory.refresh(&connection).map_err(fail)?;
+        let connection = queue::open(path, options.durability)?;
+        Self::on(connection, Some(path), options)
+    }
+
+    /// Makes a guard's store in memory. Every change is written by its caller.
+    pub(crate) fn in_memory(options: OpenOptions) -> Result<Self, OpenError> {
+        let (durability, writer_mode) = (Durability::Normal, WriterMode::Inline);
+        let options = OpenOptions { durability, writer_mode, ..options };
+        Self::on(schema::open_in_memory(&schema::GUARD)?, None, options)
+    }
+
+    fn on(connection: Connection, file: Option<&Path>, options: OpenOptions) -> Result<Self, OpenError> {
+        let fail = |e: rusqlite::Error| file.map_or_else(|| schema::memory_error(&e), |file| open_error(file, &e));
+        let key_cache = Arc::new(KeyCache::new());
+        key_cache.refresh(&connection).map_err(fail)?;
         // A command checks no replay marks, and if it did the file would decide.
-        let marks = match writing {
+        let marks = match options.writer_mode {
             WriterMode::Threaded => replay::load(&connection).map_err(fail)?,
             WriterMode::Inline => ReplayMarks::default(),
         };
-        let marks = Arc::new(Mutex::new(marks));
-        let (uses, exhausted, pending) =
-            (Arc::<PendingKeyUses>::default(), Arc::default(), Arc::<Mutex<PendingRefusals>>::default());
-        let writer = GuardWriter::new((path, connection), durability, metrics, (pending.clone(), directory.clone()));
-        let writing = match writing {
-            WriterMode::Inline => GuardBackend::Inline(Mutex::new(writer)),
-            WriterMode::Threaded => {
-                let io = |e: std::io::Error| OpenError::Io { path: path.into(), reason: e.to_string() };
+        let (uses, pending) = (Arc::<PendingKeyUses>::default(), Arc::<Mutex<PendingRefusals>>::default());
+        let shared = (pending.clone(), key_cache.clone());
+        let writer = GuardWriter::new((file, connection), options.durability, options.metrics, shared);
+        let backend = match (options.writer_mode, file) {
+            (WriterMode::Threaded, Some(file)) => {
+                let io = |e: std::io::Error| OpenError::Io { path: file.into(), reason: e.to_string() };
                 let queue = Arc::new(GuardQueue::start(writer).map_err(io)?);
-                let watch = Some(KeyCacheRefresher::start(path, directory.clone(), uses.clone(), queue.clone())?);
-                GuardBackend::Threaded { watch, queue }
+                let watch = Some(KeyCacheRefresher::start(file, key_cache.clone(), uses.clone(), queue.clone())?);
+                GuardBackend::Threaded { file: file.into(), watch, queue }
+            }
+            (WriterMode::Inline, _) | (_, None) => {
+                GuardBackend::Inline { file: file.map(Path::to_owned), writer: Mutex::new(writer) }
             }
         };
-        let (sliding, lots) = (SlidingWindows::default(), Arc::default());
         Ok(Self {
-            path: path.into(),
-            key_cache: directory,
+            key_cache,
             uses,
-            marks,
-            sliding,
-            exhausted,
-            reservations: lots,
+            marks: Arc::new(Mutex::new(marks)),
+            sliding: SlidingWindows::default(),
+            exhausted: Arc::default(),
+            reservations: Arc::default(),
             pending,
-            backend: writing,
+            backend,
         })
     }
 
@@ -121,7 +138,7 @@ impl SqliteGuard {
                 queue.set_pages_max(pages);
                 Ok(())
             }
-            GuardBackend::Inline(writer) => lock(writer).set_pages_max(pages),
+            GuardBackend::Inline { writer, .. } => lock(writer).set_pages_max(pages),
         }
     }
 
@@ -150,23 +167,27 @@ impl SqliteGuard {
         let (task, answer) = FnJob::new(weight, work, after);
         match &self.backend {
             GuardBackend::Threaded { queue, .. } => queue.push(Box::new(task)),
-            GuardBackend::Inline(writer) => lock(writer).commit(vec![Box::new(task)], false),
+            GuardBackend::Inline { writer, .. } => lock(writer).commit(vec![Box::new(task)], false),
         }
         answer
     }
 
     /// Reads on a connection of its own: such reads are rare, not urgent, and may be long.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        schema::open_reader(&self.path)
-            .and_then(|connection| read(&connection))
-            .map_err(|e| store_error(&self.path, &e))
+        let file = match &self.backend {
+            GuardBackend::Threaded { file, .. } | GuardBackend::Inline { file: Some(file), .. } => file,
+            GuardBackend::Inline { file: None, writer } => {
+                return read(lock(writer).connection()).map_err(|e| store_error(None, &e));
+            }
+        };
+        schema::open_reader(file).and_then(|connection| read(&connection)).map_err(|e| store_error(Some(file), &e))
     }
 
     /// Refreshes the cache before a lookup in inline mode, where no thread does it.
     fn refresh_if_inline(&self) -> Result<(), StoreError> {
         match &self.backend {
             GuardBackend::Threaded { .. } => Ok(()),
-            GuardBackend::Inline(_) => self.read(|connection| self.key_cache.refresh(connection)),
+            GuardBackend::Inline { .. } => self.read(|connection| self.key_cache.refresh(connection)),
         }
     }
 }
@@ -175,22 +196,24 @@ impl SqliteGuard {
 impl Drop for SqliteGuard {
     fn drop(&mut self) {
         match &mut self.backend {
-            GuardBackend::Threaded { watch, queue } => {
+            GuardBackend::Threaded { watch, queue, .. } => {
                 drop(watch.take());
                 if let Some(job) = self.uses.write_job() {
                     queue.push(job);
                 }
             }
-            GuardBackend::Inline(writer) => lock(writer).commit(self.uses.write_job().into_iter().collect(), true),
+            GuardBackend::Inline { writer, .. } => {
+                lock(writer).commit(self.uses.write_job().into_iter().collect(), true)
+            }
         }
     }
 }
 
 /// Maps errors of the engine to those that callers react to, and names the file if it is damaged.
-fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
-    match super::store_error(error) {
-        StoreError::Corrupt(reason) => StoreError::Corrupt(format!("{}: {reason}", path.display())),
-        other => other,
+fn store_error(file: Option<&Path>, error: &rusqlite::Error) -> StoreError {
+    match (super::store_error(error), file) {
+        (StoreError::Corrupt(reason), Some(file)) => StoreError::Corrupt(format!("{}: {reason}", file.display())),
+        (other, _) => other,
     }
 }
 

@@ -92,7 +92,7 @@ impl SqliteLog {
     ) -> StoreFuture<T, E> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.run_on_writer(work),
-            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(work(&mut lock(writer))),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Ledger for SqliteLog {
     }
 
     fn venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<Venue>> {
-        StoreFuture::ready(self.readers.with(|r| venue::find(&r.connection, name)))
+        self.read(|r| venue::find(r.connection, name))
     }
 
     fn bookable_venue(&self, name: VenueRef<'_>) -> StoreFuture<Option<BookableVenue>> {
@@ -135,8 +135,8 @@ impl Ledger for SqliteLog {
             return StoreFuture::ready(Ok(Some(known)));
         }
         let age = shelf.age();
-        let read = |r: &Reader| r.snapshot(|| venue::bookable(&r.connection, name));
-        StoreFuture::ready(self.readers.with(read).map(|found| {
+        let read = |r: &Reader<'_>| r.snapshot(|| venue::bookable(r.connection, name));
+        StoreFuture::ready(self.read_now(read).map(|found| {
             found.map(|(bookable, as_of)| {
                 shelf.keep(&bookable, as_of, age);
                 bookable
@@ -145,7 +145,7 @@ impl Ledger for SqliteLog {
     }
 
     fn venues(&self, query: &VenueQuery) -> StoreFuture<Vec<Venue>> {
-        StoreFuture::ready(self.readers.with(|r| venue::search(&r.connection, query)))
+        self.read(|r| venue::search(r.connection, query))
     }
 
     fn active_venues(&self) -> u64 {
@@ -153,19 +153,19 @@ impl Ledger for SqliteLog {
     }
 
     fn slots(&self, venue: &str) -> StoreFuture<Vec<Slot>> {
-        StoreFuture::ready(self.readers.with(|r| venue::slots(&r.connection, venue)))
+        self.read(|r| venue::slots(r.connection, venue))
     }
 
     fn booking(&self, id: TaskId) -> StoreFuture<Option<Booking>> {
-        StoreFuture::ready(self.readers.with(|r| booking::find(&r.connection, id)))
+        self.read(|r| booking::find(r.connection, id))
     }
 
     fn bookings(&self, query: &BookingQuery) -> StoreFuture<Vec<Booking>> {
-        StoreFuture::ready(self.readers.with(|r| booking::list(&r.connection, query)))
+        self.read(|r| booking::list(r.connection, query))
     }
 
     fn expired_holds(&self, until: Timestamp, limit: usize) -> StoreFuture<Vec<Booking>> {
-        StoreFuture::ready(self.readers.with(|r| booking::expired_holds(&r.connection, until, limit)))
+        self.read(|r| booking::expired_holds(r.connection, until, limit))
     }
 
     fn metered_bookings(&self) -> u64 {
@@ -175,11 +175,11 @@ impl Ledger for SqliteLog {
     fn record_interaction(&self, interaction: Interaction) -> bool {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.record_interaction(interaction),
-            LogBackend::Inline(writer) => lock(writer).record_interaction(interaction),
+            LogBackend::Inline { writer, .. } => lock(writer).record_interaction(interaction),
         }
     }
 
     fn interactions(&self, query: &InteractionQuery) -> StoreFuture<Vec<Interaction>> {
-        StoreFuture::ready(self.readers.with(|r| interaction::list(&r.connection, query)))
+        self.read(|r| interaction::list(r.connection, query))
     }
 }

@@ -86,7 +86,7 @@ fn row(k: i64, note: &LossNote) -> (i64, &str, &str, &str, i64, i64) {
     (k, &note.dialect, &note.kind, &note.path, note.first_at.millis(), count)
 }
 
-impl Reader {
+impl Reader<'_> {
     pub(super) fn loss_notes(&self, task: TaskId) -> rusqlite::Result<Vec<LossNote>> {
         if !self.holds(task)? {
             return Ok(Vec::new());

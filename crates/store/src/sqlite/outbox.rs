@@ -266,7 +266,7 @@ impl TaskLogWriter {
     }
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads by time, up to a bound: nearly always that covers all due rows. Where it does not, a few lanes could
     /// starve the others, so the lanes are read one by one.
     pub(super) fn due(&self, reading: &DueQuery) -> rusqlite::Result<DueDeliveries> {
@@ -370,7 +370,7 @@ impl Reader {
     }
 
     pub(super) fn delivery(&self, number: i64) -> rusqlite::Result<Option<Delivery>> {
-        find_delivery(&self.connection, number)
+        find_delivery(self.connection, number)
     }
 }
 

@@ -23,7 +23,7 @@ impl TaskLogWriter {
     }
 }
 
-impl Reader {
+impl Reader<'_> {
     pub(super) fn owed_cancels(
         &self,
         after: Option<TaskId>,

@@ -57,7 +57,7 @@ struct PrunePass {
 /// A task that may be deleted: its key, its salt and its position.
 type Candidate = (i64, i64, PruneCursor);
 
-impl Reader {
+impl Reader<'_> {
     fn owners(&self, agent: &AgentName) -> rusqlite::Result<Vec<i64>> {
         let mut statement = self.connection.prepare_cached("SELECT n FROM scope WHERE agent = ?1 ORDER BY n")?;
         statement.query_map([agent.as_str()], |row| row.get(0))?.collect()
@@ -253,23 +253,23 @@ fn delete_leftover_events(
 
 impl Retention for SqliteLog {
     fn agents(&self) -> StoreFuture<Vec<AgentName>> {
-        StoreFuture::ready(self.readers.with(Reader::agents))
+        self.read(|r| r.agents())
     }
 
     fn settled_count(&self, agent: &AgentName) -> StoreFuture<u64> {
-        StoreFuture::ready(self.readers.with(|r| r.settled(agent)))
+        self.read(|r| r.settled(agent))
     }
 
     fn oldest_settled(&self, agent: &AgentName, count: u64) -> StoreFuture<Option<Stamp>> {
-        StoreFuture::ready(self.readers.with(|r| r.oldest(agent, count)))
+        self.read(|r| r.oldest(agent, count))
     }
 
     fn prune(&self, agent: &AgentName, below: Stamp, from: Option<PruneCursor>) -> StoreFuture<PruneProgress> {
-        let (candidates, next) = match self.readers.with(|r| r.candidates(agent, super::key(below), from)) {
+        let (candidates, next) = match self.read_now(|r| r.candidates(agent, super::key(below), from)) {
             Ok(found) => found,
             Err(error) => return StoreFuture::ready(Err(error)),
         };
-        let unfinished = self.readers.with(|r| {
+        let unfinished = self.read_now(|r| {
             r.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten)")?.query_row([], |row| row.get(0))
         });
         if candidates.is_empty() && unfinished == Ok(false) {
@@ -285,7 +285,7 @@ impl Retention for SqliteLog {
         };
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.when_idle(work),
-            LogBackend::Inline(writer) => StoreFuture::ready(work(&mut lock(writer))),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(work(&mut lock(writer))),
         }
     }
 }

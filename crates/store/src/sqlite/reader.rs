@@ -1,8 +1,8 @@
 //! Reads, inline on the caller's thread: the file is in the page cache, and a hop to another thread costs more than the
 //! read. Connections are pooled, one per thread that reads at the same time.
 
-use super::{StoreState, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
-use crate::{Digest, RetryMark, Scope, StoreError, StoredRetry, StoredTask, TaskSnapshot, TurnProgress};
+use super::{LogBackend, SqliteLog, StoreState, key, lock, number, salt, schema, seq, stamp, store_error, task_id};
+use crate::{Digest, RetryMark, Scope, StoreError, StoreFuture, StoredRetry, StoredTask, TaskSnapshot, TurnProgress};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sabir_proto::{FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState};
@@ -18,48 +18,64 @@ const IDLE_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    shared: Arc<StoreState>,
-    idle: Mutex<Vec<Reader>>,
+    idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path, shared: Arc<StoreState>) -> Self {
-        Self { path: path.into(), shared, idle: Mutex::default() }
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.into(), idle: Mutex::default() }
     }
 
-    pub(super) fn with<T>(&self, read: impl FnOnce(&Reader) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         let idle = lock(&self.idle).pop();
-        let reader = match idle {
-            Some(reader) => reader,
-            None => {
-                let connection = schema::open_reader(&self.path).map_err(|e| store_error(&e))?;
-                Reader { connection, shared: self.shared.clone() }
-            }
+        let connection = match idle {
+            Some(connection) => connection,
+            None => schema::open_reader(&self.path)?,
         };
-        let outcome = read(&reader).map_err(|e| match e {
-            rusqlite::Error::InvalidQuery => StoreError::PageToken,
-            e => store_error(&e),
-        });
-        if let Err(error) = &outcome {
-            self.shared.record_damage(error);
-        }
+        let outcome = read(&connection);
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
-            idle.push(reader);
+            idle.push(connection);
         }
         outcome
     }
 }
 
+impl SqliteLog {
+    /// Reads on a connection of the pool, or in memory on the only one.
+    pub(super) fn read_now<T>(&self, read: impl FnOnce(&Reader<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let read = |connection: &Connection| read(&Reader { connection, shared: &self.shared });
+        let outcome = match &self.backend {
+            LogBackend::Threaded { readers, .. } | LogBackend::Inline { readers: Some(readers), .. } => {
+                readers.with(read)
+            }
+            LogBackend::Inline { readers: None, writer } => read(&lock(writer).connection),
+        };
+        outcome.map_err(|e| {
+            let error = match e {
+                rusqlite::Error::InvalidQuery => StoreError::PageToken,
+                e => store_error(&e),
+            };
+            self.shared.record_damage(&error);
+            error
+        })
+    }
+
+    /// Like [`SqliteLog::read_now`], as the future that the traits return.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Reader<'_>) -> rusqlite::Result<T>) -> StoreFuture<T> {
+        StoreFuture::ready(self.read_now(read))
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) connection: Connection,
-    pub(super) shared: Arc<StoreState>,
+pub(super) struct Reader<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) shared: &'a StoreState,
 }
 
 const COLUMNS: &str = "k, salt, scope, state, head, turn, attempt, history_at, artifacts_at, body, child, adopted";
 
-impl Reader {
+impl Reader<'_> {
     /// Runs several statements on one view of the file.
     pub(super) fn snapshot<T>(&self, read: impl FnOnce() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         self.connection.prepare_cached("BEGIN")?.execute([])?;

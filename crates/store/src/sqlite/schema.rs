@@ -1,11 +1,10 @@
 //! The file format: tables, versions, and files that this program refuses to open.
 
-use crate::Durability;
-use crate::OpenError;
+use crate::file_lock::{beside, private};
+use crate::{Durability, OpenError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use std::fs::{File, OpenOptions, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The format of a file: the task log or the guard's data.
@@ -49,45 +48,15 @@ pub(super) const GUARD: FileFormat = FileFormat {
     ],
 };
 
+/// The name of a database in memory, in errors.
+const MEMORY: &str = "memory:";
+
 /// How often opening is retried while another process creates the file, and the pause between two tries. Switching to
 /// the write-ahead log is the one operation for which SQLite does not wait.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
 /// How long a command that only reads waits for a process that has locked the file.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// An exclusive lock beside the file, held for as long as the store is open: heads, retry keys and running agents are
-/// in the memory of one process only.
-#[derive(Debug)]
-pub(super) struct FileLock(#[expect(dead_code, reason = "held, not read: closing the file releases the lock")] File);
-
-impl FileLock {
-    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        let lock_path = beside(path, ".lock");
-        let io = |e: std::io::Error| OpenError::Io { path: lock_path.clone(), reason: e.to_string() };
-        let file = private().open(&lock_path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked(path.into())),
-            Err(TryLockError::Error(e)) => Err(io(e)),
-        }
-    }
-}
-
-/// The path of a file beside this one. The whole name goes before the suffix: `a.db` and `a.sqlite` are two stores.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Options for files that only their owner may read: they hold all messages.
-pub(super) fn private() -> OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    options
-}
 
 /// Opens the one connection that writes, and migrates the file.
 pub(super) fn open_writer(path: &Path, format: &FileFormat, durability: Durability) -> Result<Connection, OpenError> {
@@ -118,6 +87,20 @@ pub(super) fn open_writer(path: &Path, format: &FileFormat, durability: Durabili
     connection.set_prepared_statement_cache_capacity(128);
     migrate(&mut connection, path, format)?;
     Ok(connection)
+}
+
+/// Makes an empty database in memory, with its only connection: a second one would be another database.
+pub(super) fn open_in_memory(format: &FileFormat) -> Result<Connection, OpenError> {
+    let mut connection = Connection::open_in_memory().map_err(|e| memory_error(&e))?;
+    connection.pragma_update(None, "temp_store", "MEMORY").map_err(|e| memory_error(&e))?;
+    connection.set_prepared_statement_cache_capacity(256);
+    migrate(&mut connection, Path::new(MEMORY), format)?;
+    Ok(connection)
+}
+
+/// The error for a database in memory.
+pub(super) fn memory_error(error: &rusqlite::Error) -> OpenError {
+    OpenError::Io { path: MEMORY.into(), reason: error.to_string() }
 }
 
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {

@@ -57,7 +57,7 @@ impl TaskLogWriter {
 const TREE_NODE: &str =
     "SELECT t.k, t.salt, t.scope, t.state, n.parent, n.parent_salt FROM kin n JOIN task t ON t.k = n.k";
 
-impl Reader {
+impl Reader<'_> {
     fn parent_link(&self, task: TaskId) -> rusqlite::Result<Option<ParentLink>> {
         let sql = "SELECT n.parent, n.parent_salt, n.root, n.root_salt, n.name, n.hops, n.path, n.origin, n.readonly
                    FROM kin n JOIN task t ON t.k = n.k WHERE n.k = ?1 AND t.salt = ?2";
@@ -149,32 +149,30 @@ impl Reader {
 
 impl TaskTree for SqliteLog {
     fn parent_link(&self, task: TaskId) -> StoreFuture<Option<ParentLink>> {
-        StoreFuture::ready(self.readers.with(|r| r.parent_link(task)))
+        self.read(|r| r.parent_link(task))
     }
 
     fn child(&self, parent: TaskId, key: &str) -> StoreFuture<Option<TaskId>> {
-        StoreFuture::ready(self.readers.with(|r| r.child(parent, key)))
+        self.read(|r| r.child(parent, key))
     }
 
     fn descendants(&self, root: TaskId, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
-        StoreFuture::ready(self.readers.with(|r| r.tree_nodes(root, "n.root = ?1 AND n.root_salt = ?2", after, limit)))
+        self.read(|r| r.tree_nodes(root, "n.root = ?1 AND n.root_salt = ?2", after, limit))
     }
 
     fn children(&self, parent: TaskId, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
-        StoreFuture::ready(
-            self.readers.with(|r| r.tree_nodes(parent, "n.parent = ?1 AND n.parent_salt = ?2", after, limit)),
-        )
+        self.read(|r| r.tree_nodes(parent, "n.parent = ?1 AND n.parent_salt = ?2", after, limit))
     }
 
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> StoreFuture<Vec<TaskTreeNode>> {
-        StoreFuture::ready(self.readers.with(|r| r.orphans(after, limit)))
+        self.read(|r| r.orphans(after, limit))
     }
 
     fn subtask_spend(&self, root: TaskId) -> StoreFuture<SubtaskSpend> {
-        StoreFuture::ready(self.readers.with(|r| r.subtask_spend(root)))
+        self.read(|r| r.subtask_spend(root))
     }
 
     fn interrupted(&self, after: Option<Stamp>, limit: usize) -> StoreFuture<Vec<InterruptedTask>> {
-        StoreFuture::ready(self.readers.with(|r| r.interrupted(after, limit)))
+        self.read(|r| r.interrupted(after, limit))
     }
 }

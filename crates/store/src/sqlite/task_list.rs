@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::{key, stamp};
-use crate::list::{COUNT_MAX, PageToken, StateSet, StoredTaskPage, TaskListQuery, WALK_MS_MAX};
+use crate::list::{COUNT_MAX, ListCursor, StateSet, StoredTaskPage, TaskListQuery, WALK_MS_MAX};
 use rusqlite::params;
 use sabir_proto::{ContextId, Stamp, TaskState};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ struct ListEntry {
 
 /// The parameters that the queries of one page share.
 struct PageQuery<'a> {
-    reader: &'a Reader,
+    reader: &'a Reader<'a>,
     query: &'a TaskListQuery,
     scope: i64,
     commit: i64,
@@ -26,10 +26,10 @@ struct PageQuery<'a> {
     rows_max: usize,
 }
 
-pub(super) fn list(reader: &Reader, listing: &TaskListQuery) -> rusqlite::Result<StoredTaskPage> {
+pub(super) fn list(reader: &Reader<'_>, listing: &TaskListQuery) -> rusqlite::Result<StoredTaskPage> {
     // Read before the view opens: commits that the view may already contain are then treated as later, which is safe.
     let last = reader.shared.commit.load(Ordering::Acquire);
-    let (commit, below) = listing.token.map_or((last, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
+    let ListCursor { commit, below } = ListCursor::of(listing, last).map_err(|_| rusqlite::Error::InvalidQuery)?;
     let age = Stamp::from_u64(last).time().millis() - Stamp::from_u64(commit.min(last)).time().millis();
     if commit > last || age > WALK_MS_MAX {
         return Err(rusqlite::Error::InvalidQuery); // becomes `StoreError::PageToken`
@@ -77,7 +77,7 @@ impl PageQuery<'_> {
             last = Some(place.position);
         }
         let commit = self.commit.cast_unsigned();
-        let next = last.filter(|_| more).map(|below| PageToken { commit, below: stamp(below) });
+        let next = last.filter(|_| more).map(|below| ListCursor { commit, below: stamp(below) }.token(self.query));
         Ok(StoredTaskPage { tasks, next, total: self.total()? })
     }
 
@@ -164,7 +164,7 @@ impl PageQuery<'_> {
     }
 
     fn total(&self) -> rusqlite::Result<u64> {
-        let connection = &self.reader.connection;
+        let connection = self.reader.connection;
         let state = self.query.state.map(StateSet::bits);
         let count: i64 = match (&self.query.context, self.query.since) {
             (None, None) => connection

@@ -53,7 +53,7 @@ impl WriteHealth for SqliteLog {
     fn probe(&self) -> StoreFuture<()> {
         match &self.backend {
             LogBackend::Threaded { queue, .. } => queue.when_idle(TaskLogWriter::probe),
-            LogBackend::Inline(writer) => StoreFuture::ready(lock(writer).probe()),
+            LogBackend::Inline { writer, .. } => StoreFuture::ready(lock(writer).probe()),
         }
     }
 }

@@ -6,6 +6,11 @@ use sabir_testkit::contract::model::same_answers;
 use sabir_testkit::contract::{MemoryLogFixture, SqliteLogFixture, task_log};
 
 #[test]
+fn the_model_is_a_task_log() {
+    task_log(MemoryLogFixture::model);
+}
+
+#[test]
 fn the_memory_log_is_a_task_log() {
     task_log(MemoryLogFixture::default);
 }
@@ -21,9 +26,10 @@ fn the_sqlite_log_written_inline_is_a_task_log() {
 }
 
 #[test]
-fn memory_and_sqlite_give_the_same_answers() {
+fn the_model_and_sqlite_give_the_same_answers() {
     for seed in 0..40 {
-        same_answers(seed, 300, &mut MemoryLogFixture::default(), &mut SqliteLogFixture::new(WriterMode::Inline));
+        let mut model = MemoryLogFixture::model();
+        same_answers(seed, 300, &mut model, &mut SqliteLogFixture::new(WriterMode::Inline));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Promises about paging through a changing list: the pages show it as it was when the paging began.
 
 use super::lists::{ordered, some};
-use super::{LogFixture, TaskLogTestExt, ids, list_everything};
+use super::{LogFixture, MemoryLogFixture, TaskLogTestExt, ids, list_everything};
 use crate::scripted_task::{ScriptedEvent, ScriptedTask, TaskFactory, owner};
 use crate::wait::wait;
-use sabir_proto::{ContextId, Stamp, TaskId, TaskState};
+use sabir_proto::{ContextId, TaskId, TaskState};
 use sabir_store::{PageToken, StoreError, TaskListQuery};
 
 /// Reads all pages of `limit`, and calls `between` after each but the last.
@@ -152,7 +152,28 @@ pub(super) fn a_walk_goes_on_after_a_restart(bench: &mut dyn LogFixture) {
 pub(super) fn tokens_of_nobody_are_refused(bench: &mut dyn LogFixture) {
     let mut author = TaskFactory::new(4);
     let stories = at_work(bench, &mut author, 3, None);
-    let future = PageToken { commit: u64::MAX >> 2, below: Stamp::from_u64(u64::MAX) };
-    let listing = TaskListQuery { token: Some(future), ..list_everything(&stories[0].scope) };
-    assert!(matches!(wait(bench.log().list(listing)), Err(StoreError::PageToken)));
+    let refused = |token: PageToken, listing: TaskListQuery| {
+        let listed = wait(bench.log().list(TaskListQuery { token: Some(token), ..listing }));
+        assert!(matches!(listed, Err(StoreError::PageToken)), "{listed:?}");
+    };
+    let all = list_everything(&stories[0].scope);
+    for text in ["00".to_owned(), "f".repeat(32), "0".repeat(48), "7".repeat(48)] {
+        refused(PageToken::decode(&text).expect("digits"), all.clone());
+    }
+    let first = bench.log().page(TaskListQuery { limit: 1, ..all.clone() });
+    let token = || first.next.clone().expect("there are more");
+    let (context, since) = (stories[0].task.context_id.clone(), stories[0].position);
+    refused(token(), list_everything(&owner("bob")));
+    refused(token(), TaskListQuery { context: Some(context), ..all.clone() });
+    refused(token(), TaskListQuery { state: Some(TaskState::Working.into()), ..all.clone() });
+    refused(token(), TaskListQuery { since: Some(since), ..all.clone() });
+    // Another store that has later commits.
+    let ahead: &dyn LogFixture = &MemoryLogFixture::default();
+    author.advance(1000);
+    at_work(ahead, &mut author, 3, None);
+    let page = ahead.log().page(TaskListQuery { limit: 1, ..all.clone() });
+    refused(page.next.expect("there are more"), all.clone());
+    // The size of a page may change.
+    let rest = bench.log().page(TaskListQuery { token: Some(token()), limit: 9, ..all });
+    assert_eq!((ids(&first).len(), ids(&rest).len()), (1, 2));
 }

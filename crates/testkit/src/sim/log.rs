@@ -138,14 +138,14 @@ fn child_opened_by(step: &Step) -> Option<(TaskId, Arc<str>)> {
 struct SimStore {
     /// None while the file is opened again.
     tasks: Option<TaskStore>,
-    /// The directory of the file; none for a store in memory.
+    /// The directory of the file; none for the model.
     dir: Option<TempDir>,
 }
 
 impl SimStore {
     fn new(store: Store) -> Self {
         let mut disk = match store {
-            Store::Memory => Self { tasks: Some(TaskStore::in_memory()), dir: None },
+            Store::Model => Self { tasks: Some(TaskStore::model()), dir: None },
             Store::Sqlite => Self { tasks: None, dir: Some(tempfile::tempdir().expect("a temporary directory")) },
         };
         disk.reopen();
@@ -409,7 +409,7 @@ impl SimLogState {
 
     /// Rebuilds the store from the steps that really were committed.
     fn drop_uncommitted(&mut self) {
-        self.store = SimStore::new(Store::Memory);
+        self.store = SimStore::new(Store::Model);
         self.journal.truncate(self.journal_kept);
         for step in &self.journal {
             at_once(self.store.log().append(step.clone())).expect("what was taken once is taken again");

@@ -1,9 +1,9 @@
 //! The journal of running commands, for the server that starts after a crash.
 //!
-//! A killed server cannot end its commands. So every turn has an entry in a directory beside the store: its private
+//! A killed server cannot end its commands. So every turn has an entry in a directory beside the data file: its private
 //! directory and its first process. The entry is written before the directory is made, and removed after the directory
 //! is gone, however long that takes: without it no server would find what the caller wrote. The next server, which by
-//! then holds the lock of the store, finds the entries that are left and ends those commands.
+//! then holds the lock of the data directory, finds the entries that are left and ends those commands.
 //!
 //! The kernel reuses process numbers, so the server signals only a process that certainly belongs to such a turn: its
 //! environment names the private directory, whose name is random; or it has the recorded number *and* the recorded
@@ -50,9 +50,9 @@ pub(crate) struct EndedLeftovers {
 }
 
 impl CommandJournal {
-    /// The journal beside a store.
-    pub(crate) fn beside(store: &Path) -> Self {
-        let mut directory = store.as_os_str().to_owned();
+    /// The journal beside the data file of a server.
+    pub(crate) fn beside(data_file: &Path) -> Self {
+        let mut directory = data_file.as_os_str().to_owned();
         directory.push(".exec");
         Self { directory: directory.into() }
     }
@@ -67,8 +67,8 @@ impl CommandJournal {
         Ok(entry)
     }
 
-    /// Ends the commands that the last server left. The caller must hold the lock of the store. Blocks for the grace
-    /// time and a moment at most.
+    /// Ends the commands that the last server left. The caller must have locked the data directory. Blocks for the
+    /// grace time and a moment at most.
     pub(crate) fn end_leftovers(&self, grace: Duration) -> EndedLeftovers {
         let Ok(entries) = fs::read_dir(&self.directory) else { return EndedLeftovers::default() };
         let entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -97,7 +97,8 @@ where
 #[derive(Debug)]
 pub(super) struct GuardWriter {
     connection: Connection,
-    path: PathBuf,
+    /// None in memory.
+    file: Option<PathBuf>,
     durability: Durability,
     is_synced: bool,
     metrics: Metrics,
@@ -107,13 +108,18 @@ pub(super) struct GuardWriter {
 
 impl GuardWriter {
     pub(super) fn new(
-        (path, connection): (&Path, Connection),
+        (file, connection): (Option<&Path>, Connection),
         durability: Durability,
         metrics: Metrics,
         (pending, directory): (Arc<Mutex<PendingRefusals>>, Arc<KeyCache>),
     ) -> Self {
         let is_synced = durability == Durability::Full;
-        Self { connection, path: path.into(), durability, is_synced, metrics, pending, directory }
+        Self { connection, file: file.map(Path::to_owned), durability, is_synced, metrics, pending, directory }
+    }
+
+    /// The connection, which in memory serves reads as well.
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Commits a group and answers all its callers.
@@ -124,7 +130,8 @@ impl GuardWriter {
             return;
         }
         let is_durable = jobs.iter().any(|job| job.weight() != JobWeight::Light);
-        let committed = self.attempt(&mut jobs, &refusals, is_durable).map_err(|e| super::store_error(&self.path, &e));
+        let committed =
+            self.attempt(&mut jobs, &refusals, is_durable).map_err(|e| super::store_error(self.file.as_deref(), &e));
         if let Err(error) = &committed {
             if !self.connection.is_autocommit() {
                 // Fails only where SQLite has rolled back already.
@@ -179,7 +186,7 @@ impl GuardWriter {
 
     pub(super) fn set_pages_max(&self, pages: u32) -> Result<(), StoreError> {
         let set = self.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
-        set.map_err(|e| super::store_error(&self.path, &e))
+        set.map_err(|e| super::store_error(self.file.as_deref(), &e))
     }
 }
 

@@ -386,7 +386,7 @@ fn only_what_was_promised_is_synced() {
     full.durability = Durability::Full;
     let guard = SqliteGuard::open(&path, full).unwrap();
     let level = || {
-        let GuardBackend::Inline(writer) = &guard.backend else { unreachable!("opened inline") };
+        let GuardBackend::Inline { writer, .. } = &guard.backend else { unreachable!("opened inline") };
         lock(writer).synchronous()
     };
     assert_eq!(level(), 2);

@@ -79,7 +79,7 @@ impl Networks for SqliteLog {
     }
 
     fn network(&self, network: &str) -> StoreFuture<Option<NetworkRecord>> {
-        StoreFuture::ready(self.readers.with(|r| find(&r.connection, network)))
+        self.read(|r| find(r.connection, network))
     }
 
     fn networks(&self, now: Timestamp) -> StoreFuture<Vec<NetworkRecord>> {
@@ -87,13 +87,13 @@ impl Networks for SqliteLog {
             "SELECT {COLUMNS} FROM network WHERE gone = 0 AND disputed = 0 AND expires_at > ?1 ORDER BY network"
         );
         let now = now.millis();
-        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([now], read)?.collect()))
+        self.read(|r| r.connection.prepare_cached(&sql)?.query_map([now], read)?.collect())
     }
 
     fn network_changes(&self, after: u64, limit: usize) -> StoreFuture<Vec<NetworkRecord>> {
         let sql = format!("SELECT {COLUMNS} FROM network WHERE change > ?1 ORDER BY change LIMIT ?2");
         let asked = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map(asked, read)?.collect()))
+        self.read(|r| r.connection.prepare_cached(&sql)?.query_map(asked, read)?.collect())
     }
 
     fn forget_network(&self, network: &str) -> StoreFuture<bool> {

@@ -104,15 +104,13 @@ impl TaskLogWriter {
 
 impl Payments for SqliteLog {
     fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>> {
-        StoreFuture::ready(self.readers.with(|r| find(&r.connection, id)))
+        self.read(|r| find(r.connection, id))
     }
 
     fn payments(&self, open: bool, limit: usize) -> StoreFuture<Vec<Payment>> {
         let which = if open { "INDEXED BY payment_open WHERE status NOT IN ('captured', 'failed')" } else { "" };
         let sql = format!("SELECT {COLUMNS} FROM payment {which} ORDER BY k DESC LIMIT ?1");
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        StoreFuture::ready(
-            self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([limit], read)?.collect()),
-        )
+        self.read(|r| r.connection.prepare_cached(&sql)?.query_map([limit], read)?.collect())
     }
 }

@@ -28,7 +28,7 @@ impl SqliteLog {
     fn list(&self, key: Option<&str>) -> Result<Vec<Subscription>, StoreError> {
         let which = if key.is_some() { "key = ?1" } else { "?1 IS NULL" };
         let sql = format!("SELECT {COLUMNS} FROM subscription WHERE {which} ORDER BY created_at, id");
-        self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([key], read)?.collect())
+        self.read_now(|r| r.connection.prepare_cached(&sql)?.query_map([key], read)?.collect())
     }
 }
 
@@ -53,7 +53,7 @@ impl Subscriptions for SqliteLog {
 
     fn subscription(&self, id: &str) -> StoreFuture<Option<Subscription>> {
         let sql = format!("SELECT {COLUMNS} FROM subscription WHERE id = ?1");
-        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_row([id], read).optional()))
+        self.read(|r| r.connection.prepare_cached(&sql)?.query_row([id], read).optional())
     }
 
     fn subscriptions(&self, key: Option<&str>) -> StoreFuture<Vec<Subscription>> {

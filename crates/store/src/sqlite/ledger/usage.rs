@@ -95,7 +95,7 @@ impl Billing for SqliteLog {
             })
         };
         let asked = (key(booking.stamp()), salt(booking));
-        StoreFuture::ready(self.readers.with(|r| r.connection.prepare_cached(sql)?.query_row(asked, read).optional()))
+        self.read(|r| r.connection.prepare_cached(sql)?.query_row(asked, read).optional())
     }
 
     fn claim_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<()> {
@@ -117,7 +117,7 @@ impl Billing for SqliteLog {
     }
 
     fn claimable_usage(&self, before: Timestamp, at: Timestamp) -> StoreFuture<Vec<Batch>> {
-        let found = self.readers.with(|r| claimable(&r.connection, before, at));
+        let found = self.read_now(|r| claimable(r.connection, before, at));
         StoreFuture::ready(found.map(|found| found.into_iter().map(|(batch, _)| batch).collect()))
     }
 
@@ -127,9 +127,7 @@ impl Billing for SqliteLog {
             "SELECT id, customer, day, count, last_at, claimed_at, sent_at, synced_at, manual FROM usage_batch {which}
              ORDER BY day, customer, id"
         );
-        StoreFuture::ready(
-            self.readers.with(|r| r.connection.prepare_cached(&sql)?.query_map([], read_batch)?.collect()),
-        )
+        self.read(|r| r.connection.prepare_cached(&sql)?.query_map([], read_batch)?.collect())
     }
 
     fn update_batch(&self, id: &str, became: BatchUpdate) -> StoreFuture<bool> {
@@ -138,7 +136,7 @@ impl Billing for SqliteLog {
     }
 
     fn billing_totals(&self) -> StoreFuture<BillingTotals> {
-        StoreFuture::ready(self.readers.with(|r| {
+        self.read(|r| {
             r.snapshot(|| {
                 let count = |sql: &str| r.connection.query_row(sql, [], |row| row.get(0)).map(unsigned);
                 Ok(BillingTotals {
@@ -150,6 +148,6 @@ impl Billing for SqliteLog {
                     manual: count("SELECT count(*) FROM usage_batch WHERE synced_at IS NULL AND manual IS NOT NULL")?,
                 })
             })
-        }))
+        })
     }
 }

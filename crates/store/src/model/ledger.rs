@@ -3,7 +3,7 @@
 mod billing;
 mod subscriptions_networks;
 
-use super::MemoryLog;
+use super::ModelLog;
 use crate::ledger::{
     Batch, BookableVenue, Booking, BookingQuery, BookingStatus, BookingTransition, ImportCounts, ImportError,
     Interaction, InteractionQuery, Ledger, LedgerError, NetworkRecord, NewBooking, NewUsage, Payment, Slot,
@@ -196,7 +196,7 @@ impl LedgerState {
     }
 }
 
-impl Ledger for MemoryLog {
+impl Ledger for ModelLog {
     fn import_venues(&self, venues: Vec<VenueListing>) -> StoreFuture<ImportCounts, ImportError> {
         StoreFuture::ready(self.lock().ledger.import(venues))
     }

@@ -1,6 +1,6 @@
-//! Trees of subtasks, in memory: every query walks through all tasks.
+//! Trees of subtasks: every query walks through all tasks.
 
-use super::{LogState, MemoryLog, TaskRow};
+use super::{LogState, ModelLog, TaskRow};
 use crate::subtasks::{
     ChildOf, InterruptedTask, ParentLink, SubtaskSpend, TaskTree, TaskTreeNode, ended_unsuccessfully,
 };
@@ -53,7 +53,7 @@ impl LogState {
     }
 }
 
-impl TaskTree for MemoryLog {
+impl TaskTree for ModelLog {
     fn parent_link(&self, task: TaskId) -> StoreFuture<Option<ParentLink>> {
         StoreFuture::ready(Ok(self.lock().tasks.get(&task).and_then(|row| row.kin.clone())))
     }

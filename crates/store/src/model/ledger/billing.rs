@@ -1,6 +1,6 @@
 //! Usage, its batches, and payments.
 
-use super::{LedgerState, MemoryLog, Undo};
+use super::{LedgerState, ModelLog, Undo};
 use crate::StoreFuture;
 use crate::ledger::{
     Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, Booking, BookingStatus, DAY_MS, LedgerError, Payment,
@@ -68,7 +68,7 @@ fn is_real(booking: &Booking) -> bool {
     !booking.was_held || booking.transitions.iter().any(|moved| moved.to == BookingStatus::Pending)
 }
 
-impl Billing for MemoryLog {
+impl Billing for ModelLog {
     fn usage(&self, booking: TaskId) -> StoreFuture<Option<Usage>> {
         StoreFuture::ready(Ok(self.lock().ledger.usage.get(&booking).cloned()))
     }
@@ -133,7 +133,7 @@ impl Billing for MemoryLog {
     }
 }
 
-impl Payments for MemoryLog {
+impl Payments for ModelLog {
     fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>> {
         StoreFuture::ready(Ok(self.lock().ledger.payments.get(&id).cloned()))
     }

@@ -1,16 +1,14 @@
-//! All stores in memory: the reference for the tests of other backends, and the store of throw-away servers.
+//! The model of a task log: what every store has to answer, as plainly as it can be said.
 //!
-//! Written for clarity, not for speed: a list sorts everything its owner has. Nothing survives the process.
+//! The simulator runs on it, because it is twice as fast as a database, and tests compare the answers of a store with
+//! its answers. It is written for clarity, not for speed: a list sorts everything its owner has. No server uses it.
 
-mod guard;
 mod ledger;
 mod outbox;
 mod retention;
 mod subtasks;
 
-pub(crate) use guard::MemoryGuard;
-
-use crate::list::{COUNT_MAX, PageToken, StoredTaskPage, TaskListQuery};
+use crate::list::{COUNT_MAX, ListCursor, StoredTaskPage, TaskListQuery};
 use crate::{
     AppendError, Digest, Effect, LOSS_NOTES_MAX, Lane, LossNote, Opening, ParentLink, PendingCancel, PushReceiver,
     Scope, Step, StoreError, StoreFuture, StoredRetry, StoredTask, TaskLog, TaskSnapshot, TurnProgress, WakeSignal,
@@ -20,9 +18,9 @@ use sabir_proto::{AgentName, Caller, ContextId, FrozenEvent, PushConfig, Seq, St
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A task log in memory, which does not survive the process.
+/// The model of a task log. It is in memory, and does not survive the process.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryLog {
+pub(crate) struct ModelLog {
     inner: Mutex<LogState>,
     due_signal: Arc<WakeSignal>,
 }
@@ -130,7 +128,7 @@ impl TaskRow {
     }
 }
 
-impl MemoryLog {
+impl ModelLog {
     fn lock(&self) -> MutexGuard<'_, LogState> {
         // A panic under the lock is a bug; the data behind it is still what was committed.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -312,7 +310,7 @@ impl LogState {
     }
 
     fn list(&self, listing: &TaskListQuery) -> Result<StoredTaskPage, StoreError> {
-        let (commit, below) = listing.token.map_or((self.commits, Stamp::from_u64(u64::MAX)), |t| (t.commit, t.below));
+        let ListCursor { commit, below } = ListCursor::of(listing, self.commits)?;
         if commit > self.commits {
             return Err(StoreError::PageToken);
         }
@@ -345,7 +343,8 @@ impl LogState {
             tasks.push(stored);
             last = Some(*below);
         }
-        let next = last.filter(|_| tasks.len() < matching.len()).map(|below| PageToken { commit, below });
+        let next =
+            last.filter(|_| tasks.len() < matching.len()).map(|below| ListCursor { commit, below }.token(listing));
         let total = if listing.since.is_some() { total.min(COUNT_MAX) } else { total };
         Ok(StoredTaskPage { tasks, next, total })
     }
@@ -361,7 +360,7 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-impl TaskLog for MemoryLog {
+impl TaskLog for ModelLog {
     fn handed_over(&self, since: Stamp, limit: usize) -> StoreFuture<Vec<TaskId>> {
         let inner = self.lock();
         let gone = inner.tasks.iter().filter(|(_, row)| row.state == TaskState::Transferred && row.current() >= since);

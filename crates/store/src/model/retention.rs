@@ -1,6 +1,6 @@
-//! Pruning, in memory: there is no file to spare, so everything goes at once.
+//! Pruning: there is no file to spare, so everything goes at once.
 
-use super::{LogState, MemoryLog, TaskRow};
+use super::{LogState, ModelLog, TaskRow};
 use crate::retention::{OLDEST_MAX, PruneCursor, PruneProgress, Retention};
 use crate::{StoreError, StoreFuture, Upkeep, WriteHealth};
 use sabir_proto::{AgentName, Stamp, TaskId};
@@ -15,7 +15,7 @@ impl LogState {
     }
 }
 
-impl Retention for MemoryLog {
+impl Retention for ModelLog {
     fn agents(&self) -> StoreFuture<Vec<AgentName>> {
         let mut agents: Vec<AgentName> = self.lock().tasks.values().map(|row| row.scope.agent.clone()).collect();
         agents.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -58,7 +58,7 @@ impl Retention for MemoryLog {
 }
 
 /// Memory takes all writes.
-impl WriteHealth for MemoryLog {
+impl WriteHealth for ModelLog {
     fn write_error(&self) -> Option<StoreError> {
         None
     }
@@ -72,7 +72,7 @@ impl WriteHealth for MemoryLog {
     }
 }
 
-impl Upkeep for MemoryLog {
+impl Upkeep for ModelLog {
     fn compact(&self) -> StoreFuture<()> {
         StoreFuture::ready(Ok(()))
     }

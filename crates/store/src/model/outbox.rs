@@ -1,6 +1,6 @@
 //! Deliveries to push configurations, row by row.
 
-use super::{LogState, MemoryLog};
+use super::{LogState, ModelLog};
 use crate::outbox::{
     Delivery, DeliveryMark, DeliveryQuery, DueDeliveries, DueDelivery, DueQuery, DueRemainder, JOINED_ATTEMPTS_MAX,
     Lane, Outbox, OutboxChange, PushReceiver, can_join_dead_letter, push_attempt,
@@ -252,7 +252,7 @@ impl LogState {
     }
 }
 
-impl MemoryLog {
+impl ModelLog {
     fn change(&self, change: OutboxChange) -> StoreFuture<bool> {
         let moves_on = change.may_make_due();
         let made = self.lock().change(change);
@@ -263,7 +263,7 @@ impl MemoryLog {
     }
 }
 
-impl Outbox for MemoryLog {
+impl Outbox for ModelLog {
     fn due_signal(&self) -> Arc<WakeSignal> {
         self.due_signal.clone()
     }

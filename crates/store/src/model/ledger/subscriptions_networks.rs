@@ -1,6 +1,6 @@
 //! Webhook subscriptions, and records of other networks.
 
-use super::MemoryLog;
+use super::ModelLog;
 use crate::StoreFuture;
 use crate::ledger::{
     NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks, SUBSCRIPTIONS_PER_KEY_MAX, SubscribeError,
@@ -10,7 +10,7 @@ use sabir_proto::{Secret, Timestamp};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-impl MemoryLog {
+impl ModelLog {
     fn change_subscription(&self, id: &str, change: impl FnOnce(&mut Subscription)) -> StoreFuture<bool> {
         let mut inner = self.lock();
         let found = inner.ledger.subscriptions.iter_mut().find(|subscription| subscription.id == id);
@@ -18,7 +18,7 @@ impl MemoryLog {
     }
 }
 
-impl Subscriptions for MemoryLog {
+impl Subscriptions for ModelLog {
     fn subscribe(&self, subscription: Subscription) -> StoreFuture<(), SubscribeError> {
         let all = &mut self.lock().ledger.subscriptions;
         StoreFuture::ready(
@@ -70,7 +70,7 @@ impl Subscriptions for MemoryLog {
     }
 }
 
-impl Networks for MemoryLog {
+impl Networks for ModelLog {
     fn put_network(&self, record: NetworkRecord) -> StoreFuture<NetworkPutOutcome, NetworkError> {
         let ledger = &mut self.lock().ledger;
         let (many, change) = (ledger.networks.len() >= NETWORKS_MAX, ledger.network_change + 1);
