@@ -469,8 +469,8 @@ impl Context {
     /// Commits an effect with the agent's next step: with its reports before it next waits, or with its ending. If the
     /// store refuses the effect, it refuses the whole step. Then the turn ends and the sender is told why; nothing at
     /// all is stored of an instant agent that got no further.
-    pub fn add_effect(&self, effect: Effect) {
-        self.reports.add_effect(effect);
+    pub fn add_effect(&self, effect: impl Into<Effect>) {
+        self.reports.add_effect(effect.into());
     }
 
     /// Reports that something may be missing between the last report and the next one, and why. The next status carries

@@ -247,10 +247,7 @@ fn retry_mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::StoreAgentData(_)
         | Effect::SetPendingCancel(_)
         | Effect::Spend { .. }
-        | Effect::Book(_)
-        | Effect::MoveBooking { .. }
-        | Effect::Interaction(_)
-        | Effect::Pay(_) => None,
+        | Effect::Ledger(_) => None,
     });
     step.retry.or(explicit)
 }

@@ -18,8 +18,8 @@ use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::agnt::{self, EnvelopeMeta, Intent, Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, TaskId, Timestamp};
 use sabir_store::{
-    BookableVenue, Booking, BookingDetails, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot,
-    StoreError, Venue, VenueQuery, VenueRef,
+    BookableVenue, Booking, BookingDetails, BookingStatus, Effect, Interaction, Ledger, LedgerEffect, NewBooking,
+    NewUsage, Slot, StoreError, Venue, VenueQuery, VenueRef,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -237,7 +237,7 @@ impl NetworkAgent {
         let event = Some(webhook::CONFIRMED);
         let (prefix, correlation) = (asked.key_holder.prefix.clone(), booking.details.correlation.clone());
         notify_subscribers(&*self.ledger, asked.cx, &booking.details.key, event, false).await?;
-        asked.cx.add_effect(Effect::Book(Box::new(booking)));
+        asked.cx.add_effect(LedgerEffect::Book(booking));
         let told = webhook::WebhookContext { event, prefix, correlation };
         asked.cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
         let words = || format!("Booked {place}: {} is pending.", asked.cx.task_id());
