@@ -200,8 +200,7 @@ impl Server {
         let answers = Capacity::new(config.limits.answers_bytes_max);
         let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers).await;
         let network = network.map_err(StartError::Config)?;
-        let passages = network.as_ref().map(|network| network.pending_records.clone());
-        let holders = KeyHolders::new(kept_for_guard.clone(), passages);
+        let holders = KeyHolders::new(kept_for_guard.clone());
         if let (Some(section), Some(network)) = (&config.network, &network) {
             let patrons = Arc::new(holders.clone());
             let cashier = billing_jobs::payment_service(&config, gate.secrets()).map_err(StartError::Config)?;

@@ -267,7 +267,7 @@ async fn never_names() -> (StubServer, Arc<Counts>) {
 #[tokio::test]
 async fn a_process_that_ends_before_the_task_is_named_leaves_the_cancel_to_the_next_one() {
     let (stub, counts) = never_names().await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let impatient = || Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) };
     let bench = Bench::on(log.clone(), impatient()).await;
     let id = bench.begin("go").await.id;
@@ -302,7 +302,7 @@ async fn a_message_that_was_refused_after_its_cancel_owes_nothing() {
         },
     );
     let stub = stub.await;
-    let log: Arc<dyn TaskLog> = Arc::new(MemoryLog::new());
+    let log = TaskStore::in_memory().log;
     let bench = Bench::on(log.clone(), Upstream { cancel_grace: Duration::ZERO, ..upstream(&stub.url) }).await;
     let id = bench.begin("go").await.id;
     eventually("it has left", async || (!stub.calls().is_empty()).then_some(())).await;

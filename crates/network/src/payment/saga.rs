@@ -7,7 +7,7 @@ use super::{
 use super::{Authorization, PaymentProcessor, ProcessorError};
 use crate::response;
 use sabir_engine::{BoxFuture, Context, Ending, Failure};
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_gateway::{Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Object, Part, Timestamp};
 use sabir_store::{
     BookingStatus, Effect, Interaction, Ledger, LedgerEffect, NewBooking, Payment, PaymentStatus, PaymentStep,
@@ -297,7 +297,7 @@ impl Saga<'_> {
                 let artifact = Artifact::new(id, vec![Part::data(response::data(&Value::Object(shown)))]);
                 self.purchase.cx.chunk(artifact, false, true).await?;
                 if let Some(record) = &self.purchase.interaction {
-                    self.purchase.cx.add_effect(LedgerEffect::Record((**record).clone()));
+                    self.purchase.cx.add_effect(LedgerEffect::Record(record.clone()));
                 }
                 Ok(Ending::complete())
             }

@@ -23,7 +23,7 @@ pub enum LedgerEffect {
         usage: Option<NewUsage>,
     },
     /// Stores the record of an envelope.
-    Record(Interaction),
+    Record(Box<Interaction>),
     /// Opens or moves the payment with the id of the task.
     Pay(PaymentStep),
 }

@@ -46,7 +46,7 @@ impl LedgerState {
                     self.move_booking(booking, (from, to), at, usage, &mut done)
                 }
                 LedgerEffect::Record(record) => {
-                    self.add_interaction(record, &mut done);
+                    self.add_interaction(*record, &mut done);
                     Ok(())
                 }
                 LedgerEffect::Pay(step) => self.pay(task, step, &mut done),
