@@ -16,7 +16,7 @@ struct AttachedValue {
 }
 
 impl CallAttachment {
-    /// Attaches a value.
+    /// An attachment that no turn has seen yet.
     pub fn new(value: impl Any + Send + Sync) -> Self {
         Self(Some(Arc::new(AttachedValue { value: Box::new(value), delivered: AtomicBool::new(false) })))
     }

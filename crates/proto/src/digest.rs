@@ -63,7 +63,7 @@ pub fn k1_request_digest(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32]
     Sha256::digest(digest).into()
 }
 
-/// Lower-case hex.
+/// Writes each byte as two digits, the letters in lower case.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()

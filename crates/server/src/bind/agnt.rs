@@ -30,7 +30,7 @@ use crate::network::Network;
 use crate::peer::Peer;
 use crate::stack::{RejectedBody, collect};
 use crate::tokio_host::TokioHost;
-use answer::{EnvelopeOutcome, TurnOrigin, from_reply};
+use answer::{EnvelopeOutcome, TurnOrigin, from_reply, from_turn};
 use exchange::EnvelopeExchange;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -39,7 +39,7 @@ use hyper::body::Incoming;
 use sabir_engine::Host as _;
 use sabir_guard::{Admitted, ReceivedEnvelope};
 use sabir_network::intent::{IntentRequest, guard_rule};
-use sabir_network::{EnvelopeCall, Recipient, problem, via};
+use sabir_network::{Recipient, problem, via};
 use sabir_proto::{
     Call, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, ServiceParameters, Tenant,
     Timestamp,
@@ -190,14 +190,7 @@ async fn process(
             let (said, replay) = searches.answer(event, ask).await;
             return EnvelopeOutcome::searched(said, replay);
         }
-        let reply = reply.await.map(|(reply, _)| reply);
-        let has_begun = terms.attachment.is_delivered();
-        let origin = if has_begun { TurnOrigin::ThisEnvelope } else { TurnOrigin::EarlierEnvelope };
-        let mut outcome = from_reply(reply, origin);
-        // A completed effect is in the log with its record. An effect that failed has no record there.
-        let taken = terms.attachment.get::<EnvelopeCall>().is_some_and(|call| call.record.is_taken());
-        outcome.recorded = outcome.is_first() && taken;
-        outcome
+        from_turn(reply.await.map(|(reply, _)| reply), &terms.attachment)
     });
     match tokio::time::timeout(visit.time_left(), &mut work).await {
         Ok(outcome) => Ok(outcome),

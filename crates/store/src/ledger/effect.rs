@@ -52,7 +52,7 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// Every refusal.
+    /// All of them, for code that maps a reason back.
     pub const ALL: [Self; 6] =
         [Self::NoVenue, Self::NoSlot, Self::BookingMoved, Self::PaymentMoved, Self::PaymentUsed, Self::PaymentLimit];
 

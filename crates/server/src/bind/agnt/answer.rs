@@ -1,7 +1,10 @@
 //! Turns the reply of an agent into the response to an envelope.
 
+use sabir_network::EnvelopeCall;
 use sabir_network::problem::of_fault;
-use sabir_proto::{Fault, FrozenTask, Json, Object, Part, Reply, SendReply, TaskState, View, WireTask, first_data};
+use sabir_proto::{
+    CallAttachment, Fault, FrozenTask, Json, Object, Part, Reply, SendReply, TaskState, View, WireTask, first_data,
+};
 use sabir_wire::agnt::{Problem, ProblemCode};
 use serde::Deserialize;
 use std::time::Duration;
@@ -41,6 +44,15 @@ pub(super) enum TurnOrigin {
     ThisEnvelope,
     /// The sender has sent this envelope again, and gets the answer of the first.
     EarlierEnvelope,
+}
+
+/// The result of an agent's reply to the call with this attachment.
+pub(super) fn from_turn<S>(reply: Result<Reply<S>, Fault>, attachment: &CallAttachment) -> EnvelopeOutcome {
+    let has_begun = attachment.is_delivered();
+    let outcome = from_reply(reply, if has_begun { TurnOrigin::ThisEnvelope } else { TurnOrigin::EarlierEnvelope });
+    // A completed effect is in the log with its record. An effect that failed has no record there.
+    let taken = attachment.get::<EnvelopeCall>().is_some_and(|call| call.record.is_taken());
+    EnvelopeOutcome { recorded: outcome.is_first() && taken, ..outcome }
 }
 
 /// The result of an agent's reply.
