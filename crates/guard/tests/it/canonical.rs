@@ -16,13 +16,11 @@ struct CanonicalCase {
     strict: String,
 }
 
-fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
-}
-
 #[test]
 fn every_text_of_the_vectors_has_its_canonical_form_or_is_refused() {
     let vectors: CanonicalVectors = serde_json::from_str(include_str!("../vectors/agnt-canonical.json")).unwrap();
+    let byte = |hex: &str, at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let bytes = |hex: &str| -> Vec<u8> { (0..hex.len()).step_by(2).map(|at| byte(hex, at)).collect() };
     assert_eq!(vectors.cases.len(), 60);
     let mut accepted = 0;
     for CanonicalCase { id, input_hex, canonical_hex, strict } in vectors.cases {
