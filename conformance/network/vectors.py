@@ -5,7 +5,7 @@ import pathlib
 
 CRATES = pathlib.Path(__file__).resolve().parents[2] / 'crates'
 PLACES = {
-    'agnt-canonical': CRATES / 'proto' / 'tests' / 'vectors',
+    'agnt-canonical': CRATES / 'guard' / 'tests' / 'vectors',
     'agnt-verify': CRATES / 'guard' / 'tests' / 'vectors',
     'webhooks': CRATES / 'guard' / 'tests' / 'vectors',
 }

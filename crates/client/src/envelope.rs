@@ -9,7 +9,9 @@
 
 mod signing;
 
-pub use sabir_wire::agnt::{Envelope, EnvelopeHop, NETWORK, NanoTimestamp, NetworkAnswer, TTL_MAX, VIA_MAX};
+pub use sabir_wire::agnt::{
+    Envelope, EnvelopeHop, Intent, NETWORK, NanoTimestamp, NetworkAnswer, Problem, ProblemCode, TTL_MAX, VIA_MAX,
+};
 pub use signing::{EnvelopeKey, EnvelopeMac, KEY_BYTES_MIN, KeyDerivation, sign_envelope, verify_payload};
 
 use crate::http_client::{ConnectionPool, HttpClient, OutgoingRequest, sensitive_header};
@@ -17,7 +19,6 @@ use crate::retry::jitter;
 use crate::{Capacity, EndpointClient, Error, Observation, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_wire::agnt::{NetworkAnswerError, read_answer};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

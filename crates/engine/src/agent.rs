@@ -22,8 +22,8 @@ pub use crate::turn::{Commit, Report};
 use bytes::Bytes;
 pub use sabir_proto::transfer::HandoffRequest;
 use sabir_proto::{
-    Artifact, ArtifactId, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant, Timestamp, ToolMode,
-    Transfer, TransferContext,
+    Artifact, ArtifactId, CallAttachment, Caller, ContextId, Fault, Json, Message, Part, Task, TaskId, Tenant,
+    Timestamp, ToolMode, Transfer, TransferContext,
 };
 use sabir_store::{Continuation, Effect, Scope};
 use std::collections::BTreeMap;
@@ -304,6 +304,8 @@ pub(crate) struct TurnInfo {
     pub(crate) open_deferred: bool,
     /// How often each child was answered during this turn.
     pub(crate) answers: Mutex<BTreeMap<Arc<str>, u32>>,
+    /// What the server attached to the call; empty in a turn that resumes after a crash.
+    pub(crate) attachment: CallAttachment,
     pub(crate) core: Arc<Core>,
 }
 
@@ -346,6 +348,12 @@ impl Context {
 
     pub fn task_id(&self) -> TaskId {
         self.turn.task
+    }
+
+    /// The value of this type that the server attached to the call, if there is one. A turn that resumes after a crash
+    /// has none.
+    pub fn attachment<T: std::any::Any>(&self) -> Option<&T> {
+        self.turn.attachment.get()
     }
 
     /// The id of the conversation.
@@ -469,8 +477,8 @@ impl Context {
     /// Commits an effect with the agent's next step: with its reports before it next waits, or with its ending. If the
     /// store refuses the effect, it refuses the whole step. Then the turn ends and the sender is told why; nothing at
     /// all is stored of an instant agent that got no further.
-    pub fn add_effect(&self, effect: Effect) {
-        self.reports.add_effect(effect);
+    pub fn add_effect(&self, effect: impl Into<Effect>) {
+        self.reports.add_effect(effect.into());
     }
 
     /// Reports that something may be missing between the last report and the next one, and why. The next status carries

@@ -9,9 +9,8 @@ use crate::push::Drainer;
 use crate::retry::{RetryKeys, UNTIMED_KEY_MIN};
 use crate::subtasks::{AgentDirectory, ExceededLimit, OutboundIds};
 use crate::unstored_endings::UnstoredEndings;
-use sabir_proto::agnt::{Problem, ProblemCode};
-use sabir_proto::{AgentName, Fault, MessageId, Stamp, TaskId, ToolMode};
-use sabir_store::{AppendError, Effect, LedgerError, RetryMark, Step, StoreError, TaskLog};
+use sabir_proto::{AgentName, Fault, MessageId, NamedRefusal, Stamp, TaskId, ToolMode};
+use sabir_store::{AppendError, Effect, RetryMark, Step, StoreError, TaskLog};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -194,7 +193,9 @@ impl Core {
                 Fault::Unavailable("the same task was opened at the same moment; try again".into())
             }
             AppendError::TooManySubtasks => self.refuse(&ExceededLimit::Calls { max: self.limits.calls_per_root_max }),
-            AppendError::Ledger(refusal) => Fault::Booking(Box::new(booking_problem(*refusal))),
+            AppendError::Ledger(refusal) => {
+                Fault::Refused(Box::new(NamedRefusal::new(refusal.reason(), refusal.to_string())))
+            }
             AppendError::Stale => Fault::Unavailable("the task changed at the same moment; try again".into()),
         }
     }
@@ -221,21 +222,6 @@ impl Core {
     }
 }
 
-/// The booking network's problem for a refusal of the ledger.
-fn booking_problem(refusal: LedgerError) -> Problem {
-    let (code, words) = match refusal {
-        LedgerError::NoVenue => (ProblemCode::VenueNotFound, "there is no such venue any more; search again"),
-        LedgerError::NoSlot => {
-            (ProblemCode::SlotUnavailable, "the slot is not available; search again, or take another")
-        }
-        LedgerError::BookingMoved => (ProblemCode::InProgress, "the booking changed at the same moment; look again"),
-        LedgerError::PaymentMoved => (ProblemCode::InProgress, "the payment changed at the same moment; look again"),
-        LedgerError::PaymentUsed => (ProblemCode::PaymentDeclined, "this payment was used before; make another one"),
-        LedgerError::PaymentLimit => (ProblemCode::PaymentLimitExceeded, "the key may pay no more today"),
-    };
-    Problem::new(code, words)
-}
-
 fn retry_mark_of(step: &Step) -> Option<RetryMark> {
     let explicit = step.effects.iter().find_map(|e| match e {
         Effect::Key { mark, .. } => Some(*mark),
@@ -247,10 +233,7 @@ fn retry_mark_of(step: &Step) -> Option<RetryMark> {
         | Effect::StoreAgentData(_)
         | Effect::SetPendingCancel(_)
         | Effect::Spend { .. }
-        | Effect::Book(_)
-        | Effect::MoveBooking { .. }
-        | Effect::Interaction(_)
-        | Effect::Pay(_) => None,
+        | Effect::Ledger(_) => None,
     });
     step.retry.or(explicit)
 }

@@ -17,8 +17,8 @@ use crate::turn::Turn;
 use crate::watch::{StreamEnd, Watch};
 use bytes::Bytes;
 use sabir_proto::{
-    ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, Message, Role, SendMessage, SendReply, Seq, ServiceParameters,
-    Task, TaskId, TaskRef, TaskState, TaskStatus, View, transfer,
+    CallAttachment, ContextId, Fault, FrozenEvent, FrozenTask, HANDOFF, Message, Role, SendMessage, SendReply, Seq,
+    ServiceParameters, Task, TaskId, TaskRef, TaskState, TaskStatus, View, transfer,
 };
 use sabir_store::{AppendError, ChildOf, Effect, Opening, Placement, RetryMark, Scope, Step, StoreFuture};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -91,6 +91,8 @@ pub(crate) struct IncomingMessage<'a> {
     follows_handoffs: bool,
     /// An agent here sends it on behalf of a task of the same caller, whose own message was let in before.
     is_internal: bool,
+    /// What the server tells the agent of the turn that the message begins.
+    attachment: CallAttachment,
 }
 
 impl Engine {
@@ -241,6 +243,7 @@ impl<'a> IncomingMessage<'a> {
             added_lineage: None,
             follows_handoffs: false,
             is_internal: false,
+            attachment: CallAttachment::default(),
         }
     }
 
@@ -257,6 +260,7 @@ impl<'a> IncomingMessage<'a> {
             Box::pin(self.check_lineage(unsaid)).await?;
         }
         self.follows_handoffs = held_tasks::supports_handoffs(&terms.extensions);
+        self.attachment = terms.attachment.clone();
         let handed = held_tasks::read_handoff(&self.request.message)?;
         if let Some(transfer::HandoffMessage::Activate(order)) = &handed {
             return Box::pin(self.activate(order)).await;
@@ -561,6 +565,7 @@ impl<'a> IncomingMessage<'a> {
         checkpoint: Option<Bytes>,
         lineage: Lineage,
     ) -> Turn {
+        self.attachment.set_delivered();
         let info = TurnInfo {
             task: id,
             scope: self.scope.clone(),
@@ -578,6 +583,7 @@ impl<'a> IncomingMessage<'a> {
             started_before_open: self.resident.agent.any_execution().instant || self.resident.agent.any_runs_inline(),
             open_deferred: number == (Seq(0), 1) && self.defers_open(),
             answers: Mutex::default(),
+            attachment: self.attachment.clone(),
             core: self.core.clone(),
         };
         Turn::new(self.resident.agent.clone(), Arc::new(info), checkpoint, &self.core.limits)

@@ -23,7 +23,7 @@ use crate::recorder::Recorder;
 use crate::runner::Runner;
 use crate::turn::Turn;
 use crate::unstored_endings::{EndingWrite, TaskFailure, UnstoredEnding};
-use sabir_proto::{AgentName, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
+use sabir_proto::{AgentName, CallAttachment, FrozenEvent, Role, Seq, Task, TaskId, TaskState};
 use sabir_store::{StoreError, StoredTask};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -194,6 +194,7 @@ impl Engine {
             started_before_open: false,
             open_deferred: false,
             answers: Mutex::default(),
+            attachment: CallAttachment::default(),
             core: core.clone(),
         };
         let turn = Turn::new(resident.agent.clone(), Arc::new(info), checkpoint, &core.limits);

@@ -6,7 +6,6 @@
 //! A key with a send time begins with that time. Such keys are ordered by time, which makes rows cheap. One that is
 //! later than every key forgotten here is either in memory or new, so the log is not read for it.
 
-use sabir_proto::agnt::{ENVELOPE_META, EnvelopeMeta};
 use sabir_proto::{Content, Message, Part, Stamp, TaskId, TaskRef, Timestamp};
 use sabir_store::{Digest, RetryMark, Scope, StoredRetry};
 use serde_json::to_vec;
@@ -107,9 +106,7 @@ fn digest(message: &Message) -> Digest {
     let members: BTreeMap<String, &RawValue> =
         metadata.as_ref().and_then(|metadata| metadata.as_json().read().ok()).unwrap_or_default();
     for (name, json) in members {
-        // The transport data differs on every retry.
-        let value = if name == ENVELOPE_META { EnvelopeMeta::recipient(json.get()) } else { normalize(json.get()) };
-        hash_list(&mut hash, to_vec(&(name, value)));
+        hash_list(&mut hash, to_vec(&(name, normalize(json.get()))));
     }
     truncate_hash(hash)
 }
@@ -437,23 +434,6 @@ mod tests {
         let of = |json| digest(&message(UUID, Part::data(Json::parse(json).unwrap())));
         assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
         assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":2}"#));
-    }
-
-    #[test]
-    fn how_a_message_came_is_no_part_of_it_but_to_whom_it_went() {
-        let of = |to: &str, ttl_ms| {
-            let mut said = message(UUID, Part::text("x"));
-            EnvelopeMeta {
-                to: Some(to.into()),
-                ttl_ms: Some(ttl_ms),
-                passage: Some(ttl_ms),
-                ..EnvelopeMeta::default()
-            }
-            .attach_to(&mut said);
-            digest(&said)
-        };
-        assert_eq!(of("a", 1), of("a", 2));
-        assert_ne!(of("a", 1), of("b", 1));
     }
 
     #[test]

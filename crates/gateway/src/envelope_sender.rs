@@ -15,12 +15,12 @@ use crate::metrics::Metrics;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sabir_client::envelope::{
-    Envelope, EnvelopeError, EnvelopeMac, EnvelopeTransport, NetworkAnswer, sign_envelope, verify_payload,
+    Envelope, EnvelopeError, EnvelopeMac, EnvelopeTransport, NetworkAnswer, Problem, ProblemCode, sign_envelope,
+    verify_payload,
 };
 use sabir_client::redact::{self, Redact};
 use sabir_client::{Capacity, Egress, EndpointClient, Error, Timeouts, Tls, TransportCode};
 use sabir_guard::authn::agnt::KeyRing;
-use sabir_proto::agnt::{Problem, ProblemCode};
 use sabir_proto::{Fault, Json, Object, Secret, Timestamp};
 use serde::Serialize;
 use std::collections::HashMap;

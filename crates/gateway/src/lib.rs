@@ -63,8 +63,10 @@ pub use oauth_grant::{OAuthGrant, OAuthGrantSettings};
 pub use outbound_url::{URL_BYTES_MAX, UrlFault, host_of, parse_outbound_url};
 pub use remote::{CARD_FRESH, FollowPolicy, RemoteAgent, RemoteAgentDirectory, Upstream, UpstreamReplica, WaitLimits};
 pub use retry_budget::RetryBudget;
-/// The types of the booking network's envelopes.
-pub use sabir_client::envelope::{Envelope, EnvelopeHop, EnvelopeKey, KeyDerivation, NETWORK, NanoTimestamp, VIA_MAX};
+/// The envelopes of the booking network and their vocabulary, which is defined in `wire`.
+pub use sabir_client::envelope::{
+    Envelope, EnvelopeHop, EnvelopeKey, Intent, KeyDerivation, NETWORK, NanoTimestamp, Problem, ProblemCode, VIA_MAX,
+};
 pub use sabir_client::native_token::{NativeTokenIssuer, Organisation};
 pub use sabir_client::redact;
 pub use sabir_client::xpr::XprAccount;

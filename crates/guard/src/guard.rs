@@ -104,7 +104,7 @@ impl Guard {
         let wanted = RequestedAccess::of(call, scope::needs_skill(rules, &admitted.identity));
         // Decided again for every call: a permission may have been taken away since.
         match decide(rules, &admitted.identity, &wanted, now, &mut ()).await {
-            Ok(()) if admitted.uncounted && rules.intents(&wanted).any(|intent| intent.has_effect()) => {
+            Ok(()) if admitted.uncounted && rules.intents(&wanted).any(|intent| intent.has_effect) => {
                 let refusal = Refusal::store_unavailable();
                 self.record_call_refusal(rules, &admitted.identity, call, now, &refusal);
                 Err(refusal)

@@ -204,11 +204,6 @@ impl Identity {
         }
     }
 
-    /// The agents that envelopes of this caller may come from; empty for any.
-    pub fn senders(&self) -> Vec<&str> {
-        crate::policy::scope::senders(self)
-    }
-
     pub(crate) const fn proof(&self) -> &CredentialProof {
         &self.proof
     }

@@ -14,9 +14,8 @@ pub mod trust;
 use crate::authenticator::Authenticator;
 use crate::fetch::Fetch;
 use rate::RateLimits;
-use sabir_proto::agnt::Intent;
 use sabir_proto::{AgentName, Call, ToolMode};
-use scope::SkillRule;
+use scope::{IntentRule, SkillRule};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,7 +149,7 @@ impl<F: Fetch> Rules<F> {
     }
 
     /// The intents of the booking network that a call may end in: the one whose skill it names, else all of them.
-    pub(crate) fn intents<'a>(&'a self, wanted: &RequestedAccess<'_>) -> impl Iterator<Item = Intent> + 'a {
+    pub(crate) fn intents<'a>(&'a self, wanted: &RequestedAccess<'_>) -> impl Iterator<Item = IntentRule> + 'a {
         let sends = wanted.action == Action::Send;
         let named = self.skill(wanted).map(|rule| &*rule.id);
         let meant = move |rule: &&SkillRule| sends && named.is_none_or(|named| named == rule.id);

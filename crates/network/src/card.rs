@@ -1,6 +1,6 @@
 //! The skills of the network for its agent card: one for each intent.
 
-use sabir_proto::agnt::Intent;
+use sabir_gateway::Intent;
 use sabir_proto::card::Skill;
 
 /// All intents as skills, with descriptions, tags and examples.

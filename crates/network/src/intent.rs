@@ -3,7 +3,8 @@
 //! An unknown member and a value of the wrong type are refused, because a sender that mistypes `party_size` needs an
 //! error rather than a table for one. `null` counts as absent where a member is optional: clients in Python send it.
 
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use sabir_gateway::{Intent, Problem, ProblemCode};
+use sabir_guard::policy::scope::IntentRule;
 use sabir_proto::{Object, TaskId};
 use serde_json::{Map, Value};
 
@@ -27,6 +28,16 @@ pub const TERMS_MAX: usize = 16;
 pub const NAME_CHARS_MAX: usize = 128;
 /// Characters of a time, in the notation of venues.
 pub const TIME_CHARS_MAX: usize = 64;
+
+/// The rule by which the guard judges an intent.
+pub const fn guard_rule(intent: Intent) -> IntentRule {
+    IntentRule {
+        name: intent.name(),
+        has_effect: intent.has_effect(),
+        must_be_signed: intent.must_be_signed(),
+        scope: intent.scope(),
+    }
+}
 
 /// A parsed request to the network.
 #[derive(Debug, Clone, PartialEq, Eq)]

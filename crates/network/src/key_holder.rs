@@ -1,7 +1,6 @@
 //! The holder of the API key behind a caller: data that the server has and the network needs.
 
 use sabir_proto::Caller;
-use sabir_store::Interaction;
 
 /// The holder of a key, as the server has authenticated it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,12 +24,6 @@ pub trait KeyHolderDirectory: Send + Sync + 'static {
 
     /// The holder of the key with this id.
     fn by_key(&self, key: &str) -> KeyHolder;
-
-    /// The record of an envelope, by the number of its passage, with a successful result. It is returned once, to the
-    /// code that writes it together with the result.
-    fn take_envelope_record(&self, _passage: u64) -> Option<Interaction> {
-        None
-    }
 }
 
 /// A lookup without any keys.

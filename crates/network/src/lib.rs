@@ -10,6 +10,7 @@
 //! | `intent` | requests, parsed strictly |
 //! | `plain_text` | requests in plain text |
 //! | `response` | results |
+//! | `problem` | refusals of the guard, the ledger and the engine as problems of the network |
 //! | `booking` | the transitions of a booking |
 //! | `transition` | transitions by an operator |
 //! | `payment` | payments, alone or with a booking |
@@ -17,6 +18,7 @@
 //! | `service_transport` | calls to services that are no agents |
 //! | `webhook` | notifications to subscribers |
 //! | `import` | importing venues from a file |
+//! | `envelope` | what the agent knows of the envelope around a request |
 //! | `key_holder` | the API key behind a caller |
 //! | `card` | the skills of the network |
 //! | `record`, `registry` | the records of networks, and the search for networks that cover a place |
@@ -26,12 +28,14 @@
 pub mod billing;
 pub mod booking;
 mod card;
+mod envelope;
 pub mod federation;
 pub mod import;
 pub mod intent;
 pub mod key_holder;
 pub mod payment;
 pub mod plain_text;
+pub mod problem;
 pub mod record;
 pub mod registry;
 pub mod response;
@@ -43,6 +47,7 @@ pub mod via;
 pub mod webhook;
 
 pub use card::{skill, skills};
+pub use envelope::{EnvelopeCall, PendingRecord, Recipient};
 pub use key_holder::{KeyHolder, KeyHolderDirectory, NoKeyHolders};
 pub use service_transport::ServiceTransport;
 pub use transition::{BookingAdmin, TransitionError};

@@ -31,7 +31,7 @@ pub use stripe::{STRIPE_VERSION, Stripe};
 pub use test_processor::TestProcessor;
 pub use x402::X402;
 
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_gateway::{Problem, ProblemCode};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -14,7 +14,7 @@
 //! the end is dropped. TIME is everything up to the next keyword, TEXT everything up to the end. A VENUE is its slug or
 //! its id, so that a similar name never books the wrong venue.
 
-use sabir_proto::agnt::Intent;
+use sabir_gateway::Intent;
 use serde_json::{Map, Value, json};
 
 /// The reply to a text that cannot be parsed.

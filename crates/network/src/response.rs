@@ -3,7 +3,7 @@
 //! Fees are percentages and written as floating-point numbers (`7.0`), which stay the same bytes in the network's
 //! canonical form.
 
-use sabir_proto::agnt::Problem;
+use sabir_gateway::Problem;
 use sabir_proto::{Json, Timestamp};
 use sabir_store::{BookingDetails, BookingStatus, Slot, Venue};
 use serde_json::{Map, Value, json};

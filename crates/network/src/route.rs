@@ -22,9 +22,10 @@ pub use merge::{PeerAnswer, merge_answers};
 use crate::registry::{NetworkHealth, NetworkRegistry};
 use crate::via;
 use futures_util::future::join_all;
-use sabir_gateway::{Envelope, EnvelopeHop, EnvelopePeer, EnvelopeRoute, EnvelopeSender, NanoTimestamp};
+use sabir_gateway::{
+    Envelope, EnvelopeHop, EnvelopePeer, EnvelopeRoute, EnvelopeSender, Intent, NanoTimestamp, Problem, ProblemCode,
+};
 use sabir_guard::authn::agnt::KeyRing;
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Object, Timestamp};
 use sabir_store::Venue;
 use serde_json::{Map, Value};

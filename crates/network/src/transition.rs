@@ -12,7 +12,7 @@ use sabir_proto::{
     AgentName, Caller, ContextId, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, SendReply,
     ServiceParameters, TaskId, Tenant, ToolMode,
 };
-use sabir_store::{Booking, BookingStatus, Effect, Ledger, Scope, StoreError, Venue, VenueRef};
+use sabir_store::{Booking, BookingStatus, Ledger, LedgerEffect, Scope, StoreError, Venue, VenueRef};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Agent for TransitionAgent {
         let Self { booking, to, .. } = self;
         let (booked, named) = (&booking.details, webhook_event(*to));
         let from = booking.status;
-        cx.add_effect(Effect::MoveBooking { booking: booking.id, from, to: *to, at: cx.now(), usage: None });
+        cx.add_effect(LedgerEffect::MoveBooking { booking: booking.id, from, to: *to, at: cx.now(), usage: None });
         notify_subscribers(&*self.ledger, cx, &booked.key, named, true).await?;
         let mut shown =
             response::booking(&booking.id.to_string(), self.venue.as_ref(), booked, *to, booking.created_at);

@@ -7,6 +7,7 @@
 mod forwarding;
 mod pay;
 
+use crate::envelope::{EnvelopeCall, Recipient};
 use crate::import::is_uuid;
 use crate::intent::{BookingOrder, IntentRequest, VenueFilter};
 use crate::key_holder::{KeyHolder, KeyHolderDirectory};
@@ -15,11 +16,11 @@ use crate::plain_text;
 use crate::response;
 use crate::webhook;
 use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
-use sabir_proto::agnt::{self, EnvelopeMeta, Intent, Problem, ProblemCode};
-use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, TaskId, Timestamp};
+use sabir_gateway::{Intent, Problem, ProblemCode};
+use sabir_proto::{Artifact, ArtifactId, Content, Message, Object, Part, TaskId, Timestamp, first_data};
 use sabir_store::{
-    BookableVenue, Booking, BookingDetails, BookingStatus, Effect, Interaction, Ledger, NewBooking, NewUsage, Slot,
-    StoreError, Venue, VenueQuery, VenueRef,
+    BookableVenue, Booking, BookingDetails, BookingStatus, Effect, Interaction, Ledger, LedgerEffect, NewBooking,
+    NewUsage, Slot, StoreError, Venue, VenueQuery, VenueRef,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -72,7 +73,10 @@ struct VenueRequest<'a> {
     intent: Intent,
     /// The payload, with whole numbers and the addressed venue filled in.
     payload: Object,
-    envelope_meta: Option<EnvelopeMeta>,
+    /// The recipient; `None` for a request that came in no envelope.
+    recipient: Option<Recipient>,
+    /// The rest of the envelope; `None` also in a turn that resumes after a crash.
+    envelope: Option<&'a EnvelopeCall>,
     key_holder: KeyHolder,
     /// The venue it is addressed to, if it is addressed to one.
     venue: Option<Venue>,
@@ -119,10 +123,8 @@ impl NetworkAgent {
     async fn answer_locally(&self, asked: &VenueRequest<'_>) -> Result<IntentOutcome, Problem> {
         match IntentRequest::read(asked.intent, &asked.payload)? {
             IntentRequest::Ping => {
-                let (aside, patron) = (asked.envelope_meta.as_ref(), &asked.key_holder);
-                let bound = aside.and_then(|aside| aside.agent_id.clone()).or_else(|| patron.agents.first().cloned());
-                let agent = bound.unwrap_or_else(|| asked.from());
-                let tier = aside.and_then(|aside| aside.tier.as_deref()).or(patron.tier.as_deref()).unwrap_or("none");
+                let agent = asked.key_holder.agents.first().cloned().unwrap_or_else(|| asked.from());
+                let tier = asked.key_holder.tier.as_deref().unwrap_or("none");
                 let active = self.ledger.active_venues();
                 Ok(IntentOutcome::Found(response::ping(active, tier, &agent, &self.terms.version)))
             }
@@ -196,7 +198,6 @@ impl NetworkAgent {
     async fn book(&self, asked: &VenueRequest<'_>, order: BookingOrder) -> Result<PreparedBooking, Problem> {
         let BookableVenue { venue, slots } = self.find_bookable(asked, &order.venue).await?;
         let slot = choose_slot(&slots, &order)?;
-        let aside = asked.envelope_meta.as_ref();
         let booked = BookingDetails {
             venue: venue.id.clone(),
             slot: slot.map(|slot| slot.id.clone()),
@@ -205,19 +206,18 @@ impl NetworkAgent {
             note: order.note,
             key: asked.key(),
             from: asked.from(),
-            correlation: aside.and_then(|aside| aside.correlation_id.clone()),
+            correlation: asked.envelope.and_then(|envelope| envelope.correlation_id.clone()),
         };
         let (id, now) = (asked.cx.task_id(), asked.now);
         let shown = response::booking(&id.to_string(), Some(&venue), &booked, BookingStatus::Pending, now);
         let record = |record: Interaction| Box::new(Interaction { booking: Some(id), ..record });
-        let passage = aside.and_then(|aside| aside.passage);
         let booking = NewBooking {
             details: booked,
             status: BookingStatus::Pending,
             at: now,
             held_until: None,
             usage: Some(self.usage(asked)),
-            interaction: passage.and_then(|passage| self.key_holders.take_envelope_record(passage)).map(record),
+            interaction: asked.take_record().map(record),
         };
         Ok(PreparedBooking { booking, shown, venue_name: venue.name.clone() })
     }
@@ -237,7 +237,7 @@ impl NetworkAgent {
         let event = Some(webhook::CONFIRMED);
         let (prefix, correlation) = (asked.key_holder.prefix.clone(), booking.details.correlation.clone());
         notify_subscribers(&*self.ledger, asked.cx, &booking.details.key, event, false).await?;
-        asked.cx.add_effect(Effect::Book(Box::new(booking)));
+        asked.cx.add_effect(LedgerEffect::Book(booking));
         let told = webhook::WebhookContext { event, prefix, correlation };
         asked.cx.chunk(booking_artifact(&Value::Object(shown), &told), false, true).await?;
         let words = || format!("Booked {place}: {} is pending.", asked.cx.task_id());
@@ -270,27 +270,23 @@ impl Agent for NetworkAgent {
             Ok(payload) => payload,
             Err(problem) => return Ok(refuse(&problem)),
         };
-        let aside = EnvelopeMeta::of(message);
+        let recipient = Recipient::of(message);
         // An envelope is parsed strictly; in messages of A2A some SDKs write all numbers with a decimal point.
-        let payload = if aside.as_ref().is_some_and(|aside| aside.passage.is_some()) {
-            payload
-        } else {
-            with_whole_numbers(payload)
-        };
+        let payload = if recipient.is_some() { payload } else { with_whole_numbers(payload) };
         let tenant = cx.tenant().as_str();
-        let to = aside.as_ref().and_then(|aside| aside.to.as_deref()).or((!tenant.is_empty()).then_some(tenant));
+        let to = recipient.as_ref().map(|named| &*named.to).or((!tenant.is_empty()).then_some(tenant));
         let at = match self.recipient(to, cx.now()).await {
             Ok(at) => at,
             Err(problem) => return Ok(refuse(&problem)),
         };
-        let payload =
-            with_default_venue(payload, intent, at.as_ref(), aside.as_ref().is_none_or(|aside| aside.to.is_none()));
+        let payload = with_default_venue(payload, intent, at.as_ref(), recipient.is_none());
         let (patron, now) = (self.key_holders.by_caller(cx.caller()), cx.now());
         let asked = VenueRequest {
             cx,
             intent,
             payload,
-            envelope_meta: aside,
+            recipient,
+            envelope: cx.attachment(),
             key_holder: patron,
             venue: at,
             is_plain_text: spoken,
@@ -327,8 +323,13 @@ impl Agent for NetworkAgent {
 impl VenueRequest<'_> {
     /// The sender: by the envelope, or else the authenticated caller.
     fn from(&self) -> String {
-        let said = self.envelope_meta.as_ref().and_then(|aside| aside.from.clone());
-        said.unwrap_or_else(|| self.cx.caller().name().to_owned())
+        let named = self.envelope.map(|envelope| envelope.from.clone());
+        named.unwrap_or_else(|| self.cx.caller().name().to_owned())
+    }
+
+    /// Takes the record of the envelope, to commit it with the effect of the request.
+    fn take_record(&self) -> Option<Interaction> {
+        self.envelope.and_then(|envelope| envelope.record.take())
     }
 
     /// The key that owns the booking; the caller's name if it has no key.
@@ -344,7 +345,7 @@ fn parse_message(message: &Message) -> Option<(Intent, Result<Object, Problem>, 
     if named.is_some() && intent.is_none() {
         return None;
     }
-    if let (Some(intent), Some(data)) = (intent, agnt::data_object(&message.parts)) {
+    if let (Some(intent), Some(data)) = (intent, first_data(&message.parts)) {
         if message.parts.iter().filter(|part| matches!(part.content, Content::Data(_))).count() > 1 {
             let twice = crate::intent::invalid("one data part says what is wanted; there are more");
             return Some((intent, Err(twice), false));

@@ -11,10 +11,9 @@
 //! | the last hop did not sign the chain | `invalid_signature` |
 //! | less than 200 ms left | `ttl_exceeded`, and nothing is forwarded |
 
-use sabir_gateway::{Envelope, EnvelopeHop, VIA_MAX};
+use sabir_gateway::{Envelope, EnvelopeHop, Problem, ProblemCode, VIA_MAX};
 use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX, KeyRing};
-use sabir_proto::agnt::{Problem, ProblemCode};
-use sabir_proto::canon::agnt::Payload;
+use sabir_proto::canon::python::CanonicalObject;
 use sabir_proto::{Json, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
@@ -96,7 +95,7 @@ fn signed_text(envelope: &Envelope, earlier: &[EnvelopeHop], (agent, at, kid): (
         at: i64,
         kid: &'a str,
     }
-    let mut payload = Payload::read(envelope.payload.as_str()).ok()?;
+    let mut payload = CanonicalObject::read(envelope.payload.as_str()).ok()?;
     payload.retain(|name| !name.starts_with('_'));
     let text = Text {
         protocol: &envelope.protocol,
@@ -110,7 +109,7 @@ fn signed_text(envelope: &Envelope, earlier: &[EnvelopeHop], (agent, at, kid): (
         at,
         kid,
     };
-    Some(Payload::read(Json::of(&text).ok()?.as_str()).ok()?.canonical())
+    Some(CanonicalObject::read(Json::of(&text).ok()?.as_str()).ok()?.canonical())
 }
 
 fn seconds(time: Duration) -> i64 {
@@ -120,8 +119,8 @@ fn seconds(time: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sabir_gateway::Intent;
     use sabir_guard::authn::agnt::KeyDerivation;
-    use sabir_proto::agnt::Intent;
     use sabir_proto::{Object, Secret};
 
     const NOW: i64 = 1_776_000_000;

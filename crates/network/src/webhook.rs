@@ -106,7 +106,7 @@ pub fn body(config: &str, event: &FrozenEvent, at: Timestamp) -> Option<Vec<u8>>
     let told = booking.metadata.as_ref()?.get(CONTEXT_URN)?;
     let named = told.get("event").and_then(Value::as_str);
     let event = if config.ends_with(CHANGED) { STATUS_CHANGED } else { named? };
-    let mut data: Map<String, Value> = sabir_proto::agnt::data_object(&booking.parts)?.read().ok()?;
+    let mut data: Map<String, Value> = sabir_proto::first_data(&booking.parts)?.read().ok()?;
     if let Some(venue) = data.get("venue").and_then(|venue| venue.get("id")).cloned() {
         data.insert("venue_id".into(), venue);
     }

@@ -2,7 +2,7 @@
 
 use crate::lenient::{empty_none, int32, is_false, null_default, object, optional_object};
 use crate::transfer::HandoffClaim;
-use crate::{ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
+use crate::{CallAttachment, ContextId, Message, Object, PushConfig, Seq, TaskRef, TaskState, Tenant, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -125,6 +125,8 @@ pub struct ServiceParameters {
     /// The name of the caller's dialect, in which the server also sends its push notifications. Empty where no caller
     /// sent the request.
     pub dialect: &'static str,
+    /// What the server tells the agent beside the message.
+    pub attachment: CallAttachment,
 }
 
 /// The request of `SendMessage` and `SendStreamingMessage`.

@@ -5,9 +5,9 @@
 //! signature and disagree on the signed value, so [`read`] refuses every text on which readers differ: members given
 //! twice, halves of surrogate pairs, and integers that a double cannot hold exactly (I-JSON, RFC 7493).
 //!
-//! AGNT signs another form, which is in [`agnt`].
+//! Python's `json.dumps` with sorted keys gives another form, which is in [`python`].
 
-pub mod agnt;
+pub mod python;
 
 use crate::{Json, JsonFault};
 use serde::Serialize;

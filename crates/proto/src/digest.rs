@@ -7,12 +7,10 @@
 //! form that differs and still covers the card's addresses and security requirements. [`unambiguous_card`] tells when the
 //! forms agree.
 //!
-//! An XPR account signs the bytes of a request ([`k1_request_digest`]). AGNT signs a payload in its own canonical form
-//! ([`agnt_signing_bytes`]); two payloads are the same event when their [`agnt_content_digest`] is equal.
+//! An XPR account signs the bytes of a request ([`k1_request_digest`]).
 //!
 //! Absent on purpose: keys and algorithms. This module is only about bytes.
 
-use crate::canon::agnt::Payload;
 use crate::canon::{CanonFault, jcs};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -72,22 +70,7 @@ pub fn k1_request_digest(account: &str, timestamp: i64, body: &[u8]) -> [u8; 32]
     Sha256::digest(digest).into()
 }
 
-/// The bytes that AGNT signs: the canonical payload without its own `_sig`. A `_sig` in a nested object is content.
-pub fn agnt_signing_bytes(payload: &Payload) -> Vec<u8> {
-    let mut payload = payload.clone();
-    payload.remove("_sig");
-    payload.canonical().into_bytes()
-}
-
-/// A digest of what an AGNT payload says, independent of its signature and time: it leaves out the members of the
-/// envelope, whose names begin with `_`.
-pub fn agnt_content_digest(payload: &Payload) -> [u8; 32] {
-    let mut payload = payload.clone();
-    payload.retain(|name| !name.starts_with('_'));
-    Sha256::digest(payload.canonical()).into()
-}
-
-/// Lower-case hex, which both networks use for digests.
+/// Writes each byte as two digits, the letters in lower case.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
@@ -426,15 +409,5 @@ mod tests {
         let expected = "54b5502948943af1b8d12c339ea0607e918a8c32cdd14ce506fe17803fa13620";
         assert_eq!(hex(&k1_request_digest("bob", 1_700_000_037, b"")), expected);
         assert_ne!(hex(&k1_request_digest("bob", 1_700_000_037, b"\n")), expected);
-    }
-
-    #[test]
-    fn the_outer_signature_is_not_signed_and_an_inner_one_is() {
-        let payload = Payload::read(r#"{"_sig":"s","_ts":1,"b":{"_sig":"kept"},"a":1.0}"#).unwrap();
-        assert_eq!(agnt_signing_bytes(&payload), br#"{"_ts":1,"a":1.0,"b":{"_sig":"kept"}}"#);
-        let again = Payload::read(r#"{"_sig":"t","_ts":2,"_nonce":"n","a":1.0,"b":{"_sig":"kept"}}"#).unwrap();
-        assert_eq!(agnt_content_digest(&payload), agnt_content_digest(&again));
-        let other = Payload::read(r#"{"_ts":1,"a":1,"b":{"_sig":"kept"}}"#).unwrap();
-        assert_ne!(agnt_content_digest(&payload), agnt_content_digest(&other));
     }
 }

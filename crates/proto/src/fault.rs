@@ -1,7 +1,9 @@
 //! Faults: every way in which a call can fail.
 
-use crate::{TaskRef, TaskState, Transfer};
+use crate::{Object, TaskRef, TaskState, Transfer};
+use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 /// The kind of a failure. `wire` has the table that maps it to the numbers of each dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -210,9 +212,9 @@ pub enum Fault {
         /// When to try again, in seconds; `None` if only an operator can help.
         retry_after: Option<u64>,
     },
-    /// The booking network refused.
+    /// A rule that A2A does not know refused, such as one of an agent's own protocol.
     #[error(transparent)]
-    Booking(Box<crate::agnt::Problem>),
+    Refused(Box<NamedRefusal>),
     /// Another server failed the call; its own words.
     #[error("{message}")]
     Peer {
@@ -251,7 +253,7 @@ impl Fault {
             Self::InvalidRequest(_) => FaultCode::InvalidRequest,
             Self::MethodNotFound(_) => FaultCode::MethodNotFound,
             Self::InvalidParams(_) => FaultCode::InvalidParams,
-            Self::RetryConflict | Self::Booking(_) => FaultCode::Conflict,
+            Self::RetryConflict | Self::Refused(_) => FaultCode::Conflict,
             Self::Internal(_) => FaultCode::Internal,
             Self::Unavailable(_) | Self::Shed { .. } => FaultCode::Unavailable,
             Self::Exhausted(_) => FaultCode::Exhausted,
@@ -284,6 +286,28 @@ impl Fault {
             Self::Peer { task, .. } => task.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// A refusal by a rule that A2A does not know. Code that knows the rule finds it by its name; other code shows the
+/// message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NamedRefusal {
+    /// The name of the reason, for programs.
+    pub reason: Cow<'static, str>,
+    /// What happened, and what to do about it.
+    pub message: String,
+    /// How long to wait before the next attempt.
+    pub retry_after: Option<Duration>,
+    /// Further details for programs, if there are any.
+    pub details: Option<Object>,
+}
+
+impl NamedRefusal {
+    /// A refusal with a reason and a message only.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason: Cow::Borrowed(reason), message: message.into(), retry_after: None, details: None }
     }
 }
 

@@ -19,7 +19,6 @@
 
 #![warn(missing_docs)]
 
-pub mod agnt;
 pub mod canon;
 pub mod card;
 pub mod digest;
@@ -30,6 +29,7 @@ pub mod lenient;
 pub mod transfer;
 
 mod artifact;
+mod attachment;
 mod call;
 mod caller;
 mod event;
@@ -48,6 +48,7 @@ mod task;
 mod text;
 
 pub use artifact::Artifact;
+pub use attachment::CallAttachment;
 pub use call::{
     CALLER_ACCOUNT, Call, CancelTask, DeletePush, GetPush, GetTask, LINEAGE, LINEAGE_HEADER, ListPush, ListTasks,
     SCOPE, SendConfiguration, SendMessage, ServiceParameters, Subscribe,
@@ -55,7 +56,7 @@ pub use call::{
 pub use caller::{Caller, ToolMode};
 pub use card::AgentCard;
 pub use event::{ArtifactUpdate, Event, StatusUpdate, WireEvent};
-pub use fault::{Fault, FaultCode, FieldViolation, HandoffRefusal};
+pub use fault::{Fault, FaultCode, FieldViolation, HandoffRefusal, NamedRefusal};
 pub use frozen::{FrozenEvent, FrozenTask, View};
 pub use gap::{GAP, Gap};
 pub use id::{
@@ -64,7 +65,7 @@ pub use id::{
 };
 pub use json::{JSON_DEPTH_MAX, Json, JsonFault, Object};
 pub use message::{Message, Role};
-pub use part::{Content, Part, decode_base64, encode_base64};
+pub use part::{Content, Part, decode_base64, encode_base64, first_data};
 pub use push::{Authentication, PushConfig};
 pub use reply::{PushPage, Reply, SendReply, TaskPage, WireReply};
 pub use secret::Secret;

@@ -205,6 +205,14 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
+/// The JSON of the first data part of a message or an artifact.
+pub fn first_data(parts: &[Part]) -> Option<&Json> {
+    parts.iter().find_map(|part| match &part.content {
+        Content::Data(json) => Some(json),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,10 +11,11 @@ use sabir_guard::config::{AcceptedCredential, AuthConfig};
 use sabir_guard::policy::RulesId;
 use sabir_guard::policy::rate::RateLimits;
 use sabir_guard::policy::scope::SkillRule;
-use sabir_proto::agnt::Intent;
+use sabir_network::intent::guard_rule;
 use sabir_proto::card::Skill;
 use sabir_proto::{AgentName, Secret};
 use sabir_store::{GuardStore, SecretRef, WriterMode};
+use sabir_wire::agnt::Intent;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -182,7 +183,7 @@ impl AuthSetup {
             requirements: skill.security_requirements.clone(),
             // Without authentication, callers cannot be told apart.
             needs_identity: !open && hidden.contains(&&*skill.id),
-            intent: if is_network { Intent::parse(&skill.id) } else { None },
+            intent: if is_network { Intent::parse(&skill.id).map(guard_rule) } else { None },
         };
         let (limits, tools) = self.limits(Some(entry));
         Ok(Rules {

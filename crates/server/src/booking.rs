@@ -5,7 +5,6 @@ pub(crate) mod subscriptions;
 
 use crate::config::Config;
 use crate::config::booking::{AGENT, NetworkConfig};
-use crate::network::PendingRecords;
 use sabir_engine::AnyAgent;
 use sabir_guard::authn::{Principal, Scheme};
 use sabir_guard::config::AgntConfig;
@@ -14,7 +13,7 @@ use sabir_network::payment::PaymentService;
 use sabir_network::route::Routes;
 use sabir_network::{KeyHolder, KeyHolderDirectory, NetworkAgent, NetworkTerms};
 use sabir_proto::Caller;
-use sabir_store::{ImportCounts, Interaction, KeyId, Keys, Ledger};
+use sabir_store::{ImportCounts, KeyId, Keys, Ledger};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -82,21 +81,20 @@ pub(crate) async fn import_file(
     import::import(ledger, terms, rows).await.map_err(|e| named(e.to_string()))
 }
 
-/// Looks up the holders of keys in the guard's store, and the pending records of their envelopes.
+/// Looks up the holders of keys in the guard's store.
 pub(crate) struct KeyHolders<K: ?Sized> {
     keys: Arc<K>,
-    pending_records: Option<Arc<PendingRecords>>,
 }
 
 impl<K: ?Sized> KeyHolders<K> {
-    pub(crate) fn new(keys: Arc<K>, pending_records: Option<Arc<PendingRecords>>) -> Self {
-        Self { keys, pending_records }
+    pub(crate) const fn new(keys: Arc<K>) -> Self {
+        Self { keys }
     }
 }
 
 impl<K: ?Sized> Clone for KeyHolders<K> {
     fn clone(&self) -> Self {
-        Self { keys: self.keys.clone(), pending_records: self.pending_records.clone() }
+        Self { keys: self.keys.clone() }
     }
 }
 
@@ -118,10 +116,6 @@ impl<K: Keys + ?Sized> KeyHolderDirectory for KeyHolders<K> {
             customer: key.terms.customer.clone(),
         });
         KeyHolder { key: Some(key.to_owned()), ..known.unwrap_or_default() }
-    }
-
-    fn take_envelope_record(&self, passage: u64) -> Option<Interaction> {
-        self.pending_records.as_ref()?.take(passage)
     }
 }
 

@@ -83,7 +83,7 @@ impl App {
         let identity = admitted.identity();
         set_caller_account((identity.scheme() == Some(Scheme::Xpr)).then(|| identity.bare_name()), &mut call);
         if let Some(network) = self.network.as_ref().filter(|network| network.is_agent(served)) {
-            network.set_sender(admitted.identity(), &mut call);
+            network.name_intent(&mut call);
         }
         let cleared = self.guard.clear(&served.rules, admitted, &call, evidence.now).await?;
         if is_without_extended_card(served, &call) && terms.dialect != Dialect::V1.name() {

@@ -15,9 +15,8 @@ use sabir_network::record::{Pricing, Record};
 use sabir_network::registry::NetworkRegistry;
 use sabir_network::route::{ConfiguredPeer, Routes};
 use sabir_proto::Json;
-use sabir_proto::agnt::{Intent, PROTOCOL};
 use sabir_store::Networks;
-use sabir_wire::agnt::PATH;
+use sabir_wire::agnt::{Intent, PATH, PROTOCOL};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,23 +1,22 @@
-//! The booking network of this server: its name, its keys, its pending records and its federation.
+//! The booking network of this server: its name, its keys, its cache of searches and its federation.
 
 mod envelope_metrics;
 mod metering;
-mod pending_records;
 mod search_cache;
 
 pub(crate) use envelope_metrics::{DeliveryLabels, EnvelopeLabels, EnvelopeMetrics, IntentLabels, RetryLabels};
 pub(crate) use metering::register_metering as register_metered;
-pub(crate) use pending_records::{PendingRecord, PendingRecords};
 pub(crate) use search_cache::SearchCache;
 
 use crate::directory::ServedAgent;
 use sabir_gateway::DocumentFetcher;
-use sabir_guard::{EnvelopeKeys, Identity};
+use sabir_guard::EnvelopeKeys;
+use sabir_network::Recipient;
 use sabir_network::federation::Federation;
 use sabir_network::plain_text::parse;
-use sabir_proto::agnt::{EnvelopeMeta, Intent};
 use sabir_proto::{Call, Object};
 use sabir_store::{Interaction, Ledger};
+use sabir_wire::agnt::Intent;
 use std::sync::Arc;
 
 /// How the network is called.
@@ -41,8 +40,6 @@ pub(crate) struct Network {
     pub(crate) seals: Option<Arc<EnvelopeKeys>>,
     pub(crate) metrics: EnvelopeMetrics,
     pub(crate) ledger: Arc<dyn Ledger>,
-    /// The records of envelopes that are being processed.
-    pub(crate) pending_records: Arc<PendingRecords>,
     /// The recent answers to searches.
     pub(crate) search_cache: Arc<SearchCache>,
     /// Whether it accepts payments.
@@ -59,21 +56,9 @@ impl Network {
         metrics: EnvelopeMetrics,
         federation: Arc<Federation<DocumentFetcher>>,
     ) -> Self {
-        let pending_records = Arc::new(PendingRecords::new());
         let NetworkName { id, version, agent } = name;
         let search_cache = Arc::default();
-        Self {
-            id,
-            version,
-            agent,
-            seals,
-            metrics,
-            ledger,
-            pending_records,
-            search_cache,
-            accepts_payments: false,
-            federation,
-        }
+        Self { id, version, agent, seals, metrics, ledger, search_cache, accepts_payments: false, federation }
     }
 
     /// Sets whether it accepts payments.
@@ -92,12 +77,12 @@ impl Network {
         served.hosted.name.as_str() == self.agent
     }
 
-    /// Writes into the metadata of a message in another dialect who its sender is, and which intent its words name: the
-    /// guard decides by that. What the sender wrote there itself is removed.
-    pub(crate) fn set_sender(&self, identity: &Identity, call: &mut Call) {
+    /// Writes into the metadata of a message in another dialect which intent its words name: the guard decides by that.
+    /// What only envelopes may say there is removed.
+    pub(crate) fn name_intent(&self, call: &mut Call) {
         let (Call::Send(request) | Call::Stream(request)) = call else { return };
         let message = &mut request.message;
-        EnvelopeMeta::strip(message);
+        Recipient::strip(message);
         if message.skill().is_none()
             && let Some((intent, _)) = parse(None, &message.joined_text())
         {
@@ -105,12 +90,6 @@ impl Network {
             members.insert("urn:sabir:ext:skill:v1".into(), intent.name().into());
             message.metadata = Object::from_map(&members).ok();
         }
-        let agent_id = match &*identity.senders() {
-            [only] => Some((*only).to_owned()),
-            _ => None,
-        };
-        let tier = identity.key().and_then(|key| key.terms.tier.clone());
-        EnvelopeMeta { tier, agent_id, ..EnvelopeMeta::default() }.attach_to(message);
     }
 
     /// Stores the record of an envelope with the next commit; no request waits for it.

@@ -1,13 +1,14 @@
 //! The ledger of the booking network: venues and slots, bookings, usage and payments, and records of envelopes.
 //!
 //! It is in the task log's own file, since what belongs to a booking is committed with the step that makes it: the
-//! slot, the booking, its usage and the record of its envelope are [`crate::Effect`]s. A booking has the id of its
+//! slot, the booking, its usage and the record of its envelope are [`LedgerEffect`]s. A booking has the id of its
 //! task, so one leads to the other.
 //!
 //! Absent on purpose: which transitions of a booking are legal, what a payload may contain, and how money is moved. The
 //! ledger compares and sets.
 
 mod booking;
+mod effect;
 mod interaction;
 mod network;
 mod payment;
@@ -15,7 +16,8 @@ mod subscription;
 mod usage;
 mod venue;
 
-pub use booking::{Booking, BookingDetails, BookingQuery, BookingStatus, BookingTransition, LedgerError, NewBooking};
+pub use booking::{Booking, BookingDetails, BookingQuery, BookingStatus, BookingTransition, NewBooking};
+pub use effect::{LedgerEffect, LedgerError};
 pub use interaction::{INTERACTIONS_WAITING_MAX, Interaction, InteractionQuery};
 pub use network::{NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks};
 pub use payment::{Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments};

@@ -58,8 +58,8 @@ pub use keys::{
 pub use ledger::{
     Batch, BatchStatus, BatchUpdate, Billing, BillingTotals, BookableVenue, Booking, BookingDetails, BookingQuery,
     BookingStatus, BookingTransition, DAY_MS, Fee, INTERACTIONS_WAITING_MAX, ImportCounts, ImportError, Interaction,
-    InteractionQuery, Ledger, LedgerError, NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord, Networks,
-    NewBooking, NewUsage, Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments, SCAN_ROWS_MAX,
+    InteractionQuery, Ledger, LedgerEffect, LedgerError, NETWORKS_MAX, NetworkError, NetworkPutOutcome, NetworkRecord,
+    Networks, NewBooking, NewUsage, Payment, PaymentJournalEntry, PaymentStatus, PaymentStep, Payments, SCAN_ROWS_MAX,
     SUBSCRIPTIONS_PER_KEY_MAX, Slot, SubscribeError, Subscriber, Subscription, Subscriptions, Usage, Venue,
     VenueListing, VenueQuery, VenueRef,
 };

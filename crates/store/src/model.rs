@@ -227,9 +227,7 @@ impl LogState {
                 Effect::StoreAgentData(data) => row.keep_data(data),
                 Effect::SetPendingCancel(owed) => cancel = Some(owed),
                 Effect::Spend { root, micros } => spent.push((root, micros)),
-                effect @ (Effect::Book(_) | Effect::MoveBooking { .. } | Effect::Interaction(_) | Effect::Pay(_)) => {
-                    booked.push(effect);
-                }
+                Effect::Ledger(effect) => booked.push(*effect),
             }
         }
         self.ledger.apply(step.task, booked)?;

@@ -1,6 +1,6 @@
 //! Steps: everything that is committed together, or not at all.
 
-use crate::{BookingStatus, ChildOf, Interaction, NewBooking, NewUsage, PaymentStep};
+use crate::{ChildOf, LedgerEffect};
 use bytes::Bytes;
 use sabir_proto::{
     AgentName, Caller, ContextId, FrozenEvent, FrozenTask, PushConfig, Seq, Stamp, TaskId, TaskState, Tenant, Timestamp,
@@ -173,26 +173,14 @@ pub enum Effect {
         /// The amount, in millionths.
         micros: u64,
     },
-    /// Makes a booking with the id of the task, with its slot, its usage and the record of its envelope. Refused with
-    /// [`crate::AppendError::Ledger`] where the venue is not active or the slot is full.
-    Book(Box<NewBooking>),
-    /// Moves a booking, and meters it if it was not metered. Refused with [`crate::AppendError::Ledger`] unless it is
-    /// in the status that the caller saw. A cancelled booking frees its slot.
-    MoveBooking {
-        booking: TaskId,
-        /// The status that the caller saw.
-        from: BookingStatus,
-        /// The new status.
-        to: BookingStatus,
-        /// The time of the move.
-        at: Timestamp,
-        /// The usage that is metered for it from now on.
-        usage: Option<NewUsage>,
-    },
-    /// Stores the record of an envelope.
-    Interaction(Box<Interaction>),
-    /// Opens or moves the payment with the id of the task. Refused with [`crate::AppendError::Ledger`].
-    Pay(Box<PaymentStep>),
+    /// Changes the ledger. Refused with [`crate::AppendError::Ledger`].
+    Ledger(Box<LedgerEffect>),
+}
+
+impl From<LedgerEffect> for Effect {
+    fn from(effect: LedgerEffect) -> Self {
+        Self::Ledger(Box::new(effect))
+    }
 }
 
 /// A remote agent that a turn waits for. A copy for readers of the file: the turn's checkpoint is authoritative.

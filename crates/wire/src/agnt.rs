@@ -7,6 +7,7 @@
 //!
 //! | Module | What is there |
 //! |---|---|
+//! | `intent`, `problem` | the vocabulary: what a sender can ask, and why it is refused |
 //! | `envelope` | requests, read and written |
 //! | `answer` | answers, written and read |
 //! | `nano_timestamp` | the timestamp, to the nanosecond: it is half of a retry key |
@@ -15,8 +16,10 @@
 
 mod answer;
 mod envelope;
+mod intent;
 pub mod message;
 mod nano_timestamp;
+mod problem;
 mod via;
 
 pub use answer::{NetworkAnswer, NetworkAnswerError, read_answer, write_answer, write_refusal};
@@ -24,9 +27,13 @@ pub use envelope::{
     CONTEXT_BYTES_MAX, DEPTH_MAX, Envelope, EnvelopeError, EnvelopeHead, ID_CHARS_MAX, INTENT_CHARS_MAX, TTL_DEFAULT,
     TTL_MAX,
 };
+pub use intent::Intent;
 pub use nano_timestamp::NanoTimestamp;
+pub use problem::{Problem, ProblemCode};
 pub use via::{EnvelopeHop, VIA_MAX};
 
+/// The only version of the envelope that the network defines.
+pub const PROTOCOL: &str = "openclaw/a2a/v1";
 /// The path that envelopes are posted to.
 pub const PATH: &str = "/a2a/v1";
 /// The recipient of an envelope that names none.

@@ -18,6 +18,7 @@ mod files;
 mod length;
 mod machine_paths;
 mod metric_names;
+mod network_words;
 pub mod protogen;
 mod source;
 mod spawns;
@@ -63,13 +64,14 @@ pub fn workspace_root() -> Result<PathBuf> {
 
 type Check = fn(&Path, &mut Report) -> Result<()>;
 
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 10] = [
     ("dependencies", deps::check),
     ("length", length::check),
     ("protobuf", protobuf_is_fresh),
     ("metrics", metric_names::check),
     ("words", machine_paths::check),
     ("spawns", spawns::check),
+    ("words of the network", network_words::check),
     ("type names", type_names::check),
     ("comments", comments::check),
     ("paths in documents", doc_paths::check),

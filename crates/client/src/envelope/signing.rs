@@ -4,7 +4,7 @@ pub use sabir_proto::digest::ENVELOPE_KEY_BYTES_MIN as KEY_BYTES_MIN;
 
 use crate::{Error, Secret};
 use aws_lc_rs::{hkdf, hmac};
-use sabir_proto::canon::agnt::Payload;
+use sabir_proto::canon::python::CanonicalObject;
 use sabir_proto::{Json, Object, digest};
 use sabir_wire::agnt::Envelope;
 use serde::Serialize;
@@ -84,7 +84,7 @@ impl fmt::Debug for EnvelopeKey {
 /// from the payload, so that a relay leaves nothing of an earlier signature.
 pub fn sign_envelope(envelope: &mut Envelope, sender: &str, at: i64, key: &dyn EnvelopeMac) -> Result<(), Error> {
     let unfit = |why: String| Error::Usage(format!("the payload cannot be signed: {why}"));
-    let mut payload = Payload::read(envelope.payload.as_str()).map_err(|fault| unfit(fault.to_string()))?;
+    let mut payload = CanonicalObject::read(envelope.payload.as_str()).map_err(|fault| unfit(fault.to_string()))?;
     payload.retain(|name| !name.starts_with(RESERVED));
     let nonce = digest::hex(&rand::random::<[u8; 16]>());
     set(&mut payload, "_ts", &at).map_err(unfit)?;
@@ -93,7 +93,7 @@ pub fn sign_envelope(envelope: &mut Envelope, sender: &str, at: i64, key: &dyn E
     {
         set(&mut payload, name, &value).map_err(unfit)?;
     }
-    let mac = key.mac(&digest::agnt_signing_bytes(&payload));
+    let mac = key.mac(signed_text(&payload).as_bytes());
     set(&mut payload, "_sig", &mac).map_err(unfit)?;
     let signed = Json::parse(&payload.canonical()).and_then(Object::new);
     envelope.payload = signed.map_err(|fault| unfit(fault.to_string()))?;
@@ -106,9 +106,9 @@ pub fn verify_payload(payload: Object, key: Option<&dyn EnvelopeMac>) -> Result<
     if !payload.to_map().keys().any(|name| name.starts_with(RESERVED)) {
         return Ok(payload);
     }
-    let mut read = Payload::read(payload.as_str()).map_err(|fault| fault.to_string())?;
+    let mut read = CanonicalObject::read(payload.as_str()).map_err(|fault| fault.to_string())?;
     if let (Some(mac), Some(key)) = (read.text("_sig"), key)
-        && !key.verify(&digest::agnt_signing_bytes(&read), &mac)
+        && !key.verify(signed_text(&read).as_bytes(), &mac)
     {
         return Err("the signature of the answer is wrong".into());
     }
@@ -116,7 +116,12 @@ pub fn verify_payload(payload: Object, key: Option<&dyn EnvelopeMac>) -> Result<
     Json::parse(&read.canonical()).and_then(Object::new).map_err(|fault| fault.to_string())
 }
 
-fn set(payload: &mut Payload, name: &str, value: &impl Serialize) -> Result<(), String> {
+/// The text that the signature covers.
+fn signed_text(payload: &CanonicalObject) -> String {
+    payload.canonical_without("_sig")
+}
+
+fn set(payload: &mut CanonicalObject, name: &str, value: &impl Serialize) -> Result<(), String> {
     let value = Json::of(value).map_err(|fault| fault.to_string())?;
     payload.set(name, &value).map_err(|fault| fault.to_string())
 }
@@ -132,7 +137,7 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sabir_proto::agnt::Intent;
+    use sabir_wire::agnt::Intent;
 
     fn key() -> EnvelopeKey {
         EnvelopeKey::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap()
@@ -146,7 +151,7 @@ mod tests {
     fn a_payload_says_who_sends_it_to_whom_and_what_for() {
         let mut envelope = Envelope::new("a", Intent::VenueList, object(r#"{"limit":5,"_from":"forged","é":1.0}"#));
         sign_envelope(&mut envelope, "a", 1_776_000_000, &key()).unwrap();
-        let payload = Payload::read(envelope.payload.as_str()).unwrap();
+        let payload = CanonicalObject::read(envelope.payload.as_str()).unwrap();
         let text = |name| payload.text(name).unwrap();
         assert_eq!(
             (text("_from"), text("_to"), text("_intent")),
@@ -154,11 +159,11 @@ mod tests {
         );
         assert_eq!((payload.get("_ts"), payload.get("\u{e9}")), (Some("1776000000"), Some("1.0")));
         assert_eq!(text("_nonce").len(), 32);
-        assert!(key().verify(&digest::agnt_signing_bytes(&payload), &text("_sig")));
+        assert!(key().verify(signed_text(&payload).as_bytes(), &text("_sig")));
         // Signing again replaces the signature and the nonce.
         let nonce = text("_nonce");
         sign_envelope(&mut envelope, "relay", 1_776_000_001, &key()).unwrap();
-        let again = Payload::read(envelope.payload.as_str()).unwrap();
+        let again = CanonicalObject::read(envelope.payload.as_str()).unwrap();
         assert_eq!(again.text("_from").unwrap(), "relay");
         assert_ne!(again.text("_nonce").unwrap(), nonce);
     }

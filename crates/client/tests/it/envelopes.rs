@@ -1,9 +1,10 @@
 //! Envelopes of a booking network: what is retried, and what stays the same in a retry.
 
 use crate::stub::{RecordedRequest, StubAction, StubServer, client};
-use sabir_client::envelope::{EnvelopeError, EnvelopeKey, EnvelopeSender, EnvelopeTransport, KeyDerivation};
+use sabir_client::envelope::{
+    EnvelopeError, EnvelopeKey, EnvelopeSender, EnvelopeTransport, Intent, KeyDerivation, Problem, ProblemCode,
+};
 use sabir_client::{Error, Secret};
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
 use sabir_proto::{Json, Object};
 use sabir_wire::agnt::{self, Envelope, NanoTimestamp};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::engine::{Engine, HostedAgent, TaskOwnership};
 use crate::host::{BoxFuture, Host};
 use crate::{Limits, Metrics};
 use sabir_proto::{
-    AgentName, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, SendReply, Seq,
+    AgentName, CallAttachment, Caller, Fault, Message, MessageId, Role, SendConfiguration, SendMessage, SendReply, Seq,
     ServiceParameters, Task, TaskState, Tenant, Timestamp,
 };
 use sabir_store::Scope;
@@ -251,4 +251,38 @@ fn a_turn_that_is_carried_becomes_a_task_when_it_asks_for_a_commit() {
         panic!("a log in memory answers")
     };
     assert_eq!(events.len(), 3, "the task, its artifact and its end, in two steps");
+}
+
+/// Completes with the number that the server has attached to the call.
+struct AttachedNumberAgent;
+
+impl Agent for AttachedNumberAgent {
+    async fn turn(&self, cx: &mut Context) -> Result<Ending, Failure> {
+        Ok(Ending::complete_with(cx.attachment::<u8>().map_or_else(|| "none".to_owned(), u8::to_string)))
+    }
+
+    fn runs_inline(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_attachment_reaches_the_turn_that_its_call_begins_and_no_turn_of_a_repeat() {
+    let bench = EngineFixture::new();
+    let name = bench.resident.name.clone();
+    let resident = HostedAgent { agent: Arc::new(AttachedNumberAgent), name, ..bench.resident };
+    let send = |attachment: &CallAttachment| {
+        let message = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
+        let (tenant, configuration) = (Tenant::none(), SendConfiguration::default());
+        let request =
+            Box::new(SendMessage { tenant, message, configuration, metadata: None, alias: None, wants_task: false });
+        let (idempotency_key, attachment) = (Some("k".to_owned()), attachment.clone());
+        let terms = ServiceParameters { idempotency_key, attachment, ..ServiceParameters::default() };
+        let sent = pin!(bench.engine.send(&resident, bench.scope.clone(), request, &terms));
+        let Poll::Ready(Ok(SendReply::Task(task, _))) = poll(sent) else { panic!("the agent answers at once") };
+        task.thaw().unwrap().status.message.unwrap().joined_text()
+    };
+    let (first, repeat) = (CallAttachment::new(7_u8), CallAttachment::new(8_u8));
+    assert_eq!((send(&first).as_str(), first.is_delivered()), ("7", true));
+    assert_eq!((send(&repeat).as_str(), repeat.is_delivered()), ("7", false));
 }

@@ -3,10 +3,10 @@
 use crate::agent::{RecordedRequest, StreamEnd, StubAction, StubServer};
 use prometheus_client::registry::Registry;
 use sabir_gateway::{
-    BreakerState, Capacity, Egress, Envelope, EnvelopePeer, EnvelopeRoute, EnvelopeSender, Metrics, Tls,
+    BreakerState, Capacity, Egress, Envelope, EnvelopePeer, EnvelopeRoute, EnvelopeSender, Intent, Metrics,
+    ProblemCode, Tls,
 };
 use sabir_guard::authn::agnt::{self, BindingRule, KeyDerivation, KeyRing};
-use sabir_proto::agnt::{Intent, ProblemCode};
 use sabir_proto::{Json, Object, Secret, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -16,9 +16,9 @@ pub(crate) use signature_memory::EffectMarks;
 pub use signature_memory::{SIGNATURES_MAX, SignatureMemory};
 
 use super::{Principal, Scheme};
+use sabir_proto::Timestamp;
 use sabir_proto::canon::CanonFault;
-use sabir_proto::canon::agnt::Payload;
-use sabir_proto::{Timestamp, digest};
+use sabir_proto::canon::python::CanonicalObject;
 use std::future::Future;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub struct VerifiedPayload {
     /// The key that made the MAC.
     pub key_slot: KeySlot,
     /// The payload without the members that begin with `_`.
-    pub payload: Payload,
+    pub payload: CanonicalObject,
     /// The MAC, which identifies a copy.
     mac: String,
     /// The nonce of the signer (`_nonce`), if any.
@@ -147,11 +147,11 @@ pub fn verify(
     ring: &KeyRing,
     now: Timestamp,
 ) -> Result<VerifiedPayload, PayloadFault> {
-    let mut payload = Payload::read(text)?;
+    let mut payload = CanonicalObject::read(text)?;
     let mac = payload.text("_sig").ok_or(PayloadFault::NoSignature)?;
     let timestamp = payload.get("_ts").and_then(number).ok_or(PayloadFault::NoTime)?;
     let from = payload.text("_from").filter(|from| !from.is_empty()).ok_or(PayloadFault::NoSender)?;
-    let slot = ring.verify(&digest::agnt_signing_bytes(&payload), &mac, now).ok_or(PayloadFault::Signature)?;
+    let slot = ring.verify(signed_text(&payload).as_bytes(), &mac, now).ok_or(PayloadFault::Signature)?;
     let unknown = payload.names().find(|name| name.starts_with('_') && !RESERVED.contains(name));
     if let Some(name) = unknown {
         return Err(PayloadFault::Reserved(name.chars().take(64).collect()));
@@ -161,6 +161,11 @@ pub fn verify(
     let (meaning, nonce) = (usage_hash(&payload, envelope), payload.text("_nonce"));
     payload.retain(|name| !name.starts_with('_'));
     Ok(VerifiedPayload { from, timestamp, key_slot: slot, payload, mac, nonce, usage_hash: meaning })
+}
+
+/// The text that the signature covers: the canonical payload without its own `_sig`.
+pub fn signed_text(payload: &CanonicalObject) -> String {
+    payload.canonical_without("_sig")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double for longer than we do")]
@@ -173,7 +178,7 @@ fn check_time(timestamp: f64, now: Timestamp) -> Result<(), PayloadFault> {
     if age >= -AHEAD_MAX.as_secs_f64() { Ok(()) } else { Err(PayloadFault::Future) }
 }
 
-fn check_binding(payload: &Payload, envelope: EnvelopeContext<'_>) -> Result<(), PayloadFault> {
+fn check_binding(payload: &CanonicalObject, envelope: EnvelopeContext<'_>) -> Result<(), PayloadFault> {
     for (name, what, expected) in [
         ("_intent", "intent", Some(envelope.intent)),
         ("_to", "recipient", Some(envelope.to)),
@@ -194,11 +199,13 @@ fn number(json: &str) -> Option<f64> {
 }
 
 /// Hashes each part with its length, so that no two lists of parts give the same bytes.
-fn usage_hash(payload: &Payload, envelope: EnvelopeContext<'_>) -> [u8; 32] {
-    let content = digest::agnt_content_digest(payload);
+fn usage_hash(payload: &CanonicalObject, envelope: EnvelopeContext<'_>) -> [u8; 32] {
+    let mut content = payload.clone();
+    content.retain(|name| !name.starts_with('_'));
+    let content = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content.canonical().as_bytes());
     let moment = envelope.sent_at_nanos.map(i64::to_be_bytes);
     let moment = moment.as_ref().map_or(&[][..], |moment| moment);
-    let parts = [envelope.intent.as_bytes(), envelope.to.as_bytes(), envelope.key.as_bytes(), &content, moment];
+    let parts = [envelope.intent.as_bytes(), envelope.to.as_bytes(), envelope.key.as_bytes(), content.as_ref(), moment];
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     for part in parts {
         context.update(&part.len().to_be_bytes());

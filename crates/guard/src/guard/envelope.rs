@@ -13,14 +13,13 @@ use crate::authn::agnt::{self, BindingRule, KeyRing, KeySlot, Novelty};
 use crate::fetch::Fetch;
 use crate::identity::{Identity, RequestEvidence, scheme_name};
 use crate::permit::Admitted;
+use crate::policy::scope::IntentRule;
 use crate::policy::{Rules, rate, scope};
 use crate::refusal::Refusal;
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
-use sabir_proto::canon::agnt::Payload;
-use sabir_proto::{Fault, Timestamp};
+use sabir_proto::Timestamp;
+use sabir_proto::canon::python::CanonicalObject;
 use sabir_store::{ApiKey, AuditRecord};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The keys of the network, and the rule for payloads under them.
 #[derive(Debug)]
@@ -40,8 +39,10 @@ pub struct ReceivedEnvelope<'a> {
     pub from: &'a str,
     /// The recipient that the envelope names.
     pub to: &'a str,
-    /// The name of the intent.
+    /// The name of the intent, as the envelope has it.
     pub intent: &'a str,
+    /// The rule of the intent; `None` for a name that is no intent.
+    pub rule: Option<IntentRule>,
     /// When it was sent, as it says, in nanoseconds.
     pub sent_at_nanos: Option<i64>,
     /// The relays that passed it on, oldest first.
@@ -121,9 +122,8 @@ impl Guard {
     ) -> Result<VerifiedEnvelope, Refusal> {
         let key = identity.key();
         check_hops(key, &sealed)?;
-        let intent = Intent::parse(sealed.intent);
         let demanded = key.is_none_or(|key| key.terms.require_signature || key.terms.relay)
-            || intent.is_some_and(Intent::must_be_signed);
+            || sealed.rule.is_some_and(|rule| rule.must_be_signed);
         let speaker = sealed.via.last().copied().unwrap_or(sealed.from);
         let unsealed = if has_no_reserved_member(sealed.payload) {
             if demanded {
@@ -152,7 +152,8 @@ impl Guard {
         expected: ExpectedSignature<'_>,
         now: Timestamp,
     ) -> Result<VerifiedEnvelope, Refusal> {
-        let mut payload = Payload::read(sealed.payload).map_err(|_| reserved_member("the payload cannot be read"))?;
+        let mut payload =
+            CanonicalObject::read(sealed.payload).map_err(|_| reserved_member("the payload cannot be read"))?;
         let mismatch = || {
             let words = "the payload names another sender than the envelope";
             Refusal::forbidden(Scheme::Agnt, "from_other", words)
@@ -173,7 +174,7 @@ impl Guard {
         // Without keys to verify it with, a payload that claims a signature is not signed.
         let seals = seals.ok_or_else(|| invalid_signature("no_ring"))?;
         let key = identity.key().map_or("", |key| key.id.as_str());
-        let has_effect = Intent::parse(sealed.intent).is_some_and(Intent::has_effect);
+        let has_effect = sealed.rule.is_some_and(|rule| rule.has_effect);
         let sent_at_nanos = sealed.sent_at_nanos.filter(|_| has_effect);
         let binding = seals.binding_rule;
         let around = agnt::EnvelopeContext { intent: sealed.intent, to: sealed.to, key, binding, sent_at_nanos };
@@ -237,25 +238,4 @@ fn missing_signature() -> Refusal {
 
 fn reserved_member(words: &str) -> Refusal {
     Refusal::forbidden(Scheme::Agnt, "payload_reserved", words)
-}
-
-impl Refusal {
-    /// The refusal in the words of the booking network.
-    pub fn problem(&self) -> Problem {
-        let code = match (self.reason, &self.fault) {
-            ("from_not_bound" | "from_other" | "from_no_relay", _) => ProblemCode::AgentMismatch,
-            ("payload_reserved", _) => ProblemCode::InvalidPayload,
-            (reason, Fault::Forbidden(_)) if reason.starts_with("tier") => ProblemCode::TierRequired,
-            (_, Fault::Unauthenticated(_)) if self.scheme == Some(Scheme::Agnt) => ProblemCode::InvalidSignature,
-            (_, Fault::Unauthenticated(_)) => ProblemCode::Unauthorized,
-            (_, Fault::Forbidden(_)) => ProblemCode::ScopeRequired,
-            (_, Fault::RateLimited { .. }) => ProblemCode::RateLimited,
-            _ => ProblemCode::Internal,
-        };
-        let problem = Problem::new(code, self.fault.to_string());
-        match self.fault.retry_after() {
-            Some(seconds) => problem.with_retry_after(Duration::from_secs(seconds)),
-            None => problem,
-        }
-    }
 }

@@ -14,7 +14,6 @@ use crate::authn::Scheme;
 use crate::fetch::Fetch;
 use crate::identity::{CredentialProof, Identity};
 use crate::refusal::Refusal;
-use sabir_proto::agnt::Intent;
 use sabir_proto::card::SecurityRequirement;
 use std::borrow::Cow;
 
@@ -27,8 +26,22 @@ pub struct SkillRule {
     pub requirements: Vec<SecurityRequirement>,
     /// Only for callers with a credential.
     pub needs_identity: bool,
-    /// The intent of the booking network that it serves.
-    pub intent: Option<Intent>,
+    /// The rule of the booking network's intent that it serves.
+    pub intent: Option<IntentRule>,
+}
+
+/// What an intent of the booking network takes of the key that uses it. Which intents there are is not for the guard to
+/// know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntentRule {
+    /// The name of the intent, for messages.
+    pub name: &'static str,
+    /// Whether it changes anything: it is billed then, and runs once.
+    pub has_effect: bool,
+    /// Whether its envelope must be signed, whatever the key allows.
+    pub must_be_signed: bool,
+    /// The least of the scopes `query`, `booking` and `full` that covers it.
+    pub scope: &'static str,
 }
 
 impl SkillRule {
@@ -95,8 +108,8 @@ fn covers_action(word: &str, action: Action) -> bool {
 }
 
 /// Whether a word for operations covers an intent of the booking network.
-fn covers_intent(word: &str, intent: Intent) -> bool {
-    match (word, intent.scope()) {
+fn covers_intent(word: &str, intent: IntentRule) -> bool {
+    match (word, intent.scope) {
         ("query" | "booking", "query") => true,
         (word, scope) => word == scope,
     }
@@ -171,7 +184,10 @@ fn check_words<F: Fetch>(
     let covered =
         |intent| everything || operations.is_empty() || operations.iter().any(|word| covers_intent(word, intent));
     if let Some(intent) = rules.intents(wanted).find(|intent| !covered(*intent)) {
-        return no("scope_intent", format!("This credential lacks the scope {}, which {intent} takes", intent.scope()));
+        return no(
+            "scope_intent",
+            format!("This credential lacks the scope {}, which {} takes", intent.scope, intent.name),
+        );
     }
     let sends = rules.intents(wanted).next().is_none().then_some(wanted.action);
     let actions = [sends, wanted.push_inline.then_some(Action::Push)];

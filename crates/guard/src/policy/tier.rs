@@ -18,7 +18,8 @@ pub(crate) fn check<F: Fetch>(
     wanted: &RequestedAccess<'_>,
     notes: &mut impl DecisionTrace,
 ) -> Result<(), Refusal> {
-    let Some(billed) = rules.intents(wanted).find(|intent| intent.has_effect()) else { return Ok(()) };
+    let Some(billed) = rules.intents(wanted).find(|intent| intent.has_effect) else { return Ok(()) };
+    let billed = billed.name;
     let tier = match identity.proof() {
         CredentialProof::Key(key) => key.terms.tier.as_deref(),
         _ => None,

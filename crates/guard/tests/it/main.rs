@@ -1,4 +1,5 @@
 //! What the verifiers promise, seen from outside.
 
+mod canonical;
 mod strangers;
 mod tampering;

@@ -6,9 +6,9 @@ use sabir_guard::authn::chain::AccountAuthority;
 use sabir_guard::authn::k1::{self, WeightRule, XprHeaders};
 use sabir_guard::authn::native_jwt::{self, ExpiryRule, NativeTokenSettings};
 use sabir_guard::authn::{agnt, process_token};
-use sabir_proto::canon::agnt::Payload;
+use sabir_proto::canon::python::CanonicalObject;
 use sabir_proto::k1::PublicKey;
-use sabir_proto::{Json, Secret, Timestamp, digest};
+use sabir_proto::{Json, Secret, Timestamp};
 
 const NOW: i64 = 1_700_000_000;
 const WIF: &str = "5JMh46ekRfmbmxY2UszYX2uHWTGdWrBBMyeaXYBbRnpnhMBSENU";
@@ -82,8 +82,8 @@ fn a_processor_token_with_any_change_is_refused() {
 #[test]
 fn a_payload_with_any_change_is_refused_or_says_the_same() {
     let ring = KeyRing::new(&Secret::new("k".repeat(32)), KeyDerivation::Raw).unwrap();
-    let mut payload = Payload::read(r#"{"_ts":1700000000,"_from":"a","limit":5,"q":"x y"}"#).unwrap();
-    let mac = ring.sign(&digest::agnt_signing_bytes(&payload));
+    let mut payload = CanonicalObject::read(r#"{"_ts":1700000000,"_from":"a","limit":5,"q":"x y"}"#).unwrap();
+    let mac = ring.sign(agnt::signed_text(&payload).as_bytes());
     payload.set("_sig", &Json::of(&mac).unwrap()).unwrap();
     let envelope =
         EnvelopeContext { intent: "i", to: "t", key: "k", binding: BindingRule::IfPresent, sent_at_nanos: None };

@@ -5,7 +5,8 @@
 
 use sabir_proto::Timestamp;
 use sabir_store::{
-    AppendError, BookingStatus, Effect, Ledger, LedgerError, PaymentStatus, PaymentStep, Step, StoreError, TaskLog,
+    AppendError, BookingStatus, Effect, Ledger, LedgerEffect, LedgerError, PaymentStatus, PaymentStep, Step,
+    StoreError, TaskLog,
 };
 
 /// Holds that are examined in one pass.
@@ -21,19 +22,20 @@ pub async fn release_holds(log: &dyn TaskLog, ledger: &dyn Ledger, now: Timestam
             continue;
         }
         let (from, to) = (BookingStatus::PendingPayment, BookingStatus::Cancelled);
-        let mut effects = vec![Effect::MoveBooking { booking: booking.id, from, to, at: now, usage: None }];
+        let mut effects = vec![LedgerEffect::MoveBooking { booking: booking.id, from, to, at: now, usage: None }];
         let payment = ledger.payment(booking.id).await?;
         if payment.is_some_and(|payment| payment.status == PaymentStatus::Authorizing) {
             tracing::error!(payment = %booking.id, "a payment was given up; see whether the processor promised anything");
-            effects.push(Effect::Pay(Box::new(PaymentStep::Move {
+            effects.push(LedgerEffect::Pay(PaymentStep::Move {
                 from: PaymentStatus::Authorizing,
                 to: PaymentStatus::Voiding,
                 at: now,
                 why: Some("its task has ended".into()),
                 reference: None,
                 receipt: None,
-            })));
+            }));
         }
+        let effects = effects.into_iter().map(Effect::from).collect();
         match log.append(Step::effects_only(booking.id, effects)).await {
             Ok(()) => released += 1,
             // Another process moved it first.

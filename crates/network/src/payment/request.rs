@@ -1,8 +1,8 @@
 //! The payload of `payment.authorize`, parsed strictly.
 
 use crate::intent::{BookingOrder, invalid};
+use sabir_gateway::Problem;
 use sabir_proto::Object;
-use sabir_proto::agnt::Problem;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::fmt;

@@ -7,10 +7,11 @@ use super::{
 use super::{Authorization, PaymentProcessor, ProcessorError};
 use crate::response;
 use sabir_engine::{BoxFuture, Context, Ending, Failure};
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_gateway::{Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Object, Part, Timestamp};
 use sabir_store::{
-    BookingStatus, Effect, Interaction, Ledger, NewBooking, Payment, PaymentStatus, PaymentStep, StoreError,
+    BookingStatus, Effect, Interaction, Ledger, LedgerEffect, NewBooking, Payment, PaymentStatus, PaymentStep,
+    StoreError,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -108,13 +109,13 @@ impl Saga<'_> {
         let (cx, now) = (self.purchase.cx, self.now());
         if let Some(booking) = &self.purchase.booking {
             let hold = i64::try_from(HOLD_TIME.as_millis()).unwrap_or(i64::MAX);
-            cx.add_effect(Effect::Book(Box::new(NewBooking {
+            cx.add_effect(LedgerEffect::Book(NewBooking {
                 status: BookingStatus::PendingPayment,
                 held_until: Some(Timestamp::from_millis(now.millis().saturating_add(hold))),
                 usage: None,
                 interaction: None,
                 ..booking.clone()
-            })));
+            }));
         }
         let payment = Payment {
             id: self.charge.id,
@@ -131,7 +132,7 @@ impl Saga<'_> {
             created_at: now,
             journal: Vec::new(),
         };
-        cx.add_effect(Effect::Pay(Box::new(PaymentStep::Open { payment, day_max })));
+        cx.add_effect(LedgerEffect::Pay(PaymentStep::Open { payment, day_max }));
     }
 
     /// Runs from the last commit to the end.
@@ -238,7 +239,7 @@ impl Saga<'_> {
     async fn confirm_booking(&self, promise: &Authorization) -> Result<(), Failure> {
         let cx = self.purchase.cx;
         if let Some(booking) = &self.purchase.booking {
-            cx.add_effect(Effect::MoveBooking {
+            cx.add_effect(LedgerEffect::MoveBooking {
                 booking: self.charge.id,
                 from: BookingStatus::PendingPayment,
                 to: BookingStatus::Pending,
@@ -268,16 +269,16 @@ impl Saga<'_> {
                 _ => BookingStatus::Pending,
             };
             let (booking, at) = (self.charge.id, self.now());
-            cx.add_effect(Effect::MoveBooking { booking, from, to: BookingStatus::Cancelled, at, usage: None });
+            cx.add_effect(LedgerEffect::MoveBooking { booking, from, to: BookingStatus::Cancelled, at, usage: None });
         }
         let (from, at, why) = (payment.status, self.now(), Some(why.to_owned()));
         let step = PaymentStep::Move { from, to, at, why, reference: None, receipt: None };
-        cx.add_effect(Effect::Pay(Box::new(step)));
+        cx.add_effect(LedgerEffect::Pay(step));
     }
 
     fn move_to(&self, from: PaymentStatus, to: PaymentStatus, reference: Option<String>, receipt: Option<String>) {
         let step = PaymentStep::Move { from, to, at: self.now(), why: None, reference, receipt };
-        self.purchase.cx.add_effect(Effect::Pay(Box::new(step)));
+        self.purchase.cx.add_effect(LedgerEffect::Pay(step));
     }
 
     async fn end(&self, end: SagaOutcome, payment: &Payment, status: PaymentStatus) -> Result<Ending, Failure> {
@@ -296,7 +297,7 @@ impl Saga<'_> {
                 let artifact = Artifact::new(id, vec![Part::data(response::data(&Value::Object(shown)))]);
                 self.purchase.cx.chunk(artifact, false, true).await?;
                 if let Some(record) = &self.purchase.interaction {
-                    self.purchase.cx.add_effect(Effect::Interaction(record.clone()));
+                    self.purchase.cx.add_effect(LedgerEffect::Record(record.clone()));
                 }
                 Ok(Ending::complete())
             }

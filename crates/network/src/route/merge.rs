@@ -5,7 +5,7 @@
 //! network names that one too, which vouches for it. Every network that was asked is listed with its status, and
 //! `partial` says whether any is missing.
 
-use sabir_proto::agnt::Problem;
+use sabir_gateway::Problem;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 

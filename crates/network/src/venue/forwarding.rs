@@ -11,13 +11,12 @@ use super::{IntentOutcome, NetworkAgent, VenueRequest, unknown_venue};
 use crate::intent::{IntentRequest, invalid};
 use crate::response;
 use crate::route::{ALL_NETWORKS, ForwardedRequest, Routes};
-use sabir_gateway::NanoTimestamp;
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
+use sabir_gateway::{Intent, NanoTimestamp, Problem, ProblemCode};
 use sabir_proto::{Artifact, ArtifactId, Object, Part};
 use sabir_store::Venue;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl NetworkAgent {
     /// Enables routes to other agents and networks.
@@ -125,13 +124,12 @@ impl VenueRequest<'_> {
     /// The id of the recipient.
     pub(super) fn to(&self) -> Option<&str> {
         let tenant = self.cx.tenant().as_str();
-        let said = self.envelope_meta.as_ref().and_then(|aside| aside.to.as_deref());
-        said.or((!tenant.is_empty()).then_some(tenant))
+        let named = self.recipient.as_ref().map(|named| &*named.to);
+        named.or((!tenant.is_empty()).then_some(tenant))
     }
 
     fn forwarded_request(&self, to: &str, begun: Instant) -> ForwardedRequest {
-        let aside = self.envelope_meta.as_ref();
-        let timestamp = aside.and_then(|aside| aside.timestamp.as_deref()).and_then(NanoTimestamp::parse);
+        let timestamp = self.envelope.and_then(|envelope| envelope.timestamp);
         // Names of callers in other dialects may have characters that ids of the network may not.
         let plain = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
         ForwardedRequest {
@@ -139,14 +137,14 @@ impl VenueRequest<'_> {
             to: to.into(),
             intent: self.intent,
             payload: self.payload.clone(),
-            correlation: aside.and_then(|aside| aside.correlation_id.clone()),
+            correlation: self.envelope.and_then(|envelope| envelope.correlation_id.clone()),
             // A request with an effect needs a timestamp; other dialects have none, and their repetitions are
             // recognised by the task.
             timestamp: timestamp.or_else(|| self.intent.has_effect().then(|| NanoTimestamp::from(self.now))),
-            via: aside.map(|aside| aside.via.clone()).unwrap_or_default(),
+            via: self.envelope.map(|envelope| envelope.via.clone()).unwrap_or_default(),
             key: self.key(),
             received_at: begun,
-            time_max: aside.and_then(|aside| aside.ttl_ms).map(Duration::from_millis),
+            time_max: self.envelope.map(|envelope| envelope.time_max),
             now: self.now,
         }
     }

@@ -6,7 +6,7 @@ use crate::payment::{BookingNotification, PaymentRequest, Purchase};
 use crate::response;
 use crate::webhook;
 use sabir_engine::{Ending, Failure};
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_gateway::{Problem, ProblemCode};
 use sabir_store::{BookingStatus, Interaction, NewBooking, StoreError, VenueRef};
 use serde_json::Value;
 
@@ -88,9 +88,7 @@ impl NetworkAgent {
             }
         };
         let record = made.as_mut().and_then(|made| made.booking.interaction.take());
-        let passage = asked.envelope_meta.as_ref().and_then(|aside| aside.passage);
-        let record =
-            record.or_else(|| passage.and_then(|passage| self.key_holders.take_envelope_record(passage)).map(Box::new));
+        let record = record.or_else(|| asked.take_record().map(Box::new));
         Ok((made, record))
     }
 }

@@ -1,7 +1,7 @@
 //! Queries change nothing, and answer what they were asked.
 
 use crate::world::{World, row};
-use sabir_proto::agnt::Intent;
+use sabir_gateway::Intent;
 use serde_json::{Value, json};
 
 fn world() -> World {

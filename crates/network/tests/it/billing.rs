@@ -7,7 +7,7 @@ use sabir_network::billing::{self, Biller, BillingResult, BillingRun, Reconcilia
 use sabir_network::payment::Stripe;
 use sabir_proto::{Secret, TaskState, Timestamp};
 use sabir_store::{
-    Batch, BookingDetails, BookingStatus, DAY_MS, Effect, Fee, NewBooking, NewUsage, Step, TaskStore, Venue,
+    Batch, BookingDetails, BookingStatus, DAY_MS, Fee, LedgerEffect, NewBooking, NewUsage, Step, TaskStore, Venue,
     VenueListing,
 };
 use sabir_testkit::scripted_task::{TaskFactory, epoch, owner};
@@ -131,7 +131,7 @@ impl BillingWorld {
         };
         let (status, at) = (BookingStatus::Pending, self.clock.now());
         let new = NewBooking { details: booked, status, at, held_until: None, usage: Some(usage), interaction: None };
-        let effects = vec![Effect::Book(Box::new(new))];
+        let effects = vec![LedgerEffect::Book(new).into()];
         let step = Step { effects, ..self.author.new_task(&owner("ann")).open_settled(TaskState::Completed) };
         wait(self.store.log.append(step)).unwrap();
         self.pass(1);

@@ -1,8 +1,8 @@
 //! A booking is made whole, once, and subscribers are notified.
 
 use crate::world::{World, now, response_data, row};
+use sabir_gateway::Intent;
 use sabir_network::{TransitionError, webhook};
-use sabir_proto::agnt::Intent;
 use sabir_proto::{Caller, Fault, TaskId, TaskState, Tenant};
 use sabir_store::{BookingQuery, BookingStatus, InteractionQuery, Scope, TaskListQuery};
 use serde_json::{Value, json};
@@ -38,6 +38,9 @@ fn a_booking_is_its_task_with_its_count_and_its_record() {
     let records =
         now(world.ledger.interactions(&InteractionQuery { limit: 9, ..InteractionQuery::default() })).unwrap();
     assert_eq!((records.len(), records[0].booking), (1, Some(task.id)));
+    // Of the envelope the message has the recipient alone: the rest is in the record.
+    let stored = task.history[0].metadata.as_ref().unwrap().as_str();
+    assert_eq!(stored, r#"{"urn:sabir:agnt":{"to":"network:agnt"},"urn:sabir:ext:skill:v1":"booking.confirm"}"#);
     // The same request again returns the same booking; other content with its key is a conflict.
     let again = world.envelope("t1", "network:agnt", CONFIRM, &order).unwrap().task();
     assert_eq!(again.id, task.id);

@@ -1,10 +1,10 @@
 //! Payments with bookings: whatever fails, there is no payment without a booking and no booking without a payment.
 
 use sabir_engine::{BoxFuture, Engine, HostedAgent, Limits, Metrics};
+use sabir_gateway::ProblemCode;
 use sabir_network::payment::{Authorization, Charge, PaymentCaps, PaymentProcessor, PaymentService, ProcessorError};
 use sabir_network::payment::{HOLD_TIME, release_holds};
-use sabir_network::{NetworkAgent, NetworkTerms, NoKeyHolders};
-use sabir_proto::agnt::ProblemCode;
+use sabir_network::{NetworkAgent, NetworkTerms, NoKeyHolders, problem};
 use sabir_proto::{
     AgentName, Caller, CancelTask, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage,
     SendReply, ServiceParameters, Task, TaskId, TaskState, Tenant, ToolMode,
@@ -300,8 +300,8 @@ fn limits_and_rooms_are_kept_before_anybody_is_asked() {
     assert_eq!(code(&world.send("a", &payload(5001)).unwrap()), "payment_limit_exceeded");
     let paid = world.send("b", &payload(4000)).unwrap();
     let refused = |key: &str, payload: &Value| match world.send(key, payload) {
-        Err(Fault::Booking(problem)) => problem.code,
-        other => panic!("{other:?}"),
+        Err(fault) => problem::of_fault(&fault).code,
+        Ok(task) => panic!("{task:?}"),
     };
     let mut nothing = payload(4000);
     nothing.as_object_mut().unwrap().remove("booking");

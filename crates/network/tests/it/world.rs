@@ -1,12 +1,14 @@
 //! A network in memory. Nothing in it waits, so that one poll completes every future.
 
 use sabir_engine::{BoxFuture, Engine, Host, HostedAgent, Limits, Metrics, TaskLog};
+use sabir_gateway::{Intent, NanoTimestamp};
 use sabir_network::import::{self, VenueRow};
-use sabir_network::{BookingAdmin, KeyHolder, KeyHolderDirectory, NetworkAgent, NetworkTerms};
-use sabir_proto::agnt::{EnvelopeMeta, Intent};
+use sabir_network::{
+    BookingAdmin, EnvelopeCall, KeyHolder, KeyHolderDirectory, NetworkAgent, NetworkTerms, PendingRecord, Recipient,
+};
 use sabir_proto::{
-    AgentName, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, SendReply,
-    Task, Tenant, Timestamp, ToolMode,
+    AgentName, CallAttachment, Caller, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration,
+    SendMessage, SendReply, ServiceParameters, Task, Tenant, Timestamp, ToolMode,
 };
 use sabir_store::{Interaction, Ledger, Scope, Subscription, TaskStore};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The output of a future that is ready at once.
 #[track_caller]
@@ -48,7 +50,7 @@ impl Host for FixedHost {
     }
 }
 
-/// A lookup in which every caller holds the key `k1`, and one envelope has a record.
+/// A lookup in which every caller holds the key `k1`.
 struct FixedKeyHolders;
 
 impl KeyHolderDirectory for FixedKeyHolders {
@@ -60,14 +62,6 @@ impl KeyHolderDirectory for FixedKeyHolders {
         let tier = Some("pro".to_owned());
         let prefix = Some("agnt_live_0123".to_owned());
         KeyHolder { key: Some(key.into()), prefix, tier, agents: Vec::new(), customer: Some("cus_1".into()) }
-    }
-
-    fn take_envelope_record(&self, passage: u64) -> Option<Interaction> {
-        (passage == 7).then(|| Interaction {
-            intent: "booking.confirm".into(),
-            status: "ok".into(),
-            ..Default::default()
-        })
     }
 }
 
@@ -132,34 +126,37 @@ impl World {
     /// Sends a request as an envelope does.
     pub(crate) fn envelope(&self, key: &str, to: &str, intent: Intent, payload: &Value) -> Result<TestResponse, Fault> {
         let mut message = data(intent, payload);
-        let timestamp = Some("2027-01-15T08:00:00Z".to_owned());
-        EnvelopeMeta {
-            passage: Some(7),
-            from: Some("me".into()),
-            to: Some(to.into()),
-            timestamp,
-            ..EnvelopeMeta::default()
-        }
-        .attach_to(&mut message);
-        self.send(message, &Tenant::none(), Some(key))
+        message.metadata = Recipient { to: to.into() }.with_skill(intent.name());
+        let timestamp = NanoTimestamp::parse("2027-01-15T08:00:00Z");
+        let record = Interaction { intent: "booking.confirm".into(), status: "ok".into(), ..Interaction::default() };
+        let record = PendingRecord::new(Instant::now(), record);
+        let attachment =
+            CallAttachment::new(EnvelopeCall { from: "me".into(), timestamp, record, ..EnvelopeCall::default() });
+        let terms =
+            ServiceParameters { idempotency_key: Some(key.to_owned()), attachment, ..ServiceParameters::default() };
+        self.send_with(message, &Tenant::none(), &terms)
     }
 
     /// Sends a request as any client does.
     pub(crate) fn ask(&self, intent: Intent, payload: &Value) -> TestResponse {
-        self.send(data(intent, payload), &Tenant::none(), None).unwrap()
+        self.send(data(intent, payload), &Tenant::none())
     }
 
     /// Sends a request in plain text.
     pub(crate) fn send_text(&self, text: &str) -> TestResponse {
-        self.send(Message::text(id(), Role::User, text), &Tenant::none(), None).unwrap()
+        self.send(Message::text(id(), Role::User, text), &Tenant::none())
     }
 
     /// Sends a request to a venue itself.
     pub(crate) fn ask_at(&self, venue: &str, intent: Intent, payload: &Value) -> TestResponse {
-        self.send(data(intent, payload), &Tenant::parse(venue).unwrap(), None).unwrap()
+        self.send(data(intent, payload), &Tenant::parse(venue).unwrap())
     }
 
-    fn send(&self, message: Message, tenant: &Tenant, key: Option<&str>) -> Result<TestResponse, Fault> {
+    fn send(&self, message: Message, tenant: &Tenant) -> TestResponse {
+        self.send_with(message, tenant, &ServiceParameters::default()).unwrap()
+    }
+
+    fn send_with(&self, message: Message, tenant: &Tenant, terms: &ServiceParameters) -> Result<TestResponse, Fault> {
         let scope =
             Scope { tenant: tenant.clone(), caller: Caller::named("key:k1"), agent: self.resident.name.clone() };
         let request = Box::new(SendMessage {
@@ -170,8 +167,7 @@ impl World {
             alias: None,
             wants_task: false,
         });
-        let terms = sabir_proto::ServiceParameters { idempotency_key: key.map(str::to_owned), ..Default::default() };
-        Ok(match now(self.engine.send(&self.resident, Arc::new(scope), request, &terms))? {
+        Ok(match now(self.engine.send(&self.resident, Arc::new(scope), request, terms))? {
             SendReply::Message(message) => TestResponse::Message(response_data(&message.parts)),
             SendReply::Task(task, _) => TestResponse::Task(Box::new(task.thaw().unwrap())),
         })
@@ -208,7 +204,7 @@ impl TestResponse {
 
 /// The data of a response; its text where it has none.
 pub(crate) fn response_data(parts: &[Part]) -> Value {
-    sabir_proto::agnt::data_object(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
+    sabir_proto::first_data(parts).map_or_else(|| json!(parts[0].as_text()), |data| data.read().unwrap())
 }
 
 fn data(intent: Intent, payload: &Value) -> Message {

@@ -282,7 +282,7 @@ async fn run_without_server(
 ) -> Result<NetworkResponse, AdminError> {
     let engine = Engine::open(log.clone(), Arc::new(TokioHost), Limits::default(), Metrics::default()).await?;
     let keys = auth_setup::open_guard_store(config).map_err(|e| AdminError::Failed(e.to_string()))?;
-    let patrons = Arc::new(KeyHolders::new(keys, None));
+    let patrons = Arc::new(KeyHolders::new(keys));
     let bureau = NetworkAdmin::new(config, engine, log, ledger, patrons).map_err(AdminError::Failed)?;
     Ok(bureau.handle(order).await)
 }

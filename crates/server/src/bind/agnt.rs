@@ -29,7 +29,7 @@ use crate::incoming_body::{ReceivedBody, RejectedBody, collect};
 use crate::network::Network;
 use crate::peer::Peer;
 use crate::tokio_host::TokioHost;
-use answer::{EnvelopeOutcome, from_reply, refusal_of};
+use answer::{EnvelopeOutcome, TurnOrigin, from_reply, from_turn};
 use exchange::EnvelopeExchange;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -38,16 +38,15 @@ use hyper::body::Incoming;
 use sabir_engine::Host as _;
 use sabir_guard::authn::agnt::{AGE_MAX, AHEAD_MAX};
 use sabir_guard::{Admitted, ReceivedEnvelope};
-use sabir_network::intent::IntentRequest;
-use sabir_network::via;
-use sabir_proto::agnt::{EnvelopeMeta, Intent, Problem, ProblemCode};
+use sabir_network::intent::{IntentRequest, guard_rule};
+use sabir_network::{Recipient, problem, via};
 use sabir_proto::{
-    Call, Fault, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, ServiceParameters,
-    Tenant, Timestamp,
+    Call, Json, Message, MessageId, Object, Part, Role, SendConfiguration, SendMessage, ServiceParameters, Tenant,
+    Timestamp,
 };
 use sabir_store::Digest;
 use sabir_wire::HandoffSupport;
-use sabir_wire::agnt::{Envelope, NanoTimestamp, PATH, TTL_MAX};
+use sabir_wire::agnt::{Envelope, Intent, NanoTimestamp, PATH, Problem, ProblemCode, TTL_MAX};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -132,7 +131,8 @@ async fn process(
     };
     let head = RequestHead { uri: &parts.uri, headers: &parts.headers, peer };
     let evidence = head.evidence(app, None);
-    let admitted = app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| refusal.problem())?;
+    let admitted =
+        app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| problem::of_guard(&refusal))?;
     visit.set_identity(admitted.identity());
     let envelope = Envelope::read(&taken.body).map_err(|misread| {
         visit.sketch = *misread.head;
@@ -152,8 +152,11 @@ async fn process(
         return Err(Problem::new(ProblemCode::InvalidEnvelope, message).into());
     }
     let call = compose_call(visit, intent, payload.clone(), &envelope);
-    let cleared =
-        app.guard.clear(&served.rules, admitted, &call, evidence.now).await.map_err(|refusal| refusal.problem())?;
+    let cleared = app
+        .guard
+        .clear(&served.rules, admitted, &call, evidence.now)
+        .await
+        .map_err(|refusal| problem::of_guard(&refusal))?;
     IntentRequest::read(intent, &payload)?;
     if visit.time_left().is_zero() {
         return Err(too_late().into());
@@ -163,28 +166,25 @@ async fn process(
         idempotency_key: moment.map(|moment| retry_key(&envelope, moment)),
         sent_at: moment.map(|moment| Timestamp::from_millis(moment.nanos().div_euclid(1_000_000))),
         dialect: DIALECT,
+        attachment: visit.attachment(&envelope, intent),
         ..ServiceParameters::default()
     };
     let addressee = network.addressee(app, cleared.identity(), &envelope.to, intent);
-    let permit = app.permit(&served, cleared, call, evidence.now).await.map_err(|fault| refusal_of(&fault))?;
+    let permit = app.permit(&served, cleared, call, evidence.now).await.map_err(|fault| problem::of_fault(&fault))?;
     let addressee = addressee.unwrap_or(served);
     network.metrics.checked(begun.elapsed());
-    let (app, number) = (app.clone(), visit.number);
-    let ticket = intent.has_effect().then(|| visit.submit_record());
+    let app = app.clone();
     let event = envelope.timestamp.filter(|_| intent == Intent::BookingSearch);
     let event = event.map(|moment| search_event(visit, &envelope, &payload, moment));
     let searches = network.search_cache.clone();
     let mut work = Box::pin(async move {
         let reply = app.engine.serve(&addressee, permit, &terms, HandoffSupport::Unaware);
         if let Some(event) = event {
-            let ask = async { from_reply(number, reply.await.map(|(reply, _)| reply)).result };
+            let ask = async { from_reply(reply.await.map(|(reply, _)| reply), TurnOrigin::ThisEnvelope).result };
             let (said, replay) = searches.answer(event, ask).await;
             return EnvelopeOutcome::searched(said, replay);
         }
-        let mut outcome = from_reply(number, reply.await.map(|(reply, _)| reply));
-        // A completed effect is in the log with its record. An effect that failed has no record there.
-        outcome.recorded = outcome.is_first() && ticket.is_some_and(|ticket| ticket.is_taken());
-        outcome
+        from_turn(reply.await.map(|(reply, _)| reply), &terms.attachment)
     });
     match tokio::time::timeout(visit.time_left(), &mut work).await {
         Ok(outcome) => Ok(outcome),
@@ -263,6 +263,7 @@ async fn verify_signature(
         from: &envelope.from,
         to: &envelope.to,
         intent: &envelope.intent,
+        rule: Intent::parse(&envelope.intent).map(guard_rule),
         sent_at_nanos: envelope.timestamp.map(NanoTimestamp::nanos),
         via: &via,
     };
@@ -271,7 +272,7 @@ async fn verify_signature(
     let unsealed = guard
         .verify_envelope(&served.rules, seals, admitted, sealed, now)
         .await
-        .map_err(|refusal| refusal.problem())?;
+        .map_err(|refusal| problem::of_guard(&refusal))?;
     visit.signed = unsealed.key_slot;
     match unsealed.payload {
         None => Ok(envelope.payload.clone()),
@@ -334,19 +335,7 @@ fn compose_call(visit: &EnvelopeExchange, intent: Intent, payload: Object, envel
     let id = MessageId::parse(&id).unwrap_or_else(|_| visit.app.engine.new_message_id());
     let mut message = Message::text(id, Role::User, "");
     message.parts = vec![Part::data(payload.as_json().clone())];
-    let left = u64::try_from(visit.time_left().as_millis()).unwrap_or(u64::MAX);
-    let aside = EnvelopeMeta {
-        passage: intent.has_effect().then_some(visit.number),
-        from: Some(envelope.from.clone()),
-        to: Some(envelope.to.clone()),
-        correlation_id: record::correlation_id(&envelope.context),
-        timestamp: envelope.timestamp.map(|moment| moment.to_string()),
-        ttl_ms: Some(left),
-        tier: visit.tier.clone(),
-        agent_id: visit.agent_id.clone(),
-        via: envelope.via.clone(),
-    };
-    message.metadata = aside.with_skill(intent.name());
+    message.metadata = Recipient { to: envelope.to.clone() }.with_skill(intent.name());
     Call::Send(Box::new(SendMessage {
         tenant: Tenant::none(),
         message,
@@ -372,9 +361,4 @@ fn add_allow_header(response: &mut Response<Body>) {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }
-}
-
-/// An internal error on the way to the agent.
-fn internal(fault: &Fault) -> Problem {
-    Problem::new(ProblemCode::Internal, fault.to_string())
 }

@@ -9,9 +9,9 @@ use super::search::CatalogQuery;
 use super::{AgentHealth, CatalogEntry, HealthState};
 use crate::app::App;
 use sabir_network::{skill, skills};
-use sabir_proto::agnt::Intent;
 use sabir_proto::card::{Interface, Skill};
 use sabir_store::{Ledger, Venue, VenueQuery};
+use sabir_wire::agnt::Intent;
 use std::collections::BTreeSet;
 
 /// Venues that are read for one page. A client that wants others gives more words.

@@ -7,8 +7,8 @@
 //! whose clock has whole seconds is not refused.
 
 use sabir_proto::Object;
-use sabir_proto::agnt::Problem;
 use sabir_store::Digest;
+use sabir_wire::agnt::Problem;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ impl CachedSearches {
 mod tests {
     use super::*;
     use sabir_proto::Json;
-    use sabir_proto::agnt::ProblemCode;
+    use sabir_wire::agnt::ProblemCode;
 
     fn found(text: &str) -> Object {
         Object::new(Json::parse(text).unwrap()).unwrap()

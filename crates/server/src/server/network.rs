@@ -35,8 +35,7 @@ pub(super) struct BuiltNetwork {
 
 pub(super) async fn build(parts: NetworkParts<'_>, registry: &mut Registry) -> Result<BuiltNetwork, String> {
     let network = open(&parts, registry).await?;
-    let pending_records = network.as_ref().map(|network| network.pending_records.clone());
-    let key_holders = KeyHolders::new(parts.store.guard.clone(), pending_records);
+    let key_holders = KeyHolders::new(parts.store.guard.clone());
     let NetworkParts { config, auth_setup, store, .. } = parts;
     let mut agent = None;
     if let (Some(section), Some(network)) = (&config.network, &network) {

@@ -126,26 +126,3 @@ pub struct BookingQuery {
     /// The maximum number of results.
     pub limit: usize,
 }
-
-/// Why the ledger refused an effect of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LedgerError {
-    /// There is no such venue, or it is not active.
-    #[error("the venue cannot be booked")]
-    NoVenue,
-    /// There is no such slot, or it is full.
-    #[error("the slot is not available")]
-    NoSlot,
-    /// The booking is not in the status that the caller saw.
-    #[error("the booking has moved")]
-    BookingMoved,
-    /// The payment is not in the status that the caller saw.
-    #[error("the payment has moved")]
-    PaymentMoved,
-    /// Another payment has used the same token.
-    #[error("the payment was used before")]
-    PaymentUsed,
-    /// The payments of the key reach the limit of the day.
-    #[error("the limit of the day is reached")]
-    PaymentLimit,
-}

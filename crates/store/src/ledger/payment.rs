@@ -125,7 +125,7 @@ pub enum PaymentStep {
     },
 }
 
-/// The stored payments. They are changed by [`crate::Effect::Pay`].
+/// The stored payments. They are changed by [`crate::LedgerEffect::Pay`].
 pub trait Payments: Send + Sync + 'static {
     /// The payment of this task, if there is one.
     fn payment(&self, id: TaskId) -> StoreFuture<Option<Payment>>;

@@ -4,12 +4,12 @@ mod billing;
 mod subscriptions_networks;
 
 use super::ModelLog;
+use crate::StoreFuture;
 use crate::ledger::{
     Batch, BookableVenue, Booking, BookingQuery, BookingStatus, BookingTransition, ImportCounts, ImportError,
-    Interaction, InteractionQuery, Ledger, LedgerError, NetworkRecord, NewBooking, NewUsage, Payment, Slot,
-    Subscription, Usage, Venue, VenueListing, VenueQuery, VenueRef,
+    Interaction, InteractionQuery, Ledger, LedgerEffect, LedgerError, NetworkRecord, NewBooking, NewUsage, Payment,
+    Slot, Subscription, Usage, Venue, VenueListing, VenueQuery, VenueRef,
 };
-use crate::{Effect, StoreFuture};
 use sabir_proto::{TaskId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -37,20 +37,19 @@ type Undo = Box<dyn FnOnce(&mut LedgerState)>;
 
 impl LedgerState {
     /// Applies all effects of a step, or none.
-    pub(super) fn apply(&mut self, task: TaskId, effects: Vec<Effect>) -> Result<(), LedgerError> {
+    pub(super) fn apply(&mut self, task: TaskId, effects: Vec<LedgerEffect>) -> Result<(), LedgerError> {
         let mut done = Vec::new();
         for effect in effects {
             let outcome = match effect {
-                Effect::Book(new) => self.book(task, *new, &mut done),
-                Effect::MoveBooking { booking, from, to, at, usage } => {
+                LedgerEffect::Book(new) => self.book(task, new, &mut done),
+                LedgerEffect::MoveBooking { booking, from, to, at, usage } => {
                     self.move_booking(booking, (from, to), at, usage, &mut done)
                 }
-                Effect::Interaction(one) => {
-                    self.add_interaction(*one, &mut done);
+                LedgerEffect::Record(record) => {
+                    self.add_interaction(*record, &mut done);
                     Ok(())
                 }
-                Effect::Pay(step) => self.pay(task, *step, &mut done),
-                _ => Ok(()),
+                LedgerEffect::Pay(step) => self.pay(task, step, &mut done),
             };
             if outcome.is_err() {
                 done.into_iter().rev().for_each(|undo: Undo| undo(self));

@@ -16,8 +16,8 @@ use super::reader::Reader;
 use super::writer::TaskLogWriter;
 use super::{LogBackend, SqliteLog, lock, store_error};
 use crate::ledger::{
-    BookableVenue, Booking, BookingQuery, ImportCounts, ImportError, Interaction, InteractionQuery, Ledger, Slot,
-    Venue, VenueListing, VenueQuery, VenueRef,
+    BookableVenue, Booking, BookingQuery, ImportCounts, ImportError, Interaction, InteractionQuery, Ledger,
+    LedgerEffect, LedgerError, Slot, Venue, VenueListing, VenueQuery, VenueRef,
 };
 use crate::{StoreError, StoreFuture};
 use rusqlite::Connection;
@@ -51,6 +51,22 @@ impl LedgerCache {
 }
 
 impl TaskLogWriter {
+    /// Applies an effect of a step of this task, in the transaction of the step.
+    pub(super) fn apply_to_ledger(
+        &self,
+        task: TaskId,
+        effect: &LedgerEffect,
+    ) -> rusqlite::Result<Result<(), LedgerError>> {
+        match effect {
+            LedgerEffect::Book(new) => self.book(task, new),
+            LedgerEffect::MoveBooking { booking, from, to, at, usage } => {
+                self.move_booking(*booking, (*from, *to), *at, usage.as_ref())
+            }
+            LedgerEffect::Record(record) => self.write_interaction(record).map(Ok),
+            LedgerEffect::Pay(step) => self.pay(task, step),
+        }
+    }
+
     /// Changes the ledger in a transaction of its own, on disk when this returns. The inner error leaves no trace.
     fn ledger_transaction<T, E>(
         &mut self,

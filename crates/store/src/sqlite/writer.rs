@@ -519,15 +519,9 @@ impl TaskLogWriter {
             Effect::SetPendingCancel(owed) => self.put_pending_cancel(k, step, owed.as_deref())?,
             Effect::WaitFor(None) => self.end_continuation(k, step)?,
             Effect::Spend { root, micros } => self.spend(*root, *micros)?,
-            Effect::Book(new) => return Ok(self.book(step.task, new)?.map_err(AppendError::from)),
-            Effect::MoveBooking { booking, from, to, at, usage } => {
-                let moved = self.move_booking(*booking, (*from, *to), *at, usage.as_ref())?;
-                return Ok(moved.map_err(AppendError::from));
-            }
-            Effect::Interaction(one) => self.write_interaction(one)?,
             // They change what is counted for owners, so the caller of this function, which has the counts, did them.
             Effect::Claim(_) | Effect::StoreAgentData(_) => {}
-            Effect::Pay(change) => return Ok(self.pay(step.task, change)?.map_err(AppendError::from)),
+            Effect::Ledger(effect) => return Ok(self.apply_to_ledger(step.task, effect)?.map_err(AppendError::from)),
             Effect::SetAlias { name, was } => {
                 // The alias belongs to the owner in the task's own row.
                 let moved = match was {

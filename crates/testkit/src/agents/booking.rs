@@ -4,7 +4,7 @@ use super::{ARTIFACT, TurnTracker, pause, requested_chunks};
 use sabir_engine::{Agent, Context, Ending, Execution, Failure, Recovery};
 use sabir_proto::Part;
 use sabir_store::{
-    BookingDetails, BookingStatus, Effect, Fee, Ledger, NewBooking, NewUsage, Slot, Venue, VenueListing,
+    BookingDetails, BookingStatus, Fee, Ledger, LedgerEffect, NewBooking, NewUsage, Slot, Venue, VenueListing,
 };
 
 /// The id of the venue that is booked.
@@ -74,7 +74,7 @@ impl Agent for BookingAgent {
             interaction: None,
         };
         if cx.checkpoint().is_none() {
-            cx.add_effect(Effect::Book(Box::new(new)));
+            cx.add_effect(LedgerEffect::Book(new));
         }
         if held {
             if cx.checkpoint().is_none() {
@@ -84,7 +84,7 @@ impl Agent for BookingAgent {
             pause(cx, number).await;
             let (from, to) = (BookingStatus::PendingPayment, BookingStatus::Pending);
             let (booking, at, usage) = (cx.task_id(), cx.now(), Some(new_usage()));
-            cx.add_effect(Effect::MoveBooking { booking, from, to, at, usage });
+            cx.add_effect(LedgerEffect::MoveBooking { booking, from, to, at, usage });
         }
         cx.artifact(ARTIFACT, vec![Part::text("booked")]).await?;
         Ok(Ending::complete())

@@ -6,7 +6,7 @@ use crate::scripted_task::{ScriptedTask, TaskFactory, owner};
 use crate::wait::wait;
 use sabir_proto::{TaskId, TaskState, Timestamp};
 use sabir_store::{
-    AppendError, BatchStatus, BatchUpdate, BillingTotals, BookingStatus, DAY_MS, Effect, LedgerError, NewBooking,
+    AppendError, BatchStatus, BatchUpdate, BillingTotals, BookingStatus, DAY_MS, LedgerEffect, LedgerError, NewBooking,
     NewUsage, Payment, PaymentStatus, PaymentStep, Step,
 };
 
@@ -90,7 +90,7 @@ pub(super) fn what_is_booked_and_what_is_counted_agree(bench: &mut dyn LogFixtur
     }
     let move_to = |story: &ScriptedTask, to, usage| {
         let from = BookingStatus::PendingPayment;
-        let moved = Effect::MoveBooking { booking: story.id(), from, to, at: time(5), usage };
+        let moved = LedgerEffect::MoveBooking { booking: story.id(), from, to, at: time(5), usage }.into();
         Step { effects: vec![moved], ..story.empty_step() }
     };
     bench.log().append_ok(move_to(&stories[1], BookingStatus::Pending, booking("a", None).usage));
@@ -125,7 +125,7 @@ fn payment(amount: u64, once: Option<&str>, ms: i64) -> Payment {
 }
 
 fn pays(story: &mut ScriptedTask, payment: Payment, day_max: Option<u64>) -> Step {
-    let effects = vec![Effect::Pay(Box::new(PaymentStep::Open { payment, day_max }))];
+    let effects = vec![LedgerEffect::Pay(PaymentStep::Open { payment, day_max }).into()];
     Step { effects, ..story.open_settled(TaskState::Completed) }
 }
 
@@ -133,7 +133,7 @@ fn moves(story: &ScriptedTask, from: PaymentStatus, to: PaymentStatus, reference
     let reference = reference.map(str::to_owned);
     let (why, receipt) = (Some(format!("to {}", to.name())), reference.as_ref().map(|r| format!("{{\"r\":\"{r}\"}}")));
     let step = PaymentStep::Move { from, to, at: time(7), why, reference, receipt };
-    Step { effects: vec![Effect::Pay(Box::new(step))], ..story.empty_step() }
+    Step { effects: vec![LedgerEffect::Pay(step).into()], ..story.empty_step() }
 }
 
 pub(super) fn a_payment_moves_from_where_it_was_seen(bench: &mut dyn LogFixture) {

@@ -5,8 +5,8 @@ use crate::scripted_task::{ScriptedTask, TaskFactory, epoch, owner};
 use crate::wait::wait;
 use sabir_proto::{TaskId, TaskState, Timestamp};
 use sabir_store::{
-    AppendError, BookingDetails, BookingQuery, BookingStatus, BookingTransition, Effect, Fee, ImportCounts,
-    ImportError, Interaction, InteractionQuery, LedgerError, NewBooking, NewUsage, Slot, Step, Venue, VenueListing,
+    AppendError, BookingDetails, BookingQuery, BookingStatus, BookingTransition, Fee, ImportCounts, ImportError,
+    Interaction, InteractionQuery, LedgerEffect, LedgerError, NewBooking, NewUsage, Slot, Step, Venue, VenueListing,
     VenueQuery, VenueRef,
 };
 
@@ -74,7 +74,7 @@ fn envelope(intent: &str, at: i64) -> Interaction {
 }
 
 pub(super) fn books(story: &mut ScriptedTask, new: NewBooking) -> Step {
-    Step { effects: vec![Effect::Book(Box::new(new))], ..story.open_settled(TaskState::Completed) }
+    Step { effects: vec![LedgerEffect::Book(new).into()], ..story.open_settled(TaskState::Completed) }
 }
 
 fn slugs(bench: &dyn LogFixture, query: VenueQuery) -> Vec<String> {
@@ -226,13 +226,14 @@ pub(super) fn a_refused_booking_leaves_no_trace(bench: &mut dyn LogFixture) {
         .expect("good venues are taken");
     let (mut first, mut second) = (author.new_task(&scope), author.new_task(&scope));
     bench.log().append_ok(books(&mut first, booking("a", Some("1"))));
-    let moved = Effect::MoveBooking {
+    let moved = LedgerEffect::MoveBooking {
         booking: first.id(),
         from: BookingStatus::Confirmed,
         to: BookingStatus::Completed,
         at: epoch(),
         usage: None,
-    };
+    }
+    .into();
     let mut step = books(&mut second, booking("a", Some("1")));
     step.effects.push(moved);
     assert_eq!(bench.log().append_refused(step), AppendError::Ledger(LedgerError::BookingMoved));
@@ -286,7 +287,10 @@ pub(super) fn a_booking_moves_from_where_it_was_seen(bench: &mut dyn LogFixture)
     let id = story.id();
     let goes = |from, to, usage| {
         let at = Timestamp::from_millis(7);
-        Step { effects: vec![Effect::MoveBooking { booking: id, from, to, at, usage }], ..story.empty_step() }
+        Step {
+            effects: vec![LedgerEffect::MoveBooking { booking: id, from, to, at, usage }.into()],
+            ..story.empty_step()
+        }
     };
     bench.log().append_ok(goes(BookingStatus::PendingPayment, BookingStatus::Pending, usage.clone()));
     let again = goes(BookingStatus::PendingPayment, BookingStatus::Pending, usage.clone());

@@ -174,7 +174,7 @@ impl Client {
             Fault::UnsupportedOperation(_)
             | Fault::TaskSettled { .. }
             | Fault::TaskNotCancelable { .. }
-            | Fault::Booking(_)
+            | Fault::Refused(_)
             | Fault::NothingToSubscribe { .. } => RetryVerdict::Final,
             _ => {
                 let detail = format!("client {}: {what}: {fault}", self.number);

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use sabir_proto::{AgentName, Caller, FrozenEvent, PushConfig, Seq, Stamp, TaskId, TaskState, Timestamp};
 use sabir_store::{
     AppendError, BillingTotals, Booking, BookingQuery, Delivery, DeliveryMark, DeliveryQuery, Digest, DueDeliveries,
-    DueDelivery, DueQuery, Effect, InterruptedTask, Ledger, LossNote, Outbox, ParentLink, PendingCancel, PushReceiver,
-    Scope, Slot, Step, StoreError, StoreFuture, StoredRetry, StoredTask, StoredTaskPage, SubtaskSpend, TaskListQuery,
-    TaskLog, TaskTree, TaskTreeNode, WakeSignal, ended_unsuccessfully,
+    DueDelivery, DueQuery, Effect, InterruptedTask, Ledger, LedgerEffect, LossNote, Outbox, ParentLink, PendingCancel,
+    PushReceiver, Scope, Slot, Step, StoreError, StoreFuture, StoredRetry, StoredTask, StoredTaskPage, SubtaskSpend,
+    TaskListQuery, TaskLog, TaskTree, TaskTreeNode, WakeSignal, ended_unsuccessfully,
 };
 use sabir_store::{Durability, OpenOptions, TaskStore, WriterMode, open_tasks};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -102,20 +102,18 @@ fn name_given_by(step: &Step) -> Option<OwnedAlias> {
         | Effect::StoreAgentData(_)
         | Effect::SetPendingCancel(_)
         | Effect::Spend { .. }
-        | Effect::Book(_)
-        | Effect::MoveBooking { .. }
-        | Effect::Interaction(_)
-        | Effect::Pay(_) => None,
+        | Effect::Ledger(_) => None,
     })
 }
 
 /// Removes the usage from bookings.
 fn drop_usage(step: &mut Step) {
     for effect in &mut step.effects {
-        match effect {
-            Effect::Book(new) => new.usage = None,
-            Effect::MoveBooking { usage, .. } => *usage = None,
-            _ => {}
+        let Effect::Ledger(effect) = effect else { continue };
+        match &mut **effect {
+            LedgerEffect::Book(new) => new.usage = None,
+            LedgerEffect::MoveBooking { usage, .. } => *usage = None,
+            LedgerEffect::Record(_) | LedgerEffect::Pay(_) => {}
         }
     }
 }

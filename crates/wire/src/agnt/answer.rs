@@ -4,8 +4,7 @@
 //! own.
 
 use super::envelope::{EnvelopeHead, empty};
-use super::{NETWORK, NanoTimestamp};
-use sabir_proto::agnt::{Problem, ProblemCode};
+use super::{NETWORK, NanoTimestamp, Problem, ProblemCode};
 use sabir_proto::{Json, Object};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Requests to a booking network: the envelope, read strictly and written.
 
-use super::{EnvelopeHop, NETWORK, NanoTimestamp, VIA_MAX};
-use sabir_proto::agnt::{Intent, PROTOCOL, Problem, ProblemCode};
+use super::{EnvelopeHop, Intent, NETWORK, NanoTimestamp, PROTOCOL, Problem, ProblemCode, VIA_MAX};
 use sabir_proto::{Json, JsonFault, Object};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -12,11 +12,11 @@
 //! | a rejected task, with the error as a data part | the final refusal of a booking |
 //! | a fault | any other refusal |
 
+use super::{Intent, Problem, ProblemCode};
 use crate::losses::{LossKind, Losses};
-use sabir_proto::agnt::{Intent, Problem, ProblemCode, data_object};
 use sabir_proto::{
     Artifact, ArtifactId, Content, Fault, Json, JsonFault, Message, MessageId, Object, Part, Role, SendConfiguration,
-    SendMessage, Task, TaskRef, TaskState, TaskStatus, WireReply, WireTask,
+    SendMessage, Task, TaskRef, TaskState, TaskStatus, WireReply, WireTask, first_data,
 };
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ const BOOKING: &str = "booking";
 /// Reads the intent and the payload from a message.
 pub fn intent_and_payload(request: &SendMessage, losses: &mut Losses) -> Result<(Intent, Object), Fault> {
     let message = &request.message;
-    let given = data_object(&message.parts);
+    let given = first_data(&message.parts);
     let intent = match message.skill() {
         Some(skill) => Intent::parse(&skill)
             .ok_or_else(|| Fault::UnsupportedOperation(format!("the network has no skill {skill:.64?}")))?,
@@ -116,7 +116,7 @@ pub fn answer_from_problem(
             message.parts.extend(Json::of(&error).ok().map(Part::data));
             return Ok(WireReply::SentTask(Box::new(task(mint().as_str(), TaskState::Rejected, Some(message))?)));
         }
-        _ => Fault::Booking(Box::new(problem)),
+        _ => Fault::Refused(Box::new(problem.into())),
     })
 }
 

@@ -234,7 +234,7 @@ fn both_tongues_meet_the_same_lines() {
     let say = |key: Option<&str>, skill: Option<&str>, part: Value| {
         let mut message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [part]});
         if let Some(skill) = skill {
-            message["metadata"] = json!({"skillId": skill, "urn:sabir:agnt": {"tier": "enterprise", "from": "boss"}});
+            message["metadata"] = json!({"skillId": skill, "urn:sabir:agnt": {"to": "network:elsewhere"}});
         }
         let body = json!({"message": message}).to_string();
         let mut request = Request::post("/agents/network/message:send", body);

@@ -2,7 +2,7 @@
 
 use super::{SIGNING_KEY, envelope, expect, home, key, post, stamp};
 use crate::test_server::TestServer;
-use sabir_proto::canon::agnt::Payload;
+use sabir_proto::canon::python::CanonicalObject;
 use sabir_proto::{Json, digest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -28,8 +28,8 @@ pub(super) fn signed(members: &Value, from: &str, key: &str) -> Value {
     if members.get("_ts").is_none() {
         members["_ts"] = seconds().into();
     }
-    let payload = Payload::read(Json::of(&members).unwrap().as_str()).unwrap();
-    members["_sig"] = hmac(key.as_bytes(), &digest::agnt_signing_bytes(&payload)).into();
+    let payload = CanonicalObject::read(Json::of(&members).unwrap().as_str()).unwrap();
+    members["_sig"] = hmac(key.as_bytes(), payload.canonical_without("_sig").as_bytes()).into();
     members
 }
 
@@ -143,7 +143,7 @@ fn a_relay_signs_in_its_own_name_and_goes_round_in_no_circle() {
             for member in ["protocol", "from", "to", "intent", "timestamp"] {
                 text[member] = list[member].clone();
             }
-            let text = Payload::read(Json::of(&text).unwrap().as_str()).unwrap().canonical();
+            let text = CanonicalObject::read(Json::of(&text).unwrap().as_str()).unwrap().canonical();
             let sig = hmac(SIGNING_KEY.as_bytes(), text.as_bytes());
             via.push(json!({"agent": agent, "at": at, "kid": "k1", "ttl_ms": 4000, "sig": sig}));
         }

@@ -108,7 +108,7 @@ impl KeyRing {
         Ok(self)
     }
 
-    /// The MAC that our own payloads carry, over [`digest::agnt_signing_bytes`].
+    /// The MAC that our own payloads carry, over [`super::signed_text`].
     pub fn sign(&self, signed: &[u8]) -> String {
         digest::hex(hmac::sign(&self.current, signed).as_ref())
     }

@@ -144,8 +144,8 @@ async fn every_sequence_of_the_vectors_has_its_outcomes() {
 /// A payload with these members, signed.
 fn signed(members: &str) -> String {
     let ring = ring_of(&vectors());
-    let mut payload = Payload::read(members).unwrap();
-    let mac = ring.sign(&digest::agnt_signing_bytes(&payload));
+    let mut payload = CanonicalObject::read(members).unwrap();
+    let mac = ring.sign(super::signed_text(&payload).as_bytes());
     payload.set("_sig", &Json::of(&mac).unwrap()).unwrap();
     payload.canonical()
 }

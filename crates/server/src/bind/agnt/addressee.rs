@@ -6,7 +6,7 @@ use crate::network::Network;
 use sabir_guard::authenticator::AuthMode;
 use sabir_guard::config::AcceptedCredential;
 use sabir_guard::{Guard, Identity};
-use sabir_proto::agnt::Intent;
+use sabir_wire::agnt::Intent;
 use std::sync::Arc;
 
 impl Network {

@@ -1,10 +1,12 @@
 //! Turns the reply of an agent into the response to an envelope.
 
-use super::internal;
-use sabir_proto::agnt::{EnvelopeMeta, Problem, ProblemCode, data_object};
-use sabir_proto::{Fault, FrozenTask, Json, Object, Part, Reply, SendReply, TaskState, View, WireTask};
+use sabir_network::EnvelopeCall;
+use sabir_network::problem::of_fault;
+use sabir_proto::{
+    CallAttachment, Fault, FrozenTask, Json, Object, Part, Reply, SendReply, TaskState, View, WireTask, first_data,
+};
+use sabir_wire::agnt::{Problem, ProblemCode};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// The result of an envelope.
@@ -36,36 +38,48 @@ impl EnvelopeOutcome {
     }
 }
 
-/// The result of an agent's reply. `number` is the number of this envelope.
-pub(super) fn from_reply<S>(number: u64, reply: Result<Reply<S>, Fault>) -> EnvelopeOutcome {
+/// The envelope that began the turn behind a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TurnOrigin {
+    ThisEnvelope,
+    /// The sender has sent this envelope again, and gets the answer of the first.
+    EarlierEnvelope,
+}
+
+/// The result of an agent's reply to the call with this attachment.
+pub(super) fn from_turn<S>(reply: Result<Reply<S>, Fault>, attachment: &CallAttachment) -> EnvelopeOutcome {
+    let has_begun = attachment.is_delivered();
+    let outcome = from_reply(reply, if has_begun { TurnOrigin::ThisEnvelope } else { TurnOrigin::EarlierEnvelope });
+    // A completed effect is in the log with its record. An effect that failed has no record there.
+    let taken = attachment.get::<EnvelopeCall>().is_some_and(|call| call.record.is_taken());
+    EnvelopeOutcome { recorded: outcome.is_first() && taken, ..outcome }
+}
+
+/// The result of an agent's reply.
+pub(super) fn from_reply<S>(reply: Result<Reply<S>, Fault>, origin: TurnOrigin) -> EnvelopeOutcome {
     match reply {
         Ok(Reply::Sent(SendReply::Message(message))) => {
             EnvelopeOutcome { result: from_parts(&message.parts), replay: false, done: false, recorded: false }
         }
         Ok(Reply::Sent(SendReply::Task(task, _))) => {
-            let of_shown = || task.to_wire(View::WHOLE).map(|task| from_task(number, &task));
-            from_artifact(number, &task)
-                .or_else(of_shown)
-                .unwrap_or_else(|| EnvelopeOutcome::refused(invalid_answer("its task is damaged")))
+            let of_shown = || task.to_wire(View::WHOLE).map(|task| from_task(&task));
+            let replay = origin == TurnOrigin::EarlierEnvelope;
+            match from_artifact(&task).or_else(of_shown) {
+                Some(result) => EnvelopeOutcome { result, replay, done: true, recorded: false },
+                None => EnvelopeOutcome::refused(invalid_answer("its task is damaged")),
+            }
         }
         Ok(_) => EnvelopeOutcome::refused(invalid_answer("it answered something else than was asked")),
-        Err(fault) => EnvelopeOutcome::refused(refusal_of(&fault)),
+        Err(fault) => EnvelopeOutcome::refused(of_fault(&fault)),
     }
 }
 
 /// The result of a completed task with data, which is the usual case. The rest of the task is not decoded.
-fn from_artifact(number: u64, task: &FrozenTask) -> Option<EnvelopeOutcome> {
+fn from_artifact(task: &FrozenTask) -> Option<Result<Object, Problem>> {
     #[derive(Deserialize)]
-    struct TaskDocument<'a> {
-        #[serde(borrow, default)]
-        history: Vec<TaskMessage<'a>>,
+    struct TaskDocument {
         #[serde(default)]
         artifacts: Vec<TaskArtifact>,
-    }
-    #[derive(Deserialize)]
-    struct TaskMessage<'a> {
-        #[serde(borrow)]
-        metadata: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct TaskArtifact {
@@ -75,35 +89,20 @@ fn from_artifact(number: u64, task: &FrozenTask) -> Option<EnvelopeOutcome> {
     struct TaskPart {
         data: Option<Json>,
     }
-    #[derive(Deserialize)]
-    struct MessageMetadata {
-        #[serde(rename = "urn:sabir:agnt")]
-        aside: Option<EnvelopeNumber>,
-    }
-    #[derive(Deserialize)]
-    struct EnvelopeNumber {
-        passage: Option<u64>,
-    }
     if task.state != TaskState::Completed {
         return None;
     }
-    let seen: TaskDocument<'_> = serde_json::from_slice(&task.json).ok()?;
+    let seen: TaskDocument = serde_json::from_slice(&task.json).ok()?;
     let made =
         seen.artifacts.iter().rev().find_map(|artifact| artifact.parts.iter().find_map(|part| part.data.as_ref()))?;
-    let beside = seen.history.first().and_then(|first| first.metadata);
-    let beside = beside.and_then(|metadata| serde_json::from_str::<MessageMetadata>(metadata.get()).ok());
-    let passage = beside.and_then(|beside| beside.aside?.passage);
-    Some(EnvelopeOutcome { result: object(made), replay: passage != Some(number), done: true, recorded: false })
+    Some(object(made))
 }
 
-fn from_task(number: u64, task: &WireTask) -> EnvelopeOutcome {
-    // A different number belongs to an earlier envelope: the sender has sent this one again.
-    let passage = task.history.first().and_then(EnvelopeMeta::of).and_then(|aside| aside.passage);
-    let replay = passage != Some(number);
+fn from_task(task: &WireTask) -> Result<Object, Problem> {
     let words = task.status.message.as_ref().map(|message| &*message.parts).unwrap_or_default();
-    let said = match task.status.state {
+    match task.status.state {
         TaskState::Completed => {
-            let made = task.artifacts.iter().rev().find_map(|artifact| data_object(&artifact.parts));
+            let made = task.artifacts.iter().rev().find_map(|artifact| first_data(&artifact.parts));
             let told = || {
                 let made = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
                 let all: Vec<Part> = made.chain(words).cloned().collect();
@@ -111,8 +110,8 @@ fn from_task(number: u64, task: &WireTask) -> EnvelopeOutcome {
             };
             made.map_or_else(told, object)
         }
-        TaskState::InputRequired if data_object(words).is_some() => from_parts(words),
-        TaskState::Rejected | TaskState::Failed if data_object(words).is_some() => {
+        TaskState::InputRequired if first_data(words).is_some() => from_parts(words),
+        TaskState::Rejected | TaskState::Failed if first_data(words).is_some() => {
             from_parts(words).and(Err(invalid_answer("it failed without saying why")))
         }
         state => {
@@ -120,13 +119,12 @@ fn from_task(number: u64, task: &WireTask) -> EnvelopeOutcome {
             let why = if text.is_empty() { format!("its task is {state}") } else { text.join(" ") };
             Err(Problem::new(ProblemCode::Internal, why))
         }
-    };
-    EnvelopeOutcome { result: said, replay, done: true, recorded: false }
+    }
 }
 
 /// Data, or else the text as data: agents that the network reaches need not know its formats.
 fn from_parts(parts: &[Part]) -> Result<Object, Problem> {
-    if let Some(data) = data_object(parts) {
+    if let Some(data) = first_data(parts) {
         return object(data);
     }
     let words: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
@@ -163,37 +161,4 @@ fn object(json: &Json) -> Result<Object, Problem> {
 
 fn invalid_answer(why: &str) -> Problem {
     Problem::new(ProblemCode::Internal, format!("the network's agent did not answer as it should: {why}"))
-}
-
-/// An engine fault as a problem of the envelope.
-pub(super) fn refusal_of(fault: &Fault) -> Problem {
-    let code = match fault {
-        Fault::Booking(problem) => return (**problem).clone(),
-        Fault::RetryConflict => ProblemCode::IdempotencyConflict,
-        Fault::InvalidParams(_) | Fault::ContentTypeNotSupported(_) => ProblemCode::InvalidPayload,
-        Fault::Unauthenticated(_) => ProblemCode::Unauthorized,
-        Fault::Forbidden(_) => ProblemCode::ScopeRequired,
-        Fault::RateLimited { .. } => ProblemCode::RateLimited,
-        Fault::Unavailable(words) if words == sabir_engine::STILL_ACCEPTING => ProblemCode::InProgress,
-        fault => {
-            let problem = internal(fault);
-            return match fault.retry_after() {
-                Some(seconds) => problem.with_retry_after(Duration::from_secs(seconds)),
-                None => problem,
-            };
-        }
-    };
-    let message = match code {
-        ProblemCode::IdempotencyConflict => {
-            "this sender has sent something else with this intent and timestamp; send it with a timestamp of its own"
-                .into()
-        }
-        _ => fault.to_string(),
-    };
-    let problem = Problem::new(code, message);
-    match (code, fault.retry_after()) {
-        (ProblemCode::InProgress, _) => problem.with_retry_after(Duration::from_secs(1)),
-        (_, Some(seconds)) => problem.with_retry_after(Duration::from_secs(seconds)),
-        (_, None) => problem,
-    }
 }

@@ -4,7 +4,7 @@ use super::answer::EnvelopeOutcome;
 use super::{add_allow_header, record, time_left, too_late};
 use crate::app::App;
 use crate::body::{Body, JSON, answer};
-use crate::network::{Network, PendingRecord};
+use crate::network::Network;
 use crate::peer::Peer;
 use crate::tokio_host::TokioHost;
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -12,9 +12,11 @@ use http::{Response, StatusCode};
 use sabir_engine::Host as _;
 use sabir_guard::Identity;
 use sabir_guard::authn::agnt::KeySlot;
-use sabir_proto::agnt::{Intent, Problem, ProblemCode};
-use sabir_proto::{Object, Timestamp};
-use sabir_wire::agnt::{Envelope, EnvelopeHead, NanoTimestamp, TTL_DEFAULT, write_refusal};
+use sabir_network::{EnvelopeCall, PendingRecord};
+use sabir_proto::{CallAttachment, Object, Timestamp};
+use sabir_wire::agnt::{
+    Envelope, EnvelopeHead, Intent, NanoTimestamp, Problem, ProblemCode, TTL_DEFAULT, write_refusal,
+};
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,8 +29,6 @@ const REPLAY: HeaderName = HeaderName::from_static("a2a-idempotent-replay");
 pub(super) struct EnvelopeExchange {
     pub(super) app: Arc<App>,
     pub(super) network: Arc<Network>,
-    /// Its number in this process.
-    pub(super) number: u64,
     arrived: Instant,
     pub(super) received: Timestamp,
     pub(super) remote: IpAddr,
@@ -38,7 +38,6 @@ pub(super) struct EnvelopeExchange {
     pub(super) ttl_ms: u64,
     pub(super) key: Option<String>,
     pub(super) tier: Option<String>,
-    pub(super) agent_id: Option<String>,
     pub(super) intent: Option<Intent>,
     pub(super) signed: Option<KeySlot>,
     /// Its payload, after its signature was verified.
@@ -50,7 +49,6 @@ impl EnvelopeExchange {
         Self {
             app: app.clone(),
             network: network.clone(),
-            number: network.pending_records.number(),
             arrived: Instant::now(),
             received: TokioHost.now(),
             remote: peer.address,
@@ -59,7 +57,6 @@ impl EnvelopeExchange {
             ttl_ms: TTL_DEFAULT,
             key: None,
             tier: None,
-            agent_id: None,
             intent: None,
             signed: None,
             payload: None,
@@ -71,10 +68,6 @@ impl EnvelopeExchange {
         let key = identity.key();
         self.key = key.map(|key| key.id.to_string());
         self.tier = key.and_then(|key| key.terms.tier.clone());
-        self.agent_id = match &*identity.senders() {
-            [only] => Some((*only).to_owned()),
-            _ => None,
-        };
     }
 
     /// Sets the members of the envelope, once it is decoded.
@@ -82,9 +75,18 @@ impl EnvelopeExchange {
         (self.sketch, self.sent, self.ttl_ms) = (envelope.head(), envelope.timestamp, envelope.ttl_ms);
     }
 
-    /// Hands the record to the pending records, so that it is stored in one step with the effect of the envelope.
-    pub(super) fn submit_record(&self) -> PendingRecord {
-        self.network.pending_records.add(self.number, self.arrived, record::partial_record(self))
+    /// What the agent learns beside the message. The record of an envelope with an effect is in it, so that the agent
+    /// commits both in one step.
+    pub(super) fn attachment(&self, envelope: &Envelope, intent: Intent) -> CallAttachment {
+        let record = || PendingRecord::new(self.arrived, record::partial_record(self));
+        CallAttachment::new(EnvelopeCall {
+            from: envelope.from.clone(),
+            correlation_id: record::correlation_id(&envelope.context),
+            timestamp: envelope.timestamp,
+            time_max: self.time_left(),
+            via: envelope.via.clone(),
+            record: if intent.has_effect() { record() } else { PendingRecord::default() },
+        })
     }
 
     /// The time that is left for the response.
@@ -172,7 +174,6 @@ impl EnvelopeExchange {
             sketch: self.sketch.clone(),
             key: self.key.clone(),
             tier: self.tier.clone(),
-            agent_id: self.agent_id.clone(),
             payload: self.payload.clone(),
             ..*self
         }

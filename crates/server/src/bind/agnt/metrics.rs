@@ -4,7 +4,7 @@ use super::answer::EnvelopeOutcome;
 use super::exchange::EnvelopeExchange;
 use super::record;
 use crate::network::{DeliveryLabels, EnvelopeLabels, EnvelopeMetrics, IntentLabels, RetryLabels};
-use sabir_proto::agnt::{Intent, ProblemCode};
+use sabir_wire::agnt::{Intent, ProblemCode};
 use std::time::Duration;
 
 impl EnvelopeMetrics {

@@ -7,7 +7,7 @@ use crate::tokio_host::TokioHost;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use sabir_engine::Host as _;
-use sabir_proto::agnt::PROTOCOL;
+use sabir_wire::agnt::PROTOCOL;
 use serde_json::json;
 
 /// How long caches may keep the response.

@@ -1,6 +1,6 @@
 mod late;
 
-use super::answer::{from_reply, refusal_of};
+use super::answer::{TurnOrigin, from_reply};
 use super::*;
 use sabir_proto::{
     Artifact, ArtifactId, ContextId, FrozenTask, Reply, SendReply, Stamp, Task, TaskId, TaskState, TaskStatus,
@@ -66,11 +66,10 @@ fn data(text: &str) -> Part {
     Part::data(Json::parse(text).unwrap())
 }
 
-/// A task of the envelope with this number, with this status message and this artifact.
-fn task(number: u64, state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Reply<()> {
+/// A task with this status message and this artifact.
+fn task(state: TaskState, said: Vec<Part>, made: Vec<Part>) -> Reply<()> {
     let stamp = Stamp::first_of(Timestamp::from_millis(1_780_308_000_000));
-    let mut asked = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
-    EnvelopeMeta { passage: Some(number), ..EnvelopeMeta::default() }.attach_to(&mut asked);
+    let asked = Message::text(MessageId::parse("m").unwrap(), Role::User, "x");
     let message = (!said.is_empty()).then(|| {
         let mut message = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
         message.parts = said;
@@ -95,11 +94,11 @@ const REFUSED: &str = r#"{"error":{"code":"slot_unavailable","message":"taken","
 
 #[test]
 fn what_an_agent_made_is_the_result_and_whoever_asks_again_is_told_so() {
-    let booked = || task(7, TaskState::Completed, vec![Part::text("Booked.")], vec![data(r#"{"booking_id":"b"}"#)]);
-    let first = from_reply(7, Ok(booked()));
+    let booked = || task(TaskState::Completed, vec![Part::text("Booked.")], vec![data(r#"{"booking_id":"b"}"#)]);
+    let first = from_reply(Ok(booked()), TurnOrigin::ThisEnvelope);
     assert_eq!(first.result.as_ref().unwrap().as_str(), r#"{"booking_id":"b"}"#);
     assert!(first.is_first() && !first.replay);
-    let again = from_reply(8, Ok(booked()));
+    let again = from_reply(Ok(booked()), TurnOrigin::EarlierEnvelope);
     assert_eq!(again.result, first.result);
     assert!(again.replay && !again.is_first());
 }
@@ -108,46 +107,30 @@ fn what_an_agent_made_is_the_result_and_whoever_asks_again_is_told_so() {
 fn an_error_as_data_is_a_refusal_wherever_it_stands() {
     let mut direct = Message::text(MessageId::parse("a").unwrap(), Role::Agent, "");
     direct.parts = vec![data(r#"{"error":{"code":"circuit_open","message":"m","retry_after_ms":1500}}"#)];
-    let code =
-        |reply: Reply<()>| from_reply(7, Ok(reply)).result.map_err(|problem| (problem.code, problem.retry_after));
+    let code = |reply: Reply<()>| {
+        from_reply(Ok(reply), TurnOrigin::ThisEnvelope).result.map_err(|problem| (problem.code, problem.retry_after))
+    };
     let after = Some(Duration::from_millis(1500));
     assert_eq!(code(Reply::Sent(SendReply::Message(Box::new(direct)))), Err((ProblemCode::CircuitOpen, after)));
-    let rejected = task(7, TaskState::Rejected, vec![data(REFUSED)], Vec::new());
+    let rejected = task(TaskState::Rejected, vec![data(REFUSED)], Vec::new());
     assert_eq!(code(rejected), Err((ProblemCode::SlotUnavailable, None)));
     // A reply that is no valid answer is an internal error.
     for reply in [
-        task(7, TaskState::Failed, vec![Part::text("it broke")], Vec::new()),
-        task(7, TaskState::Rejected, vec![data("{}")], Vec::new()),
-        task(7, TaskState::Working, Vec::new(), Vec::new()),
-        task(7, TaskState::Completed, Vec::new(), Vec::new()),
-        task(7, TaskState::Completed, Vec::new(), vec![data("[1]")]),
+        task(TaskState::Failed, vec![Part::text("it broke")], Vec::new()),
+        task(TaskState::Rejected, vec![data("{}")], Vec::new()),
+        task(TaskState::Working, Vec::new(), Vec::new()),
+        task(TaskState::Completed, Vec::new(), Vec::new()),
+        task(TaskState::Completed, Vec::new(), vec![data("[1]")]),
         Reply::Deleted,
     ] {
         assert_eq!(code(reply).unwrap_err().0, ProblemCode::Internal);
     }
     // An agent that does not know the network's formats answers with text.
-    let worded = task(7, TaskState::Completed, Vec::new(), vec![Part::text("done")]);
-    assert_eq!(from_reply(7, Ok(worded)).result.unwrap().as_str(), r#"{"text":"done"}"#);
+    let worded = task(TaskState::Completed, Vec::new(), vec![Part::text("done")]);
+    assert_eq!(from_reply(Ok(worded), TurnOrigin::ThisEnvelope).result.unwrap().as_str(), r#"{"text":"done"}"#);
     // A venue may have this name.
-    let named = task(7, TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
+    let named = task(TaskState::Completed, Vec::new(), vec![data(r#"{"name":"error","error":null}"#)]);
     assert!(code(named).is_ok());
-}
-
-#[test]
-fn faults_have_their_codes() {
-    let full = Problem::new(ProblemCode::SlotUnavailable, "full");
-    for (fault, code) in [
-        (Fault::Booking(Box::new(full)), ProblemCode::SlotUnavailable),
-        (Fault::RetryConflict, ProblemCode::IdempotencyConflict),
-        (Fault::invalid("a", "b"), ProblemCode::InvalidPayload),
-        (Fault::Unavailable(sabir_engine::STILL_ACCEPTING.into()), ProblemCode::InProgress),
-        (Fault::Unavailable("disk full".into()), ProblemCode::Internal),
-        (Fault::Internal("ref".into()), ProblemCode::Internal),
-    ] {
-        assert_eq!(refusal_of(&fault).code, code, "{fault:?}");
-    }
-    let shed = refusal_of(&Fault::Shed { words: "w".into(), retry_after: 3 });
-    assert_eq!(shed.retry_after, Some(Duration::from_secs(3)));
 }
 
 #[test]

@@ -19,7 +19,8 @@ use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use sabir_proto::agnt::{Problem, ProblemCode};
+use sabir_network::problem;
+use sabir_wire::agnt::{Problem, ProblemCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -159,7 +160,8 @@ async fn authorized_key(app: &Arc<App>, network: &Network, parts: &Parts, peer: 
     let served = app.agent(&network.agent);
     let served = served.ok_or_else(|| Problem::new(ProblemCode::Internal, "the network is not here at present"))?;
     let evidence = RequestHead { uri: &parts.uri, headers: &parts.headers, peer }.evidence(app, None);
-    let admitted = app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| refusal.problem())?;
+    let admitted =
+        app.guard.admit_key(&served.rules, &evidence).await.map_err(|refusal| problem::of_guard(&refusal))?;
     let key = admitted.identity().key();
     let key = key.ok_or_else(|| Problem::new(ProblemCode::Unauthorized, "webhooks belong to keys"))?;
     let scopes = &key.terms.scopes;

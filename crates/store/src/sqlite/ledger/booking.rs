@@ -12,7 +12,7 @@ use sabir_proto::{TaskId, Timestamp};
 
 impl TaskLogWriter {
     /// Makes the booking of a task, unless the venue or the slot is not available.
-    pub(in super::super) fn book(&self, id: TaskId, new: &NewBooking) -> rusqlite::Result<Result<(), LedgerError>> {
+    pub(super) fn book(&self, id: TaskId, new: &NewBooking) -> rusqlite::Result<Result<(), LedgerError>> {
         let NewBooking { details: booked, .. } = new;
         let has_room = match &booked.slot {
             Some(slot) => {
@@ -82,7 +82,7 @@ impl TaskLogWriter {
     }
 
     /// Moves a booking, if it is in the status that the caller saw.
-    pub(in super::super) fn move_booking(
+    pub(super) fn move_booking(
         &self,
         id: TaskId,
         (from, to): (BookingStatus, BookingStatus),

@@ -37,7 +37,7 @@ fn find(connection: &Connection, id: TaskId) -> rusqlite::Result<Option<Payment>
 }
 
 impl TaskLogWriter {
-    pub(in super::super) fn pay(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), LedgerError>> {
+    pub(super) fn pay(&self, id: TaskId, step: &PaymentStep) -> rusqlite::Result<Result<(), LedgerError>> {
         match step {
             PaymentStep::Open { payment, day_max } => self.open_payment(id, payment, *day_max),
             PaymentStep::Move { .. } => self.move_payment(id, step),

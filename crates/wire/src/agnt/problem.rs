@@ -1,92 +1,11 @@
-//! The vocabulary of AGNT's booking network: its intents and its problem codes. `wire` encodes and decodes the
-//! envelope; `network` carries out the intents.
+//! Why a booking network refuses an envelope.
 
-mod envelope_meta;
-mod hop;
-
-pub use envelope_meta::{ENVELOPE_META, EnvelopeMeta, data_object};
-pub use hop::EnvelopeHop;
-
-use crate::Object;
-use std::fmt;
+use sabir_proto::{NamedRefusal, Object};
 use std::time::Duration;
 
-/// The only version of the envelope that the network defines.
-pub const PROTOCOL: &str = "openclaw/a2a/v1";
-
-/// What a sender can ask of the network. The protocol fixes the set, so it is a table here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are the network's own")]
-pub enum Intent {
-    NetworkPing,
-    VenueList,
-    BookingSearch,
-    BookingConfirm,
-    BookingStatus,
-    PaymentAuthorize,
-}
-
-impl Intent {
-    /// Every intent. `booking.status` is an addition of ours: the network's description has a `booking_id` to track a
-    /// booking by, and no intent to do it with.
-    pub const ALL: [Self; 6] = [
-        Self::NetworkPing,
-        Self::VenueList,
-        Self::BookingSearch,
-        Self::BookingConfirm,
-        Self::BookingStatus,
-        Self::PaymentAuthorize,
-    ];
-
-    /// The name on the wire, which is also the id of the skill.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NetworkPing => "network.ping",
-            Self::VenueList => "venue.list",
-            Self::BookingSearch => "booking.search",
-            Self::BookingConfirm => "booking.confirm",
-            Self::BookingStatus => "booking.status",
-            Self::PaymentAuthorize => "payment.authorize",
-        }
-    }
-
-    /// Parses a name; the comparison is exact.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|intent| intent.name() == name)
-    }
-
-    /// Whether the intent changes anything. Such an envelope must carry a timestamp, runs once, and needs a paid tier.
-    pub const fn has_effect(self) -> bool {
-        match self {
-            Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => false,
-            Self::BookingConfirm | Self::PaymentAuthorize => true,
-        }
-    }
-
-    /// Whether the envelope must be signed, whatever the API key allows.
-    pub const fn must_be_signed(self) -> bool {
-        matches!(self, Self::PaymentAuthorize)
-    }
-
-    /// The least of the scopes `query`, `booking` and `full` that covers the intent.
-    pub const fn scope(self) -> &'static str {
-        match self {
-            Self::NetworkPing | Self::VenueList | Self::BookingSearch | Self::BookingStatus => "query",
-            Self::BookingConfirm => "booking",
-            Self::PaymentAuthorize => "full",
-        }
-    }
-}
-
-impl fmt::Display for Intent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The kind of a problem: a name for programs, with an HTTP status for proxies.
+/// The kind of a problem: a name for programs, with an HTTP status for proxies. A name with two statuses has two
+/// entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are the network's own; where one has two statuses it has two entries")]
 pub enum ProblemCode {
     MalformedEnvelope,
     InvalidEnvelope,
@@ -246,19 +165,16 @@ impl Problem {
     }
 }
 
+/// The problem as a refusal that code without knowledge of the network passes on.
+impl From<Problem> for NamedRefusal {
+    fn from(Problem { code, message, retry_after, details }: Problem) -> Self {
+        Self { reason: code.name().into(), message, retry_after, details }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intents_are_known_by_their_exact_names() {
-        for intent in Intent::ALL {
-            assert_eq!(Intent::parse(intent.name()), Some(intent));
-        }
-        for name in ["Network.ping", "network.ping ", "network", "", "booking.cancel"] {
-            assert_eq!(Intent::parse(name), None, "{name:?}");
-        }
-    }
 
     #[test]
     fn codes_are_read_back_from_name_and_status() {
