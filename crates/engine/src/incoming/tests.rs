@@ -268,7 +268,7 @@ impl Agent for AttachedNumberAgent {
 
 #[test]
 fn an_attachment_reaches_the_turn_that_its_call_begins_and_no_turn_of_a_repeat() {
-    let bench = EngineFixture::new();
+    let bench = IncomingFixture::new();
     let name = bench.resident.name.clone();
     let resident = HostedAgent { agent: Arc::new(AttachedNumberAgent), name, ..bench.resident };
     let send = |attachment: &CallAttachment| {
