@@ -1,6 +1,7 @@
 //! The composition root: the only place that names concrete types.
 
-use crate::admin::{GuardRequestHandler, NetworkAdmin};
+use crate::admin::api::AdminApi;
+use crate::admin::{AdminService, NetworkAdmin, ServiceHost, TaskAdmin};
 use crate::agents::CommandJournal;
 pub(crate) use crate::auth_setup::Rules;
 use crate::auth_setup::{AuthSetup, ConfiguredSecrets};
@@ -26,7 +27,7 @@ use crate::tls::ServerCertificate;
 use crate::tokio_host::TokioHost;
 use crate::{agents, listen, webhook_delivery};
 use prometheus_client::registry::Registry;
-use sabir_engine::{AnyAgent, Engine, Host, TaskLog};
+use sabir_engine::{AnyAgent, Engine, Host};
 use sabir_gateway::exchange_log::ExchangeLog;
 use sabir_gateway::{Capacity, Hub};
 use sabir_guard::Guard;
@@ -86,6 +87,8 @@ pub(crate) struct App {
     pub(crate) guard: Guard,
     pub(crate) engine: Arc<EngineAccess>,
     pub(crate) root_rules: Rules,
+    /// The API for operators, if it is served.
+    pub(crate) api: Option<AdminApi>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
     pub(crate) origin_check: OriginCheck,
@@ -177,12 +180,11 @@ impl Server {
         let mut registry = Registry::default();
         let store_metrics = sabir_store::Metrics::default();
         store_metrics.register(&mut registry);
-        let Store { tasks: TaskStore { log, ledger: booked, upkeep }, guard: kept_for_guard } =
+        let Store { tasks: TaskStore { log, ledger: booked, upkeep, queries }, guard: kept_for_guard } =
             open_store(&config, store_metrics).await?;
         let guard_metrics = sabir_guard::Metrics::default();
         guard_metrics.register(&mut registry);
-        let guard_desk = GuardRequestHandler { store: kept_for_guard.clone(), secrets: secrets.clone() };
-        let guard = Guard::new(kept_for_guard.clone(), secrets, guard_metrics);
+        let guard = Guard::new(kept_for_guard.clone(), secrets.clone(), guard_metrics);
         let cannot = |e: std::io::Error| StartError::Listen { address, reason: e.to_string() };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -197,6 +199,7 @@ impl Server {
             webhook_delivery::webhook_client(&config, &public, (log.clone(), booked.clone()), metrics.clone())
                 .map_err(StartError::Config)?;
         let root_rules = gate.root_rules()?;
+        let api_rules = if config.serves_api() { Some(gate.api_rules().map_err(StartError::Config)?) } else { None };
         let answers = Capacity::new(config.limits.answers_bytes_max);
         let network = open_network(&config, &gate, booked.clone(), &mut registry, &answers).await;
         let network = network.map_err(StartError::Config)?;
@@ -221,7 +224,7 @@ impl Server {
         let books = Arc::new(agents::GuardHandoffAudit { guard: guard.clone(), metrics: metrics.clone() });
         let workshop =
             AgentFactory::new(gate, public.clone(), signer.clone(), ledger, hub, (own_agents, front.clone()), books)
-                .with_registry(kept_for_guard, ours.clone());
+                .with_registry(kept_for_guard.clone(), ours.clone());
         let registrar = RegistrySync::open(workshop).await?;
         // Before turns are resumed, because they may delegate.
         let delegations = match registrar.factory().delegations() {
@@ -255,10 +258,21 @@ impl Server {
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
             TokioHost.spawn(Box::pin(billing_jobs::bill_nightly(booked, biller)));
         }
-        let operator = listen_to_operator(&config, log, route.for_operators(), bureau, guard_desk);
+        let admin = Arc::new(AdminService {
+            config: config.clone(),
+            host: ServiceHost::Server,
+            store: kept_for_guard,
+            secrets,
+            public: public.clone(),
+            ours: ours.clone(),
+            tasks: Some(TaskAdmin { log, queries, engine: route.for_operators(), network: bureau }),
+        });
+        let operator = listen_to_operator(&config, admin.clone());
+        let api = api_rules.map(|rules| AdminApi::new(rules, admin)).transpose().map_err(StartError::Config)?;
         let app = App {
             guard,
             engine: route,
+            api,
             root_rules,
             metrics,
             origin_check: OriginCheck::new(ours, address.ip().is_unspecified())
@@ -448,18 +462,12 @@ async fn open_network(
 }
 
 /// Opens the socket for commands of operators. A server works without one, too.
-fn listen_to_operator(
-    config: &Config,
-    log: Arc<dyn TaskLog>,
-    engine: Engine,
-    network_admin: NetworkAdmin,
-    guard: GuardRequestHandler,
-) -> Option<OperatorSocket> {
+fn listen_to_operator(config: &Config, service: Arc<AdminService>) -> Option<OperatorSocket> {
     let url = config.store_url().ok()?;
-    match OperatorSocket::listen(url.file()?, log, engine, network_admin, guard) {
+    match OperatorSocket::listen(url.file()?, service) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no socket beside the store: sabir push and sabir inbox need this server stopped");
+            tracing::warn!(%error, "no socket beside the store: commands that administer this server need it stopped");
             None
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::memory::{MemoryGuard, MemoryLog};
 use crate::{
-    AgentRegistry, Audit, Counters, Keys, Ledger, Organisations, ReplayGuard, Retention, StoreError, StoreFuture,
-    TaskLog, WriteHealth,
+    AdminQueries, AgentRegistry, Audit, Counters, Keys, Ledger, Organisations, ReplayGuard, Retention, StoreError,
+    StoreFuture, TaskLog, WriteHealth,
 };
 use std::fmt;
 use std::future::Future;
@@ -48,6 +48,7 @@ pub struct TaskStore {
     pub log: Arc<dyn TaskLog>,
     pub ledger: Arc<dyn Ledger>,
     pub upkeep: Arc<dyn Upkeep>,
+    pub queries: Arc<dyn AdminQueries>,
 }
 
 impl fmt::Debug for TaskStore {
@@ -63,8 +64,8 @@ impl fmt::Debug for dyn GuardStore {
 }
 
 impl TaskStore {
-    pub(crate) fn new<S: TaskLog + Ledger + Upkeep>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), ledger: store.clone(), upkeep: store }
+    pub(crate) fn new<S: TaskLog + Ledger + Upkeep + AdminQueries>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), ledger: store.clone(), queries: store.clone(), upkeep: store }
     }
 
     /// A new store of tasks in memory, which does not survive the process.
