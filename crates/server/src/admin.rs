@@ -66,8 +66,8 @@ pub use organisations::{
     AddOrganisation, AddedOrganisation, ListOrganisations, OrganisationList, OrganisationView, RemoveOrganisation,
 };
 pub use sabir_store::{BookingStatus, Domain, InvalidSecretRef, SecretRef};
+pub(crate) use service::TaskAdmin;
 pub use service::{AdminService, Operator};
-pub(crate) use service::{ServiceHost, TaskAdmin};
 pub use subscriptions::{
     ListSubscriptions, RotateSubscription, Subscribe, SubscriptionList, SubscriptionView, Unsubscribe,
 };

@@ -1,7 +1,7 @@
 //! The composition root: the only place that names concrete types.
 
 use crate::admin::api::AdminApi;
-use crate::admin::{AdminService, NetworkAdmin, ServiceHost, TaskAdmin};
+use crate::admin::{AdminService, NetworkAdmin, TaskAdmin};
 use crate::agents::CommandJournal;
 pub(crate) use crate::auth_setup::Rules;
 use crate::auth_setup::{AuthSetup, ConfiguredSecrets};
@@ -258,15 +258,10 @@ impl Server {
         if let Some(biller) = bureau.biller.clone().filter(|_| nightly) {
             TokioHost.spawn(Box::pin(billing_jobs::bill_nightly(booked, biller)));
         }
-        let admin = Arc::new(AdminService {
-            config: config.clone(),
-            host: ServiceHost::Server,
-            store: kept_for_guard,
-            secrets,
-            public: public.clone(),
-            ours: ours.clone(),
-            tasks: Some(TaskAdmin { log, queries, engine: route.for_operators(), network: bureau }),
-        });
+        let tasks = TaskAdmin { log, queries, engine: route.for_operators(), network: bureau };
+        let admin =
+            AdminService::in_server(config.clone(), kept_for_guard, secrets, public.clone(), ours.clone(), tasks);
+        let admin = Arc::new(admin);
         let operator = listen_to_operator(&config, admin.clone());
         let api = api_rules.map(|rules| AdminApi::new(rules, admin)).transpose().map_err(StartError::Config)?;
         let app = App {

@@ -53,7 +53,7 @@ pub struct TaskSummary {
     pub place: ChangePlace,
 }
 
-/// A page of tasks.
+/// A page of the tasks of all callers.
 #[derive(Debug, Clone, Default)]
 pub struct TaskSummaryPage {
     pub tasks: Vec<TaskSummary>,

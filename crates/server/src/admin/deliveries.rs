@@ -47,7 +47,7 @@ pub struct ListDeliveries {
     pub limit: usize,
 }
 
-/// Shows one delivery.
+/// Shows one delivery with its latest attempts.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowDelivery {

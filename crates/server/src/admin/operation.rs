@@ -59,7 +59,7 @@ pub struct ApiRequest {
     pub method: Method,
     /// The path below `/api/v1`, with the query.
     pub path: String,
-    /// The body, in JSON.
+    /// The parameters that the path does not have, in JSON.
     pub body: Option<String>,
 }
 
@@ -269,7 +269,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Runs the operation.
+            /// Runs the operation for an operator, on this service.
             pub(crate) async fn perform(
                 self,
                 service: &AdminService,

@@ -102,15 +102,15 @@ pub(crate) struct TaskAdmin {
 
 /// Runs the requests of operators.
 pub struct AdminService {
-    pub(crate) config: Arc<Config>,
-    pub(crate) host: ServiceHost,
-    pub(crate) store: Arc<dyn GuardStore>,
-    pub(crate) secrets: Arc<dyn SecretResolver>,
-    /// The public address of the server, and the addresses under which it is called.
-    pub(crate) public: PublicAddress,
-    pub(crate) ours: Vec<String>,
+    pub(super) config: Arc<Config>,
+    pub(super) host: ServiceHost,
+    pub(super) store: Arc<dyn GuardStore>,
+    pub(super) secrets: Arc<dyn SecretResolver>,
+    pub(super) public: PublicAddress,
+    /// The addresses under which the server is called, as `host:port`.
+    pub(super) ours: Vec<String>,
     /// Absent in a command whose request is about the guard's part of the store alone.
-    pub(crate) tasks: Option<TaskAdmin>,
+    tasks: Option<TaskAdmin>,
 }
 
 impl std::fmt::Debug for AdminService {
@@ -120,6 +120,18 @@ impl std::fmt::Debug for AdminService {
 }
 
 impl AdminService {
+    /// The service of a running server.
+    pub(crate) fn in_server(
+        config: Arc<Config>,
+        store: Arc<dyn GuardStore>,
+        secrets: Arc<dyn SecretResolver>,
+        public: PublicAddress,
+        ours: Vec<String>,
+        tasks: TaskAdmin,
+    ) -> Self {
+        Self { config, host: ServiceHost::Server, store, secrets, public, ours, tasks: Some(tasks) }
+    }
+
     /// Opens the part of the store that a request needs, in a command.
     pub(crate) async fn open(config: &Config, part: StorePart) -> Result<Self, AdminError> {
         let url = config.store_url().map_err(|problem| AdminError::new(AdminErrorCode::NoStore, problem))?;
